@@ -1,0 +1,80 @@
+//! What a CPU did, counted.
+//!
+//! Every counter is written by its own CPU only, so counting is a load and a store, and reading is a sum over
+//! the CPUs. The names are those of the command line's JSON.
+
+use crate::primitive::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// A reading of one CPU's counters, or of several added up.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Adds another reading to this one; `debt_age_max_ns` becomes the larger.
+            pub fn add(&mut self, other: &Self) {
+                let oldest = self.debt_age_max_ns.max(other.debt_age_max_ns);
+                $(self.$name = self.$name.wrapping_add(other.$name);)*
+                self.debt_age_max_ns = oldest;
+            }
+        }
+
+        /// The counters of one CPU.
+        #[derive(Debug)]
+        pub(crate) struct Tally {
+            $(pub(crate) $name: Count,)*
+        }
+
+        impl Tally {
+            pub(crate) const fn new() -> Self {
+                Self { $($name: Count(AtomicU64::new(0)),)* }
+            }
+
+            pub(crate) fn read(&self) -> Counters {
+                Counters { $($name: self.$name.0.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Interrupts received for TLB work.
+    interrupts,
+    /// Flush requests handled; more than `interrupts` where requests found the CPU interrupted already.
+    requests,
+    /// Operations that sent any interrupt.
+    shootdowns,
+    /// Flushes of everything under one ASID, local and remote.
+    flushes_full,
+    /// Single pages invalidated, local and remote.
+    flushes_page,
+    /// Flushes that the CPU did anyway (a switch, leaving lazy mode) and that settled something.
+    flushes_free,
+    /// Translations cleared whose flush was put off.
+    debts_created,
+    /// Of these, settled by interrupting other CPUs.
+    debts_by_interrupt,
+    /// Of these, settled without reaching any other CPU.
+    debts_by_local,
+    /// Time between the oldest put-off clearing of a batch and its flush, the largest seen, in nanoseconds.
+    debt_age_max_ns,
+}
+
+/// One counter, written by one CPU.
+#[derive(Debug)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub(crate) fn at_least(&self, n: u64) {
+        if self.0.load(Ordering::Relaxed) < n {
+            self.0.store(n, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What the engine knows of one CPU.
+//!
+//! Three parts with three kinds of access, each on cache lines of its own: what other CPUs read to decide whether
+//! to interrupt this one; the two ends of the interrupt transport; and what only the CPU itself touches, with
+//! interrupts off.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+
+use crate::address_space::SpaceId;
+use crate::asid::{Asid, Slots};
+use crate::counters::{Counters, Tally};
+use crate::platform::Platform;
+use crate::primitive::{AtomicBool, AtomicU64, Ordering};
+use crate::shootdown::{Inbox, Request};
+use crate::{CpuId, Engine};
+
+/// The engine's state of one CPU; the kernel keeps one in each CPU's own data.
+pub struct Cpu<P: Platform> {
+    pub(crate) seen: Seen,
+    pub(crate) inbox: Inbox,
+    pub(crate) request: Request,
+    pub(crate) tally: Tally,
+    own: UnsafeCell<Own<P>>,
+}
+
+/// What others read to decide whether this CPU must be interrupted.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Seen {
+    loaded: AtomicU64,
+    lazy: AtomicBool,
+}
+
+impl Seen {
+    pub(crate) fn loaded(&self) -> SpaceId {
+        SpaceId::new(self.loaded.load(Ordering::SeqCst))
+    }
+
+    /// Publishes what is loaded. Sequentially consistent: either this CPU reads the new generation afterwards, or
+    /// the flusher that raised it reads what was published here.
+    pub(crate) fn set_loaded(&self, space: SpaceId) {
+        self.loaded.store(space.get(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.lazy.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_lazy(&self, lazy: bool) {
+        self.lazy.store(lazy, Ordering::SeqCst);
+    }
+}
+
+/// What only the CPU itself touches, with interrupts off.
+#[derive(Debug)]
+pub(crate) struct Own<P: Platform> {
+    pub(crate) slots: Slots,
+    /// The space in the hardware, with the ASID it runs under.
+    pub(crate) loaded: Option<(P::Space, Asid)>,
+    /// A space that an interrupt took off this CPU, kept until a caller can drop it outside the interrupt.
+    pub(crate) parked: Option<P::Space>,
+}
+
+// SAFETY: `own` is reached only through `Engine::on_this_cpu`, on the CPU that it belongs to and with interrupts
+// off, which by `Platform`'s contract excludes every other access. All else is atomic. The space reference inside
+// is dropped by whichever CPU switches away, hence `Send`.
+unsafe impl<P: Platform> Sync for Cpu<P> where P::Space: Send {}
+
+impl<P: Platform> Cpu<P> {
+    /// A CPU that runs on the kernel's own tables and holds no entry of any program: call the platform's
+    /// `invalidate_all` before it runs its first space.
+    pub const fn new() -> Self {
+        Self {
+            seen: Seen { loaded: AtomicU64::new(SpaceId::NONE.get()), lazy: AtomicBool::new(false) },
+            inbox: Inbox::new(),
+            request: Request::new(),
+            tally: Tally::new(),
+            own: UnsafeCell::new(Own { slots: Slots::new(), loaded: None, parked: None }),
+        }
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> Counters {
+        self.tally.read()
+    }
+
+    /// The space in its hardware; [`SpaceId::NONE`] on the kernel's own tables.
+    pub fn loaded(&self) -> SpaceId {
+        self.seen.loaded()
+    }
+
+    /// Whether it runs no program at present and so needs no flush until it does again.
+    pub fn is_lazy(&self) -> bool {
+        self.seen.is_lazy()
+    }
+}
+
+impl<P: Platform> Default for Cpu<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> fmt::Debug for Cpu<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cpu")
+            .field("seen", &self.seen)
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The calling CPU, interrupts off.
+pub(crate) struct Here<'a, P: Platform> {
+    pub(crate) id: CpuId,
+    pub(crate) cpu: &'a Cpu<P>,
+    pub(crate) own: &'a mut Own<P>,
+}
+
+impl<P: Platform> Engine<P> {
+    /// Runs `body` with this CPU's own state, interrupts off. `body` must not come back here.
+    pub(crate) fn on_this_cpu<R>(&self, body: impl FnOnce(Here<'_, P>) -> R) -> R {
+        self.platform().interrupts_off(|| {
+            let id = self.platform().this_cpu();
+            let cpu = self.platform().cpu(id);
+            // SAFETY: this is the CPU that `own` belongs to and its interrupts are off, so by `Platform`'s contract
+            // nothing else runs on it; no `body` in this crate calls `on_this_cpu` again, so the reference is the
+            // only one.
+            let own = unsafe { &mut *cpu.own.get() };
+            body(Here { id, cpu, own })
+        })
+    }
+}

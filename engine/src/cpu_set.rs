@@ -1,0 +1,352 @@
+//! Sets of CPUs, from one to [`MAX_CPUS`].
+//!
+//! Two levels: 128 words of 64 CPUs, and a summary that says which words to look at. Going through a set, uniting
+//! it with another and clearing it touch the summary and the occupied words only, so the cost follows the CPUs in
+//! the set and not the CPUs in the machine: eight neighbours cost the same among 64 CPUs and among 8192.
+//! [`CpuSet`] belongs to one owner; [`AtomicCpuSet`] is joined and left by many CPUs at once.
+
+use core::fmt;
+
+use crate::primitive::{AtomicU64, Ordering};
+
+/// The most CPUs that a machine may have.
+pub const MAX_CPUS: usize = 8192;
+
+const WORD: usize = 64;
+const WORDS: usize = MAX_CPUS / WORD;
+const SUMMARIES: usize = WORDS / WORD;
+
+/// One CPU, numbered from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CpuId(u16);
+
+/// A CPU number at or above [`MAX_CPUS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuOutOfRange(pub usize);
+
+impl fmt::Display for CpuOutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CPU {} is not below {MAX_CPUS}", self.0)
+    }
+}
+
+impl CpuId {
+    /// CPU `number`.
+    ///
+    /// # Errors
+    /// [`CpuOutOfRange`] at or above [`MAX_CPUS`].
+    pub const fn new(number: usize) -> Result<Self, CpuOutOfRange> {
+        if number < MAX_CPUS {
+            Ok(Self(number as u16))
+        } else {
+            Err(CpuOutOfRange(number))
+        }
+    }
+
+    /// All CPUs of a machine that has `count`, at most [`MAX_CPUS`].
+    pub fn all(count: usize) -> impl Iterator<Item = Self> {
+        (0..count.min(MAX_CPUS)).map(|number| Self(number as u16))
+    }
+
+    /// Its number, as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    const fn word(self) -> usize {
+        self.0 as usize / WORD
+    }
+
+    const fn bit(self) -> u64 {
+        1 << (self.0 as usize % WORD)
+    }
+}
+
+const fn summary_of(word: usize) -> (usize, u64) {
+    (word / WORD, 1 << (word % WORD))
+}
+
+/// The positions of the set bits, lowest first.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        (word != 0).then(|| {
+            let position = word.trailing_zeros() as usize;
+            word &= word - 1;
+            position
+        })
+    })
+}
+
+/// A set of CPUs with one owner. 1040 bytes.
+#[derive(Clone)]
+pub struct CpuSet {
+    /// Bit `n` is set exactly where word `n` has members.
+    summary: [u64; SUMMARIES],
+    words: [u64; WORDS],
+}
+
+impl CpuSet {
+    /// The empty set.
+    pub const fn new() -> Self {
+        Self { summary: [0; SUMMARIES], words: [0; WORDS] }
+    }
+
+    /// Adds a CPU.
+    pub fn insert(&mut self, cpu: CpuId) {
+        let (at, bit) = summary_of(cpu.word());
+        self.summary[at] |= bit;
+        self.words[cpu.word()] |= cpu.bit();
+    }
+
+    /// Takes a CPU out.
+    pub fn remove(&mut self, cpu: CpuId) {
+        let word = &mut self.words[cpu.word()];
+        *word &= !cpu.bit();
+        if *word == 0 {
+            let (at, bit) = summary_of(cpu.word());
+            self.summary[at] &= !bit;
+        }
+    }
+
+    /// Whether the CPU is a member.
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.word()] & cpu.bit() != 0
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.summary == [0; SUMMARIES]
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.occupied().map(|word| self.words[word].count_ones() as usize).sum()
+    }
+
+    /// The members, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.occupied()
+            .flat_map(|word| bits(self.words[word]).map(move |bit| CpuId((word * WORD + bit) as u16)))
+    }
+
+    /// Keeps the members that `keep` wants, asked once each, lowest first.
+    pub fn retain(&mut self, mut keep: impl FnMut(CpuId) -> bool) {
+        for at in 0..SUMMARIES {
+            for bit in bits(self.summary[at]) {
+                let word = at * WORD + bit;
+                for member in bits(self.words[word]) {
+                    let cpu = CpuId((word * WORD + member) as u16);
+                    if !keep(cpu) {
+                        self.remove(cpu);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes every member out, touching only the words that have any.
+    pub fn clear(&mut self) {
+        for at in 0..SUMMARIES {
+            for bit in bits(self.summary[at]) {
+                self.words[at * WORD + bit] = 0;
+            }
+            self.summary[at] = 0;
+        }
+    }
+
+    /// Adds all members of a shared set, as they are at some moment during the call for each word.
+    pub fn unite(&mut self, other: &AtomicCpuSet) {
+        for at in 0..SUMMARIES {
+            for bit in bits(other.summary[at].load(Ordering::Acquire)) {
+                let members = other.words[at * WORD + bit].load(Ordering::Acquire);
+                if members != 0 {
+                    self.words[at * WORD + bit] |= members;
+                    self.summary[at] |= 1 << bit;
+                }
+            }
+        }
+    }
+
+    fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..SUMMARIES).flat_map(|at| bits(self.summary[at]).map(move |bit| at * WORD + bit))
+    }
+}
+
+impl Default for CpuSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(CpuId::index)).finish()
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut set = Self::new();
+        for cpu in cpus {
+            set.insert(cpu);
+        }
+        set
+    }
+}
+
+/// A set that CPUs join and leave on their own, while others read it. 1040 bytes.
+///
+/// A word's bit in the summary is never taken back: clearing it could race with a CPU that joins the same word,
+/// and a member that a flusher cannot see is a lost flush. The cost of going through the set so follows the words
+/// that ever had a member.
+pub struct AtomicCpuSet {
+    summary: [AtomicU64; SUMMARIES],
+    words: [AtomicU64; WORDS],
+}
+
+impl AtomicCpuSet {
+    /// The empty set.
+    pub const fn new() -> Self {
+        // The const is a template for array elements, copied and never referred to.
+        #[allow(clippy::declare_interior_mutable_const)]
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        Self { summary: [ZERO; SUMMARIES], words: [ZERO; WORDS] }
+    }
+
+    /// Adds a CPU; visible to whoever reads the set after a later sequentially consistent operation of the
+    /// caller's.
+    pub fn insert(&self, cpu: CpuId) {
+        let (at, bit) = summary_of(cpu.word());
+        self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
+        if self.summary[at].load(Ordering::SeqCst) & bit == 0 {
+            self.summary[at].fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes a CPU out.
+    pub fn remove(&self, cpu: CpuId) {
+        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst);
+    }
+
+    /// Whether the CPU is a member.
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.word()].load(Ordering::SeqCst) & cpu.bit() != 0
+    }
+
+    /// Whether any other CPU than `cpu` is a member.
+    pub fn any_but(&self, cpu: CpuId) -> bool {
+        (0..SUMMARIES).any(|at| {
+            bits(self.summary[at].load(Ordering::Acquire)).any(|bit| {
+                let word = at * WORD + bit;
+                let own = if word == cpu.word() { cpu.bit() } else { 0 };
+                self.words[word].load(Ordering::Acquire) & !own != 0
+            })
+        })
+    }
+
+    /// Calls `visit` with the members, lowest first, as they are at some moment during the call.
+    pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
+        for at in 0..SUMMARIES {
+            for bit in bits(self.summary[at].load(Ordering::Acquire)) {
+                let word = at * WORD + bit;
+                for member in bits(self.words[word].load(Ordering::Acquire)) {
+                    visit(CpuId((word * WORD + member) as u16));
+                }
+            }
+        }
+    }
+
+    /// Takes every member out and hands each to `take`.
+    ///
+    /// For a set that many fill and one empties: an [`AtomicCpuSet::insert`] that does not make it into this
+    /// call is in the set for the next. Unlike a removal it resets the summary, which is safe because the one
+    /// who empties looks at the words after the reset, and whoever joins sets the word before the summary.
+    pub fn drain(&self, mut take: impl FnMut(CpuId)) {
+        for at in 0..SUMMARIES {
+            if self.summary[at].load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            for bit in bits(self.summary[at].swap(0, Ordering::SeqCst)) {
+                let word = at * WORD + bit;
+                for member in bits(self.words[word].swap(0, Ordering::SeqCst)) {
+                    take(CpuId((word * WORD + member) as u16));
+                }
+            }
+        }
+    }
+}
+
+impl Default for AtomicCpuSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for AtomicCpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = CpuSet::new();
+        set.unite(self);
+        set.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn cpu(number: usize) -> CpuId {
+        CpuId::new(number).unwrap()
+    }
+
+    #[test]
+    fn the_bound_is_named() {
+        assert_eq!(CpuId::new(MAX_CPUS), Err(CpuOutOfRange(8192)));
+        assert_eq!(std::format!("{}", CpuOutOfRange(8192)), "CPU 8192 is not below 8192");
+        assert_eq!(CpuId::new(MAX_CPUS - 1).map(CpuId::index), Ok(8191));
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_set_of_numbers(steps in prop::collection::vec((0..MAX_CPUS, any::<bool>()), 0..200)) {
+            let (mut set, shared, mut model) = (CpuSet::new(), AtomicCpuSet::new(), BTreeSet::new());
+            for (number, insert) in steps {
+                if insert {
+                    set.insert(cpu(number));
+                    shared.insert(cpu(number));
+                    model.insert(number);
+                } else {
+                    set.remove(cpu(number));
+                    shared.remove(cpu(number));
+                    model.remove(&number);
+                }
+                prop_assert_eq!(set.contains(cpu(number)), model.contains(&number));
+                prop_assert_eq!(shared.contains(cpu(number)), model.contains(&number));
+                prop_assert_eq!(shared.any_but(cpu(number)), model.iter().any(|&m| m != number));
+                prop_assert_eq!(set.is_empty(), model.is_empty());
+            }
+            prop_assert_eq!(set.iter().map(CpuId::index).collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(set.len(), model.len());
+            let mut kept = set.clone();
+            kept.retain(|member| member.index() % 3 == 0);
+            prop_assert_eq!(
+                kept.iter().map(CpuId::index).collect::<Vec<_>>(),
+                model.iter().copied().filter(|m| m % 3 == 0).collect::<Vec<_>>()
+            );
+            prop_assert_eq!(kept.is_empty(), kept.len() == 0);
+            let mut united = CpuSet::new();
+            united.unite(&shared);
+            prop_assert_eq!(united.iter().collect::<Vec<_>>(), set.iter().collect::<Vec<_>>());
+            let mut drained = BTreeSet::new();
+            shared.drain(|member| { drained.insert(member.index()); });
+            prop_assert_eq!(drained, model);
+            prop_assert!(!shared.any_but(cpu(0)) && !shared.contains(cpu(0)));
+            set.clear();
+            prop_assert!(set.is_empty() && set.words == [0; WORDS]);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What to invalidate: nothing, single pages, or everything.
+//!
+//! A flush request names a range of an address space and a generation. What a CPU has to do for it follows from
+//! three numbers alone: the generation that the CPU has reached, the one of the request, and the newest of the
+//! space. One behind and the newest: the pages suffice. Further behind, or newer requests exist: everything, which
+//! catches up with all of them at once. Not behind: nothing.
+
+use crate::generation::Generation;
+
+/// The most pages invalidated one by one; a longer range is flushed whole.
+///
+/// Linux's `tlb_single_page_flush_ceiling`: at some 100 ns a page, 33 pages bound the work at about 3 us. The
+/// comparison is strict: 33 pages are still single.
+pub const SINGLE_PAGE_CEILING: u32 = 33;
+
+/// The size of a translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PageSize {
+    /// 4 KiB.
+    Small,
+    /// 2 MiB.
+    Huge,
+}
+
+impl PageSize {
+    /// log2 of the size in bytes.
+    pub const fn shift(self) -> u32 {
+        match self {
+            Self::Small => 12,
+            Self::Huge => 21,
+        }
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+}
+
+/// Which addresses a flush covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Every address of the space.
+    All,
+    /// Single translations.
+    Pages {
+        /// The first address.
+        start: u64,
+        /// How many translations of `size`.
+        count: u32,
+        /// How far apart they lie.
+        size: PageSize,
+    },
+}
+
+/// A flush to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flush {
+    /// Which addresses.
+    pub extent: Extent,
+    /// Page-table pages are freed with it, so CPUs that only *might walk* them count too: lazy ones are
+    /// interrupted.
+    pub tables: bool,
+}
+
+impl Flush {
+    /// Everything in the space, page tables too.
+    pub const ALL: Self = Self { extent: Extent::All, tables: true };
+
+    /// One small page.
+    pub const fn page(address: u64) -> Self {
+        Self { extent: Extent::Pages { start: address, count: 1, size: PageSize::Small }, tables: false }
+    }
+
+    /// The translations of `size` in `[start, end)`.
+    pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
+        let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
+        if translations > u32::MAX as u64 {
+            return Self { extent: Extent::All, tables: false };
+        }
+        Self { extent: Extent::Pages { start, count: translations as u32, size }, tables: false }
+    }
+
+    /// The same, widened to everything where it has more than `ceiling` pages.
+    pub(crate) const fn limited(self, ceiling: u32) -> Self {
+        match self.extent {
+            Extent::Pages { count, .. } if count > ceiling => {
+                Self { extent: Extent::All, tables: self.tables }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// What a CPU has to do for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Nothing,
+    Pages,
+    Everything,
+}
+
+/// Decides what a CPU that has reached `local` does for a request of generation `requested` while the space is at
+/// `newest`.
+///
+/// `requested` being the very next after `local` is needed for correctness: something in between would be skipped.
+/// Its being the newest is not, but when it is not, one flush of everything makes the requests behind it free.
+pub(crate) fn work(extent: Extent, local: Generation, requested: Generation, newest: Generation) -> Work {
+    if local >= newest {
+        Work::Nothing
+    } else if !matches!(extent, Extent::All) && requested.follows(local) && requested == newest {
+        Work::Pages
+    } else {
+        Work::Everything
+    }
+}
+
+/// What a page-table entry held, as far as coherence is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Present and usable: some TLB may hold it.
+    pub accessible: bool,
+    /// The hardware may have cached it as dirty, so a store through it would not touch the page table again.
+    pub dirty: bool,
+}
+
+/// A translation that was cleared and may live on in TLBs.
+///
+/// A debt: only a [`Gather`](crate::Gather) or a [`Batch`](crate::Batch) takes it.
+#[must_use = "the translation may live on in TLBs: give it to a Gather or a Batch"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cleared {
+    pub(crate) address: u64,
+    pub(crate) size: PageSize,
+    pub(crate) entry: Entry,
+}
+
+impl Cleared {
+    /// The entry of `size` at `address` was exchanged for a non-present one in one atomic step and held `entry`.
+    pub fn new(address: u64, size: PageSize, entry: Entry) -> Self {
+        Self { address, size, entry }
+    }
+
+    /// Whether the page was dirtied through this translation. The caller carries it over to the page.
+    pub fn dirty(&self) -> bool {
+        self.entry.dirty
+    }
+}
+
+/// A page-table page that was unlinked and may live on in walkers' caches.
+#[must_use = "walkers may still use the table: give it to a Gather"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct ClearedTable {
+    pub(crate) address: u64,
+}
+
+impl ClearedTable {
+    /// The table that translated the addresses from `address` on was unlinked from its parent.
+    pub fn new(address: u64) -> Self {
+        Self { address }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Extent = Extent::Pages { start: 0x1000, count: 1, size: PageSize::Small };
+
+    fn generation(n: u64) -> Generation {
+        Generation::from_raw(n)
+    }
+
+    #[test]
+    fn one_behind_and_the_newest_is_partial() {
+        assert_eq!(work(PAGE, generation(4), generation(5), generation(5)), Work::Pages);
+        assert_eq!(work(Extent::All, generation(4), generation(5), generation(5)), Work::Everything);
+    }
+
+    #[test]
+    fn a_skipped_generation_is_never_partial() {
+        // tlb-bugs E7: a page flush may advance a CPU by one generation only.
+        assert_eq!(work(PAGE, generation(3), generation(5), generation(5)), Work::Everything);
+    }
+
+    #[test]
+    fn newer_requests_make_it_everything_and_then_nothing() {
+        assert_eq!(work(PAGE, generation(4), generation(5), generation(6)), Work::Everything);
+        assert_eq!(work(PAGE, generation(6), generation(6), generation(6)), Work::Nothing);
+    }
+
+    #[test]
+    fn the_ceiling_is_strict_and_counts_translations() {
+        let pages = |n: u64, size: PageSize| Flush::range(0, n << size.shift(), size).limited(33).extent;
+        assert!(matches!(pages(33, PageSize::Small), Extent::Pages { count: 33, .. }));
+        assert_eq!(pages(34, PageSize::Small), Extent::All);
+        assert!(matches!(pages(33, PageSize::Huge), Extent::Pages { count: 33, .. }));
+        assert_eq!(Flush::page(0).limited(0).extent, Extent::All);
+        assert_eq!(Flush::range(0, u64::MAX, PageSize::Small).extent, Extent::All);
+    }
+
+    #[test]
+    fn a_tail_shorter_than_a_page_counts_as_one() {
+        assert!(matches!(Flush::range(0, 1, PageSize::Small).extent, Extent::Pages { count: 1, .. }));
+    }
+}

@@ -1,0 +1,124 @@
+//! Strict unmaps: what a program asked for is done everywhere before the call returns.
+//!
+//! munmap, madvise, mprotect, exit. The order is always: unhook, flush, free. A [`Gather`] collects cleared
+//! translations and what they held, flushes once, and only then lets go of the frames and page-table pages. While
+//! it is open the space counts it, so that a second thread which finds translations already gone does not return
+//! before they are flushed (Linux: `mm_tlb_flush_nested`).
+//!
+//! Whatever keeps others from putting new translations into the range (the space's lock held exclusively, or the
+//! page-table lock) must be held until the flush is done: see [`Gather::flush`].
+
+use crate::flush::{Cleared, ClearedTable, Extent, Flush, PageSize};
+use crate::platform::Platform;
+use crate::primitive::Ordering;
+use crate::{AddressSpace, Engine};
+
+/// How many things a [`Gather`] holds before it flushes on its own, unless told otherwise.
+pub const GATHER: usize = 64;
+
+/// Translations cleared on a program's behalf and not flushed yet, with what they held.
+///
+/// `release` gets each thing held, once no CPU can reach it. Dropping a gather finishes it.
+#[must_use = "holding cleared translations without finishing keeps every other unmap of the space waiting"]
+#[derive(Debug)]
+pub struct Gather<'e, P: Platform, T, R: FnMut(T), const N: usize = GATHER> {
+    engine: &'e Engine<P>,
+    space: &'e AddressSpace,
+    release: R,
+    /// The addresses cleared since the last flush, and the smallest translation among them.
+    start: u64,
+    end: u64,
+    size: PageSize,
+    tables: bool,
+    held: [Option<T>; N],
+    count: usize,
+}
+
+impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
+    /// Opens a gather in `space`.
+    pub fn new(engine: &'e Engine<P>, space: &'e AddressSpace, release: R) -> Self {
+        space.gathers.fetch_add(1, Ordering::SeqCst);
+        Self {
+            engine,
+            space,
+            release,
+            start: u64::MAX,
+            end: 0,
+            size: PageSize::Huge,
+            tables: false,
+            held: core::array::from_fn(|_| None),
+            count: 0,
+        }
+    }
+
+    /// Takes a cleared translation, and what must not be reused while CPUs may still reach it.
+    pub fn unmap(&mut self, cleared: Cleared, held: Option<T>) {
+        if cleared.entry.accessible {
+            self.cover(cleared.address, cleared.size);
+        }
+        if let Some(held) = held {
+            self.hold(held);
+        }
+    }
+
+    /// Takes an unlinked page-table page.
+    pub fn table(&mut self, cleared: ClearedTable, held: T) {
+        self.cover(cleared.address, PageSize::Small);
+        self.tables = true;
+        self.hold(held);
+    }
+
+    /// Flushes what was cleared so far and releases what it held.
+    ///
+    /// Called before a lock is dropped that keeps new translations out of the range, and by itself when the gather
+    /// is full. Interrupts must be on.
+    pub fn flush(&mut self) {
+        if self.start < self.end {
+            self.pay(Flush { tables: self.tables, ..Flush::range(self.start, self.end, self.size) });
+        }
+        for held in &mut self.held[..self.count] {
+            if let Some(held) = held.take() {
+                (self.release)(held);
+            }
+        }
+        self.count = 0;
+    }
+
+    /// Flushes, releases and closes.
+    pub fn finish(self) {}
+
+    fn pay(&mut self, flush: Flush) {
+        (self.start, self.end, self.size, self.tables) = (u64::MAX, 0, PageSize::Huge, false);
+        #[cfg(feature = "sabotage")]
+        if !self.engine.guarded(crate::sabotage::Guard::GatherFlush) {
+            return;
+        }
+        self.engine.flush(self.space, flush);
+    }
+
+    fn cover(&mut self, address: u64, size: PageSize) {
+        self.start = self.start.min(address);
+        self.end = self.end.max(address.saturating_add(size.bytes()));
+        self.size = self.size.min(size);
+    }
+
+    fn hold(&mut self, held: T) {
+        if self.count == N {
+            self.flush();
+        }
+        self.held[self.count] = Some(held);
+        self.count += 1;
+    }
+}
+
+impl<P: Platform, T, R: FnMut(T), const N: usize> Drop for Gather<'_, P, T, R, N> {
+    fn drop(&mut self) {
+        if self.space.nested() {
+            // Another thread cleared translations that this one found gone, and may not have flushed them yet.
+            self.pay(Flush { extent: Extent::All, tables: true });
+        }
+        self.flush();
+        // After the flush: the count says that flushes are outstanding.
+        self.space.gathers.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,62 @@
+//! Generations: how old what a CPU may hold is.
+//!
+//! Every requested flush of an address space raises the space's generation by one. A CPU that has done every
+//! flush up to a generation records it; comparing the two says whether it is behind and by how much. 64 bits
+//! at one flush a nanosecond last 584 years, so there is no wrap to reason about.
+
+use crate::primitive::{AtomicU64, Ordering};
+
+/// A point in the sequence of flushes of one address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Generation(u64);
+
+impl Generation {
+    /// Before any flush. A space starts at [`Generation::FIRST`], so this matches none.
+    pub const NONE: Self = Self(0);
+    /// Where a space starts.
+    pub const FIRST: Self = Self(1);
+
+    /// The number itself.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether `self` is the very next after `earlier`: nothing lies between that a CPU could have missed.
+    pub(crate) const fn follows(self, earlier: Self) -> bool {
+        self.0 == earlier.0 + 1
+    }
+
+    pub(crate) const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
+/// A generation that several CPUs read and raise.
+#[derive(Debug)]
+pub(crate) struct AtomicGeneration(AtomicU64);
+
+impl AtomicGeneration {
+    pub(crate) const fn new(at: Generation) -> Self {
+        Self(AtomicU64::new(at.0))
+    }
+
+    /// Requests one more flush and says which it is.
+    ///
+    /// Sequentially consistent: page-table stores come before it, and the reading of who runs the space comes
+    /// after it. A CPU that starts to run the space in between reads the new generation.
+    pub(crate) fn raise(&self) -> Generation {
+        Generation(self.0.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    pub(crate) fn load(&self) -> Generation {
+        Generation(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Raises to at least `to`.
+    pub(crate) fn raise_to(&self, to: Generation) {
+        // Most raises find the value there already, and a load is cheaper than a failed exchange.
+        if self.0.load(Ordering::Acquire) < to.0 {
+            self.0.fetch_max(to.0, Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The TLB-coherence layer of an operating-system kernel.
+//!
+//! Clearing or tightening a translation leaves a *debt*: CPUs may still hold the old entry. This crate keeps
+//! those debts and pays them, and its types make it impossible to forget one:
+//!
+//! - a cleared translation is a [`Cleared`], which only a [`Gather`] (pay before the call returns) or a
+//!   [`Batch`] (pay once for many pages) takes;
+//! - what the translation endangers goes in by value and comes out only after the flush;
+//! - a permit to write a page out ([`WritePermit`]) comes only from a flush of the writable entries;
+//! - an operation that promises something to a program settles what batches owe in its space first
+//!   ([`Engine::settle`]).
+//!
+//! The kernel implements [`Platform`] and embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU
+//! data. The crate has no dependency, allocates nothing and takes no lock.
+//!
+//! The protocol is the one that Linux arrived at for x86 (generations, per-CPU ASID slots, lazy CPUs,
+//! interrupts with acknowledgement), with two changes: completed flushes are remembered per space, so that the
+//! check for owed flushes is exact, and pages are removed from caches only after their batch was flushed.
+#![no_std]
+#![warn(unreachable_pub)]
+
+mod address_space;
+mod asid;
+mod batch;
+mod counters;
+mod cpu;
+mod cpu_set;
+mod flush;
+mod gather;
+mod generation;
+mod lock;
+mod platform;
+mod primitive;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
+mod shootdown;
+mod switch;
+
+pub use address_space::{AddressSpace, SpaceId};
+pub use asid::{Asid, DYNAMIC_ASIDS};
+pub use batch::{Batch, Schedule, WritePermit, BATCH};
+pub use counters::Counters;
+pub use cpu::Cpu;
+pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
+pub use flush::{Cleared, ClearedTable, Entry, Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
+pub use gather::{Gather, GATHER};
+pub use generation::Generation;
+pub use lock::{HeldLocks, Lock, LockClass, RwLock};
+pub use platform::{Capabilities, FlushEvent, Platform, Reason, Root};
+pub use switch::Previous;
+
+use primitive::{AtomicU64, Ordering};
+
+/// The coherence layer of one machine: all flushes and switches go through it.
+///
+/// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds.
+#[derive(Debug)]
+pub struct Engine<P> {
+    platform: P,
+    next_space: AtomicU64,
+    ceiling: u32,
+    #[cfg(feature = "sabotage")]
+    removed: sabotage::Removed,
+}
+
+impl<P: Platform> Engine<P> {
+    /// An engine on `platform`, with the flush ceiling that Linux uses ([`SINGLE_PAGE_CEILING`]).
+    pub fn new(platform: P) -> Self {
+        Self::with_ceiling(platform, SINGLE_PAGE_CEILING)
+    }
+
+    /// An engine that invalidates up to `ceiling` pages one by one and a larger range as a whole; 0 always
+    /// flushes everything.
+    pub fn with_ceiling(platform: P, ceiling: u32) -> Self {
+        Self {
+            platform,
+            next_space: AtomicU64::new(SpaceId::FIRST),
+            ceiling,
+            #[cfg(feature = "sabotage")]
+            removed: sabotage::Removed::default(),
+        }
+    }
+
+    /// The kernel's side of the interface.
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// A new address space whose page tables start at `root`. Its identity is never used again, so an ASID slot
+    /// that outlives it can match no other space.
+    pub fn new_space(&self, root: Root) -> AddressSpace {
+        AddressSpace::new(SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed)), root)
+    }
+
+    /// The counters of all `cpus` added up. Reads them while they move: exact once the machine is quiet.
+    pub fn counters(&self, cpus: impl IntoIterator<Item = CpuId>) -> Counters {
+        let mut sum = Counters::default();
+        for cpu in cpus {
+            sum.add(&self.platform.cpu(cpu).counters());
+        }
+        sum
+    }
+
+    /// Whether a guard stands. Always, but in a build with the test-only `sabotage` feature.
+    #[cfg(feature = "sabotage")]
+    fn guarded(&self, guard: sabotage::Guard) -> bool {
+        self.removed.stands(guard)
+    }
+}

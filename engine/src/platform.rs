@@ -1,0 +1,153 @@
+//! All that the engine asks of a machine.
+//!
+//! A kernel implements [`Platform`] once. It says which CPU this is, invalidates entries of *this* CPU, loads
+//! roots, and carries interrupts to others; the engine decides when. What a processor promises beyond the minimum
+//! it states in [`Capabilities`]: where a promise is missing, the engine does the safe thing instead.
+
+use core::fmt::Debug;
+
+use crate::address_space::{AddressSpace, SpaceId};
+use crate::asid::Asid;
+use crate::cpu::Cpu;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::flush::PageSize;
+use crate::lock::{HeldLocks, Lock, RwLock};
+
+/// Where an address space's page tables start; the platform knows what the number means (on x86 the address
+/// for CR3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Root(pub u64);
+
+/// What the processor promises beyond the minimum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// A store through a cached *clean* entry walks again and faults if the translation is gone. x86 promises it
+    /// (Linux commit 72b252aed506 relies on it). Without it nothing is deferred.
+    pub clean_stores_walk: bool,
+    /// Entries carry ASIDs, so that they survive a switch. Without it every switch flushes.
+    pub asids: bool,
+}
+
+/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// flush on task switch
+    TaskSwitch,
+    /// remote shootdown: this CPU was asked to
+    RemoteShootdown,
+    /// local shootdown: this CPU's part of a batch
+    LocalShootdown,
+    /// local mm shootdown: this CPU's part of a flush of one space
+    LocalSpaceShootdown,
+    /// remote ipi send
+    RemoteSend,
+    /// remote wrong cpu: this CPU was asked to, but has left the space
+    RemoteWrongCpu,
+}
+
+impl Reason {
+    /// Linux's words for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TaskSwitch => "flush on task switch",
+            Self::RemoteShootdown => "remote shootdown",
+            Self::LocalShootdown => "local shootdown",
+            Self::LocalSpaceShootdown => "local mm shootdown",
+            Self::RemoteSend => "remote ipi send",
+            Self::RemoteWrongCpu => "remote wrong cpu",
+        }
+    }
+}
+
+/// One line of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushEvent {
+    /// Why.
+    pub reason: Reason,
+    /// How many translations; `None` for all, `Some(0)` where there was nothing to do.
+    pub pages: Option<u32>,
+    /// Whose; [`SpaceId::NONE`] for a batch over several spaces.
+    pub space: SpaceId,
+}
+
+/// A machine, as the engine sees it. Implemented by the kernel.
+///
+/// # Safety
+/// The engine keeps per-CPU state that it touches without a lock, relying on this:
+/// - [`Platform::this_cpu`] names the CPU that executes the call, and that does not change while the caller is
+///   inside [`Platform::interrupts_off`] or [`Platform::pinned`];
+/// - inside [`Platform::interrupts_off`] neither [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)
+///   nor any other code runs on this CPU;
+/// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one.
+pub unsafe trait Platform: Sized + Debug {
+    /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
+    /// lives as long as any CPU may walk its tables.
+    type Space: Clone + AsRef<AddressSpace> + Debug;
+    /// The kernel's lock.
+    type Lock<T: Debug>: Lock<T, Self> + Debug;
+    /// The kernel's reader-writer lock.
+    type RwLock<T: Debug>: RwLock<T, Self> + Debug;
+
+    /// What the processor promises.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The CPU that executes this.
+    fn this_cpu(&self) -> CpuId;
+
+    /// The engine's state of a CPU.
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self>;
+
+    /// Runs `body` with this CPU's interrupts off. May nest.
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R;
+
+    /// Runs `body` without being moved to another CPU, interrupts as they are. May nest.
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R;
+
+    /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what is tagged with it
+    /// is invalidated first. A full barrier.
+    fn load_root(&self, root: Root, asid: Asid, flush: bool);
+
+    /// Makes this CPU translate through the kernel's own tables, which map no program.
+    fn load_kernel_root(&self);
+
+    /// Invalidates one translation of this CPU, and what its walker cached on the way to it. The ASID is the one
+    /// loaded.
+    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize);
+
+    /// Invalidates `count` translations of this CPU that lie `size` apart.
+    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
+        for index in 0..u64::from(count) {
+            self.invalidate_page(asid, start + (index << size.shift()), size);
+        }
+    }
+
+    /// Invalidates everything of this CPU that is tagged with `asid`, walk caches too.
+    fn invalidate_asid(&self, asid: Asid);
+
+    /// Invalidates every non-global entry of this CPU, whatever its tag.
+    fn invalidate_all(&self);
+
+    /// Interrupts `targets`; each then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt) once.
+    /// Everything this CPU stored before is visible to the handlers.
+    fn interrupt(&self, targets: &CpuSet);
+
+    /// Waits until `done` says so, with interrupts on, answering those that come.
+    fn wait(&self, done: &dyn Fn() -> bool);
+
+    /// This CPU has answered `initiator`'s request; `last` if no other answer is outstanding. For platforms whose
+    /// [`Platform::wait`] sleeps; one that spins ignores it.
+    fn answered(&self, initiator: CpuId, last: bool) {
+        let _ = (initiator, last);
+    }
+
+    /// Nanoseconds since some moment, never falling.
+    fn now(&self) -> u64;
+
+    /// Sees every flush.
+    fn trace(&self, event: FlushEvent) {
+        let _ = event;
+    }
+
+    /// The lock ranks that the running task holds, for the debug check of the lock order.
+    fn held_locks(&self) -> &HeldLocks;
+}

@@ -1,0 +1,275 @@
+//! The interrupt transport: reach every CPU that may hold an entry, and wait for the answers.
+//!
+//! Each CPU has one outgoing [`Request`] and one [`Inbox`]. To flush, a CPU fills its request, puts its own number
+//! into each target's inbox, interrupts those whose inbox was empty (the others are interrupted already), does its
+//! own part while they work, and waits until every target has answered. Nothing is allocated and nothing can
+//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, so two that
+//! flush at once cannot wait for each other.
+
+use crate::address_space::{AddressSpace, SpaceId};
+use crate::cpu::Here;
+use crate::cpu_set::{AtomicCpuSet, CpuId, CpuSet};
+use crate::flush::{work, Extent, Flush, PageSize, Work};
+use crate::generation::Generation;
+use crate::platform::{FlushEvent, Platform, Reason};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::Engine;
+
+/// Who has asked this CPU for something.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Inbox {
+    /// An interrupt is on its way or being handled, so that a further request needs none.
+    interrupted: AtomicBool,
+    from: AtomicCpuSet,
+}
+
+impl Inbox {
+    pub(crate) const fn new() -> Self {
+        Self { interrupted: AtomicBool::new(false), from: AtomicCpuSet::new() }
+    }
+
+    /// Leaves a request; whether the CPU has to be interrupted for it.
+    fn post(&self, sender: CpuId) -> bool {
+        self.from.insert(sender);
+        !self.interrupted.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// What a CPU asks others for. One at a time: it waits for all answers before it asks again.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Request {
+    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date.
+    space: AtomicU64,
+    generation: AtomicU64,
+    start: AtomicU64,
+    /// 0 for everything.
+    count: AtomicU32,
+    huge: AtomicBool,
+    /// Answers outstanding.
+    unanswered: AtomicU32,
+}
+
+/// A request as its target reads it.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    space: SpaceId,
+    generation: Generation,
+    extent: Extent,
+}
+
+impl Request {
+    pub(crate) const fn new() -> Self {
+        Self {
+            space: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            count: AtomicU32::new(0),
+            huge: AtomicBool::new(false),
+            unanswered: AtomicU32::new(0),
+        }
+    }
+
+    /// Relaxed stores: posting to an inbox publishes them, and all targets of the last request have answered.
+    fn fill(&self, asked: Asked) {
+        debug_assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "a flush was started inside a flush");
+        self.space.store(asked.space.get(), Ordering::Relaxed);
+        self.generation.store(asked.generation.get(), Ordering::Relaxed);
+        let (start, count, size) = match asked.extent {
+            Extent::All => (0, 0, PageSize::Small),
+            Extent::Pages { start, count, size } => (start, count, size),
+        };
+        self.start.store(start, Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
+        self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Asked {
+        let count = self.count.load(Ordering::Relaxed);
+        let extent = if count == 0 {
+            Extent::All
+        } else {
+            let size = if self.huge.load(Ordering::Relaxed) { PageSize::Huge } else { PageSize::Small };
+            Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
+        };
+        Asked {
+            space: SpaceId::new(self.space.load(Ordering::Relaxed)),
+            generation: Generation::from_raw(self.generation.load(Ordering::Relaxed)),
+            extent,
+        }
+    }
+}
+
+impl<P: Platform> Engine<P> {
+    /// Flushes a part of `space` on every CPU that may use it, before it returns.
+    ///
+    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts must be on.
+    /// The generation returned has been reached by every CPU.
+    pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
+        let flush = flush.limited(self.ceiling);
+        let generation = space.generation.raise();
+        self.platform().pinned(|| {
+            let me = self.platform().this_cpu();
+            let asked = Asked { space: space.id(), generation, extent: flush.extent };
+            if space.cpus().any_but(me) {
+                let mut targets = CpuSet::new();
+                targets.unite(space.cpus());
+                #[cfg(feature = "sabotage")]
+                let reaches_lazy = flush.tables && self.guarded(crate::sabotage::Guard::LazyTables);
+                #[cfg(not(feature = "sabotage"))]
+                let reaches_lazy = flush.tables;
+                self.ask(&mut targets, asked, flush.tables, |cpu| {
+                    // What is loaded is read before laziness: a CPU that switches publishes the switch first.
+                    let loaded = cpu.seen.loaded();
+                    loaded == SpaceId::SWITCHING
+                        || (loaded == space.id() && (!cpu.seen.is_lazy() || reaches_lazy))
+                });
+            } else if space.cpus().contains(me) {
+                self.local(asked, flush.tables);
+            }
+        });
+        space.reached.raise_to(generation);
+        generation
+    }
+
+    /// Pays what batches owe in `space`, before an operation examines its translations on a program's behalf.
+    ///
+    /// Call it after each acquisition of the page-table lock, under the lock: a batch records under the same one.
+    pub fn settle(&self, space: &AddressSpace) {
+        #[cfg(feature = "sabotage")]
+        if !self.guarded(crate::sabotage::Guard::Settle) {
+            return;
+        }
+        if space.owes() {
+            self.flush(space, Flush { extent: Extent::All, tables: false });
+        }
+    }
+
+    /// Brings whatever space each CPU of `targets` runs up to date, before it returns; empties `targets`. Whether
+    /// any CPU had to be interrupted.
+    pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
+        self.platform().pinned(|| {
+            let asked = Asked { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
+            // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
+            let sent = self
+                .ask(targets, asked, false, |cpu| cpu.seen.loaded() != SpaceId::NONE && !cpu.seen.is_lazy());
+            targets.clear();
+            sent
+        })
+    }
+
+    /// Answers all requests that wait for this CPU. The platform calls it once for each interrupt, with interrupts
+    /// off.
+    pub fn handle_interrupt(&self) {
+        self.on_this_cpu(|mut here| {
+            here.cpu.tally.interrupts.add(1);
+            // Before the inbox is emptied: a request that comes later interrupts again.
+            here.cpu.inbox.interrupted.store(false, Ordering::SeqCst);
+            let cpu = here.cpu;
+            cpu.inbox.from.drain(|initiator| {
+                let request = &self.platform().cpu(initiator).request;
+                here.cpu.tally.requests.add(1);
+                self.answer(&mut here, request.read(), Reason::RemoteShootdown);
+                let last = request.unanswered.fetch_sub(1, Ordering::AcqRel) == 1;
+                self.platform().answered(initiator, last);
+            });
+        });
+    }
+
+    /// Sends `asked` to those of `targets` that `needed` picks, does this CPU's part meanwhile if it is among them,
+    /// and waits. Whether anything was sent.
+    fn ask(
+        &self,
+        targets: &mut CpuSet,
+        asked: Asked,
+        tables: bool,
+        needed: impl Fn(&crate::Cpu<P>) -> bool,
+    ) -> bool {
+        let platform = self.platform();
+        let me = platform.this_cpu();
+        let cpu = platform.cpu(me);
+        let mine = targets.contains(me);
+        targets.remove(me);
+        targets.retain(|target| needed(platform.cpu(target)));
+        let sent = !targets.is_empty();
+        if sent {
+            let pages = match asked.extent {
+                Extent::All => None,
+                Extent::Pages { count, .. } => Some(count),
+            };
+            self.trace(Reason::RemoteSend, pages, asked.space);
+            cpu.tally.shootdowns.add(1);
+            cpu.request.fill(asked);
+            cpu.request.unanswered.store(targets.len() as u32, Ordering::SeqCst);
+            targets.retain(|target| platform.cpu(target).inbox.post(me));
+            if !targets.is_empty() {
+                platform.interrupt(targets);
+            }
+        }
+        if mine {
+            self.local(asked, tables);
+        }
+        if sent {
+            platform.wait(&|| cpu.request.unanswered.load(Ordering::Acquire) == 0);
+        }
+        sent
+    }
+
+    /// This CPU's own part of a request of its own.
+    fn local(&self, asked: Asked, tables: bool) {
+        let reason =
+            if asked.space == SpaceId::NONE { Reason::LocalShootdown } else { Reason::LocalSpaceShootdown };
+        self.on_this_cpu(|mut here| {
+            let concerned = asked.space == SpaceId::NONE || here.cpu.seen.loaded() == asked.space;
+            // A kernel thread that borrows the space uses no entry of it; its owner catches up when it is back.
+            if concerned && (tables || !here.cpu.seen.is_lazy()) {
+                self.answer(&mut here, asked, reason);
+            }
+        });
+    }
+
+    /// Does what `asked` requires of this CPU.
+    fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) {
+        let loaded = here.cpu.seen.loaded();
+        if asked.space != SpaceId::NONE && asked.space != loaded {
+            // It has left the space since it was asked. Its slot's generation stays behind, so coming back flushes.
+            self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);
+            return;
+        }
+        let Some((space, asid)) = &here.own.loaded else { return };
+        if here.cpu.seen.is_lazy() {
+            // Nothing runs here that could use an entry, but a walker may: leave the tables altogether.
+            self.load_kernel(here);
+            return;
+        }
+        let (space, asid) = (space.as_ref(), *asid);
+        let local = here.own.slots.generation(asid);
+        if asked.generation != Generation::NONE && asked.generation <= local {
+            // Caught up by an earlier request; not even reading the space's generation keeps its line where it is.
+            return;
+        }
+        let newest = space.generation();
+        match work(asked.extent, local, asked.generation, newest) {
+            Work::Nothing => self.trace(reason, Some(0), loaded),
+            Work::Pages => {
+                if let Extent::Pages { start, count, size } = asked.extent {
+                    self.platform().invalidate_range(asid, start, count, size);
+                    here.cpu.tally.flushes_page.add(u64::from(count));
+                    self.trace(reason, Some(count), loaded);
+                }
+                here.own.slots.reach(asid, newest);
+            }
+            Work::Everything => {
+                self.platform().invalidate_asid(asid);
+                here.cpu.tally.flushes_full.add(1);
+                self.trace(reason, None, loaded);
+                here.own.slots.reach(asid, newest);
+            }
+        }
+    }
+
+    fn trace(&self, reason: Reason, pages: Option<u32>, space: SpaceId) {
+        self.platform().trace(FlushEvent { reason, pages, space });
+    }
+}

@@ -1,0 +1,146 @@
+//! Loading address spaces: switching, lazy mode, and the window in between.
+//!
+//! Switching to a space reads its generation *after* publishing that a switch is under way; a flusher raises the
+//! generation *before* it looks at what CPUs have loaded. So either the switch sees the new generation and flushes,
+//! or the flusher sees the switch and interrupts; never neither (Linux fixed both halves in 2025: fea4e317f9e7 and
+//! 83b0177a6c48). A CPU in lazy mode keeps the space loaded but runs no program; nobody interrupts it unless page
+//! tables are freed, and it catches up when it leaves lazy mode.
+
+use crate::asid::{Asid, Flushed};
+use crate::cpu::{Here, Own};
+use crate::platform::{FlushEvent, Platform, Reason};
+use crate::primitive::{fence, Ordering};
+use crate::{AddressSpace, Engine, SpaceId};
+
+/// The references to spaces that a CPU gave up by switching away.
+///
+/// Dropping the last reference to a space may free a lot: do it where the kernel may take its time, not with
+/// interrupts off.
+#[must_use = "drop it outside the switch, where freeing the space is allowed"]
+#[derive(Debug)]
+pub struct Previous<S>([Option<S>; 2]);
+
+impl<S> Previous<S> {
+    const NOTHING: Self = Self([None, None]);
+
+    /// Whether the switch gave up any reference.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+impl<P: Platform> Engine<P> {
+    /// Makes this CPU run `next`, leaving lazy mode if it was in it.
+    pub fn switch_to(&self, next: &P::Space) -> Previous<P::Space> {
+        let space = next.as_ref();
+        self.on_this_cpu(|here| {
+            if here.cpu.seen.loaded() == space.id() {
+                if here.cpu.seen.is_lazy() {
+                    self.leave_lazy(here, space);
+                }
+                return Previous::NOTHING;
+            }
+            self.load(here, next)
+        })
+    }
+
+    /// Tells that this CPU runs no program until the next [`Engine::switch_to`]: an idle loop or a kernel thread.
+    /// The space stays loaded, and nobody interrupts the CPU for flushes of pages.
+    pub fn enter_lazy(&self) {
+        self.on_this_cpu(|here| {
+            if here.own.loaded.is_some() {
+                here.cpu.seen.set_lazy(true);
+            }
+        });
+    }
+
+    /// Takes whatever space is loaded off this CPU: before deep idle, before the CPU goes offline, or before the
+    /// space's page tables are torn down.
+    pub fn unload(&self) -> Previous<P::Space> {
+        self.on_this_cpu(|mut here| {
+            self.load_kernel(&mut here);
+            Previous([here.own.parked.take(), None])
+        })
+    }
+
+    /// Catches up with what was flushed while this CPU was lazy.
+    fn leave_lazy(&self, here: Here<'_, P>, space: &AddressSpace) {
+        here.cpu.seen.set_lazy(false);
+        // Either the generation read below is new, or the flusher sees that this CPU is lazy no more.
+        fence(Ordering::SeqCst);
+        let newest = space.generation();
+        let Some((_, asid)) = here.own.loaded else { return };
+        if here.own.slots.generation(asid) < newest {
+            self.platform().load_root(space.root(), asid, true);
+            here.own.slots.reach(asid, newest);
+            here.cpu.tally.flushes_free.add(1);
+            here.cpu.tally.flushes_full.add(1);
+            self.trace_switch(space.id(), None);
+        }
+    }
+
+    fn load(&self, here: Here<'_, P>, next: &P::Space) -> Previous<P::Space> {
+        let space = next.as_ref();
+        let Here { id, cpu, own } = here;
+        cpu.seen.set_loaded(SpaceId::SWITCHING);
+        cpu.seen.set_lazy(false);
+        if !space.cpus().contains(id) {
+            space.cpus().insert(id);
+        }
+        // What is published above comes before the generation is read: see the module's first lines. The set's
+        // atomic insertion would do, but it is skipped when the bit is there already.
+        fence(Ordering::SeqCst);
+        let newest = space.generation();
+        let (asid, flushed) = own.slots.choose(space.id(), newest, self.platform().capabilities().asids);
+        self.platform().load_root(space.root(), asid, flushed != Flushed::No);
+        match flushed {
+            Flushed::No => self.trace_switch(space.id(), Some(0)),
+            Flushed::Behind => {
+                cpu.tally.flushes_free.add(1);
+                cpu.tally.flushes_full.add(1);
+                self.trace_switch(space.id(), None);
+            }
+            Flushed::Recycled => {
+                cpu.tally.flushes_full.add(1);
+                self.trace_switch(space.id(), None);
+            }
+        }
+        let left = own.loaded.replace((next.clone(), asid)).map(|(space, _)| space);
+        if let Some(left) = &left {
+            // After the root: cleared earlier, a flusher could skip a CPU that still fills entries (tlb-bugs D4).
+            // What stays behind under the ASID is covered by the slot's generation.
+            left.as_ref().cpus().remove(id);
+        }
+        // The root is loaded before it is named: a flusher that still reads SWITCHING interrupts needlessly, one
+        // that read the space too early would be answered before the root was there.
+        cpu.seen.set_loaded(space.id());
+        Previous([left, own.parked.take()])
+    }
+
+    /// Leaves for the kernel's own tables. The reference goes to `parked`.
+    pub(crate) fn load_kernel(&self, here: &mut Here<'_, P>) {
+        let Here { id, cpu, own } = here;
+        let Own { loaded, parked, .. } = &mut **own;
+        let Some((left, _)) = loaded.take() else { return };
+        cpu.seen.set_loaded(SpaceId::SWITCHING);
+        self.platform().load_kernel_root();
+        // After the root, as in `load`.
+        left.as_ref().cpus().remove(*id);
+        cpu.seen.set_lazy(false);
+        cpu.seen.set_loaded(SpaceId::NONE);
+        debug_assert!(
+            parked.is_none(),
+            "a space was parked and another loaded without anybody taking the first"
+        );
+        *parked = Some(left);
+    }
+
+    /// The ASID and generation under which this CPU runs its space, for assertions of the platform's.
+    pub fn loaded_asid(&self) -> Option<Asid> {
+        self.on_this_cpu(|here| here.own.loaded.as_ref().map(|(_, asid)| *asid))
+    }
+
+    fn trace_switch(&self, space: SpaceId, pages: Option<u32>) {
+        self.platform().trace(FlushEvent { reason: Reason::TaskSwitch, pages, space });
+    }
+}

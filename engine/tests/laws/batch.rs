@@ -1,0 +1,281 @@
+//! Deferred unmaps: what may wait, what may not, and what is owed meanwhile.
+
+use std::cell::RefCell;
+
+use ceasefire::{Batch, Capabilities, Cleared, Entry, Flush, PageSize, Reason, Schedule};
+
+use crate::script::{machine, machine_with, Machine, Script, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// A small page that a TLB may hold.
+pub(crate) fn cleared(address: u64, dirty: bool) -> Cleared {
+    Cleared::new(address, PageSize::Small, Entry { accessible: true, dirty })
+}
+
+fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(u64)> {
+    Batch::new(m, schedule, |_| ())
+}
+
+/// A machine whose CPU 1 runs a space and has `pages` pages of it cached.
+fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
+    let m = machine(cpus);
+    let p = m.space(1);
+    m.switch(1, &p);
+    for page in 1..=pages {
+        m.fill(1, page * PAGE, 1);
+    }
+    m.events();
+    (m, p)
+}
+
+#[test]
+fn per_page_flushes_each_translation_at_once() {
+    let (m, p) = busy(2, 3);
+    let mut batch = batch(&m, Schedule::PerPage);
+    for page in 1..=3 {
+        batch.record(&p, cleared(page * PAGE, false));
+        assert_eq!(m.cached(1, page * PAGE), None);
+        assert!(!p.owes());
+    }
+    assert_eq!(m.interrupted(), [1, 1, 1]);
+    drop(batch);
+    assert_eq!(m.interrupted(), []);
+}
+
+#[test]
+fn batched_flushes_once_for_many() {
+    let (m, p) = busy(2, 3);
+    let mut batch = batch(&m, Schedule::Batched);
+    for page in 1..=3 {
+        batch.record(&p, cleared(page * PAGE, false));
+    }
+    assert_eq!(m.interrupted(), []);
+    assert!(p.owes());
+    batch.settle();
+    assert_eq!(m.usable(1), []);
+    assert_eq!(m.interrupted(), [1]);
+    assert!(!p.owes());
+    batch.settle();
+    assert_eq!(m.interrupted(), [], "nothing is paid twice");
+    let counters = m.counters((0..2).map(crate::script::id));
+    assert_eq!((counters.debts_created, counters.debts_by_interrupt, counters.debts_by_local), (3, 3, 0));
+    assert!(counters.debt_age_max_ns > 0);
+}
+
+#[test]
+fn one_batch_covers_many_spaces_with_one_flush_each() {
+    let m = machine(4);
+    let spaces: Vec<Space> = (1..=3).map(|root| m.space(root)).collect();
+    let mut batch = batch(&m, Schedule::Batched);
+    for (index, space) in spaces.iter().enumerate() {
+        m.switch(index + 1, space);
+        m.fill(index + 1, PAGE, 1);
+    }
+    m.events();
+    for space in &spaces {
+        batch.record(space, cleared(PAGE, false));
+    }
+    batch.settle();
+    assert_eq!(m.interrupted(), [1, 2, 3]);
+    for (index, space) in spaces.iter().enumerate() {
+        assert!(m.cached(index + 1, PAGE).is_none() && !space.owes());
+    }
+}
+
+#[test]
+fn a_space_that_runs_here_alone_is_flushed_at_once() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    assert_eq!(m.cached(0, PAGE), None);
+    assert!(!p.owes());
+}
+
+#[test]
+fn the_recorders_own_entries_go_with_the_batch() {
+    let (m, p) = busy(2, 1);
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    m.events();
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    batch.settle();
+    assert_eq!((m.cached(0, PAGE), m.cached(1, PAGE)), (None, None));
+    assert_eq!(
+        m.traced(),
+        [
+            (0, Reason::RemoteSend, None),
+            (0, Reason::LocalShootdown, None),
+            (1, Reason::RemoteShootdown, None),
+        ]
+    );
+}
+
+#[test]
+fn a_task_that_moved_after_recording_still_reaches_where_it_was() {
+    let (m, p) = busy(3, 1);
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    m.go(2);
+    batch.settle();
+    assert_eq!((m.cached(0, PAGE), m.cached(1, PAGE)), (None, None));
+}
+
+#[test]
+fn nothing_waits_where_the_processor_does_not_promise_that_clean_stores_walk() {
+    let m = machine_with(2, Capabilities { clean_stores_walk: false, asids: true });
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    assert_eq!(m.cached(1, PAGE), None);
+    assert!(!p.owes());
+}
+
+#[test]
+fn an_entry_that_no_tlb_can_hold_is_no_debt() {
+    let (m, p) = busy(2, 0);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, dirty: false }));
+    assert!(!p.owes());
+    batch.settle();
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn held_pages_come_out_only_after_the_flush() {
+    let (m, p) = busy(2, 5);
+    let out = RefCell::new(Vec::new());
+    let mut batch: Batch<'_, _, u64, _, 2> = Batch::new(&m, Schedule::Batched, |page| {
+        assert_eq!(m.cached(1, page * PAGE), None);
+        out.borrow_mut().push(page);
+    });
+    for page in 1..=2 {
+        batch.record(&p, cleared(page * PAGE, false));
+        batch.hold(page);
+    }
+    assert!(out.borrow().is_empty() && batch.len() == 2);
+    batch.record(&p, cleared(3 * PAGE, false));
+    batch.hold(3);
+    assert_eq!(*out.borrow(), [1, 2], "no room: it settles first");
+    batch.settle();
+    assert!(batch.is_empty());
+    batch.record(&p, cleared(4 * PAGE, false));
+    batch.hold(4);
+    drop(batch);
+    assert_eq!(*out.borrow(), [1, 2, 3, 4], "dropping it settles it");
+}
+
+#[test]
+fn a_write_permit_flushes_exactly_when_a_dirty_translation_was_recorded() {
+    let (m, p) = busy(2, 2);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    let permit = batch.write_permit(1);
+    assert_eq!(m.interrupted(), [], "stores through clean entries walk");
+    assert_eq!((*permit.page(), permit.into_page()), (1, 1));
+    batch.record(&p, cleared(2 * PAGE, true));
+    let _permit = batch.write_permit(2);
+    assert_eq!(m.interrupted(), [1]);
+    assert_eq!(m.usable(1), []);
+    let _permit = batch.write_permit(3);
+    assert_eq!(m.interrupted(), [], "paid");
+}
+
+#[test]
+fn any_later_strict_flush_pays_what_a_batch_owes() {
+    let (m, p) = busy(2, 2);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    m.flush(&p, Flush::page(2 * PAGE));
+    assert!(!p.owes());
+    assert_eq!(m.cached(1, PAGE), None, "two behind: everything");
+    m.events();
+    m.settle(&p);
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn settle_flushes_exactly_when_something_is_owed() {
+    let (m, p) = busy(2, 1);
+    m.settle(&p);
+    assert_eq!(m.events(), []);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    m.settle(&p);
+    assert_eq!(m.cached(1, PAGE), None);
+    assert!(!p.owes());
+    assert_eq!(m.interrupted(), [1]);
+    m.settle(&p);
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn the_debt_of_another_batch_is_not_forgiven_by_an_older_one() {
+    let (m, p) = busy(2, 2);
+    let (mut first, mut second) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+    first.record(&p, cleared(PAGE, false));
+    second.record(&p, cleared(2 * PAGE, false));
+    first.settle();
+    assert!(p.owes(), "the second recorded a newer generation");
+    second.settle();
+    assert!(!p.owes());
+}
+
+#[test]
+fn a_space_beyond_those_remembered_pays_one_flush_too_many_and_never_one_too_few() {
+    let m = machine(2);
+    let spaces: Vec<Space> = (1..=9).map(|root| m.space(root)).collect();
+    let mut batch = batch(&m, Schedule::Batched);
+    for space in &spaces {
+        m.switch(1, space);
+        m.fill(1, PAGE, 1);
+        batch.record(space, cleared(PAGE, false));
+    }
+    batch.settle();
+    assert_eq!(m.cached(1, PAGE), None);
+    for space in &spaces {
+        m.switch(1, space);
+        assert_eq!(m.cached(1, PAGE), None);
+    }
+    let owing = spaces.iter().filter(|space| space.owes()).count();
+    assert_eq!(owing, 1, "the ninth");
+    m.settle(&spaces[8]);
+    m.events();
+    m.settle(&spaces[8]);
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn a_lazy_cpu_catches_up_with_a_batch_by_itself() {
+    let (m, p) = busy(2, 1);
+    m.lazy(1);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    batch.settle();
+    assert_eq!(m.interrupted(), []);
+    m.switch(1, &p);
+    assert_eq!(m.cached(1, PAGE), None);
+    let counters = m.counters((0..2).map(crate::script::id));
+    assert_eq!((counters.debts_by_local, counters.flushes_free), (1, 1));
+}
+
+#[test]
+fn a_cpu_that_joins_after_the_record_sees_the_new_generation() {
+    let (m, p) = busy(3, 0);
+    let q = m.space(2);
+    m.switch(2, &p);
+    m.fill(2, PAGE, 1);
+    m.switch(2, &q);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.record(&p, cleared(PAGE, false));
+    m.switch(2, &p);
+    assert_eq!(m.cached(2, PAGE), None);
+}

@@ -1,0 +1,10 @@
+//! The engine's laws, each shown on a machine that does what the test says.
+
+mod batch;
+mod gather;
+mod random;
+mod requests;
+#[cfg(feature = "sabotage")]
+mod sabotage;
+mod script;
+mod switching;

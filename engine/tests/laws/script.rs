@@ -1,0 +1,383 @@
+//! A machine that does what a test says, one step at a time, on one thread.
+//!
+//! Each CPU has a TLB of its own that never evicts, interrupts stay on their way until somebody waits, and a test
+//! can run code in the middle of a root load or of a wait: what other CPUs do in that window.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+
+use ceasefire::{
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, FlushEvent, HeldLocks, Lock, LockClass, PageSize,
+    Platform, Reason, Root, RwLock,
+};
+
+pub(crate) type Space = Rc<AddressSpace>;
+
+/// What the machine was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    Load { cpu: usize, root: Root, flush: bool },
+    LoadKernel { cpu: usize },
+    Pages { cpu: usize, start: u64, count: u32, size: PageSize },
+    Asid { cpu: usize },
+    Interrupt { to: usize },
+    Trace { cpu: usize, event: FlushEvent },
+}
+
+/// Where a test may step in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Point {
+    /// A root is about to be loaded: the CPU still runs on the old one.
+    BeforeRoot,
+    /// A root was just loaded.
+    AfterRoot,
+    /// A flusher has sent its interrupts and waits; none was delivered yet.
+    Wait,
+}
+
+/// What a TLB entry was filled from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) root: Root,
+    pub(crate) stamp: u64,
+}
+
+#[derive(Debug, Default)]
+struct Hardware {
+    root: Option<(Root, Asid)>,
+    entries: BTreeMap<(u16, u64), Filled>,
+    interrupts_off: u32,
+}
+
+type Hook = (Point, Box<dyn FnOnce()>);
+
+pub(crate) struct Script {
+    engine: OnceCell<Weak<Engine<Script>>>,
+    cpus: Vec<Cpu<Script>>,
+    hardware: Vec<RefCell<Hardware>>,
+    this: Cell<usize>,
+    capabilities: Capabilities,
+    queued: RefCell<VecDeque<usize>>,
+    log: RefCell<Vec<Event>>,
+    hook: RefCell<Option<Hook>>,
+    time: Cell<u64>,
+    held: HeldLocks,
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").field("this", &self.this).finish_non_exhaustive()
+    }
+}
+
+impl Script {
+    fn log(&self, event: Event) {
+        self.log.borrow_mut().push(event);
+    }
+
+    fn reach(&self, point: Point) {
+        if self.hook.borrow().as_ref().is_some_and(|(at, _)| *at == point) {
+            let hook = self.hook.borrow_mut().take();
+            if let Some((_, run)) = hook {
+                run();
+            }
+        }
+    }
+
+    fn mine(&self) -> &RefCell<Hardware> {
+        &self.hardware[self.this.get()]
+    }
+
+    fn as_cpu<R>(&self, cpu: usize, run: impl FnOnce() -> R) -> R {
+        let before = self.this.replace(cpu);
+        let result = run();
+        self.this.set(before);
+        result
+    }
+
+    fn deliver(&self, to: usize) {
+        let engine = self.engine.get().and_then(Weak::upgrade).expect("the engine is alive while it waits");
+        self.as_cpu(to, || self.interrupts_off(|| engine.handle_interrupt()));
+    }
+}
+
+// SAFETY: all runs on one thread. `this_cpu` changes only in `as_cpu`, which changes it back before the caller goes
+// on; `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks); `cpu` indexes an array.
+unsafe impl Platform for Script {
+    type Space = Space;
+    type Lock<T: fmt::Debug> = Free<T>;
+    type RwLock<T: fmt::Debug> = Free<T>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        id(self.this.get())
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+        &self.cpus[cpu.index()]
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        let cpu = self.this.get();
+        self.hardware[cpu].borrow_mut().interrupts_off += 1;
+        let result = body();
+        self.hardware[cpu].borrow_mut().interrupts_off -= 1;
+        result
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        body()
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.reach(Point::BeforeRoot);
+        {
+            let mut hardware = self.mine().borrow_mut();
+            hardware.root = Some((root, asid));
+            if flush {
+                hardware.entries.retain(|(tag, _), _| *tag != asid.get());
+            }
+        }
+        self.log(Event::Load { cpu: self.this.get(), root, flush });
+        self.reach(Point::AfterRoot);
+    }
+
+    fn load_kernel_root(&self) {
+        self.mine().borrow_mut().root = None;
+        self.log(Event::LoadKernel { cpu: self.this.get() });
+    }
+
+    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
+        self.invalidate_range(asid, address, 1, size);
+    }
+
+    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
+        let mut hardware = self.mine().borrow_mut();
+        assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "pages go under the loaded ASID");
+        let end = start + (u64::from(count) << size.shift());
+        hardware.entries.retain(|(tag, address), _| *tag != asid.get() || !(start..end).contains(address));
+        drop(hardware);
+        self.log(Event::Pages { cpu: self.this.get(), start, count, size });
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        self.mine().borrow_mut().entries.retain(|(tag, _), _| *tag != asid.get());
+        self.log(Event::Asid { cpu: self.this.get() });
+    }
+
+    fn invalidate_all(&self) {
+        self.mine().borrow_mut().entries.clear();
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        for target in targets.iter() {
+            self.log(Event::Interrupt { to: target.index() });
+            self.queued.borrow_mut().push_back(target.index());
+        }
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        assert_eq!(self.mine().borrow().interrupts_off, 0, "waits with interrupts on");
+        self.reach(Point::Wait);
+        while !done() {
+            let next = self.queued.borrow_mut().pop_front().expect("nobody is left who could answer");
+            if self.hardware[next].borrow().interrupts_off > 0 {
+                // Only inside a hook: the target cannot go on before this flusher is gone. It is let go here, and
+                // the test asks for the answer afterwards, with `deliver_all`.
+                self.queued.borrow_mut().push_front(next);
+                return;
+            }
+            self.deliver(next);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.time.set(self.time.get() + 1);
+        self.time.get()
+    }
+
+    fn trace(&self, event: FlushEvent) {
+        self.log(Event::Trace { cpu: self.this.get(), event });
+    }
+
+    fn held_locks(&self) -> &HeldLocks {
+        &self.held
+    }
+}
+
+/// A lock on one thread: free whenever somebody asks.
+#[derive(Debug)]
+pub(crate) struct Free<T>(RefCell<T>);
+
+impl<T> Lock<T, Script> for Free<T> {
+    type Guard<'a>
+        = std::cell::RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn new(_: &'static LockClass, value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    fn lock<'a>(&'a self, _: &'a Script) -> Self::Guard<'a> {
+        self.0.borrow_mut()
+    }
+}
+
+impl<T> RwLock<T, Script> for Free<T> {
+    type Read<'a>
+        = std::cell::Ref<'a, T>
+    where
+        T: 'a;
+    type Write<'a>
+        = std::cell::RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn new(_: &'static LockClass, value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    fn read<'a>(&'a self, _: &'a Script) -> Self::Read<'a> {
+        self.0.borrow()
+    }
+
+    fn write<'a>(&'a self, _: &'a Script) -> Self::Write<'a> {
+        self.0.borrow_mut()
+    }
+}
+
+/// A handle on the machine and its engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine(Rc<Engine<Script>>);
+
+impl Deref for Machine {
+    type Target = Engine<Script>;
+
+    fn deref(&self) -> &Engine<Script> {
+        &self.0
+    }
+}
+
+pub(crate) fn id(cpu: usize) -> CpuId {
+    CpuId::new(cpu).unwrap()
+}
+
+/// A machine that promises everything.
+pub(crate) fn machine(cpus: usize) -> Machine {
+    machine_with(cpus, Capabilities { clean_stores_walk: true, asids: true })
+}
+
+pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
+    let engine = Rc::new(Engine::new(Script {
+        engine: OnceCell::new(),
+        cpus: (0..cpus).map(|_| Cpu::new()).collect(),
+        hardware: (0..cpus).map(|_| RefCell::default()).collect(),
+        this: Cell::new(0),
+        capabilities,
+        queued: RefCell::default(),
+        log: RefCell::default(),
+        hook: RefCell::default(),
+        time: Cell::new(0),
+        held: HeldLocks::new(),
+    }));
+    engine.platform().engine.set(Rc::downgrade(&engine)).expect("set once");
+    Machine(engine)
+}
+
+impl Machine {
+    /// A space; spaces differ in their roots.
+    pub(crate) fn space(&self, root: u64) -> Space {
+        Rc::new(self.0.new_space(Root(root)))
+    }
+
+    /// Goes on as another CPU.
+    pub(crate) fn go(&self, cpu: usize) {
+        self.platform().this.set(cpu);
+    }
+
+    /// Does something as another CPU and comes back.
+    pub(crate) fn on<R>(&self, cpu: usize, run: impl FnOnce(&Engine<Script>) -> R) -> R {
+        self.platform().as_cpu(cpu, || run(&self.0))
+    }
+
+    pub(crate) fn switch(&self, cpu: usize, space: &Space) {
+        drop(self.on(cpu, |engine| engine.switch_to(space)));
+    }
+
+    pub(crate) fn lazy(&self, cpu: usize) {
+        self.on(cpu, Engine::enter_lazy);
+    }
+
+    /// What happens the next time the machine comes to `point`.
+    pub(crate) fn at(&self, point: Point, run: impl FnOnce(&Machine) + 'static) {
+        let machine = self.clone();
+        let before = self.platform().hook.replace(Some((point, Box::new(move || run(&machine)))));
+        assert!(before.is_none(), "the hook before this one never ran");
+    }
+
+    /// Delivers what is on its way.
+    pub(crate) fn deliver_all(&self) {
+        loop {
+            let next = self.platform().queued.borrow_mut().pop_front();
+            let Some(next) = next else { return };
+            self.platform().deliver(next);
+        }
+    }
+
+    /// The hardware of `cpu` caches a translation of what it has loaded.
+    pub(crate) fn fill(&self, cpu: usize, address: u64, stamp: u64) {
+        let mut hardware = self.platform().hardware[cpu].borrow_mut();
+        let (root, asid) = hardware.root.expect("a root is loaded");
+        hardware.entries.insert((asid.get(), address), Filled { root, stamp });
+    }
+
+    /// What `cpu` would use for `address` now.
+    pub(crate) fn cached(&self, cpu: usize, address: u64) -> Option<Filled> {
+        let hardware = self.platform().hardware[cpu].borrow();
+        hardware.root.and_then(|(_, asid)| hardware.entries.get(&(asid.get(), address)).copied())
+    }
+
+    /// All that `cpu` could use now.
+    pub(crate) fn usable(&self, cpu: usize) -> Vec<(u64, Filled)> {
+        let hardware = self.platform().hardware[cpu].borrow();
+        let Some((_, asid)) = hardware.root else { return Vec::new() };
+        let mine = hardware.entries.iter().filter(|((tag, _), _)| *tag == asid.get());
+        mine.map(|((_, address), filled)| (*address, *filled)).collect()
+    }
+
+    /// The root in the hardware of `cpu`.
+    pub(crate) fn root(&self, cpu: usize) -> Option<Root> {
+        self.platform().hardware[cpu].borrow().root.map(|(root, _)| root)
+    }
+
+    pub(crate) fn cpu(&self, cpu: usize) -> &Cpu<Script> {
+        &self.platform().cpus[cpu]
+    }
+
+    /// What happened since this was last asked.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.platform().log.take()
+    }
+
+    /// Whom interrupts were sent to since the last look.
+    pub(crate) fn interrupted(&self) -> Vec<usize> {
+        let to = |event| if let Event::Interrupt { to } = event { Some(to) } else { None };
+        self.events().into_iter().filter_map(to).collect()
+    }
+
+    /// The trace since the last look: CPU, reason, pages.
+    pub(crate) fn traced(&self) -> Vec<(usize, Reason, Option<u32>)> {
+        let line = |event| match event {
+            Event::Trace { cpu, event } => Some((cpu, event.reason, event.pages)),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(line).collect()
+    }
+}

@@ -1,0 +1,286 @@
+//! Loading spaces, lazy mode, and the window in which a switch is under way.
+
+use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
+
+use crate::script::{id, machine, machine_with, Event, Machine, Point, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// How `cpu` loaded roots since the last look: whether each load flushed.
+fn loads(machine: &Machine) -> Vec<bool> {
+    let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
+    machine.events().into_iter().filter_map(flush).collect()
+}
+
+#[test]
+fn switching_to_the_loaded_space_touches_nothing() {
+    let m = machine(1);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.events();
+    assert!(m.switch_to(&p).is_empty());
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn a_space_that_comes_back_unchanged_keeps_its_entries() {
+    let m = machine(1);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    m.switch(0, &q);
+    assert_eq!(m.cached(0, PAGE), None, "another space's entry");
+    m.switch(0, &p);
+    assert!(m.cached(0, PAGE).is_some());
+    assert_eq!(loads(&m), [true, true, false]);
+}
+
+#[test]
+fn a_space_that_comes_back_behind_is_flushed() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    m.switch(0, &q);
+    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE)));
+    assert_eq!(m.interrupted(), [], "nobody runs the space");
+    m.switch(0, &p);
+    assert_eq!(m.cached(0, PAGE), None);
+    assert_eq!(loads(&m), [true]);
+    assert_eq!(m.cpu(0).counters().flushes_free, 1);
+}
+
+#[test]
+fn more_spaces_than_asids_recycle_with_a_flush() {
+    let m = machine(1);
+    let spaces: Vec<Space> = (1..=DYNAMIC_ASIDS as u64 + 1).map(|root| m.space(root)).collect();
+    m.switch(0, &spaces[0]);
+    m.fill(0, PAGE, 1);
+    for space in &spaces[1..] {
+        m.switch(0, space);
+        assert_eq!(m.usable(0), [], "a recycled ASID holds nothing of its last owner");
+    }
+    assert_eq!(loads(&m), [true; DYNAMIC_ASIDS + 1]);
+}
+
+#[test]
+fn without_asids_every_switch_flushes() {
+    let m = machine_with(1, Capabilities { asids: false, clean_stores_walk: true });
+    let (p, q) = (m.space(1), m.space(2));
+    for _ in 0..2 {
+        m.switch(0, &p);
+        m.switch(0, &q);
+    }
+    assert_eq!(loads(&m), [true; 4]);
+}
+
+#[test]
+fn what_a_switch_gives_up_comes_out_of_it() {
+    let m = machine(1);
+    let (p, q) = (m.space(1), m.space(2));
+    assert!(m.switch_to(&p).is_empty());
+    assert_eq!(std::rc::Rc::strong_count(&p), 2);
+    let previous = m.switch_to(&q);
+    assert!(!previous.is_empty());
+    drop(previous);
+    assert_eq!(std::rc::Rc::strong_count(&p), 1);
+    assert!(!m.unload().is_empty());
+    assert_eq!((m.root(0), m.cpu(0).loaded(), m.loaded_asid()), (None, SpaceId::NONE, None));
+    assert!(m.unload().is_empty());
+}
+
+#[test]
+fn a_lazy_cpu_is_not_interrupted_and_catches_up_when_it_leaves() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.lazy(1);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.interrupted(), []);
+    assert!(m.cached(1, PAGE).is_some(), "nothing runs there that could use it");
+    m.switch(1, &p);
+    assert_eq!(m.cached(1, PAGE), None);
+    assert_eq!(loads(&m), [true]);
+    assert_eq!(m.cpu(1).counters().flushes_free, 1);
+}
+
+#[test]
+fn leaving_lazy_mode_unchanged_costs_nothing() {
+    let m = machine(1);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.fill(0, PAGE, 1);
+    m.lazy(0);
+    m.events();
+    m.switch(0, &p);
+    assert_eq!(m.events(), []);
+    assert!(m.cached(0, PAGE).is_some() && !m.cpu(0).is_lazy());
+}
+
+#[test]
+fn a_lazy_cpu_that_goes_to_another_space_is_lazy_no_more() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.lazy(1);
+    m.switch(1, &q);
+    assert!(!m.cpu(1).is_lazy());
+    m.events();
+    m.flush(&q, Flush::page(PAGE));
+    assert_eq!(m.interrupted(), [1]);
+}
+
+#[test]
+fn a_cpu_without_a_space_has_nothing_to_be_lazy_about() {
+    let m = machine(1);
+    m.lazy(0);
+    assert!(!m.cpu(0).is_lazy());
+}
+
+#[test]
+fn an_interrupt_that_finds_the_cpu_gone_lazy_takes_the_space_off_it() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.at(Point::Wait, |m| m.lazy(1));
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!((m.root(1), m.cpu(1).loaded(), m.cpu(1).is_lazy()), (None, SpaceId::NONE, false));
+    assert!(!p.cpus().contains(id(1)));
+    m.events();
+    let previous = m.on(1, |engine| engine.switch_to(&p));
+    assert!(!previous.is_empty(), "the reference that the interrupt could not drop");
+    assert_eq!(m.cached(1, PAGE), None);
+    assert_eq!(loads(&m), [true]);
+}
+
+/// tlb-bugs D1: between the root load and the publishing of what is loaded.
+#[test]
+fn a_flusher_inside_the_switch_window_interrupts_the_switching_cpu() {
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let m = machine(2);
+        let (p, q) = (m.space(1), m.space(2));
+        m.switch(1, &p);
+        m.fill(1, PAGE, 1);
+        m.switch(1, &q);
+        m.events();
+        let flushed = p.clone();
+        m.at(point, move |m| {
+            m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE)));
+        });
+        m.switch(1, &p);
+        assert!(m.cached(1, PAGE).is_some(), "the switch read the generation before the flush was asked for");
+        assert_eq!(m.interrupted(), [1], "{point:?}");
+        m.deliver_all();
+        assert_eq!(m.cached(1, PAGE), None, "{point:?}");
+    }
+}
+
+#[test]
+fn a_batch_inside_the_switch_window_interrupts_the_switching_cpu() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.switch(1, &q);
+    m.events();
+    let space = p.clone();
+    m.at(Point::AfterRoot, move |m| {
+        m.go(0);
+        let mut batch: ceasefire::Batch<'_, _, u64, _> =
+            ceasefire::Batch::new(m, ceasefire::Schedule::Batched, |_| ());
+        batch.record(&space, crate::batch::cleared(PAGE, false));
+        batch.settle();
+        drop(batch);
+        m.go(1);
+    });
+    m.go(1);
+    drop(m.switch_to(&p));
+    assert_eq!(m.interrupted(), [1]);
+    m.deliver_all();
+    assert_eq!(m.cached(1, PAGE), None);
+}
+
+#[test]
+fn a_flush_inside_the_window_answered_after_it_reads_the_generation_again() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.switch(1, &q);
+    let flushed = p.clone();
+    m.at(Point::AfterRoot, move |m| {
+        m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE)));
+    });
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.fill(1, 2 * PAGE, 1);
+    m.deliver_all();
+    assert_eq!(m.cached(1, PAGE), None);
+    assert!(m.cached(1, 2 * PAGE).is_some(), "one behind and the newest: the page alone");
+    m.events();
+    m.switch(1, &q);
+    m.switch(1, &p);
+    assert_eq!(loads(&m), [false, false], "the answer raised the slot's generation");
+}
+
+/// tlb-bugs D4: the bit goes after the root.
+#[test]
+fn a_cpu_stays_in_the_set_until_the_root_is_gone() {
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.events();
+    let left = p.clone();
+    m.at(Point::BeforeRoot, move |m| {
+        assert_eq!(m.root(1), Some(Root(1)));
+        assert!(left.cpus().contains(id(1)));
+        m.on(0, |engine| engine.flush(&left, Flush::page(PAGE)));
+        assert_eq!(m.interrupted(), [1]);
+    });
+    m.switch(1, &q);
+    assert!(!p.cpus().contains(id(1)) && q.cpus().contains(id(1)));
+    m.deliver_all();
+    assert!(m.traced().contains(&(1, Reason::RemoteWrongCpu, Some(0))));
+    m.switch(1, &p);
+    assert_eq!(m.cached(1, PAGE), None, "the slot stayed behind");
+}
+
+#[test]
+fn the_bit_is_set_before_the_first_fill() {
+    let m = machine(2);
+    let p = m.space(1);
+    let joined = p.clone();
+    m.at(Point::BeforeRoot, move |_| assert!(joined.cpus().contains(id(1))));
+    m.switch(1, &p);
+}
+
+/// tlb-bugs C1, C3.
+#[test]
+fn freed_tables_reach_lazy_cpus_and_unload_them() {
+    let m = machine(3);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.switch(2, &p);
+    m.lazy(1);
+    m.events();
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| {
+        assert_eq!(m.root(1), None, "released only when no walker is left");
+        assert_eq!(m.root(2), Some(Root(1)), "the others only flush");
+    });
+    gather.table(ceasefire::ClearedTable::new(0), 7);
+    gather.finish();
+    assert_eq!(m.interrupted(), [1, 2]);
+    assert!(!p.cpus().contains(id(1)));
+}
+
+#[test]
+fn freed_tables_take_the_flushers_own_lazy_space_off_it() {
+    let m = machine(1);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.lazy(0);
+    m.flush(&p, Flush::ALL);
+    assert_eq!(m.root(0), None);
+}

@@ -1,0 +1,35 @@
+//! Which experiments there are.
+
+use crate::mechanism::Mechanism;
+use crate::mmap_read;
+use crate::plan::{Plan, RunError, Started};
+
+/// A paper's workload.
+#[derive(Debug)]
+pub struct Experiment {
+    /// Its name on the command line and in JSON.
+    pub name: &'static str,
+    /// The paper.
+    pub paper: &'static str,
+    /// What it does, in a line.
+    pub description: &'static str,
+    /// The machines of the paper.
+    pub machines: &'static [&'static str],
+    /// What the paper compares, the baseline first.
+    pub mechanisms: &'static [Mechanism],
+    /// The part of the paper's size that is run unless told otherwise.
+    pub scale: f64,
+    /// The least bytes of memory per CPU with which it makes sense.
+    pub(crate) bytes_per_cpu: u64,
+    pub(crate) start: fn(&Plan) -> Result<Started, RunError>,
+}
+
+/// All experiments.
+pub static EXPERIMENTS: &[Experiment] = &[mmap_read::EXPERIMENT];
+
+impl Experiment {
+    /// The experiment of that name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+}

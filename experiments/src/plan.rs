@@ -1,0 +1,184 @@
+//! One run: which experiment, on which machine, with which mechanism, how large.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ceasefire_machine::config::{Machine, MachineError};
+use ceasefire_machine::{SetupError, Simulation};
+use ceasefire_memory::{OutOfMemory, TooManyObjects};
+
+use crate::experiment::Experiment;
+use crate::mechanism::Mechanism;
+use crate::report::Report;
+
+/// One run of an experiment.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Which experiment.
+    pub experiment: &'static Experiment,
+    /// The machine, at its full size.
+    pub machine: Machine,
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The part of the machine's memory, and with it of the work, that is run.
+    pub scale: f64,
+    /// Varies what is left to chance.
+    pub seed: u64,
+    /// Whether the oracle watches.
+    pub oracle: bool,
+    /// Where each flush and interrupt is written.
+    pub trace: Option<PathBuf>,
+}
+
+/// A machine with its programs, about to run.
+pub(crate) struct Started {
+    pub(crate) simulation: Simulation,
+    /// When each program starts.
+    pub(crate) starts: Vec<u64>,
+    /// What the programs will have done at the end.
+    pub(crate) operations: u64,
+    pub(crate) accesses: u64,
+}
+
+/// Why a run cannot be made.
+#[derive(Debug)]
+pub enum RunError {
+    /// The machine cannot be built at that scale.
+    Machine(MachineError),
+    /// The machine cannot be set up on this host.
+    Setup(SetupError),
+    /// The scale is no number above 0, or leaves too little memory.
+    Scale {
+        /// What was asked for.
+        scale: f64,
+        /// The least that works.
+        least: f64,
+    },
+    /// The scale is above 1: the paper's size is the largest.
+    ScaleTooLarge(f64),
+    /// A program did not read all that it should have: memory ran out.
+    Unfinished {
+        /// Loads and stores made.
+        done: u64,
+        /// Loads and stores planned.
+        planned: u64,
+    },
+    /// The trace could not be written.
+    Trace {
+        /// To where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There are more files than the memory manager was set up for.
+    Objects(TooManyObjects),
+    /// The run was stopped.
+    Stopped,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(error) => error.fmt(f),
+            Self::Setup(error) => error.fmt(f),
+            Self::Scale { scale, least } => {
+                write!(f, "scale {scale} is too small for the working set: at least {least} works")
+            }
+            Self::ScaleTooLarge(scale) => write!(f, "scale {scale} is above 1, the paper's own size"),
+            Self::Unfinished { done, planned } => {
+                write!(f, "the machine ran out of memory after {done} of {planned} accesses")
+            }
+            Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Objects(error) => error.fmt(f),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<SetupError> for RunError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
+}
+
+impl From<OutOfMemory> for RunError {
+    fn from(error: OutOfMemory) -> Self {
+        Self::Setup(error.into())
+    }
+}
+
+impl From<TooManyObjects> for RunError {
+    fn from(error: TooManyObjects) -> Self {
+        Self::Objects(error)
+    }
+}
+
+impl Plan {
+    /// The least scale at which the machine still holds the experiment's working set.
+    pub fn least_scale(&self) -> f64 {
+        let topology = &self.machine.topology;
+        let needed = self.experiment.bytes_per_cpu * u64::from(topology.cpu_count());
+        // Rounded up to four digits, so that the number can be typed.
+        (needed as f64 / topology.bytes() as f64 * 1e4).ceil() / 1e4
+    }
+
+    /// Whether it can be run at its scale.
+    ///
+    /// # Errors
+    /// [`RunError::Scale`] with the least that works, or [`RunError::ScaleTooLarge`].
+    pub fn check(&self) -> Result<(), RunError> {
+        let least = self.least_scale();
+        if self.scale > 1.0 {
+            return Err(RunError::ScaleTooLarge(self.scale));
+        }
+        // Written so that a scale that is no number is refused too.
+        if self.scale >= least {
+            Ok(())
+        } else {
+            Err(RunError::Scale { scale: self.scale, least })
+        }
+    }
+
+    /// Runs it. `progress` is called now and then with the part that is done, and stops the run by returning false.
+    ///
+    /// # Errors
+    /// [`RunError`] says why there is no result.
+    pub fn run(&self, mut progress: impl FnMut(f64) -> bool) -> Result<Report, RunError> {
+        self.check()?;
+        let begun = Instant::now();
+        let started = (self.experiment.start)(self)?;
+        let planned = started.accesses;
+        let mut stopped = false;
+        let outcome = started
+            .simulation
+            .run(|_, accesses| {
+                let goes_on = progress(accesses as f64 / planned as f64);
+                stopped |= !goes_on;
+                goes_on
+            })
+            .map_err(|error| RunError::Trace { path: self.trace.clone().unwrap_or_default(), error })?;
+        if stopped {
+            return Err(RunError::Stopped);
+        }
+        if outcome.accesses < planned {
+            return Err(RunError::Unfinished { done: outcome.accesses, planned });
+        }
+        Ok(Report::new(self, &started, &outcome, begun.elapsed().as_secs_f64()))
+    }
+
+    pub(crate) fn scaled_machine(&self) -> Result<Machine, RunError> {
+        self.machine.scaled(self.scale).map_err(RunError::Machine)
+    }
+
+    pub(crate) fn open_trace(&self) -> Result<Option<Box<dyn Write>>, RunError> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let file =
+            File::create(path).map_err(|error| RunError::Trace { path: path.clone(), error })?;
+        Ok(Some(Box::new(BufWriter::with_capacity(1 << 20, file))))
+    }
+}

@@ -1,0 +1,44 @@
+//! What the papers published.
+
+/// A published figure, before and after the paper's mechanism.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The experiment that stands for the paper's workload.
+    pub experiment: &'static str,
+    /// The machine that stands for the paper's.
+    pub machine: &'static str,
+    /// What was measured.
+    pub metric: &'static str,
+    /// In which unit.
+    pub unit: &'static str,
+    /// The baseline.
+    pub before: f64,
+    /// With the mechanism.
+    pub after: f64,
+}
+
+const fn row(machine: &'static str, metric: &'static str, unit: &'static str, before: f64, after: f64) -> Row {
+    Row { experiment: "mmap-read", machine, metric, unit, before, after }
+}
+
+/// BATCH-RECLAIM (M. Gorman, 2015, Linux commit 72b252aed506): vm-scalability lru-file-mmap-read on Linux 4.2-rc1, before
+/// and after the series; interrupts are the text's rough figures for the steady phase.
+static ROWS: &[Row] = &[
+    row("4-node-48-cpu", "elapsed", "s", 159.62, 120.68),
+    row("4-node-48-cpu", "time_range", "s", 30.59, 2.80),
+    row("4-node-48-cpu", "time_stddv", "s", 6.70, 0.64),
+    row("4-node-48-cpu", "user", "s", 581.00, 611.43),
+    row("4-node-48-cpu", "system", "s", 5804.93, 4111.76),
+    row("4-node-48-cpu", "interrupts_per_second", "1/s", 900_000.0, 180_000.0),
+    row("1-socket", "elapsed", "s", 25.33, 20.38),
+    row("1-socket", "time_range", "s", 0.91, 1.44),
+    row("1-socket", "time_stddv", "s", 0.28, 0.47),
+    row("1-socket", "user", "s", 58.09, 57.64),
+    row("1-socket", "system", "s", 111.82, 76.56),
+    row("1-socket", "interrupts_per_second", "1/s", 500_000.0, 45_000.0),
+];
+
+/// The figures published for an experiment on a machine.
+pub fn published<'a>(experiment: &'a str, machine: &'a str) -> impl Iterator<Item = &'static Row> + 'a {
+    ROWS.iter().filter(move |row| row.experiment == experiment && row.machine == machine)
+}

@@ -1,0 +1,233 @@
+//! What one run measured, under the names of the command line's JSON, and beside what was published.
+
+use std::collections::BTreeMap;
+
+use ceasefire_machine::Outcome;
+use serde::Serialize;
+
+use crate::plan::{Plan, Started};
+use crate::published::{published, Row};
+
+const SECOND: f64 = 1e12;
+
+/// What settled the debts of put-off flushes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SettledBy {
+    /// Interrupting other CPUs.
+    pub interrupt: u64,
+    /// Broadcast invalidation.
+    pub broadcast: u64,
+    /// Switches that flushed anyway.
+    pub switch: u64,
+    /// The timer tick.
+    pub tick: u64,
+    /// A flush of the own CPU alone.
+    pub local: u64,
+}
+
+/// A published figure beside ours.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The paper's baseline, in the paper's unit.
+    pub before: f64,
+    /// With the paper's mechanism.
+    pub after: f64,
+    /// After divided by before.
+    pub ratio: f64,
+    /// Our ratio: this run's figure divided by the baseline's. `None` if the baseline was not run, or has 0.
+    pub ours: Option<f64>,
+    /// This run's figure itself, at its scale.
+    pub measured: f64,
+}
+
+/// What one run measured. Times are simulated seconds, but for `wall_s`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The machine's name.
+    pub machine: String,
+    /// The part of the paper's size.
+    pub scale: f64,
+    /// The seed.
+    pub seed: u64,
+    /// CPUs of the machine.
+    pub cpus: u16,
+    /// Concurrent threads of programs.
+    pub threads: usize,
+    /// The mechanism's name.
+    pub mechanism: &'static str,
+    /// From the first program's start to the last one's end.
+    pub elapsed_s: f64,
+    /// Time of all programs outside the kernel.
+    pub user_s: f64,
+    /// Time of all programs in the kernel, as time(1) would say; interrupts that hit them included.
+    pub system_s: f64,
+    /// Time of the kernel's own threads: background reclaim.
+    pub kernel_s: f64,
+    /// The longest elapsed time of a program less the shortest.
+    pub finish_range_s: f64,
+    /// The standard deviation of the programs' elapsed times.
+    pub finish_stddev_s: f64,
+    /// Pages read.
+    pub operations: u64,
+    /// The same per second.
+    pub operations_per_s: f64,
+    /// Page faults.
+    pub faults: u64,
+    /// Pages freed by reclaim.
+    pub pages_reclaimed: u64,
+    /// Pages moved between nodes.
+    pub pages_migrated: u64,
+    /// Pages that reclaim looked at.
+    pub pages_scanned: u64,
+    /// Interrupts received for TLB work.
+    pub interrupts: u64,
+    /// The same per second.
+    pub interrupts_per_s: f64,
+    /// Operations that sent any interrupt.
+    pub shootdowns: u64,
+    /// Broadcast invalidations.
+    pub broadcasts: u64,
+    /// Flushes of everything under an ASID, per CPU that did one.
+    pub flushes_full: u64,
+    /// Pages invalidated one by one.
+    pub flushes_page: u64,
+    /// Flushes that a CPU did anyway and that settled something.
+    pub flushes_free: u64,
+    /// Loads that missed the TLB.
+    pub tlb_misses_load: u64,
+    /// Stores that did.
+    pub tlb_misses_store: u64,
+    /// Instruction fetches that did; the machine models none.
+    pub tlb_misses_fetch: u64,
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Translations cleared whose flush was put off.
+    pub debts_created: u64,
+    /// What settled them.
+    pub debts_settled_by: SettledBy,
+    /// The oldest of them when it was settled.
+    pub debt_age_max_s: f64,
+    /// Time that CPUs waited for locks.
+    pub lock_wait_s: f64,
+    /// Time that CPUs waited for the answers to a flush.
+    pub answer_wait_s: f64,
+    /// Whether the oracle watched; without it the next two say nothing.
+    pub oracle: bool,
+    /// Uses of owed entries, which the rules allow.
+    pub stale_hits: u64,
+    /// Rules broken.
+    pub violations: u64,
+    /// The first of them, in words.
+    pub broken: Vec<String>,
+    /// Seconds that the run took on the host.
+    pub wall_s: f64,
+    /// The paper's figures by metric.
+    pub published: BTreeMap<&'static str, Comparison>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, started: &Started, outcome: &Outcome, wall_s: f64) -> Self {
+        let seconds = |picoseconds: u64| picoseconds as f64 / SECOND;
+        let first = started.starts.iter().copied().min().unwrap_or(0);
+        let elapsed_s = seconds(outcome.elapsed.saturating_sub(first));
+        let programs = || outcome.threads.iter().filter(|thread| !thread.kernel);
+        let sum = |times: &mut dyn Iterator<Item = u64>| seconds(times.sum());
+        let finishes: Vec<f64> = programs()
+            .zip(&started.starts)
+            .filter_map(|(thread, start)| Some(seconds(thread.ended?.saturating_sub(*start))))
+            .collect();
+        let count = finishes.len().max(1) as f64;
+        let mean = finishes.iter().sum::<f64>() / count;
+        let deviation = (finishes.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let longest = finishes.iter().copied().fold(0.0, f64::max);
+        let shortest = finishes.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
+        let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+        let (counters, statistics) = (&outcome.counters, &outcome.statistics);
+        Self {
+            experiment: plan.experiment.name,
+            machine: plan.machine.name.clone(),
+            scale: plan.scale,
+            seed: plan.seed,
+            cpus: plan.machine.topology.cpu_count(),
+            threads: started.starts.len(),
+            mechanism: plan.mechanism.name(),
+            elapsed_s,
+            user_s: sum(&mut programs().map(|thread| thread.user)),
+            system_s: sum(&mut programs().map(|thread| thread.system)),
+            kernel_s: sum(&mut outcome.threads.iter().filter(|thread| thread.kernel).map(|thread| thread.system)),
+            finish_range_s: longest - shortest,
+            finish_stddev_s: deviation,
+            operations: started.operations,
+            operations_per_s: per_second(started.operations),
+            faults: statistics.faults,
+            pages_reclaimed: statistics.reclaimed_background + statistics.reclaimed_direct,
+            pages_migrated: 0,
+            pages_scanned: statistics.scanned,
+            interrupts: counters.interrupts,
+            interrupts_per_s: per_second(counters.interrupts),
+            shootdowns: counters.shootdowns,
+            broadcasts: 0,
+            flushes_full: counters.flushes_full,
+            flushes_page: counters.flushes_page,
+            flushes_free: counters.flushes_free,
+            tlb_misses_load: outcome.misses_load,
+            tlb_misses_store: outcome.misses_store,
+            tlb_misses_fetch: 0,
+            accesses: outcome.accesses,
+            debts_created: counters.debts_created,
+            debts_settled_by: SettledBy {
+                interrupt: counters.debts_by_interrupt,
+                local: counters.debts_by_local,
+                ..SettledBy::default()
+            },
+            debt_age_max_s: counters.debt_age_max_ns as f64 / 1e9,
+            lock_wait_s: seconds(outcome.lock_wait),
+            answer_wait_s: seconds(outcome.answer_wait),
+            oracle: plan.oracle,
+            stale_hits: outcome.stale_hits,
+            violations: outcome.violations,
+            broken: outcome.broken.iter().map(ToString::to_string).collect(),
+            wall_s,
+            published: BTreeMap::new(),
+        }
+    }
+
+    /// The figure that a published row speaks of.
+    fn figure(&self, row: &Row) -> Option<f64> {
+        Some(match row.metric {
+            "elapsed" => self.elapsed_s,
+            "time_range" => self.finish_range_s,
+            "time_stddv" => self.finish_stddev_s,
+            "user" => self.user_s,
+            "system" => self.system_s,
+            "interrupts_per_second" => self.interrupts_per_s,
+            _ => return None,
+        })
+    }
+}
+
+/// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
+/// as what ratios are taken of.
+pub fn compare(reports: &mut [Report]) {
+    let baselines: Vec<Report> =
+        reports.iter().filter(|report| report.mechanism == "per-page").cloned().collect();
+    for report in reports {
+        let baseline = baselines.iter().find(|baseline| {
+            baseline.experiment == report.experiment
+                && baseline.machine == report.machine
+                && baseline.scale.to_bits() == report.scale.to_bits()
+                && baseline.seed == report.seed
+        });
+        report.published = published(report.experiment, &report.machine)
+            .filter_map(|row| {
+                let measured = report.figure(row)?;
+                let before = baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
+                let ours = before.map(|before| measured / before);
+                let Row { metric, before, after, .. } = *row;
+                Some((metric, Comparison { before, after, ratio: after / before, ours, measured }))
+            })
+            .collect();
+    }
+}

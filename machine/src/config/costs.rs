@@ -1,0 +1,171 @@
+//! What everything costs, in simulated time.
+
+use super::document::Section;
+use super::error::{MachineError, Problem};
+use super::quantity::{Parameter, TIME};
+use super::Picoseconds;
+
+/// One cost, for lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The key in a machine file's `[costs]`.
+    pub key: &'static str,
+    /// What it is the cost of.
+    pub meaning: &'static str,
+    /// The cost.
+    pub value: Picoseconds,
+}
+
+macro_rules! costs {
+    ($($field:ident: $meaning:literal,)*) => {
+        /// What everything costs; each field is the `[costs]` key of the same name.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Costs {
+            $(#[doc = $meaning] pub $field: Picoseconds,)*
+        }
+
+        impl Costs {
+            /// The key of every cost, in the order of the fields.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            /// Every cost, in the order of the fields.
+            pub fn all(&self) -> impl Iterator<Item = Cost> {
+                [$(Cost { key: stringify!($field), meaning: $meaning, value: self.$field },)*].into_iter()
+            }
+
+            /// Reads `[costs]` and adds each to `sources`.
+            pub(super) fn read(
+                mut section: Section<'_>,
+                sources: &mut Vec<Parameter>,
+            ) -> Result<Self, MachineError> {
+                let place = section.place().clone();
+                let costs = Self { $($field: TIME.read(section.take(stringify!($field))?, sources)?,)* };
+                section.finish()?;
+                costs.check().map_err(|problem| place.error(problem))?;
+                Ok(costs)
+            }
+        }
+    };
+}
+
+costs! {
+    access: "One load or store of a program that hits the first-level TLB, with the program's own work for it.",
+    l2_hit: "What an access costs more when only the second-level TLB has its translation.",
+    walk_step: "One level of a page walk whose line is in a cache.",
+    walk_memory: "One level of a page walk whose line comes from memory.",
+    invalidate_page: "Invalidating one page in this CPU's TLB.",
+    invalidate_asid: "Invalidating everything under one ASID in this CPU's TLB.",
+    root_load: "Loading a page-table root without a flush.",
+    interrupt_send: "Sending an interrupt, per target, at the sender.",
+    interrupt_deliver: "An interrupt's travel to a target, to which the latency of the pair of CPUs is added.",
+    interrupt_handle: "Entering and leaving the handler at the target.",
+    context_switch: "Switching from one thread to another, without the load of the root.",
+    system_call: "Entering and leaving the kernel for a system call.",
+    lock: "Acquiring and releasing a lock that nobody else wants.",
+    fault: "Entering and leaving the kernel for a page fault, and finding the area of the address.",
+    cache_find: "Looking up a page in the page cache.",
+    cache_insert: "Adding a page to the page cache.",
+    cache_remove: "Removing a page from the page cache.",
+    frame_zero: "Zeroing a frame.",
+    frame_allocate: "Taking a frame from this CPU's list.",
+    frame_free: "Putting a frame on this CPU's list.",
+    buddy: "Moving one frame between the buddy allocator and a CPU's list.",
+    map: "Entering one translation in a page table.",
+    unmap: "Clearing one translation from a page table.",
+    rmap: "Visiting one mapping of a page through the reverse map.",
+    lru_add: "Adding one page to an LRU list.",
+    lru_isolate: "Taking one page off an LRU list for reclaim or migration.",
+    lru_putback: "Putting one isolated page back on an LRU list.",
+    reclaim_page: "What else reclaim does for each page it scans: accounting, page state, cache misses.",
+    table_allocate: "Allocating and clearing one page-table page.",
+    write_out: "Submitting one page to be written out.",
+    area_change: "Adding or removing one range of addresses of a process.",
+    time_slice: "How long a thread runs before another that waits for its CPU gets it.",
+}
+
+impl Costs {
+    /// Work may be free, but a time slice of nothing would switch threads for ever.
+    fn check(&self) -> Result<(), Problem> {
+        if self.time_slice == 0 {
+            return Err(Problem::invalid("`time_slice` of 0", "more than 0 ps"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{parse, Entry};
+    use super::*;
+
+    /// `[costs]` on line 1, then each cost on a line of its own: 1 ns, 2 ns and so on.
+    fn lines() -> Vec<String> {
+        let cost = |(index, key)| format!("{key} = {{ value = {}, unit = 'ns', source = 's' }}", index + 1);
+        let costs = Costs::KEYS.iter().enumerate().map(cost);
+        std::iter::once("[costs]".to_owned()).chain(costs).collect()
+    }
+
+    fn read(lines: &[String]) -> Result<(Costs, Vec<Parameter>), String> {
+        let mut sources = Vec::new();
+        let text = lines.join("\n");
+        let section = parse("f", &text).and_then(|mut root| root.take("costs")).and_then(Entry::section);
+        let costs = section.and_then(|section| Costs::read(section, &mut sources));
+        costs.map(|costs| (costs, sources)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reads_each_cost_under_its_own_key() {
+        let (costs, sources) = read(&lines()).expect("valid");
+        for (index, (cost, parameter)) in costs.all().zip(&sources).enumerate() {
+            assert_eq!(cost.value, 1000 * (index as Picoseconds + 1));
+            assert_eq!(parameter.key, format!("costs.{}", cost.key));
+            assert!(!cost.meaning.is_empty());
+        }
+        assert_eq!((costs.access, costs.l2_hit), (1000, 2000));
+        assert_eq!(sources.len(), Costs::KEYS.len());
+    }
+
+    #[test]
+    fn misses_every_cost_that_is_left_out() {
+        for (index, key) in Costs::KEYS.iter().enumerate() {
+            let mut lines = lines();
+            lines.remove(index + 1);
+            assert_eq!(read(&lines).expect_err("must be refused"), format!("f:1: costs.{key}: missing"));
+        }
+    }
+
+    #[test]
+    fn refuses_bad_costs() {
+        for (line, expected) in [
+            (
+                "access = { value = -3, unit = 'ns', source = 's' }",
+                "f:2: costs.access.value: -3 ns: must be 0 to 1000 ms",
+            ),
+            ("access = { value = 3, unit = 'ns' }", "f:2: costs.access.source: missing"),
+            ("access = 3", "f:2: costs.access: expected a table, found a whole number"),
+        ] {
+            let mut lines = lines();
+            lines[1] = line.to_owned();
+            assert_eq!(read(&lines).expect_err("must be refused"), expected);
+        }
+    }
+
+    #[test]
+    fn refuses_an_unknown_cost() {
+        let mut lines = lines();
+        lines.push("teleport = { value = 3, unit = 'ns', source = 's' }".to_owned());
+        let expected = format!("f:{}: costs.teleport: unknown key", lines.len());
+        assert_eq!(read(&lines).expect_err("must be refused"), expected);
+    }
+
+    #[test]
+    fn refuses_an_empty_time_slice() {
+        let mut lines = lines();
+        let slice = lines.iter().position(|line| line.starts_with("time_slice")).expect("a cost");
+        lines[slice] = "time_slice = { value = 0, unit = 'ms', source = 's' }".to_owned();
+        assert_eq!(
+            read(&lines).expect_err("must be refused"),
+            "f:1: costs: `time_slice` of 0: must be more than 0 ps"
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! A TOML document, taken apart key by key; every part knows where it stands.
+
+use toml::de::{DeTable, DeValue};
+
+use super::error::{MachineError, Problem};
+
+/// Longest value that an error repeats, in characters.
+const SHOWN: usize = 60;
+
+/// Parses `text`; `file` is its name in errors.
+pub(super) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, MachineError> {
+    let place = Place { file, text, key: String::new(), offset: None };
+    match DeTable::parse(text) {
+        Ok(table) => Ok(Section { place, table: table.into_inner() }),
+        Err(error) => {
+            let message = error.message().lines().collect::<Vec<_>>().join("; ");
+            Err(Place { offset: error.span().map(|span| span.start), ..place }
+                .error(Problem::Syntax(message)))
+        }
+    }
+}
+
+/// Where a part of a document stands.
+#[derive(Debug, Clone)]
+pub(super) struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+    key: String,
+    offset: Option<usize>,
+}
+
+impl Place<'_> {
+    /// `problem`, at this place.
+    pub(super) fn error(&self, problem: Problem) -> MachineError {
+        MachineError {
+            file: self.file.to_owned(),
+            line: self.offset.map(|offset| self.line(offset)),
+            column: None,
+            key: (!self.key.is_empty()).then(|| self.key.clone()),
+            problem,
+        }
+    }
+
+    /// The dotted key of this place.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The place of `key` within this one, as long as nothing better is known about where it stands.
+    fn inner(&self, key: &str) -> Self {
+        let dot = if self.key.is_empty() { "" } else { "." };
+        Self { key: format!("{}{dot}{key}", self.key), ..self.clone() }
+    }
+
+    fn line(&self, offset: usize) -> u32 {
+        1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count() as u32
+    }
+}
+
+/// A table, from which the keys that mean something are taken, until none may be left.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    place: Place<'a>,
+    table: DeTable<'a>,
+}
+
+impl<'a> Section<'a> {
+    /// Where the table stands.
+    pub(super) fn place(&self) -> &Place<'a> {
+        &self.place
+    }
+
+    /// Takes out the value of `key`, or says that it is missing.
+    pub(super) fn take(&mut self, key: &str) -> Result<Entry<'a>, MachineError> {
+        self.take_if_there(key).ok_or_else(|| self.place.inner(key).error(Problem::Missing))
+    }
+
+    /// Takes out the value of `key`, if it is there.
+    pub(super) fn take_if_there(&mut self, key: &str) -> Option<Entry<'a>> {
+        let value = self.table.remove(key)?;
+        let place = Place { offset: Some(value.span().start), ..self.place.inner(key) };
+        Some(Entry { place, value: value.into_inner() })
+    }
+
+    /// Refuses whatever was not taken.
+    pub(super) fn finish(self) -> Result<(), MachineError> {
+        match self.table.iter().map(|(key, _)| key).min_by_key(|key| key.span().start) {
+            None => Ok(()),
+            Some(key) => {
+                let place = Place { offset: Some(key.span().start), ..self.place.inner(key.get_ref()) };
+                Err(place.error(Problem::Unknown))
+            }
+        }
+    }
+
+    /// Takes `source`: a text, not blank, that says where the numbers of this table come from.
+    pub(super) fn source(&mut self) -> Result<String, MachineError> {
+        self.take("source")?.text()
+    }
+}
+
+/// A value and its place.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    place: Place<'a>,
+    value: DeValue<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// Where the value stands.
+    pub(super) fn place(&self) -> &Place<'a> {
+        &self.place
+    }
+
+    /// The value as a text that is not blank.
+    pub(super) fn text(&self) -> Result<String, MachineError> {
+        match &self.value {
+            DeValue::String(text) if text.trim().is_empty() => {
+                Err(self.place.error(Problem::invalid(format!("{text:?}"), "a text that is not blank")))
+            }
+            DeValue::String(text) => Ok(text.clone().into_owned()),
+            other => Err(wrong_type(&self.place, "a text", other)),
+        }
+    }
+
+    /// The value as a finite number.
+    pub(super) fn number(&self) -> Result<f64, MachineError> {
+        let number = match &self.value {
+            DeValue::Integer(integer) => {
+                i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|integer| integer as f64)
+            }
+            DeValue::Float(float) => float.as_str().parse().ok(),
+            other => return Err(wrong_type(&self.place, "a number", other)),
+        };
+        number
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| self.place.error(Problem::invalid(shown(&self.value), "a finite number")))
+    }
+
+    /// The value as a whole number from `least` to `most`.
+    pub(super) fn count(&self, least: u32, most: u32) -> Result<u32, MachineError> {
+        let DeValue::Integer(integer) = &self.value else {
+            return Err(wrong_type(&self.place, "a whole number", &self.value));
+        };
+        u32::from_str_radix(integer.as_str(), integer.radix())
+            .ok()
+            .filter(|count| (least..=most).contains(count))
+            .ok_or_else(|| {
+                self.place.error(Problem::invalid(shown(&self.value), format!("{least} to {most}")))
+            })
+    }
+
+    /// The value as a table.
+    pub(super) fn section(self) -> Result<Section<'a>, MachineError> {
+        match self.value {
+            DeValue::Table(table) => Ok(Section { place: self.place, table }),
+            other => Err(wrong_type(&self.place, "a table", &other)),
+        }
+    }
+
+    /// The value as a list, whose items are keyed `[0]`, `[1]` and so on.
+    pub(super) fn items(self) -> Result<Vec<Entry<'a>>, MachineError> {
+        let DeValue::Array(items) = self.value else {
+            return Err(wrong_type(&self.place, "a list", &self.value));
+        };
+        let entry = |(index, item): (usize, toml::Spanned<DeValue<'a>>)| Entry {
+            place: Place {
+                key: format!("{}[{index}]", self.place.key),
+                offset: Some(item.span().start),
+                ..self.place.clone()
+            },
+            value: item.into_inner(),
+        };
+        Ok(items.into_iter().enumerate().map(entry).collect())
+    }
+}
+
+fn wrong_type(place: &Place<'_>, expected: &'static str, found: &DeValue<'_>) -> MachineError {
+    let found = match found {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    };
+    place.error(Problem::WrongType { expected, found })
+}
+
+fn shown(value: &DeValue<'_>) -> String {
+    let text = match value {
+        DeValue::Integer(integer) => integer.to_string(),
+        DeValue::Float(float) => float.to_string(),
+        other => other.type_str().to_owned(),
+    };
+    text.chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &'static str) -> Entry<'static> {
+        parse("f", text).and_then(|mut root| root.take("a")).expect("a test's own document")
+    }
+
+    fn message<T: std::fmt::Debug>(result: Result<T, MachineError>) -> String {
+        result.expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn names_the_line_of_a_syntax_error() {
+        let error = message(parse("f", "a = 1\nb = = 2\n"));
+        assert!(error.starts_with("f:2: "), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn refuses_a_key_given_twice() {
+        assert_eq!(message(parse("f", "a = 1\na = 2\n")), "f:2: duplicate key");
+    }
+
+    #[test]
+    fn names_what_is_missing_and_what_is_too_much() {
+        let mut root = parse("f", "[s]\nx = 1\n\n[t]\n").expect("valid");
+        assert_eq!(message(root.take("u")), "f: u: missing");
+        let mut section = root.take("s").and_then(Entry::section).expect("a table");
+        assert_eq!(message(section.take("y")), "f:1: s.y: missing");
+        assert_eq!(message(section.finish()), "f:2: s.x: unknown key");
+        assert_eq!(message(root.finish()), "f:4: t: unknown key");
+    }
+
+    #[test]
+    fn names_wrong_types() {
+        assert_eq!(message(value("a = 1").text()), "f:1: a: expected a text, found a whole number");
+        assert_eq!(message(value("a = 'x'").number()), "f:1: a: expected a number, found a text");
+        assert_eq!(message(value("a = 1.5").count(0, 9)), "f:1: a: expected a whole number, found a number");
+        assert_eq!(message(value("a = []").section()), "f:1: a: expected a table, found a list");
+        assert_eq!(message(value("a = {}").items()), "f:1: a: expected a list, found a table");
+        assert_eq!(message(value("a = true").items()), "f:1: a: expected a list, found true or false");
+        assert_eq!(message(value("a = 07:32:00").items()), "f:1: a: expected a list, found a date or time");
+    }
+
+    #[test]
+    fn refuses_values_out_of_bounds() {
+        assert_eq!(message(value("a = -1").count(0, 9)), "f:1: a: -1: must be 0 to 9");
+        assert_eq!(message(value("a = 0x10").count(0, 9)), "f:1: a: 0x10: must be 0 to 9");
+        assert_eq!(message(value("a = inf").number()), "f:1: a: inf: must be a finite number");
+        assert_eq!(message(value("a = nan").number()), "f:1: a: nan: must be a finite number");
+        assert_eq!(message(value("a = ' '").text()), "f:1: a: \" \": must be a text that is not blank");
+    }
+
+    #[test]
+    fn repeats_no_endless_value() {
+        let text = format!("a = {}", "9".repeat(500));
+        let error =
+            message(parse("f", &text).and_then(|mut root| root.take("a")).and_then(|entry| entry.number()));
+        assert!(error.len() < 120, "{error}");
+    }
+
+    #[test]
+    fn reads_numbers_of_either_kind() {
+        assert_eq!(value("a = 1_000").number(), Ok(1000.0));
+        assert_eq!(value("a = 2.5e1").number(), Ok(25.0));
+        assert_eq!(value("a = 0x10").count(0, 16), Ok(16));
+    }
+
+    #[test]
+    fn keys_items_by_position() {
+        let mut items = value("a = [1,\n 'x']").items().expect("a list");
+        assert_eq!(message(items.remove(1).number()), "f:2: a[1]: expected a number, found a text");
+    }
+}

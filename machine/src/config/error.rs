@@ -1,0 +1,131 @@
+//! What is wrong with a machine, in one line that names the place and the bound.
+
+use std::fmt::{self, Write as _};
+
+/// Why a machine cannot be had, and where the cause stands.
+///
+/// Displayed as one line, `file:line:column: key: problem`, without the parts that are unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineError {
+    /// The machine file, matrix file or Linux file at fault, or the machine's name where no file is.
+    pub file: String,
+    /// The line in `file`, from 1.
+    pub line: Option<u32>,
+    /// The cell in `line`, from 1; only for matrices.
+    pub column: Option<u32>,
+    /// The dotted key, such as `costs.access.unit`.
+    pub key: Option<String>,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong at the place that a [`MachineError`] names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// The file cannot be read; what the operating system said.
+    Unreadable(String),
+    /// Not TOML; what the parser said.
+    Syntax(String),
+    /// A value that must be there is not.
+    Missing,
+    /// A key that means nothing here.
+    Unknown,
+    /// A value of another type than the key asks for.
+    WrongType {
+        /// The type that the key asks for.
+        expected: &'static str,
+        /// The type that was found.
+        found: &'static str,
+    },
+    /// A value of the right type that is not allowed.
+    Invalid {
+        /// The value as it was written.
+        value: String,
+        /// What it must be.
+        bound: String,
+    },
+}
+
+impl Problem {
+    /// An [`Invalid`](Problem::Invalid) value and what it must be.
+    pub(super) fn invalid(value: impl fmt::Display, bound: impl Into<String>) -> Self {
+        Self::Invalid { value: value.to_string(), bound: bound.into() }
+    }
+
+    /// This problem with the whole of `file`.
+    pub(super) fn in_file(self, file: &str) -> MachineError {
+        MachineError { file: file.to_owned(), line: None, column: None, key: None, problem: self }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(message) => write!(f, "cannot read: {message}"),
+            Self::Syntax(message) => write!(f, "{message}"),
+            Self::Missing => write!(f, "missing"),
+            Self::Unknown => write!(f, "unknown key"),
+            Self::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
+            Self::Invalid { value, bound } => write!(f, "{value}: must be {bound}"),
+        }
+    }
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = OneLine(f);
+        write!(f, "{}", self.file)?;
+        for number in [self.line, self.column].into_iter().flatten() {
+            write!(f, ":{number}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for MachineError {}
+
+/// Escapes control characters, since file names, keys and values may hold line breaks.
+struct OneLine<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| {
+            if c.is_control() {
+                write!(self.0, "{}", c.escape_default())
+            } else {
+                self.0.write_char(c)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_every_known_part() {
+        let error = MachineError {
+            file: "a.toml".into(),
+            line: Some(3),
+            column: Some(4),
+            key: Some("tlb.l1".into()),
+            problem: Problem::invalid(0, "at least 1"),
+        };
+        assert_eq!(error.to_string(), "a.toml:3:4: tlb.l1: 0: must be at least 1");
+    }
+
+    #[test]
+    fn leaves_out_unknown_parts() {
+        assert_eq!(Problem::Missing.in_file("a.toml").to_string(), "a.toml: missing");
+    }
+
+    #[test]
+    fn stays_on_one_line() {
+        let error = Problem::invalid("x\ny", "z").in_file("a\r\n.toml");
+        assert_eq!(error.to_string(), r"a\r\n.toml: x\ny: must be z");
+    }
+}

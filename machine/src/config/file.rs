@@ -1,0 +1,263 @@
+//! A machine from a file.
+
+use std::path::Path;
+
+use super::builtin;
+use super::costs::Costs;
+use super::document::{self, Entry, Section};
+use super::error::{MachineError, Problem};
+use super::latency::Latency;
+use super::matrix::Matrix;
+use super::quantity::{Parameter, TIME};
+use super::tlb::TlbGeometry;
+use super::topology::Topology;
+use super::Machine;
+
+impl Machine {
+    /// The machine that the TOML file at `path` describes.
+    ///
+    /// # Errors
+    /// The file or its matrix cannot be read or is not valid; the error names the place.
+    pub fn from_file(path: &Path) -> Result<Self, MachineError> {
+        let text = read_text(path)?;
+        Self::from_toml(&path.to_string_lossy(), &text, path.parent().unwrap_or_else(|| "".as_ref()))
+    }
+
+    /// The machine that `text` describes; `file` names it in errors and `base_dir` is where its matrix is looked for,
+    /// unless the matrix is a built-in one.
+    ///
+    /// # Errors
+    /// The text is not valid, or the matrix cannot be read or is not valid; the error names the place.
+    pub fn from_toml(file: &str, text: &str, base_dir: &Path) -> Result<Self, MachineError> {
+        let mut root = document::parse(file, text)?;
+        let mut sources = Vec::new();
+        let topology = Topology::read(root.take("topology")?.section()?, &mut sources)?;
+        assemble(root, base_dir, topology, sources)
+    }
+}
+
+/// A machine of `topology`, with everything else from `root`.
+pub(super) fn assemble(
+    mut root: Section<'_>,
+    base_dir: &Path,
+    topology: Topology,
+    mut sources: Vec<Parameter>,
+) -> Result<Machine, MachineError> {
+    let name = root.take("name")?.text()?;
+    let description = root.take("description")?.text()?;
+    let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
+    let latency = read_latency(root.take("latency")?.section()?, base_dir, &topology, &mut sources)?;
+    let costs = Costs::read(root.take("costs")?.section()?, &mut sources)?;
+    root.finish()?;
+    Ok(Machine { name, description, topology, tlb, costs, latency, sources })
+}
+
+/// The text of the file at `path`.
+pub(super) fn read_text(path: &Path) -> Result<String, MachineError> {
+    let unreadable = |error: std::io::Error| Problem::Unreadable(error.to_string());
+    std::fs::read_to_string(path).map_err(|error| unreadable(error).in_file(&path.to_string_lossy()))
+}
+
+fn read_latency(
+    mut section: Section<'_>,
+    base_dir: &Path,
+    topology: &Topology,
+    sources: &mut Vec<Parameter>,
+) -> Result<Latency, MachineError> {
+    if let Some(uniform) = section.take_if_there("uniform") {
+        if let Some(matrix) = section.take_if_there("matrix") {
+            return Err(matrix
+                .place()
+                .error(Problem::invalid("`matrix` beside `uniform`", "one of the two")));
+        }
+        let latency = TIME.read(uniform, sources)?;
+        section.finish()?;
+        return Ok(Latency::uniform(topology.cpu_count(), latency));
+    }
+    let entry = section.take("matrix")?;
+    let matrix = load_matrix(&entry.text()?, base_dir)?;
+    let sockets = section.take_if_there("sockets");
+    let source = section.source()?;
+    section.finish()?;
+
+    sources.push(Parameter {
+        key: entry.place().key().to_owned(),
+        value: f64::from(matrix.cpus()),
+        unit: "CPUs".to_owned(),
+        source,
+    });
+    if let Some(sockets) = sockets {
+        let sockets = read_sockets(sockets, &matrix, topology)?;
+        return Ok(Latency::of_sockets(&matrix, sockets, topology));
+    }
+    if matrix.cpus() != topology.cpu_count() {
+        return Err(entry.place().error(Problem::invalid(
+            format!("matrix of {} CPUs", matrix.cpus()),
+            format!("of {}, as many as the machine has, unless `sockets` composes it", topology.cpu_count()),
+        )));
+    }
+    Ok(Latency::whole(&matrix, topology))
+}
+
+/// A built-in matrix, so that a file of the same name cannot change what a published machine means, or else a file.
+fn load_matrix(name: &str, base_dir: &Path) -> Result<Matrix, MachineError> {
+    if let Some(text) = builtin::matrix(name) {
+        return Matrix::parse(name, text);
+    }
+    let path = base_dir.join(name);
+    Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)
+}
+
+/// Two lists of CPUs of `matrix`, no CPU twice, equally long and long enough for each node of `topology`.
+fn read_sockets(
+    entry: Entry<'_>,
+    matrix: &Matrix,
+    topology: &Topology,
+) -> Result<[Vec<u16>; 2], MachineError> {
+    let place = entry.place().clone();
+    let mut seen = vec![false; usize::from(matrix.cpus())];
+    let mut sockets = Vec::new();
+    for list in entry.items()? {
+        let mut socket = Vec::new();
+        for item in list.items()? {
+            let cpu = item.count(0, u32::from(matrix.cpus()) - 1)? as u16;
+            if std::mem::replace(&mut seen[usize::from(cpu)], true) {
+                return Err(item.place().error(Problem::invalid(format!("CPU {cpu}"), "listed only once")));
+            }
+            socket.push(cpu);
+        }
+        sockets.push(socket);
+    }
+    let sockets: [Vec<u16>; 2] = sockets.try_into().map_err(|all: Vec<_>| {
+        place.error(Problem::invalid(format!("{} sockets", all.len()), "2 sockets"))
+    })?;
+    let lengths = sockets.each_ref().map(Vec::len);
+    if lengths[0] != lengths[1] {
+        let value = format!("sockets of {} and {} CPUs", lengths[0], lengths[1]);
+        return Err(place.error(Problem::invalid(value, "of equally many")));
+    }
+    let largest = topology.nodes().iter().map(|node| node.cpus.len()).max().unwrap_or(0);
+    if lengths[0] < largest {
+        let value = format!("sockets of {} CPUs", lengths[0]);
+        let bound = format!("of at least {largest}, as many as the largest node has");
+        return Err(place.error(Problem::invalid(value, bound)));
+    }
+    Ok(sockets)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::testing::TempDir;
+    use super::*;
+
+    /// A machine of two nodes of one CPU.
+    fn text(latency: &str) -> String {
+        let node = "{ cpus = 1, memory = { value = 1, unit = 'GiB', source = 's' } }";
+        let cost = |key| format!("{key} = {{ value = 1, unit = 'ns', source = 's' }}\n");
+        let costs: String = Costs::KEYS.iter().map(cost).collect();
+        format!(
+            "name = 'small'\ndescription = 'for tests'\n\
+             [latency]\n{latency}\n\
+             [topology]\nsource = 's'\nnodes = [{node}, {node}]\n\
+             [tlb]\nl1 = {{ entries = 64, ways = 4, source = 's' }}\nl2 = {{ entries = 512, ways = 4, source = 's' }}\n\
+             walk_cache = {{ entries = 32, source = 's' }}\n\
+             [costs]\n{costs}"
+        )
+    }
+
+    const UNIFORM: &str = "uniform = { value = 60, unit = 'ns', source = 's' }";
+
+    fn read(text: &str) -> Result<Machine, String> {
+        Machine::from_toml("f", text, "".as_ref()).map_err(|error| error.to_string())
+    }
+
+    fn refused(latency: &str) -> String {
+        read(&text(latency)).expect_err("must be refused")
+    }
+
+    #[test]
+    fn reads_a_whole_machine() {
+        let machine = read(&text(UNIFORM)).expect("valid");
+        assert_eq!((machine.name.as_str(), machine.description.as_str()), ("small", "for tests"));
+        assert_eq!(machine.latency.pair(0, 1), 60_000);
+        assert_eq!(machine.sources.len(), 4 + 5 + 1 + Costs::KEYS.len());
+    }
+
+    #[test]
+    fn refuses_missing_and_unknown_parts() {
+        for key in ["name", "description", "topology", "tlb", "latency", "costs"] {
+            let text =
+                text(UNIFORM).replace(&format!("[{key}]"), "[x]").replace(&format!("{key} = '"), "x = '");
+            assert_eq!(read(&text).expect_err("must be refused"), format!("f: {key}: missing"));
+        }
+        let text = format!("{}[extra]\n", text(UNIFORM));
+        let line = text.lines().count();
+        assert_eq!(read(&text).expect_err("must be refused"), format!("f:{line}: extra: unknown key"));
+    }
+
+    #[test]
+    fn refuses_bad_syntax_in_one_line() {
+        let error = read("name = 'x'\n[costs\n").expect_err("must be refused");
+        assert!(error.starts_with("f:2: ") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn refuses_bad_latencies() {
+        let x5650 = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'";
+        for (latency, expected) in [
+            (String::new(), "f:3: latency.matrix: missing"),
+            ("matrix = 'aws-graviton3.csv'".to_owned(), "f:3: latency.source: missing"),
+            (format!("{UNIFORM}\nmatrix = 'aws-graviton3.csv'"), "f:5: latency.matrix: `matrix` beside `uniform`: must be one of the two"),
+            (
+                x5650.to_owned(),
+                "f:4: latency.matrix: matrix of 24 CPUs: must be of 2, as many as the machine has, unless `sockets` composes it",
+            ),
+            (format!("{x5650}\nsockets = [[0]]"), "f:6: latency.sockets: 1 sockets: must be 2 sockets"),
+            (format!("{x5650}\nsockets = [[0], [24]]"), "f:6: latency.sockets[1][0]: 24: must be 0 to 23"),
+            (format!("{x5650}\nsockets = [[0], [0]]"), "f:6: latency.sockets[1][0]: CPU 0: must be listed only once"),
+            (
+                format!("{x5650}\nsockets = [[0, 1], [6]]"),
+                "f:6: latency.sockets: sockets of 2 and 1 CPUs: must be of equally many",
+            ),
+            (
+                format!("{x5650}\nsockets = [[], []]"),
+                "f:6: latency.sockets: sockets of 0 CPUs: must be of at least 1, as many as the largest node has",
+            ),
+        ] {
+            assert_eq!(refused(&latency), expected);
+        }
+    }
+
+    #[test]
+    fn composes_from_a_built_in_matrix() {
+        let latency = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'\nsockets = [[0], [6]]";
+        assert_eq!(read(&text(latency)).expect("valid").latency.pair(0, 1), 71_869);
+    }
+
+    #[test]
+    fn finds_the_matrix_beside_the_machine_file() {
+        let dir = TempDir::new();
+        dir.write("m.csv", ",\n7,\n");
+        dir.write("machine.toml", &text("matrix = 'm.csv'\nsource = 's'"));
+        let path = dir.path().join("machine.toml");
+        assert_eq!(Machine::from_file(&path).expect("valid").latency.pair(0, 1), 7_000);
+
+        dir.write("m.csv", ",\nx,\n");
+        let error = Machine::from_file(&path).expect_err("must be refused").to_string();
+        assert!(error.ends_with("m.csv:2:1: x: must be a latency of 0 to 1000000 ns"), "{error}");
+
+        fs::remove_file(dir.path().join("m.csv")).expect("it was just written");
+        let error = Machine::from_file(&path).expect_err("must be refused").to_string();
+        assert!(error.contains("m.csv: cannot read: "), "{error}");
+    }
+
+    #[test]
+    fn names_a_file_that_cannot_be_read() {
+        let dir = TempDir::new();
+        let error =
+            Machine::from_file(&dir.path().join("none.toml")).expect_err("must be refused").to_string();
+        assert!(error.contains("none.toml: cannot read: "), "{error}");
+    }
+}

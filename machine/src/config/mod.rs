@@ -1,0 +1,153 @@
+//! What a machine is made of: its nodes, CPUs, TLBs, distances and costs, each number with its unit and its source.
+//!
+//! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the machine that
+//! this program runs on ([`Machine::host`]).
+
+mod builtin;
+mod costs;
+mod document;
+mod error;
+mod file;
+mod host;
+mod latency;
+mod matrix;
+mod quantity;
+#[cfg(test)]
+mod testing;
+mod tlb;
+mod topology;
+
+pub use builtin::{builtin, BUILTIN};
+pub use costs::{Cost, Costs};
+pub use error::{MachineError, Problem};
+pub use latency::Latency;
+pub use quantity::Parameter;
+pub use tlb::{TlbGeometry, TlbLevel, MAX_ENTRIES};
+pub use topology::{Node, Topology, MAX_CPUS, MAX_NODES};
+
+/// Picoseconds of simulated time.
+pub type Picoseconds = u64;
+
+/// A valid machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// A short name.
+    pub name: String,
+    /// Which real machine it stands for.
+    pub description: String,
+    /// Nodes, their CPUs and their memory.
+    pub topology: Topology,
+    /// The TLBs of each CPU.
+    pub tlb: TlbGeometry,
+    /// What everything costs.
+    pub costs: Costs,
+    /// How far the CPUs are from each other.
+    pub latency: Latency,
+    /// Every number of the machine, with its unit and its source.
+    pub sources: Vec<Parameter>,
+}
+
+impl Machine {
+    /// The same machine with `count` CPUs, spread as [`Topology::with_cpus`] says. Where that is more than was measured,
+    /// the measured latencies repeat in blocks, the same for every run.
+    ///
+    /// # Errors
+    /// A count of 0 or more than [`MAX_CPUS`].
+    pub fn with_cpus(&self, count: u32) -> Result<Self, MachineError> {
+        let topology = self.topology.with_cpus(count).map_err(|problem| self.error("cpus", problem))?;
+        let latency = self.latency.reseated(&topology);
+        let mut machine = Self { topology, latency, ..self.clone() };
+        for (index, node) in machine.topology.nodes().iter().enumerate() {
+            let key = format!("topology.nodes[{index}].cpus");
+            for parameter in machine.sources.iter_mut().filter(|parameter| parameter.key == key) {
+                parameter.value = node.cpus.len() as f64;
+                parameter.source = format!("chosen: {count} CPUs spread over the nodes");
+            }
+        }
+        Ok(machine)
+    }
+
+    /// The same machine with each node's memory times `factor`, as [`Topology::scaled`] says.
+    ///
+    /// # Errors
+    /// A factor that is not finite or not more than 0, or that gives a node more than 1024 TiB.
+    pub fn scaled(&self, factor: f64) -> Result<Self, MachineError> {
+        let topology = self.topology.scaled(factor).map_err(|problem| self.error("scale", problem))?;
+        let mut machine = Self { topology, ..self.clone() };
+        for (index, node) in machine.topology.nodes().iter().enumerate() {
+            let key = format!("topology.nodes[{index}].memory");
+            for parameter in machine.sources.iter_mut().filter(|parameter| parameter.key == key) {
+                parameter.source =
+                    format!("{} {} times {factor}: {}", parameter.value, parameter.unit, parameter.source);
+                parameter.value = node.bytes as f64;
+                "B".clone_into(&mut parameter.unit);
+            }
+        }
+        Ok(machine)
+    }
+
+    fn error(&self, key: &str, problem: Problem) -> MachineError {
+        MachineError { key: Some(key.to_owned()), ..problem.in_file(&self.name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        builtin("4-node-48-cpu").expect("a listed name").expect("a valid file")
+    }
+
+    fn parameter<'a>(machine: &'a Machine, key: &str) -> &'a Parameter {
+        machine.sources.iter().find(|parameter| parameter.key == key).expect("a known key")
+    }
+
+    #[test]
+    fn keeps_sources_true_when_cpus_are_chosen() {
+        let machine = machine().with_cpus(8190).expect("allowed");
+        assert_eq!(machine.topology.cpu_count(), 8190);
+        assert!(machine.latency.pair(0, 8189) > machine.latency.pair(0, 1));
+        let first = parameter(&machine, "topology.nodes[0].cpus");
+        assert_eq!((first.value, first.source.as_str()), (2048.0, "chosen: 8190 CPUs spread over the nodes"));
+        assert_eq!(parameter(&machine, "topology.nodes[3].cpus").value as u32, 2047);
+    }
+
+    #[test]
+    fn keeps_sources_true_when_memory_is_scaled() {
+        let machine = machine().scaled(0.5).expect("allowed");
+        assert_eq!(machine.topology.bytes(), 32 << 30);
+        let memory = parameter(&machine, "topology.nodes[0].memory");
+        assert_eq!((memory.value, memory.unit.as_str()), (8_589_934_592.0, "B"));
+        assert!(memory.source.starts_with("16 GiB times 0.5: "), "{}", memory.source);
+    }
+
+    #[test]
+    fn names_the_bound_of_a_bad_choice() {
+        assert_eq!(
+            machine().with_cpus(8193).map_err(|error| error.to_string()),
+            Err("4-node-48-cpu: cpus: 8193 CPUs: must be 1 to 8192 CPUs".to_owned())
+        );
+        assert_eq!(
+            machine().scaled(0.0).map_err(|error| error.to_string()),
+            Err("4-node-48-cpu: scale: 0: must be a finite number more than 0".to_owned())
+        );
+    }
+
+    #[test]
+    fn is_the_same_again() {
+        assert_eq!(machine().with_cpus(8192), machine().with_cpus(8192));
+        assert_eq!(machine().with_cpus(48).map(|machine| machine.latency), Ok(machine().latency));
+    }
+
+    #[test]
+    fn gives_every_number_a_source() {
+        for name in BUILTIN {
+            let machine = builtin(name).expect("a listed name").expect("a valid file");
+            assert!(machine.sources.iter().any(Parameter::is_fitted));
+            for key in Costs::KEYS {
+                assert!(!parameter(&machine, &format!("costs.{key}")).source.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Numbers with a unit and a source.
+
+use super::document::Entry;
+use super::error::{MachineError, Problem};
+
+/// One number of a machine, as its file states it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// The dotted key in the machine file, such as `costs.access`.
+    pub key: String,
+    /// The number, in `unit`.
+    pub value: f64,
+    /// The unit, such as `ns`, `GiB` or `entries`.
+    pub unit: String,
+    /// Where the number comes from: a publication, `assumed: <why>` or `fitted: <published row>`.
+    pub source: String,
+}
+
+impl Parameter {
+    /// Whether the number was chosen so that the simulation meets a published result, which it then cannot predict.
+    pub fn is_fitted(&self) -> bool {
+        self.source.starts_with("fitted: ")
+    }
+}
+
+/// The units of one kind of quantity.
+#[derive(Debug)]
+pub(super) struct Scale {
+    /// Each unit and how many of the smallest it is.
+    units: &'static [(&'static str, f64)],
+    /// The largest allowed value, in the smallest unit.
+    most: f64,
+    /// `most` in words.
+    most_shown: &'static str,
+}
+
+/// Times; the smallest unit is a picosecond.
+pub(super) const TIME: Scale = Scale {
+    units: &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9)],
+    most: 1e12,
+    most_shown: "0 to 1000 ms",
+};
+
+/// Amounts of memory; the smallest unit is a byte.
+pub(super) const MEMORY: Scale = Scale {
+    units: &[
+        ("B", 1.0),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("TiB", 1_099_511_627_776.0),
+    ],
+    most: 1_125_899_906_842_624.0,
+    most_shown: "0 to 1024 TiB",
+};
+
+impl Scale {
+    /// Reads `{ value, unit, source }`, adds it to `sources` and gives it in the smallest unit, rounded.
+    pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {
+        let mut section = entry.section()?;
+        let key = section.place().key().to_owned();
+        let (value_entry, unit_entry) = (section.take("value")?, section.take("unit")?);
+        let (value, unit) = (value_entry.number()?, unit_entry.text()?);
+        let source = section.source()?;
+        section.finish()?;
+
+        let Some(&(_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
+            let known: Vec<_> = self.units.iter().map(|(name, _)| *name).collect();
+            let bound = format!("one of {}", known.join(", "));
+            return Err(unit_entry.place().error(Problem::invalid(format!("{unit:?}"), bound)));
+        };
+        let scaled = value * factor;
+        if !(0.0..=self.most).contains(&scaled) {
+            return Err(value_entry
+                .place()
+                .error(Problem::invalid(format!("{value} {unit}"), self.most_shown)));
+        }
+        sources.push(Parameter { key, value, unit, source });
+        Ok(scaled.round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::parse;
+    use super::*;
+
+    fn read(scale: &Scale, text: &str) -> Result<(u64, Vec<Parameter>), String> {
+        let mut sources = Vec::new();
+        let value = parse("f", text).and_then(|mut root| scale.read(root.take("a")?, &mut sources));
+        value.map(|value| (value, sources)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn converts_every_unit() {
+        for (scale, unit, expected) in [
+            (&TIME, "ps", 2),
+            (&TIME, "ns", 1_500),
+            (&TIME, "us", 1_500_000),
+            (&TIME, "ms", 1_500_000_000),
+            (&MEMORY, "B", 2),
+            (&MEMORY, "KiB", 1536),
+            (&MEMORY, "MiB", 3 << 19),
+            (&MEMORY, "GiB", 3 << 29),
+            (&MEMORY, "TiB", 3 << 39),
+        ] {
+            let text = format!("a = {{ value = 1.5, unit = '{unit}', source = 's' }}");
+            assert_eq!(read(scale, &text).expect("valid").0, expected, "{unit}");
+        }
+    }
+
+    #[test]
+    fn keeps_the_number_as_written() {
+        let (_, sources) =
+            read(&TIME, "a = { value = 6.76, unit = 'ns', source = 'fitted: user, before' }").expect("valid");
+        let [parameter] = &sources[..] else { panic!("one parameter, not {sources:?}") };
+        assert_eq!((parameter.key.as_str(), parameter.value, parameter.unit.as_str()), ("a", 6.76, "ns"));
+        assert!(parameter.is_fitted());
+        assert!(!Parameter { source: "assumed: fitted: no".into(), ..parameter.clone() }.is_fitted());
+    }
+
+    #[test]
+    fn refuses_bad_quantities() {
+        for (text, expected) in [
+            ("a = 3", "f:1: a: expected a table, found a whole number"),
+            ("a = { unit = 'ns', source = 's' }", "f:1: a.value: missing"),
+            ("a = { value = 3, source = 's' }", "f:1: a.unit: missing"),
+            ("a = { value = 3, unit = 'ns' }", "f:1: a.source: missing"),
+            (
+                "a = { value = 3, unit = 'ns', source = '' }",
+                "f:1: a.source: \"\": must be a text that is not blank",
+            ),
+            ("a = { value = 3, unit = 'ns', source = 's', x = 1 }", "f:1: a.x: unknown key"),
+            ("a = { value = -3, unit = 'ns', source = 's' }", "f:1: a.value: -3 ns: must be 0 to 1000 ms"),
+            (
+                "a = { value = 2e6, unit = 'ms', source = 's' }",
+                "f:1: a.value: 2000000 ms: must be 0 to 1000 ms",
+            ),
+            (
+                "a = { value = 3, unit = 's', source = 's' }",
+                "f:1: a.unit: \"s\": must be one of ps, ns, us, ms",
+            ),
+        ] {
+            assert_eq!(read(&TIME, text).expect_err("must be refused"), expected);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Setting up a machine, running programs on it, and what came of it.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use ceasefire::{Counters, Schedule};
+use ceasefire_memory::{
+    Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, Statistics, PAGE_BYTES,
+};
+
+use crate::config::{Machine, Picoseconds};
+use crate::oracle::{Oracle, Violation};
+use crate::program::Program;
+use crate::ram::Ram;
+use crate::sim::Sim;
+use crate::task::{Kind, Stop, Task, TaskId};
+use crate::trace::Trace;
+use crate::world::World;
+
+/// How a machine is run.
+pub struct Options {
+    /// When the kernel's own unmaps are flushed.
+    pub schedule: Schedule,
+    /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
+    pub oracle: bool,
+    /// How far, in picoseconds, a CPU may run ahead of the one that is furthest behind before that one goes on. 0 is
+    /// exact; more saves switches between them.
+    pub slack: Picoseconds,
+    /// Changes the memory manager's setup before it starts.
+    pub configure: Box<dyn FnOnce(&mut Config)>,
+    /// Where each flush and interrupt is written, one line each.
+    pub trace: Option<Box<dyn Write>>,
+}
+
+impl Options {
+    /// The oracle on, no trace, Linux's choices, and a slack below what any lock or flush takes.
+    pub fn new(schedule: Schedule) -> Self {
+        Self { schedule, oracle: true, slack: 0, configure: Box::new(|_| {}), trace: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("schedule", &self.schedule)
+            .field("oracle", &self.oracle)
+            .field("slack", &self.slack)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a machine cannot be set up.
+#[derive(Debug)]
+pub enum SetupError {
+    /// It has more memory than frame numbers reach.
+    TooLarge {
+        /// How many frames.
+        frames: u64,
+    },
+    /// The host does not give enough addresses.
+    Host(io::Error),
+    /// The machine has not enough memory to start at all.
+    OutOfMemory,
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { frames } => {
+                write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
+            }
+            Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}
+
+impl From<OutOfMemory> for SetupError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// What a thread took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// The name it was started with.
+    pub name: String,
+    /// It runs in the kernel alone.
+    pub kernel: bool,
+    /// Time in the program.
+    pub user: Picoseconds,
+    /// Time in the kernel, interrupts that it was interrupted for included.
+    pub system: Picoseconds,
+    /// When it ended; `None` for the kernel's own, which never do.
+    pub ended: Option<Picoseconds>,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// When the last program ended.
+    pub elapsed: Picoseconds,
+    /// What each thread took.
+    pub threads: Vec<ThreadTime>,
+    /// What the engine counted.
+    pub counters: Counters,
+    /// What the memory manager counted.
+    pub statistics: Statistics,
+    /// Loads and stores of programs.
+    pub accesses: u64,
+    /// Loads that missed both levels of the TLB.
+    pub misses_load: u64,
+    /// Stores that did, or that found the page clean or read-only.
+    pub misses_store: u64,
+    /// Time that CPUs waited for locks, and how often.
+    pub lock_wait: Picoseconds,
+    /// How often a CPU waited for a lock.
+    pub lock_waits: u64,
+    /// Time that CPUs waited for others to answer a flush.
+    pub answer_wait: Picoseconds,
+    /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
+    pub stale_hits: u64,
+    /// How often a rule was broken. 0 with the oracle off.
+    pub violations: u64,
+    /// The first few of these.
+    pub broken: Vec<Violation>,
+}
+
+/// A machine with its memory manager, ready to run programs.
+#[derive(Debug)]
+pub struct Simulation {
+    sim: Sim,
+    memory: Rc<Memory<Sim>>,
+}
+
+impl Simulation {
+    /// Sets a machine up: all memory free, all CPUs idle, the background reclaimers asleep.
+    ///
+    /// # Errors
+    /// [`SetupError`] if machine and host do not fit together.
+    pub fn new(machine: &Machine, options: Options) -> Result<Self, SetupError> {
+        let frames_of = |bytes: u64| bytes / PAGE_BYTES;
+        let frames: u64 = machine.topology.nodes().iter().map(|node| frames_of(node.bytes)).sum();
+        let total = u32::try_from(frames).ok().filter(|&total| total < u32::MAX);
+        let total = total.ok_or(SetupError::TooLarge { frames })?;
+        let nodes: Vec<NodeLayout> = machine
+            .topology
+            .nodes()
+            .iter()
+            .map(|node| NodeLayout { frames: frames_of(node.bytes) as u32 })
+            .collect();
+        let mut config = Config::new(nodes, machine.topology.cpu_count() as usize, options.schedule);
+        (options.configure)(&mut config);
+        let sim = Sim::new(World::new(
+            machine.clone(),
+            options.slack,
+            Ram::new(total).map_err(SetupError::Host)?,
+            options.oracle.then(|| Oracle::new(total)),
+            Trace::to(options.trace),
+        ));
+        let memory = Rc::new(Memory::new(sim.clone(), config)?);
+        // Set once, here.
+        let _ = sim.memory.set(Rc::downgrade(&memory));
+        // Setting up took time on CPU 0 that no run should see.
+        sim.cpus[0].clock.set(0);
+        sim.cpus[0].on_since.set(0);
+        let simulation = Self { sim, memory };
+        for node in 0..machine.topology.nodes().len() {
+            simulation.add_reclaimer(node as u16)?;
+        }
+        Ok(simulation)
+    }
+
+    /// The memory manager, for setting up files before the run and looking at it afterwards.
+    pub fn memory(&self) -> &Rc<Memory<Sim>> {
+        &self.memory
+    }
+
+    /// Starts a program's thread in `space` on a CPU at a time. A thread that cannot go on (a fault that cannot be
+    /// resolved) should return; whatever it returns is its own business.
+    ///
+    /// # Errors
+    /// [`SetupError::Host`] if the host has no room for its stack.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn spawn(
+        &self,
+        name: impl Into<String>,
+        cpu: u16,
+        start: Picoseconds,
+        space: &SpaceHandle<Sim>,
+        body: impl FnOnce(&Program) + 'static,
+    ) -> Result<(), SetupError> {
+        assert!((cpu as usize) < self.sim.cpus.len(), "CPU {cpu} of {}", self.sim.cpus.len());
+        let program = Program { sim: self.sim.clone(), memory: self.memory.clone(), space: space.clone() };
+        let id = self.add(name.into(), Kind::Program(space.clone()), move || body(&program))?;
+        self.sim.alive.set(self.sim.alive.get() + 1);
+        self.sim.start_on(id, cpu as usize, start);
+        Ok(())
+    }
+
+    /// Runs until every program has ended. `progress` is called now and then with the simulated time and the pages
+    /// looked at so far; it ends the run early by returning false.
+    ///
+    /// # Errors
+    /// The trace's, if it could not be written.
+    ///
+    /// # Panics
+    /// If all threads wait for each other: a deadlock in the code under test.
+    pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> io::Result<Outcome> {
+        let sim = &self.sim;
+        let mut steps = 0u64;
+        while sim.alive.get() > 0 {
+            assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
+            steps += 1;
+            if steps.is_multiple_of(1 << 14) && !progress(sim.cpu().clock.get(), sim.tallies.accesses.get()) {
+                break;
+            }
+        }
+        sim.trace.finish()?;
+        Ok(self.outcome())
+    }
+
+    fn add(&self, name: String, kind: Kind, body: impl FnOnce() + 'static) -> Result<TaskId, SetupError> {
+        let task = Task::new(&self.sim, name, kind, body).map_err(SetupError::Host)?;
+        let mut tasks = self.sim.tasks.borrow_mut();
+        tasks.push(task);
+        Ok(TaskId(tasks.len() - 1))
+    }
+
+    /// A thread that reclaims a node's memory whenever it is woken.
+    fn add_reclaimer(&self, node: u16) -> Result<(), SetupError> {
+        let (sim, memory) = (self.sim.clone(), Rc::downgrade(&self.memory));
+        let id = self.add(format!("reclaim/{node}"), Kind::Kernel(node), move || {
+            while let Some(memory) = memory.upgrade() {
+                memory.reclaim_node(NodeId(node));
+                drop(memory);
+                sim.running.stop(Stop::Sleep);
+            }
+        })?;
+        self.sim.reclaimers.borrow_mut().push(id);
+        Ok(())
+    }
+
+    fn outcome(&self) -> Outcome {
+        let world: &World = &self.sim;
+        let threads: Vec<ThreadTime> = world
+            .tasks
+            .borrow()
+            .iter()
+            .map(|task| ThreadTime {
+                name: task.name.clone(),
+                kernel: matches!(task.kind, Kind::Kernel(_)),
+                user: task.user,
+                system: task.system,
+                ended: task.ended,
+            })
+            .collect();
+        let tallies = &world.tallies;
+        Outcome {
+            elapsed: threads.iter().filter_map(|thread| thread.ended).max().unwrap_or(0),
+            threads,
+            counters: self.memory.counters(),
+            statistics: self.memory.statistics(),
+            accesses: tallies.accesses.get(),
+            misses_load: tallies.misses_load.get(),
+            misses_store: tallies.misses_store.get(),
+            lock_wait: tallies.lock_wait_time.get(),
+            lock_waits: tallies.lock_waits.get(),
+            answer_wait: tallies.answer_wait_time.get(),
+            stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
+            violations: world.oracle.as_ref().map_or(0, Oracle::violations),
+            broken: world.oracle.as_ref().map_or_else(Vec::new, Oracle::kept),
+        }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        // Threads that have not ended hold the machine, and the machine holds them: taking them out lets both go.
+        let tasks = std::mem::take(&mut *self.sim.tasks.borrow_mut());
+        drop(tasks);
+    }
+}

@@ -1,0 +1,311 @@
+//! Threads of the simulated machine, and the scheduler that gives them CPUs.
+//!
+//! A thread is a coroutine: it runs until it waits, pauses for others that are further behind, or ends. The scheduler
+//! is as simple as fairness allows: round robin on each CPU with a time slice; an idle CPU takes a thread that waits
+//! elsewhere; and a kernel thread whose slice is over moves to the CPU of its node whose program has had most time, so
+//! that it costs all of them the same, as load balancing would.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::fmt;
+use std::ptr;
+
+use ceasefire_memory::SpaceHandle;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::config::Picoseconds;
+use crate::sim::Sim;
+use crate::world::{World, NEVER};
+
+/// Bytes of stack for each thread. Only what is touched costs memory.
+const STACK: usize = 128 * 1024;
+
+/// A thread, by its place in the list of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskId(pub(crate) usize);
+
+/// Why a thread stopped running for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It waits for a time or an event, and keeps the CPU.
+    Pause,
+    /// Another thread shall have the CPU.
+    Preempted,
+    /// It sleeps until it is woken.
+    Sleep,
+}
+
+/// What kind of thread it is.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    /// Runs in a program's address space.
+    Program(SpaceHandle<Sim>),
+    /// Runs in the kernel, on CPUs of this node.
+    Kernel(u16),
+}
+
+/// A thread.
+pub(crate) struct Task {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    coroutine: Option<Coroutine<(), Stop, (), DefaultStack>>,
+    asleep: bool,
+    pub(crate) user: Picoseconds,
+    pub(crate) system: Picoseconds,
+    /// When it ended.
+    pub(crate) ended: Option<Picoseconds>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("name", &self.name).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Which coroutine runs, seen from inside it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Where the running coroutine gives control back; null outside of any.
+    yielder: Cell<*const Yielder<(), Stop>>,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self { yielder: Cell::new(ptr::null()) }
+    }
+}
+
+/// The running coroutine, put aside while code runs that must not stop it.
+#[derive(Debug)]
+pub(crate) struct Aside(*const Yielder<(), Stop>);
+
+impl Running {
+    /// Whether a thread runs that may be stopped here.
+    pub(crate) fn in_task(&self) -> bool {
+        !self.yielder.get().is_null()
+    }
+
+    /// From here on nothing stops the running thread: an interrupt handler uses its stack.
+    pub(crate) fn leave_task(&self) -> Aside {
+        Aside(self.yielder.replace(ptr::null()))
+    }
+
+    /// Back to the thread.
+    pub(crate) fn enter_task(&self, aside: Aside) {
+        self.yielder.set(aside.0);
+    }
+
+    /// Stops the running thread until it is resumed; keeps its CPU.
+    pub(crate) fn pause(&self) {
+        self.stop(Stop::Pause);
+    }
+
+    /// Stops the running thread until it is resumed.
+    ///
+    /// # Panics
+    /// If no thread runs that could be stopped: an interrupt handler or the scheduler waited for something.
+    pub(crate) fn stop(&self, why: Stop) {
+        let yielder = self.yielder.replace(ptr::null());
+        assert!(
+            !yielder.is_null(),
+            "something waited where nothing can: in an interrupt or in the scheduler"
+        );
+        // SAFETY: the pointer was set by the coroutine that runs now (see `Task::new`) and points into its own stack
+        // frame, which lives until the coroutine returns; it is set only while that coroutine runs, so this call is on
+        // its stack.
+        unsafe { &*yielder }.suspend(why);
+        self.yielder.set(yielder);
+    }
+}
+
+impl Task {
+    /// A thread that will run `body`.
+    pub(crate) fn new(
+        sim: &Sim,
+        name: String,
+        kind: Kind,
+        body: impl FnOnce() + 'static,
+    ) -> std::io::Result<Self> {
+        let world = sim.clone();
+        let coroutine = Coroutine::with_stack(DefaultStack::new(STACK)?, move |yielder, ()| {
+            world.running.yielder.set(yielder);
+            body();
+            world.running.yielder.set(ptr::null());
+        });
+        Ok(Self { name, kind, coroutine: Some(coroutine), asleep: true, user: 0, system: 0, ended: None })
+    }
+}
+
+impl World {
+    /// Lets the CPU's thread run until it stops; if it has none, gives it one.
+    pub(crate) fn run_task(&self) {
+        let cpu = self.cpu();
+        let Some(id) = cpu.task.get() else {
+            self.next_task();
+            return;
+        };
+        // Out of the list while it runs: it may add threads.
+        let coroutine = self.tasks.borrow_mut()[id.0].coroutine.take();
+        let Some(mut coroutine) = coroutine else { return };
+        let result = coroutine.resume(());
+        match result {
+            CoroutineResult::Yield(stop) => {
+                self.tasks.borrow_mut()[id.0].coroutine = Some(coroutine);
+                match stop {
+                    Stop::Pause => {}
+                    Stop::Preempted => {
+                        self.leave(id);
+                        self.place(id);
+                        self.next_task();
+                    }
+                    Stop::Sleep => {
+                        self.leave(id);
+                        self.tasks.borrow_mut()[id.0].asleep = true;
+                        self.next_task();
+                    }
+                }
+            }
+            CoroutineResult::Return(()) => {
+                self.leave(id);
+                let mut tasks = self.tasks.borrow_mut();
+                tasks[id.0].ended = Some(cpu.clock.get());
+                if matches!(tasks[id.0].kind, Kind::Program(_)) {
+                    self.alive.set(self.alive.get() - 1);
+                }
+                drop(tasks);
+                self.next_task();
+            }
+        }
+    }
+
+    /// Wakes a sleeping thread.
+    pub(crate) fn wake_task(&self, id: TaskId) {
+        if std::mem::take(&mut self.tasks.borrow_mut()[id.0].asleep) {
+            self.place(id);
+        }
+    }
+
+    /// Lets a new thread start on a CPU at `time`.
+    pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
+        self.tasks.borrow_mut()[id.0].asleep = false;
+        self.enlist(id, index, time);
+    }
+
+    /// Whether the thread of this CPU should give way.
+    pub(crate) fn should_give_way(&self) -> bool {
+        let cpu = self.cpu();
+        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get()) && !cpu.ready.borrow().is_empty()
+    }
+
+    /// A place where another thread may take over, if no lock is held.
+    pub(crate) fn give_way(&self) {
+        self.sync();
+        if self.running.in_task() && self.cpu().held.is_empty() && self.should_give_way() {
+            self.running.stop(Stop::Preempted);
+        }
+    }
+
+    /// Settles the accounts of a thread that leaves its CPU.
+    fn leave(&self, id: TaskId) {
+        let cpu = self.cpu();
+        let mut tasks = self.tasks.borrow_mut();
+        tasks[id.0].user += cpu.user.take();
+        tasks[id.0].system += cpu.system.take();
+        cpu.task.set(None);
+    }
+
+    /// Gives the CPU its next thread, or leaves it idle.
+    fn next_task(&self) {
+        let cpu = self.cpu();
+        let own = cpu.ready.borrow_mut().pop_front();
+        let Some(id) = own.or_else(|| self.steal()) else {
+            self.memory().engine().enter_lazy();
+            // What it did before that belongs to nobody.
+            cpu.user.set(0);
+            cpu.system.set(0);
+            cpu.wake.set(NEVER);
+            cpu.idle.set(true);
+            self.idle.set(self.idle.get() + 1);
+            return;
+        };
+        cpu.task.set(Some(id));
+        cpu.preempt.set(false);
+        self.tallies.switches.set(self.tallies.switches.get() + 1);
+        let kind = self.tasks.borrow()[id.0].kind.clone();
+        self.spend(self.machine.costs.context_switch);
+        match kind {
+            Kind::Program(space) => drop(self.memory().engine().switch_to(&space)),
+            Kind::Kernel(_) => self.memory().engine().enter_lazy(),
+        }
+        cpu.slice_end.set(cpu.clock.get() + self.machine.costs.time_slice);
+        cpu.wake.set(cpu.clock.get());
+    }
+
+    /// A thread that waits for another CPU, of the own node first.
+    fn steal(&self) -> Option<TaskId> {
+        let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
+            Kind::Program(_) => true,
+            Kind::Kernel(node) => node == self.cpu().node,
+        };
+        let far = |index: &usize| self.cpus[*index].node != self.cpu().node;
+        let mut others: Vec<usize> =
+            (0..self.cpus.len()).filter(|&index| !self.cpus[index].ready.borrow().is_empty()).collect();
+        others.sort_by_key(far);
+        others.into_iter().find_map(|index| {
+            let mut ready = self.cpus[index].ready.borrow_mut();
+            let position = ready.iter().position(|&id| allowed(id))?;
+            ready.remove(position)
+        })
+    }
+
+    /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
+    /// can best spare the time, and for a program's the one it is on.
+    fn place(&self, id: TaskId) {
+        let kind = self.tasks.borrow()[id.0].kind.clone();
+        let node = match kind {
+            Kind::Program(_) => None,
+            Kind::Kernel(node) => Some(node),
+        };
+        let on_node = |index: &usize| node.is_none_or(|node| self.cpus[*index].node == node);
+        let now = self.cpu().clock.get();
+        let free = |index: &usize| self.cpus[*index].idle.get();
+        let idle = if self.idle.get() > 0 { (0..self.cpus.len()).filter(on_node).find(free) } else { None };
+        let index = idle.unwrap_or_else(|| match kind {
+            Kind::Program(_) => self.here.get(),
+            Kind::Kernel(_) => (0..self.cpus.len())
+                .filter(on_node)
+                .max_by_key(|&index| (self.time_had(index), Reverse(index)))
+                .unwrap_or(self.here.get()),
+        });
+        self.enlist(id, index, now);
+    }
+
+    /// CPU time that the thread on a CPU has had; nothing for a CPU that others wait for or that runs the kernel's.
+    fn time_had(&self, index: usize) -> Picoseconds {
+        let cpu = &self.cpus[index];
+        let tasks = self.tasks.borrow();
+        match cpu.task.get().map(|id| &tasks[id.0]) {
+            Some(task) if matches!(task.kind, Kind::Program(_)) && cpu.ready.borrow().is_empty() => {
+                1 + task.user + task.system + cpu.user.get() + cpu.system.get()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Puts a thread in a CPU's queue, and wakes the CPU if it is idle. A kernel thread goes first: it slept, so it has
+    /// had the least time.
+    fn enlist(&self, id: TaskId, index: usize, time: Picoseconds) {
+        let cpu = &self.cpus[index];
+        if matches!(self.tasks.borrow()[id.0].kind, Kind::Kernel(_)) {
+            cpu.ready.borrow_mut().push_front(id);
+            cpu.preempt.set(true);
+        } else {
+            cpu.ready.borrow_mut().push_back(id);
+        }
+        if cpu.idle.replace(false) {
+            self.idle.set(self.idle.get() - 1);
+            self.wake_at(index, time);
+        }
+    }
+}

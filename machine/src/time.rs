@@ -1,0 +1,40 @@
+//! What work costs: from the memory manager's units to the machine file's numbers.
+
+use ceasefire_memory::Work;
+
+use crate::config::{Costs, Picoseconds};
+
+/// The cost of each unit of work, to be indexed by [`Work`].
+#[derive(Debug)]
+pub(crate) struct Prices([Picoseconds; 16]);
+
+impl Prices {
+    pub(crate) fn new(costs: &Costs) -> Self {
+        let mut prices = [0; 16];
+        for (work, cost) in [
+            (Work::Fault, costs.fault),
+            (Work::CacheFind, costs.cache_find),
+            (Work::CacheInsert, costs.cache_insert),
+            (Work::CacheRemove, costs.cache_remove),
+            (Work::FrameAllocate, costs.frame_allocate),
+            (Work::FrameFree, costs.frame_free),
+            (Work::Buddy, costs.buddy),
+            (Work::Map, costs.map),
+            (Work::Unmap, costs.unmap),
+            (Work::ReverseMap, costs.rmap),
+            (Work::LruAdd, costs.lru_add),
+            (Work::LruIsolate, costs.lru_isolate),
+            (Work::LruPutback, costs.lru_putback),
+            (Work::ReclaimPage, costs.reclaim_page),
+            (Work::TableChange, costs.table_allocate),
+            (Work::AreaChange, costs.area_change),
+        ] {
+            prices[work as usize] = cost;
+        }
+        Self(prices)
+    }
+
+    pub(crate) fn of(&self, work: Work) -> Picoseconds {
+        self.0[work as usize]
+    }
+}

@@ -1,0 +1,317 @@
+//! The machine's state and its clockwork.
+//!
+//! Every CPU has its own clock. What it does takes effect at once and moves that clock; at each point where CPUs can
+//! notice each other (a lock, an access to memory, a flush) the CPU that is furthest behind goes on. Each thread runs
+//! as a coroutine on a stack of its own, so the code under test is ordinary code that may be interrupted between any
+//! two such points. One host thread runs everything: nothing is atomic, nothing depends on the host's timing, and the
+//! same seed gives the same run.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::rc::{Rc, Weak};
+
+use ceasefire::{Cpu, HeldLocks};
+use ceasefire_memory::Memory;
+
+use crate::config::{Machine, Picoseconds};
+use crate::oracle::Oracle;
+use crate::ram::Ram;
+use crate::sim::Sim;
+use crate::task::{Running, Task, TaskId};
+use crate::time::Prices;
+use crate::tlb::Tlb;
+use crate::trace::Trace;
+
+/// Not at any time.
+pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;
+
+/// One CPU.
+#[derive(Debug)]
+pub(crate) struct CpuState {
+    /// How far it has come.
+    pub(crate) clock: Cell<Picoseconds>,
+    /// When its thread goes on: [`NEVER`] while it waits for something without a time yet.
+    pub(crate) wake: Cell<Picoseconds>,
+    /// Under which time it stands in the queue.
+    queued: Cell<Picoseconds>,
+    /// How many reasons there are for interrupts to be off.
+    pub(crate) off: Cell<u32>,
+    /// Since when they have been on.
+    pub(crate) on_since: Cell<Picoseconds>,
+    /// When the interrupt that is under way arrives.
+    pub(crate) interrupt: Cell<Picoseconds>,
+    /// It has no thread to run.
+    pub(crate) idle: Cell<bool>,
+    /// The thread that it runs.
+    pub(crate) task: Cell<Option<TaskId>>,
+    /// Threads that wait for it.
+    pub(crate) ready: RefCell<VecDeque<TaskId>>,
+    /// When another thread gets its turn, if one waits.
+    pub(crate) slice_end: Cell<Picoseconds>,
+    /// A thread was woken that should run soon.
+    pub(crate) preempt: Cell<bool>,
+    /// Time spent since the thread came, in the program and in the kernel.
+    pub(crate) user: Cell<Picoseconds>,
+    pub(crate) system: Cell<Picoseconds>,
+    pub(crate) node: u16,
+    pub(crate) tlb: RefCell<Tlb>,
+    /// What it translates through: the frame of the top-level table and the ASID.
+    pub(crate) root: Cell<u32>,
+    pub(crate) asid: Cell<u16>,
+    /// The line of page-table entries that its walker read last.
+    pub(crate) walked_line: Cell<u64>,
+    /// How often anything was invalidated here.
+    pub(crate) invalidations: Cell<u64>,
+    pub(crate) engine: Cpu<Sim>,
+    pub(crate) held: HeldLocks,
+}
+
+/// No root: the kernel's own tables.
+pub(crate) const KERNEL_ROOT: u32 = u32::MAX;
+
+/// Counts of the machine's own, next to those of the engine and the memory manager.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub(crate) accesses: Cell<u64>,
+    pub(crate) misses_load: Cell<u64>,
+    pub(crate) misses_store: Cell<u64>,
+    pub(crate) lock_waits: Cell<u64>,
+    pub(crate) lock_wait_time: Cell<Picoseconds>,
+    pub(crate) answer_wait_time: Cell<Picoseconds>,
+    pub(crate) switches: Cell<u64>,
+}
+
+/// A machine in motion.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) machine: Machine,
+    pub(crate) prices: Prices,
+    pub(crate) cpus: Box<[CpuState]>,
+    queue: RefCell<BinaryHeap<Reverse<(Picoseconds, u16)>>>,
+    /// The CPU whose turn it is.
+    pub(crate) here: Cell<usize>,
+    /// The time of the next CPU in the queue.
+    horizon: Cell<Picoseconds>,
+    /// How far a CPU may run ahead of the next before it lets that one go on.
+    slack: Picoseconds,
+    pub(crate) running: Running,
+    pub(crate) tasks: RefCell<Vec<Task>>,
+    pub(crate) idle: Cell<usize>,
+    /// Threads of programs that have not ended.
+    pub(crate) alive: Cell<usize>,
+    /// The background reclaimers' threads, by node.
+    pub(crate) reclaimers: RefCell<Vec<TaskId>>,
+    pub(crate) ram: Ram,
+    pub(crate) memory: OnceCell<Weak<Memory<Sim>>>,
+    pub(crate) oracle: Option<Oracle>,
+    pub(crate) trace: Trace,
+    pub(crate) tallies: Tallies,
+}
+
+impl World {
+    pub(crate) fn new(
+        machine: Machine,
+        slack: Picoseconds,
+        ram: Ram,
+        oracle: Option<Oracle>,
+        trace: Trace,
+    ) -> Self {
+        let cpus: Box<[CpuState]> = (0..machine.topology.cpu_count())
+            .map(|cpu| CpuState {
+                clock: Cell::new(0),
+                wake: Cell::new(NEVER),
+                queued: Cell::new(NEVER),
+                off: Cell::new(0),
+                on_since: Cell::new(0),
+                interrupt: Cell::new(NEVER),
+                idle: Cell::new(true),
+                task: Cell::new(None),
+                ready: RefCell::default(),
+                slice_end: Cell::new(0),
+                preempt: Cell::new(false),
+                user: Cell::new(0),
+                system: Cell::new(0),
+                node: machine.topology.node_of(cpu),
+                tlb: RefCell::new(Tlb::new(&machine.tlb)),
+                root: Cell::new(KERNEL_ROOT),
+                asid: Cell::new(0),
+                walked_line: Cell::new(NEVER),
+                invalidations: Cell::new(0),
+                engine: Cpu::new(),
+                held: HeldLocks::new(),
+            })
+            .collect();
+        Self {
+            prices: Prices::new(&machine.costs),
+            idle: Cell::new(cpus.len()),
+            cpus,
+            queue: RefCell::default(),
+            here: Cell::new(0),
+            horizon: Cell::new(NEVER),
+            slack,
+            running: Running::default(),
+            tasks: RefCell::default(),
+            alive: Cell::new(0),
+            reclaimers: RefCell::default(),
+            ram,
+            memory: OnceCell::new(),
+            oracle,
+            trace,
+            tallies: Tallies::default(),
+            machine,
+        }
+    }
+
+    /// The CPU whose turn it is.
+    pub(crate) fn cpu(&self) -> &CpuState {
+        &self.cpus[self.here.get()]
+    }
+
+    /// The memory manager under test.
+    ///
+    /// # Panics
+    /// Before it was set up or after it was dropped; nothing runs then.
+    pub(crate) fn memory(&self) -> Rc<Memory<Sim>> {
+        self.memory
+            .get()
+            .and_then(Weak::upgrade)
+            .expect("the memory manager lives as long as the machine runs")
+    }
+
+    /// How long a line or a message takes between two CPUs.
+    pub(crate) fn between(&self, one: usize, other: usize) -> Picoseconds {
+        self.machine.latency.pair(one as u16, other as u16)
+    }
+
+    /// The CPU works in the kernel for that long.
+    pub(crate) fn spend(&self, time: Picoseconds) {
+        let cpu = self.cpu();
+        cpu.clock.set(cpu.clock.get() + time);
+        cpu.system.set(cpu.system.get() + time);
+    }
+
+    /// The CPU can do nothing else until `time`.
+    pub(crate) fn spend_until(&self, time: Picoseconds) {
+        let now = self.cpu().clock.get();
+        if time > now {
+            self.spend(time - now);
+        }
+    }
+
+    /// The program computes for that long.
+    pub(crate) fn compute(&self, time: Picoseconds) {
+        let cpu = self.cpu();
+        cpu.clock.set(cpu.clock.get() + time);
+        cpu.user.set(cpu.user.get() + time);
+    }
+
+    /// A point where CPUs can notice each other: interrupts that have arrived are taken, and whoever is further behind
+    /// goes first.
+    pub(crate) fn sync(&self) {
+        if !self.running.in_task() {
+            return;
+        }
+        let cpu = self.cpu();
+        self.take_interrupts();
+        if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
+            cpu.wake.set(cpu.clock.get());
+            self.running.pause();
+        }
+    }
+
+    /// Waits until somebody sets a time at which this CPU goes on.
+    pub(crate) fn wait(&self) {
+        self.cpu().wake.set(NEVER);
+        self.running.pause();
+    }
+
+    /// Sets the time at which a waiting CPU goes on.
+    pub(crate) fn wake_at(&self, index: usize, time: Picoseconds) {
+        let cpu = &self.cpus[index];
+        cpu.wake.set(time.max(cpu.clock.get()));
+        self.requeue(index);
+    }
+
+    /// Puts a CPU where its next event is.
+    pub(crate) fn requeue(&self, index: usize) {
+        let cpu = &self.cpus[index];
+        let interrupt = if cpu.off.get() == 0 && cpu.interrupt.get() != NEVER {
+            cpu.interrupt.get().max(cpu.on_since.get())
+        } else {
+            NEVER
+        };
+        let next = cpu.wake.get().min(interrupt);
+        if next != cpu.queued.replace(next) && next != NEVER {
+            self.queue.borrow_mut().push(Reverse((next, index as u16)));
+            self.horizon.set(self.horizon.get().min(next));
+        }
+    }
+
+    /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
+    pub(crate) fn step(&self) -> bool {
+        let (index, time) = {
+            let mut queue = self.queue.borrow_mut();
+            let (time, index) = loop {
+                let Some(Reverse((time, index))) = queue.pop() else { return false };
+                // Superseded entries stay in the heap until they come up.
+                if self.cpus[index as usize].queued.get() == time {
+                    break (time, index as usize);
+                }
+            };
+            self.horizon.set(queue.peek().map_or(NEVER, |Reverse((next, _))| *next));
+            (index, time)
+        };
+        self.here.set(index);
+        let cpu = self.cpu();
+        cpu.queued.set(NEVER);
+        if cpu.off.get() == 0 && cpu.interrupt.get() <= time {
+            self.take_interrupt();
+            if cpu.wake.get() != NEVER {
+                cpu.wake.set(cpu.wake.get().max(cpu.clock.get()));
+            }
+        } else {
+            let wake = cpu.wake.replace(NEVER);
+            if cpu.task.get().is_some() {
+                self.spend_until(wake);
+            } else {
+                cpu.clock.set(cpu.clock.get().max(wake));
+            }
+            self.run_task();
+        }
+        self.requeue(index);
+        true
+    }
+
+    /// Takes the interrupts that have arrived, if interrupts are on.
+    pub(crate) fn take_interrupts(&self) {
+        let cpu = self.cpu();
+        while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {
+            self.take_interrupt();
+        }
+    }
+
+    /// Handles one interrupt at the moment it arrived, or at which interrupts were turned on again. What the CPU has
+    /// done of its own since then is delayed by as much.
+    fn take_interrupt(&self) {
+        let cpu = self.cpu();
+        let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
+        let ahead = cpu.clock.get();
+        if start > ahead && cpu.task.get().is_some() {
+            self.spend(start - ahead);
+        }
+        cpu.clock.set(start);
+        cpu.off.set(1);
+        let was_in_task = self.running.leave_task();
+        self.spend(self.machine.costs.interrupt_handle);
+        self.trace.interrupt(start, self.here.get());
+        self.memory().engine().handle_interrupt();
+        self.running.enter_task(was_in_task);
+        cpu.off.set(0);
+        let end = cpu.clock.get();
+        cpu.on_since.set(end);
+        if ahead > start {
+            cpu.clock.set(ahead + (end - start));
+        }
+    }
+}

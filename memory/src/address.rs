@@ -1,0 +1,37 @@
+//! Pages and frames by number.
+
+use core::fmt;
+
+/// log2 of the page size.
+pub const PAGE_SHIFT: u32 = 12;
+/// The page size in bytes.
+pub const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
+/// The first address that belongs to no program: four levels translate 48 bits, and the upper half is the kernel's.
+pub const USER_END: u64 = 1 << 47;
+
+/// A frame of physical memory: its address divided by [`PAGE_BYTES`]. 32 bits reach 16 TiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameNumber(u32);
+
+impl FrameNumber {
+    /// Frame `number`.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The number, as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for FrameNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {:#x}", self.0)
+    }
+}

@@ -1,0 +1,204 @@
+//! A small but whole memory manager, written on the engine the way a kernel would.
+//!
+//! Frames come from a buddy allocator per node through per-CPU lists; address spaces map anonymous memory and files
+//! over a page cache; faults fill in translations, with fault-around; a reverse map finds every translation of a
+//! page; per-node lists of active and inactive pages, fed through per-CPU batches, say what to reclaim, and reclaim
+//! runs in the background or in whoever runs out. All of it is for many CPUs at once: `&self`, state behind the
+//! locks of [`locks`], no global lock.
+//!
+//! What a machine must provide beyond the engine's [`Platform`](ceasefire::Platform) is [`Machine`]. The same code
+//! runs on the simulator, in a kernel, and on plain threads in the tests.
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+extern crate alloc;
+
+mod address;
+mod allocate;
+mod area;
+mod buddy;
+mod fault;
+mod frame;
+mod list;
+pub mod locks;
+mod lru;
+mod machine;
+mod node;
+mod object;
+mod reclaim;
+mod reverse;
+mod space;
+mod statistics;
+mod table;
+mod unmap;
+
+pub use address::{FrameNumber, PAGE_BYTES, PAGE_SHIFT, USER_END};
+pub use allocate::OutOfMemory;
+pub use area::{Area, MapError, Source};
+pub use fault::{Access, FaultError};
+pub use frame::Frame;
+pub use machine::{Event, Machine, Work};
+pub use node::{NodeId, NodeLayout, Watermarks};
+pub use object::{ObjectId, TooManyObjects};
+pub use space::{Space, SpaceHandle};
+pub use statistics::Statistics;
+pub use table::{Entry, Table, ENTRIES};
+pub use unmap::RangeError;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use ceasefire::{Counters, CpuId, Engine, Lock, Schedule};
+
+use crate::allocate::PerCpuFrames;
+use crate::frame::FrameTable;
+use crate::lru::LruBatch;
+use crate::node::Node;
+use crate::object::Objects;
+use crate::statistics::{Count, Share};
+use crate::table::TableLocks;
+
+/// How a memory manager is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The nodes, in order; their frames are numbered through.
+    pub nodes: Vec<NodeLayout>,
+    /// How many CPUs there are, each on the node that [`Machine::node_of`] names.
+    pub cpus: usize,
+    /// When the kernel's own unmaps are flushed.
+    pub schedule: Schedule,
+    /// How many neighbours a fault maps along with the page it is for, a power of two; 1 for none (Linux:
+    /// `fault_around_bytes`, 16 pages).
+    pub fault_around: u32,
+    /// How many new pages a CPU collects before it takes the node's lock to list them, 1 to 31 (Linux: the size of
+    /// a pagevec, 14 in 4.2, 15 later, 31 today).
+    pub lru_batch: usize,
+    /// How many pages of a file a miss brings in (Linux: 128 KiB, 32 pages).
+    pub read_ahead: u32,
+    /// The most files and address spaces that may exist at once.
+    pub objects: usize,
+}
+
+impl Config {
+    /// Linux's choices for a machine with these nodes and CPUs.
+    pub fn new(nodes: Vec<NodeLayout>, cpus: usize, schedule: Schedule) -> Self {
+        Self {
+            nodes,
+            cpus,
+            schedule,
+            fault_around: 16,
+            lru_batch: 15,
+            read_ahead: 32,
+            objects: 4096.max(cpus * 4),
+        }
+    }
+}
+
+/// The memory of one machine.
+#[derive(Debug)]
+pub struct Memory<P: Machine> {
+    engine: Engine<P>,
+    config: Config,
+    frames: FrameTable,
+    nodes: Box<[Node<P>]>,
+    /// For each node all nodes, itself first and then as the distance grows.
+    fallback: Box<[Box<[NodeId]>]>,
+    /// Free frames in front of each node's buddy allocator: `cpu * nodes + node`.
+    per_cpu_frames: Box<[P::Lock<PerCpuFrames>]>,
+    /// Pages on their way to the lists, for each CPU.
+    lru_batches: Box<[P::Lock<LruBatch>]>,
+    objects: Objects<P>,
+    shares: Box<[Share]>,
+    table_locks: TableLocks<P>,
+    zero: FrameNumber,
+}
+
+impl<P: Machine> Memory<P> {
+    /// Takes over the memory of a machine; all frames are free, but one that stays zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not a single frame.
+    pub fn new(platform: P, config: Config) -> Result<Self, OutOfMemory> {
+        let total: u32 = config.nodes.iter().map(|node| node.frames).sum();
+        let frames = FrameTable::new(&config.nodes);
+        let nodes: Box<[Node<P>]> = Node::all(&config.nodes, &frames);
+        let fallback = (0..nodes.len())
+            .map(|home| {
+                let distance = |node: usize| node.abs_diff(home).min(nodes.len() - node.abs_diff(home));
+                let mut order: Vec<usize> = (0..nodes.len()).collect();
+                order.sort_by_key(|&node| (distance(node), (node + nodes.len() - home) % nodes.len()));
+                order.into_iter().map(|node| NodeId(node as u16)).collect()
+            })
+            .collect();
+        let memory = Self {
+            engine: Engine::new(platform),
+            frames,
+            fallback,
+            per_cpu_frames: (0..config.cpus * nodes.len())
+                .map(|_| P::Lock::new(&locks::PER_CPU_FRAMES, PerCpuFrames::default()))
+                .collect(),
+            lru_batches: (0..config.cpus)
+                .map(|_| P::Lock::new(&locks::LRU_BATCH, LruBatch::default()))
+                .collect(),
+            objects: Objects::new(config.objects),
+            shares: (0..config.cpus).map(|_| Share::default()).collect(),
+            table_locks: TableLocks::new(config.cpus),
+            nodes,
+            zero: FrameNumber::new(0),
+            config,
+        };
+        if total == 0 {
+            return Err(OutOfMemory);
+        }
+        let zero = memory.allocate(NodeId(0))?.into_number();
+        memory.platform().zero(zero);
+        memory.frames.get(zero).adopt_reserved();
+        Ok(Self { zero, ..memory })
+    }
+
+    /// The coherence layer.
+    pub fn engine(&self) -> &Engine<P> {
+        &self.engine
+    }
+
+    /// The machine.
+    pub fn platform(&self) -> &P {
+        self.engine.platform()
+    }
+
+    /// How it was set up.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What all CPUs did so far.
+    pub fn counters(&self) -> Counters {
+        self.engine.counters(CpuId::all(self.config.cpus))
+    }
+
+    /// What the memory manager did so far, on all CPUs.
+    pub fn statistics(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        for share in &self.shares {
+            share.add_to(&mut sum);
+        }
+        sum
+    }
+
+    /// Frames that are free, those in front of the allocators included. Exact once the machine is quiet.
+    pub fn free_frames(&self) -> u64 {
+        let per_cpu: u64 =
+            self.per_cpu_frames.iter().map(|list| list.lock(self.platform()).len() as u64).sum();
+        self.nodes.iter().map(|node| u64::from(node.free())).sum::<u64>() + per_cpu
+    }
+
+    pub(crate) fn count(&self, which: impl FnOnce(&Share) -> &Count, n: u64) {
+        which(&self.shares[self.platform().this_cpu().index()]).add(n);
+    }
+
+    /// The node of the CPU that executes this.
+    pub(crate) fn home(&self) -> NodeId {
+        self.platform().node_of(self.platform().this_cpu())
+    }
+}

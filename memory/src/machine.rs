@@ -1,0 +1,115 @@
+//! What the memory manager asks of a machine beyond the engine's [`Platform`].
+
+use ceasefire::{AddressSpace, CpuId, Platform};
+
+use crate::address::FrameNumber;
+use crate::node::NodeId;
+use crate::space::SpaceHandle;
+use crate::table::Table;
+
+/// A machine whose memory can be managed.
+///
+/// A kernel implements the first group; the second lets a simulator account for time and check rules, and a kernel
+/// leaves it as it is: empty functions that cost nothing.
+pub trait Machine: Platform<Space = SpaceHandle<Self>> {
+    /// A page-table page by its frame, through the kernel's own mapping of all memory.
+    fn table(&self, frame: FrameNumber) -> &Table;
+
+    /// Fills a frame with zeros.
+    fn zero(&self, frame: FrameNumber);
+
+    /// Copies one frame to another.
+    fn copy(&self, from: FrameNumber, to: FrameNumber);
+
+    /// Writes a page to its device; returns when the data is safe. Nothing can store into the frame unseen while it
+    /// runs.
+    fn write_out(&self, frame: FrameNumber);
+
+    /// The node that a CPU belongs to.
+    fn node_of(&self, cpu: CpuId) -> NodeId;
+
+    /// A node runs low: its background reclaimer should run [`Memory::reclaim_node`](crate::Memory::reclaim_node).
+    /// Called often while it is low; must be cheap and may be called from any CPU.
+    fn wake_reclaim(&self, node: NodeId);
+
+    /// A place where a long operation lets others run: no lock is held.
+    fn reschedule(&self) {}
+
+    /// `count` pieces of work are done now; a simulator charges their time.
+    fn work(&self, work: Work, count: u32) {
+        let _ = (work, count);
+    }
+
+    /// Something happened that a checker may want to know.
+    fn observe(&self, event: Event<'_>) {
+        let _ = event;
+    }
+}
+
+/// Work that takes time, in the units in which a simulator charges it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A fault, from the exception to its return, without what is listed below.
+    Fault,
+    /// A page looked up in a file.
+    CacheFind,
+    /// A page put into a file.
+    CacheInsert,
+    /// A page taken out of a file.
+    CacheRemove,
+    /// A frame taken from the CPU's own list.
+    FrameAllocate,
+    /// A frame given back.
+    FrameFree,
+    /// A frame moved between a CPU's list and the buddy allocator.
+    Buddy,
+    /// A translation made.
+    Map,
+    /// A translation cleared.
+    Unmap,
+    /// A mapping of a page visited through the reverse map.
+    ReverseMap,
+    /// A page put on a list for the first time.
+    LruAdd,
+    /// A page taken off a list to be looked at.
+    LruIsolate,
+    /// A page put back.
+    LruPutback,
+    /// All else that reclaim does for a page that it looks at.
+    ReclaimPage,
+    /// A page-table page made or freed.
+    TableChange,
+    /// An address range added, changed or taken away.
+    AreaChange,
+}
+
+/// What a checker may want to know.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// The frame went back to the allocator: nobody may reach it through an older translation.
+    FrameFreed(FrameNumber),
+    /// The frame was handed out.
+    FrameAllocated(FrameNumber),
+    /// The frame went back to the allocator and was a page-table page: no walker may read it any more.
+    TableFreed(FrameNumber),
+    /// A translation became visible.
+    Installed {
+        /// Whose.
+        space: &'a AddressSpace,
+        /// Of which page.
+        address: u64,
+        /// To which frame.
+        frame: FrameNumber,
+    },
+    /// An operation that took translations away for good is about to return to the program.
+    Returned {
+        /// In which space.
+        space: &'a AddressSpace,
+        /// From which address.
+        start: u64,
+        /// Up to which address, exclusive.
+        end: u64,
+    },
+    /// The page was declared clean and its write-out begins: no store may land in it unseen.
+    WriteOut(FrameNumber),
+}

@@ -1,0 +1,49 @@
+//! What the memory manager did, counted per CPU.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// A reading of what the memory manager did, on all CPUs.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Statistics {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// One CPU's share, on cache lines of its own.
+        #[derive(Debug, Default)]
+        #[repr(align(64))]
+        pub(crate) struct Share {
+            $(pub(crate) $name: Count,)*
+        }
+
+        impl Share {
+            pub(crate) fn add_to(&self, sum: &mut Statistics) {
+                $(sum.$name += self.$name.0.load(Ordering::Relaxed);)*
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Faults handled.
+    faults,
+    /// Pages that background reclaim freed.
+    reclaimed_background,
+    /// Pages that allocations freed themselves.
+    reclaimed_direct,
+    /// Pages that reclaim looked at.
+    scanned,
+    /// Pages written out.
+    written,
+}
+
+/// A counter that one CPU writes; a CPU that is interrupted by itself may lose a count in a kernel, never a page.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+}

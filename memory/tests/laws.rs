@@ -1,0 +1,608 @@
+//! What the memory manager promises, one law at a time, on a machine whose CPUs are driven by hand.
+
+use std::collections::BTreeMap;
+
+use ceasefire::sabotage::Guard;
+use ceasefire::Schedule;
+use ceasefire_memory::{
+    Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError, SpaceHandle,
+    TooManyObjects, PAGE_BYTES, USER_END,
+};
+use proptest::prelude::*;
+
+mod common;
+
+use common::{Rig, Threads};
+
+type Space = SpaceHandle<Threads>;
+
+fn config(frames: u32) -> Config {
+    let nodes = vec![NodeLayout { frames: frames / 2 }, NodeLayout { frames: frames - frames / 2 }];
+    Config { objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
+}
+
+/// A machine of two CPUs on two nodes, with a space that both run.
+fn shared_space(frames: u32) -> (Rig, Space) {
+    let rig = Rig::by_hand(config(frames));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    (rig, space)
+}
+
+/// Ends the program and checks that nothing is left of it.
+fn finish(rig: &Rig, space: Space, files: &[ObjectId], free: u64) {
+    rig.on(1, || drop(rig.memory.engine().unload()));
+    rig.memory.exit(space);
+    for &file in files {
+        rig.memory.delete_file(file);
+    }
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), free, "frames were lost or found");
+    rig.platform().assert_no_violation();
+}
+
+/// Looks at pages until all that is unused was reclaimed, by asking for more than there is.
+fn exhaust(rig: &Rig) -> Vec<Space> {
+    let mut spaces = Vec::new();
+    while let Ok(space) = rig.memory.new_space() {
+        spaces.push(space);
+    }
+    spaces
+}
+
+/// The address of page `page` of a range.
+fn at(start: u64, page: u64) -> u64 {
+    start + page * PAGE_BYTES
+}
+
+#[test]
+fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
+    let (rig, space) = shared_space(256);
+    assert_eq!(rig.load(&space, 0x5123), Err(FaultError::NotMapped(0x5000)));
+    assert_eq!(rig.store(&space, 0x5123, 1), Err(FaultError::NotMapped(0x5000)));
+    let file = rig.memory.create_file(4).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 4, false).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(0));
+    assert_eq!(rig.store(&space, start, 1), Err(FaultError::ReadOnly(start)));
+    assert_eq!(rig.load(&space, at(start, 4)), Err(FaultError::NotMapped(at(start, 4))));
+}
+
+#[test]
+fn fresh_memory_reads_as_zero_and_takes_a_frame_only_when_stored_to() {
+    let (rig, space) = shared_space(256);
+    let start = rig.memory.map_anonymous(&space, 8).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(0));
+    let before = rig.memory.free_frames();
+    for page in 0..8 {
+        assert_eq!(rig.load(&space, at(start, page)), Ok(0));
+        assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(0));
+    }
+    assert_eq!(rig.memory.free_frames(), before, "reading takes no frame");
+    rig.store(&space, at(start, 3), 42).unwrap();
+    assert_eq!(rig.memory.free_frames(), before - 1);
+    // CPU 1 read the zero page there: it has to be told.
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 3))), Ok(42));
+    assert_eq!(rig.load(&space, at(start, 3) + 8), Ok(0), "the rest of the page is as it was");
+    assert_eq!(rig.load(&space, at(start, 4)), Ok(0), "nobody stored to the frame that all share");
+}
+
+#[test]
+fn a_private_mapping_copies_what_it_stores_to() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(4).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, 4).unwrap();
+    rig.store(&space, at(shared, 1), 7).unwrap();
+    assert_eq!(rig.load(&space, at(private, 1)), Ok(7));
+    assert_eq!(rig.on(1, || rig.load(&space, at(private, 1))), Ok(7));
+    rig.store(&space, at(private, 1) + 8, 9).unwrap();
+    for cpu in 0..2 {
+        rig.on(cpu, || {
+            assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy keeps what the file held");
+            assert_eq!(rig.load(&space, at(private, 1) + 8), Ok(9));
+            assert_eq!(rig.load(&space, at(shared, 1) + 8), Ok(0), "the file does not see it");
+        });
+    }
+    rig.store(&space, at(shared, 1), 8).unwrap();
+    assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy does not see the file any more");
+    rig.memory.discard(&space, private, 4 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it is the file again");
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
+    let rig = Rig::by_hand(Config { read_ahead: 4, ..config(256) });
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let file = rig.memory.create_file(64).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 64, false).unwrap();
+    rig.load(&space, at(start, 4)).unwrap();
+    assert_eq!(rig.memory.cached_pages(file), 4, "the page and its successors");
+    let faults = rig.memory.statistics().faults;
+    for page in 4..8 {
+        rig.load(&space, at(start, page)).unwrap();
+    }
+    assert_eq!(rig.memory.statistics().faults, faults, "they are mapped");
+    rig.load(&space, at(start, 8)).unwrap();
+    assert_eq!(rig.memory.statistics().faults, faults + 1, "what was not in memory is not");
+    let outside = at(start, 16);
+    rig.load(&space, outside).unwrap();
+    assert_eq!(rig.memory.statistics().faults, faults + 2, "nor what lies beyond the block");
+}
+
+#[test]
+fn ranges_that_are_none_change_nothing() {
+    let (rig, space) = shared_space(256);
+    let start = rig.memory.map_anonymous(&space, 4).unwrap();
+    rig.store(&space, start, 1).unwrap();
+    let bad = [
+        (start, 0),
+        (start + 1, PAGE_BYTES),
+        (start, PAGE_BYTES - 1),
+        (start, u64::MAX - PAGE_BYTES + 1),
+        (USER_END - PAGE_BYTES, 2 * PAGE_BYTES),
+        (u64::MAX - PAGE_BYTES + 1, PAGE_BYTES),
+    ];
+    for (from, bytes) in bad {
+        let error = Err(RangeError { start: from, bytes });
+        assert_eq!(rig.memory.unmap(&space, from, bytes), error);
+        assert_eq!(rig.memory.discard(&space, from, bytes), error);
+    }
+    assert_eq!(rig.load(&space, start), Ok(1));
+    for pages in [0, USER_END / PAGE_BYTES + 1, u64::MAX] {
+        assert_eq!(rig.memory.map_anonymous(&space, pages), Err(MapError::Length(pages)));
+    }
+    let room = u64::from(u32::MAX) - 1;
+    assert_eq!(rig.memory.map_anonymous(&space, room).map(|_| ()), Ok(()));
+    rig.memory.unmap(&space, 1 << 21, USER_END - (1 << 21)).unwrap();
+    assert_eq!(rig.memory.unmap(&space, start, PAGE_BYTES), Ok(()), "nothing there is no error");
+}
+
+#[test]
+fn objects_run_out_with_an_error_and_come_back() {
+    let (rig, space) = shared_space(256);
+    let mut starts = Vec::new();
+    let error = loop {
+        match rig.memory.map_anonymous(&space, 1) {
+            Ok(start) => starts.push(start),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, MapError::Objects(TooManyObjects { limit: 64 }));
+    assert_eq!(starts.len(), 64);
+    assert_eq!(rig.memory.create_file(1), Err(TooManyObjects { limit: 64 }));
+    rig.memory.unmap(&space, starts[5], PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.map_anonymous(&space, 1), Ok(starts[5]));
+}
+
+#[test]
+fn unmapping_splits_areas_and_frees_tables_that_nothing_needs() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let pages = 1024;
+    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let edge = 512;
+    for page in [0, 1, edge - 1, edge, pages - 1] {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+        rig.on(1, || rig.load(&space, at(start, page)).unwrap());
+    }
+    rig.memory.unmap(&space, at(start, 1), PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().tables_freed(), 0, "the areas on both sides need the table");
+    for cpu in 0..2 {
+        rig.on(cpu, || {
+            assert_eq!(rig.load(&space, start), Ok(1));
+            assert_eq!(rig.load(&space, at(start, 1)), Err(FaultError::NotMapped(at(start, 1))));
+            assert_eq!(rig.load(&space, at(start, 2)), Ok(0));
+        });
+    }
+    rig.memory.unmap(&space, at(start, 2), (edge - 2) * PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().tables_freed(), 0, "the first page needs it");
+    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().tables_freed(), 1, "only the upper ones are needed");
+    for cpu in 0..2 {
+        rig.on(cpu, || {
+            assert_eq!(rig.load(&space, at(start, edge)), Ok(edge + 1));
+            assert_eq!(rig.load(&space, at(start, pages - 1)), Ok(pages));
+        });
+    }
+    rig.memory.unmap(&space, start, pages * PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().tables_freed(), 4, "one leaf and two upper ones");
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn discarded_memory_reads_as_zero_everywhere_and_can_be_used_again() {
+    let (rig, space) = shared_space(512);
+    let start = rig.memory.map_anonymous(&space, 600).unwrap();
+    for page in 0..200 {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+        assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(page + 1));
+    }
+    rig.memory.discard(&space, at(start, 10), 100 * PAGE_BYTES).unwrap();
+    for page in 0..200 {
+        let expected = if (10..110).contains(&page) { 0 } else { page + 1 };
+        assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(expected));
+        assert_eq!(rig.load(&space, at(start, page)), Ok(expected));
+    }
+    rig.store(&space, at(start, 10), 5).unwrap();
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 10))), Ok(5));
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn out_of_memory_is_an_error_and_leaves_memory_usable() {
+    let (rig, space) = shared_space(128);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_anonymous(&space, 256).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
+    let stored = (0..256).find(|&page| rig.store(&space, at(start, page), page + 1).is_err()).unwrap();
+    assert!(stored > 100, "only {stored} of 128 frames could be used");
+    assert_eq!(rig.store(&space, at(start, stored), 1), Err(FaultError::OutOfMemory));
+    assert_eq!(rig.load(&space, private), Err(FaultError::OutOfMemory));
+    assert!(matches!(rig.memory.new_space(), Err(OutOfMemory)));
+    for page in 0..stored {
+        assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(page + 1));
+    }
+    // Enough for tables and the copy, not for the page that is copied: what was taken must come back.
+    for pages in 1..6 {
+        rig.memory.discard(&space, start, pages * PAGE_BYTES).unwrap();
+        let _ = rig.store(&space, private, 1);
+        for page in 0..pages {
+            let _ = rig.store(&space, at(start, page), page + 1);
+        }
+    }
+    rig.memory.discard(&space, start, 20 * PAGE_BYTES).unwrap();
+    rig.store(&space, private, 3).unwrap();
+    assert_eq!(rig.load(&space, private), Ok(3));
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn memory_full_of_used_pages_is_not_out_of_memory() {
+    // Every page was used since the last look, so a whole round over all lists frees nothing.
+    let (rig, space) = shared_space(4096);
+    let file = rig.memory.create_file(8192).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 8192, false).unwrap();
+    for page in 0..8192 {
+        assert_eq!(rig.load(&space, at(start, page)), Ok(0), "page {page}");
+    }
+    let statistics = rig.memory.statistics();
+    assert!(statistics.reclaimed_direct >= 4096, "{statistics:?}");
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
+    let (rig, space) = shared_space(4096);
+    let file = rig.memory.create_file(16384).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 16384, false).unwrap();
+    for page in 0..16384 {
+        rig.load(&space, at(start, page)).unwrap();
+        for node in [NodeId(0), NodeId(1)] {
+            if rig.platform().take_wake(node) {
+                let before = rig.memory.free_frames();
+                rig.memory.reclaim_node(node);
+                assert!(rig.memory.free_frames() > before, "page {page}: {node:?} was low and stays it");
+            }
+        }
+    }
+    let statistics = rig.memory.statistics();
+    assert_eq!(statistics.reclaimed_direct, 0, "{statistics:?}");
+    assert!(statistics.reclaimed_background > 8192, "{statistics:?}");
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn a_used_page_stays_for_one_scan_and_goes_on_the_next() {
+    let rig = Rig::by_hand(Config { lru_batch: 1, read_ahead: 1, ..config(256) });
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let file = rig.memory.create_file(8).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 8, false).unwrap();
+    for page in 0..8 {
+        rig.load(&space, at(start, page)).unwrap();
+    }
+    let spaces = exhaust(&rig);
+    let statistics = rig.memory.statistics();
+    assert_eq!(rig.memory.cached_pages(file), 0, "all were reclaimed");
+    assert_eq!(statistics.reclaimed_direct, 8);
+    assert_eq!(statistics.scanned, 16, "each was looked at once in vain");
+    assert_eq!(statistics.written, 0, "none was dirty");
+    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+}
+
+#[test]
+fn a_dirty_page_is_written_before_it_goes() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(8).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    rig.store(&space, at(start, 2), 1).unwrap();
+    rig.on(1, || rig.store(&space, at(start, 3), 1)).unwrap();
+    // Dirt that came over from a mapping that is gone.
+    rig.memory.unmap(&space, at(start, 3), PAGE_BYTES).unwrap();
+    let spaces = exhaust(&rig);
+    assert_eq!(rig.platform().written(), 2);
+    assert_eq!(rig.memory.statistics().written, 2);
+    assert_eq!(rig.memory.cached_pages(file), 0);
+    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    finish(&rig, space, &[file], free);
+}
+
+/// Page 0 of a file that both CPUs read privately at the address returned, and a dirty page behind it: when reclaim
+/// writes that one out, it has cleared the translations of page 0 and not flushed them.
+fn owed_translation(rig: &Rig, space: &Space) -> (ObjectId, u64) {
+    let file = rig.memory.create_file(1).unwrap();
+    let private = rig.memory.map_private(space, file, 0, 1).unwrap();
+    for cpu in 0..2 {
+        assert_eq!(rig.on(cpu, || rig.load(space, private)), Ok(0));
+    }
+    let dirty = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(space, dirty, 0, 1, true).unwrap();
+    rig.store(space, start, 1).unwrap();
+    rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
+    (file, private)
+}
+
+fn owing_rig() -> (Rig, Space) {
+    let nodes = vec![NodeLayout { frames: 256 }];
+    let config = Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 2, Schedule::Batched) };
+    let rig = Rig::by_hand(config);
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    (rig, space)
+}
+
+#[test]
+fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
+    let (rig, space) = owing_rig();
+    let (_, private) = owed_translation(&rig, &space);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at_write_out(move || {
+        assert!(inner_space.coherence().owes());
+        inner.store(&inner_space, private, 9).unwrap();
+        assert_eq!(inner.on(1, || inner.load(&inner_space, private)), Ok(9), "R7: the old page is still read");
+    });
+    let spaces = exhaust(&rig);
+    assert_eq!(rig.platform().written(), 1);
+    assert_eq!(rig.on(1, || rig.load(&space, private)), Ok(9));
+    drop(spaces);
+    rig.platform().assert_no_violation();
+}
+
+/// Unmaps the page at an address where reclaim owes a flush; whether CPU 1 can still read it.
+fn unmap_while_owed(without: Option<Guard>) -> bool {
+    let (rig, space) = owing_rig();
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    let (_, private) = owed_translation(&rig, &space);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    let (result, stale) = std::sync::mpsc::channel();
+    rig.platform().at_write_out(move || {
+        inner.memory.unmap(&inner_space, private, PAGE_BYTES).unwrap();
+        result.send(inner.on(1, || inner.load(&inner_space, private)).is_ok()).unwrap();
+    });
+    drop(exhaust(&rig));
+    stale.recv().unwrap()
+}
+
+#[test]
+fn munmap_pays_what_reclaim_owes() {
+    assert!(!unmap_while_owed(None));
+    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 breaks without its guard, or nobody would notice");
+}
+
+/// Reclaims a page that CPU 1 has read; how many violations it sees when it reads the page again.
+fn read_after_reclaim(without: Option<Guard>) -> u64 {
+    let (rig, space) = owing_rig();
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    rig.on(1, || rig.load(&space, start)).unwrap();
+    let spaces = exhaust(&rig);
+    assert_eq!(rig.memory.cached_pages(file), 0);
+    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    rig.on(1, || rig.load(&space, start)).unwrap();
+    rig.platform().violations()
+}
+
+#[test]
+fn no_cpu_reaches_a_reclaimed_page() {
+    assert_eq!(read_after_reclaim(None), 0);
+    assert!(read_after_reclaim(Some(Guard::BatchFlush)) > 0, "R1 breaks without its guard");
+}
+
+#[test]
+fn a_page_mapped_and_dirtied_again_before_its_write_out_is_not_taken_for_clean() {
+    // While the permit's flush runs, CPU 1 finds the page, stores to it and is half through unmapping it again.
+    let (rig, space) = owing_rig();
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 1, true).unwrap();
+    rig.on(1, || rig.store(&space, start, 1)).unwrap();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at_interrupt(move || {
+        inner.on(1, || {
+            inner.platform().poll();
+            inner.store(&inner_space, start, 2).unwrap();
+            let again = (inner.clone(), inner_space.clone());
+            inner.platform().at_interrupt(move || drop(again));
+        });
+    });
+    let spaces = exhaust(&rig);
+    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    rig.platform().assert_no_violation();
+    assert_eq!(rig.memory.cached_pages(file), 0);
+    assert_eq!(rig.platform().written(), rig.memory.statistics().written);
+}
+
+/// One step of a random program.
+#[derive(Debug, Clone)]
+enum Step {
+    Map { space: usize, kind: u8, pages: u64 },
+    Store { cpu: usize, space: usize, area: prop::sample::Index, page: prop::sample::Index, value: u64 },
+    Load { cpu: usize, space: usize, area: prop::sample::Index, page: prop::sample::Index },
+    Read { cpu: usize, space: usize, start: u64, count: u64 },
+    Discard { cpu: usize, space: usize, area: prop::sample::Index, from: u64, pages: u64 },
+    Unmap { cpu: usize, space: usize, area: prop::sample::Index, from: u64, pages: u64 },
+    Lazy { cpu: usize },
+    Reclaim { cpu: usize, node: u16 },
+    Exit { cpu: usize, space: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (cpu, space, index) = (0..2usize, 0..2usize, any::<prop::sample::Index>());
+    prop_oneof![
+        3 => (space.clone(), 0..2u8, 1..80u64).prop_map(|(space, kind, pages)| Step::Map { space, kind, pages }),
+        12 => (cpu.clone(), space.clone(), index, index, 1..u64::MAX)
+            .prop_map(|(cpu, space, area, page, value)| Step::Store { cpu, space, area, page, value }),
+        8 => (cpu.clone(), space.clone(), index, index)
+            .prop_map(|(cpu, space, area, page)| Step::Load { cpu, space, area, page }),
+        6 => (cpu.clone(), space.clone(), 0..900u64, 1..100u64)
+            .prop_map(|(cpu, space, start, count)| Step::Read { cpu, space, start, count }),
+        2 => (cpu.clone(), space.clone(), index, 0..80u64, 1..40u64)
+            .prop_map(|(cpu, space, area, from, pages)| Step::Discard { cpu, space, area, from, pages }),
+        2 => (cpu.clone(), space.clone(), index, 0..80u64, 1..80u64)
+            .prop_map(|(cpu, space, area, from, pages)| Step::Unmap { cpu, space, area, from, pages }),
+        2 => cpu.clone().prop_map(|cpu| Step::Lazy { cpu }),
+        1 => (cpu.clone(), 0..2u16).prop_map(|(cpu, node)| Step::Reclaim { cpu, node }),
+        1 => (cpu, space).prop_map(|(cpu, space)| Step::Exit { cpu, space }),
+    ]
+}
+
+/// A space, and what its programs must see.
+struct Program {
+    space: Space,
+    /// Where its own areas start; they stay in the list when they are unmapped in part or whole.
+    areas: Vec<(u64, u64)>,
+    /// Every page that is mapped, with its first word.
+    pages: BTreeMap<u64, u64>,
+    file: u64,
+}
+
+impl Program {
+    fn new(rig: &Rig, file: ObjectId) -> Self {
+        let space = rig.memory.new_space().unwrap();
+        let file = rig.memory.map_shared(&space, file, 0, 1000, false).unwrap();
+        Self { space, areas: Vec::new(), pages: BTreeMap::new(), file }
+    }
+
+    fn range(&self, area: prop::sample::Index, from: u64, pages: u64) -> Option<(u64, u64)> {
+        let &(start, len) = (!self.areas.is_empty()).then(|| area.get(&self.areas))?;
+        let from = from.min(len - 1);
+        Some((at(start, from), at(start, (from + pages).min(len))))
+    }
+}
+
+fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> Result<(), TestCaseError> {
+    match step {
+        Step::Map { space, kind, pages } => {
+            let program = &mut programs[space];
+            let start = if kind == 0 {
+                rig.memory.map_anonymous(&program.space, pages)
+            } else {
+                rig.memory.map_private(&program.space, file, 100, pages)
+            };
+            let Ok(start) = start else { return Ok(()) };
+            for page in 0..pages {
+                prop_assert_eq!(program.pages.insert(at(start, page), 0), None, "mapped over something");
+            }
+            program.areas.push((start, pages));
+        }
+        Step::Store { cpu, space, area, page, value } => {
+            let program = &mut programs[space];
+            let Some((start, end)) = program.range(area, 0, u64::MAX >> 13) else { return Ok(()) };
+            let address = at(start, page.index(((end - start) / PAGE_BYTES) as usize) as u64);
+            let stored = rig.on(cpu, || {
+                rig.run(&program.space);
+                rig.store(&program.space, address, value)
+            });
+            match program.pages.get_mut(&address) {
+                None => prop_assert_eq!(stored, Err(FaultError::NotMapped(address))),
+                Some(held) if stored.is_ok() => *held = value,
+                Some(_) => prop_assert_eq!(stored, Err(FaultError::OutOfMemory)),
+            }
+        }
+        Step::Load { cpu, space, area, page } => {
+            let program = &programs[space];
+            let Some((start, end)) = program.range(area, 0, u64::MAX >> 13) else { return Ok(()) };
+            let address = at(start, page.index(((end - start) / PAGE_BYTES) as usize) as u64);
+            let loaded = rig.on(cpu, || {
+                rig.run(&program.space);
+                rig.load(&program.space, address)
+            });
+            if loaded != Err(FaultError::OutOfMemory) {
+                let held = program.pages.get(&address).copied();
+                prop_assert_eq!(loaded, held.ok_or(FaultError::NotMapped(address)));
+            }
+        }
+        Step::Read { cpu, space, start, count } => {
+            let program = &programs[space];
+            for page in start..start + count {
+                let loaded = rig.on(cpu, || {
+                    rig.run(&program.space);
+                    rig.load(&program.space, at(program.file, page))
+                });
+                prop_assert!(matches!(loaded, Ok(0) | Err(FaultError::OutOfMemory)), "{:?}", loaded);
+            }
+        }
+        Step::Discard { cpu, space, area, from, pages } => {
+            let program = &mut programs[space];
+            let Some((start, end)) = program.range(area, from, pages) else { return Ok(()) };
+            rig.on(cpu, || rig.memory.discard(&program.space, start, end - start)).unwrap();
+            program.pages.range_mut(start..end).for_each(|(_, held)| *held = 0);
+        }
+        Step::Unmap { cpu, space, area, from, pages } => {
+            let program = &mut programs[space];
+            let Some((start, end)) = program.range(area, from, pages) else { return Ok(()) };
+            rig.on(cpu, || rig.memory.unmap(&program.space, start, end - start)).unwrap();
+            program.pages.retain(|page, _| !(start..end).contains(page));
+        }
+        Step::Lazy { cpu } => rig.on(cpu, || rig.memory.engine().enter_lazy()),
+        Step::Reclaim { cpu, node } => rig.on(cpu, || rig.memory.reclaim_node(NodeId(node))),
+        Step::Exit { cpu, space } => {
+            // The other CPU may have it loaded still, but runs no thread of it any more.
+            let program = &mut programs[space];
+            rig.on(1 - cpu, || rig.memory.engine().enter_lazy());
+            rig.on(cpu, || rig.memory.exit(program.space.clone()));
+            *program = Program::new(rig, file);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_programs_see_what_they_stored(
+        batched in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let schedule = if batched { Schedule::Batched } else { Schedule::PerPage };
+        let rig = Rig::by_hand(Config { schedule, ..config(512) });
+        let free = rig.memory.free_frames();
+        let file = rig.memory.create_file(1000).unwrap();
+        let mut programs = [Program::new(&rig, file), Program::new(&rig, file)];
+        for step in steps {
+            take(&rig, &mut programs, file, step)?;
+        }
+        for cpu in 0..2 {
+            rig.on(cpu, || drop(rig.memory.engine().unload()));
+        }
+        for program in programs {
+            rig.memory.exit(program.space);
+        }
+        rig.memory.delete_file(file);
+        rig.memory.list_collected();
+        prop_assert_eq!(rig.memory.free_frames(), free);
+        rig.platform().assert_no_violation();
+    }
+}

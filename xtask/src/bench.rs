@@ -1,0 +1,87 @@
+//! `cargo xtask bench`: the engine's costs and the simulator's speed beside what is asked of them.
+
+use std::fs;
+
+use serde_json::{json, Value};
+
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+use crate::{costs, speed};
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Options {
+    /// The instruction counts alone.
+    quick: bool,
+    /// Where to write the results as JSON; `-` is standard output, which then carries nothing else.
+    json: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match *argument {
+                "--quick" => options.quick = true,
+                "--json" => {
+                    let file = arguments
+                        .next()
+                        .ok_or_else(|| Failure::usage("`--json` needs a file name or `-`"))?;
+                    options.json = Some((*file).to_owned());
+                }
+                unknown => {
+                    return Err(Failure::usage(format!(
+                        "`bench` knows --quick and --json FILE, not `{unknown}`"
+                    )));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Measures, shows, and fails if an operation of the engine takes more instructions than it may.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let tables = options.json.as_deref() != Some("-");
+    let workspace = Workspace::load()?;
+    let costs = costs::measure(&workspace)?;
+    if tables {
+        println!("{}", costs::format(&costs));
+    }
+    let speeds = if options.quick { Vec::new() } else { speed::measure(&workspace)? };
+    if tables && !speeds.is_empty() {
+        println!("{}", speed::format(&speeds));
+    }
+    if let Some(file) = &options.json {
+        let costs: Vec<Value> = costs.iter().map(costs::Cost::json).collect();
+        let speeds: Vec<Value> = speeds.iter().map(speed::Speed::json).collect();
+        write(file, &format!("{:#}\n", json!({ "costs": costs, "speed": speeds })))?;
+    }
+    let exceeded: Vec<&str> = costs.iter().filter(|cost| !cost.holds()).map(costs::Cost::name).collect();
+    if exceeded.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("more instructions than allowed: {}", exceeded.join(", "))))
+}
+
+fn write(file: &str, text: &str) -> Result<(), Failure> {
+    if file == "-" {
+        print!("{text}");
+        return Ok(());
+    }
+    fs::write(file, text).map_err(|error| Failure::new(format!("{file}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let expected = Options { quick: true, json: Some("-".to_owned()) };
+        assert_eq!(Options::parse(&["--quick", "--json", "-"]).unwrap(), expected);
+        assert_eq!(Options::parse(&["--json", "-", "--quick"]).unwrap(), expected);
+        assert_eq!(Options::parse(&[]).unwrap(), Options::default());
+    }
+}

@@ -1,0 +1,61 @@
+//! What cargo and git know of this repository.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::failure::{self, Failure};
+
+/// The repository, as `cargo metadata` describes it.
+pub(crate) struct Workspace {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    /// Ours and every package we depend on, as in cargo's description.
+    pub(crate) packages: Vec<Value>,
+}
+
+impl Workspace {
+    pub(crate) fn load() -> Result<Self, Failure> {
+        let text = failure::stdout(Command::new("cargo").args(["metadata", "--format-version", "1"]))?;
+        let unexpected = || Failure::new("`cargo metadata` printed something that is no workspace");
+        let metadata: Value = serde_json::from_str(&text).map_err(|_| unexpected())?;
+        let path = |key: &str| metadata[key].as_str().map(PathBuf::from).ok_or_else(unexpected);
+        Ok(Self {
+            root: path("workspace_root")?,
+            target: path("target_directory")?,
+            packages: metadata["packages"].as_array().ok_or_else(unexpected)?.clone(),
+        })
+    }
+
+    /// A cargo command at the root of the repository; `line` is split at its spaces.
+    pub(crate) fn cargo(&self, line: &str) -> Command {
+        let mut command = Command::new("cargo");
+        command.args(line.split_whitespace()).current_dir(&self.root);
+        command
+    }
+
+    /// Builds one example in release mode and returns the path of the program.
+    pub(crate) fn example(&self, package: &str, name: &str) -> Result<PathBuf, Failure> {
+        let mut build = self.cargo(&format!("build --release --quiet --package {package} --example {name}"));
+        failure::output(build.stderr(std::process::Stdio::inherit()))?;
+        Ok(self.target.join("release/examples").join(name))
+    }
+
+    pub(crate) fn package(&self, name: &str) -> Result<&Value, Failure> {
+        self.packages
+            .iter()
+            .find(|package| package["name"] == name)
+            .ok_or_else(|| Failure::new(format!("the workspace has no package `{name}`")))
+    }
+
+    /// The files git tracks and those it would on the next `git add`, relative to the root.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut list = Command::new("git");
+        list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(&self.root);
+        let names = failure::stdout(&mut list)?;
+        // A file deleted but not yet committed is still listed.
+        let exists = |file: &PathBuf| self.root.join(file).is_file();
+        Ok(names.split_terminator('\0').map(PathBuf::from).filter(exists).collect())
+    }
+}
