@@ -157,8 +157,8 @@ impl CpuSet {
     /// Adds all members of a shared set, as they are at some moment during the call for each word.
     pub fn unite(&mut self, other: &AtomicCpuSet) {
         for at in 0..SUMMARIES {
-            for bit in bits(other.summary[at].load(Ordering::Acquire)) {
-                let members = other.words[at * WORD + bit].load(Ordering::Acquire);
+            for bit in bits(other.summary[at].load(Ordering::SeqCst)) {
+                let members = other.words[at * WORD + bit].load(Ordering::SeqCst);
                 if members != 0 {
                     self.words[at * WORD + bit] |= members;
                     self.summary[at] |= 1 << bit;
@@ -195,6 +195,10 @@ impl FromIterator<CpuId> for CpuSet {
 }
 
 /// A set that CPUs join and leave on their own, while others read it. 1040 bytes.
+///
+/// Reads are sequentially consistent like the changes: a flusher raises a generation and then reads the set, a CPU
+/// joins the set and then reads the generation, and one of the two must see the other. An acquiring read may come
+/// before the raising (on Arm it does; on x86 both are the same load).
 ///
 /// A word's bit in the summary is never taken back: clearing it could race with a CPU that joins the same word,
 /// and a member that a flusher cannot see is a lost flush. The cost of going through the set so follows the words
@@ -236,10 +240,10 @@ impl AtomicCpuSet {
     /// Whether any other CPU than `cpu` is a member.
     pub fn any_but(&self, cpu: CpuId) -> bool {
         (0..SUMMARIES).any(|at| {
-            bits(self.summary[at].load(Ordering::Acquire)).any(|bit| {
+            bits(self.summary[at].load(Ordering::SeqCst)).any(|bit| {
                 let word = at * WORD + bit;
                 let own = if word == cpu.word() { cpu.bit() } else { 0 };
-                self.words[word].load(Ordering::Acquire) & !own != 0
+                self.words[word].load(Ordering::SeqCst) & !own != 0
             })
         })
     }
@@ -247,9 +251,9 @@ impl AtomicCpuSet {
     /// Calls `visit` with the members, lowest first, as they are at some moment during the call.
     pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
         for at in 0..SUMMARIES {
-            for bit in bits(self.summary[at].load(Ordering::Acquire)) {
+            for bit in bits(self.summary[at].load(Ordering::SeqCst)) {
                 let word = at * WORD + bit;
-                for member in bits(self.words[word].load(Ordering::Acquire)) {
+                for member in bits(self.words[word].load(Ordering::SeqCst)) {
                     visit(CpuId((word * WORD + member) as u16));
                 }
             }

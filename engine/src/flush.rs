@@ -72,8 +72,9 @@ impl Flush {
         Self { extent: Extent::Pages { start: address, count: 1, size: PageSize::Small }, tables: false }
     }
 
-    /// The translations of `size` in `[start, end)`.
+    /// The translations of `size` that lie in `[start, end)`, wholly or in part.
     pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
+        let start = start & !(size.bytes() - 1);
         let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
         if translations > u32::MAX as u64 {
             return Self { extent: Extent::All, tables: false };

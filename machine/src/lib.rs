@@ -17,6 +17,7 @@ mod sim;
 mod simulation;
 mod task;
 mod time;
+mod timeline;
 mod tlb;
 mod trace;
 mod world;

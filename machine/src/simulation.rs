@@ -18,6 +18,9 @@ use crate::task::{Kind, Stop, Task, TaskId};
 use crate::trace::Trace;
 use crate::world::World;
 
+/// The most that a CPU runs ahead of the others unless told otherwise.
+const MOST_SLACK: Picoseconds = 2_000_000;
+
 /// How a machine is run.
 pub struct Options {
     /// When the kernel's own unmaps are flushed.
@@ -25,8 +28,10 @@ pub struct Options {
     /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
     pub oracle: bool,
     /// How far, in picoseconds, a CPU may run ahead of the one that is furthest behind before that one goes on. 0 is
-    /// exact; more saves switches between them.
-    pub slack: Picoseconds,
+    /// exact; more saves switches between them. `None`: as long as an interrupt takes at least, since nothing else of
+    /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
+    /// lock stays right to within that.
+    pub slack: Option<Picoseconds>,
     /// Changes the memory manager's setup before it starts.
     pub configure: Box<dyn FnOnce(&mut Config)>,
     /// Where each flush and interrupt is written, one line each.
@@ -34,9 +39,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// The oracle on, no trace, Linux's choices, and a slack below what any lock or flush takes.
+    /// The oracle on, no trace, Linux's choices.
     pub fn new(schedule: Schedule) -> Self {
-        Self { schedule, oracle: true, slack: 0, configure: Box::new(|_| {}), trace: None }
+        Self { schedule, oracle: true, slack: None, configure: Box::new(|_| {}), trace: None }
     }
 }
 
@@ -157,7 +162,9 @@ impl Simulation {
         (options.configure)(&mut config);
         let sim = Sim::new(World::new(
             machine.clone(),
-            options.slack,
+            options.slack.unwrap_or_else(|| {
+                (machine.costs.interrupt_send + machine.costs.interrupt_deliver).min(MOST_SLACK)
+            }),
             Ram::new(total).map_err(SetupError::Host)?,
             options.oracle.then(|| Oracle::new(total)),
             Trace::to(options.trace),

@@ -49,7 +49,8 @@ pub(crate) enum Kind {
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    coroutine: Option<Coroutine<(), Stop, (), DefaultStack>>,
+    /// Boxed, because it is taken out of here for as long as it runs.
+    coroutine: Option<Box<Coroutine<(), Stop, (), DefaultStack>>>,
     asleep: bool,
     pub(crate) user: Picoseconds,
     pub(crate) system: Picoseconds,
@@ -133,7 +134,7 @@ impl Task {
             body();
             world.running.yielder.set(ptr::null());
         });
-        Ok(Self { name, kind, coroutine: Some(coroutine), asleep: true, user: 0, system: 0, ended: None })
+        Ok(Self { name, kind, coroutine: Some(Box::new(coroutine)), asleep: true, user: 0, system: 0, ended: None })
     }
 }
 

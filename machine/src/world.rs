@@ -7,8 +7,7 @@
 //! same seed gives the same run.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{Cpu, HeldLocks};
@@ -20,6 +19,7 @@ use crate::ram::Ram;
 use crate::sim::Sim;
 use crate::task::{Running, Task, TaskId};
 use crate::time::Prices;
+use crate::timeline::Timeline;
 use crate::tlb::Tlb;
 use crate::trace::Trace;
 
@@ -33,8 +33,6 @@ pub(crate) struct CpuState {
     pub(crate) clock: Cell<Picoseconds>,
     /// When its thread goes on: [`NEVER`] while it waits for something without a time yet.
     pub(crate) wake: Cell<Picoseconds>,
-    /// Under which time it stands in the queue.
-    queued: Cell<Picoseconds>,
     /// How many reasons there are for interrupts to be off.
     pub(crate) off: Cell<u32>,
     /// Since when they have been on.
@@ -67,6 +65,17 @@ pub(crate) struct CpuState {
     pub(crate) held: HeldLocks,
 }
 
+impl CpuState {
+    /// When it will take its next interrupt, as things are.
+    fn next_interrupt(&self) -> Picoseconds {
+        if self.off.get() == 0 && self.interrupt.get() != NEVER {
+            self.interrupt.get().max(self.on_since.get())
+        } else {
+            NEVER
+        }
+    }
+}
+
 /// No root: the kernel's own tables.
 pub(crate) const KERNEL_ROOT: u32 = u32::MAX;
 
@@ -88,10 +97,10 @@ pub struct World {
     pub(crate) machine: Machine,
     pub(crate) prices: Prices,
     pub(crate) cpus: Box<[CpuState]>,
-    queue: RefCell<BinaryHeap<Reverse<(Picoseconds, u16)>>>,
+    timeline: RefCell<Timeline>,
     /// The CPU whose turn it is.
     pub(crate) here: Cell<usize>,
-    /// The time of the next CPU in the queue.
+    /// The time of the next CPU's event.
     horizon: Cell<Picoseconds>,
     /// How far a CPU may run ahead of the next before it lets that one go on.
     slack: Picoseconds,
@@ -121,7 +130,6 @@ impl World {
             .map(|cpu| CpuState {
                 clock: Cell::new(0),
                 wake: Cell::new(NEVER),
-                queued: Cell::new(NEVER),
                 off: Cell::new(0),
                 on_since: Cell::new(0),
                 interrupt: Cell::new(NEVER),
@@ -146,7 +154,7 @@ impl World {
             prices: Prices::new(&machine.costs),
             idle: Cell::new(cpus.len()),
             cpus,
-            queue: RefCell::default(),
+            timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
             here: Cell::new(0),
             horizon: Cell::new(NEVER),
             slack,
@@ -236,36 +244,23 @@ impl World {
     /// Puts a CPU where its next event is.
     pub(crate) fn requeue(&self, index: usize) {
         let cpu = &self.cpus[index];
-        let interrupt = if cpu.off.get() == 0 && cpu.interrupt.get() != NEVER {
-            cpu.interrupt.get().max(cpu.on_since.get())
-        } else {
-            NEVER
-        };
-        let next = cpu.wake.get().min(interrupt);
-        if next != cpu.queued.replace(next) && next != NEVER {
-            self.queue.borrow_mut().push(Reverse((next, index as u16)));
-            self.horizon.set(self.horizon.get().min(next));
-        }
+        let next = cpu.wake.get().min(cpu.next_interrupt());
+        self.timeline.borrow_mut().set(index, next);
+        self.horizon.set(self.horizon.get().min(next));
     }
 
     /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
     pub(crate) fn step(&self) -> bool {
-        let (index, time) = {
-            let mut queue = self.queue.borrow_mut();
-            let (time, index) = loop {
-                let Some(Reverse((time, index))) = queue.pop() else { return false };
-                // Superseded entries stay in the heap until they come up.
-                if self.cpus[index as usize].queued.get() == time {
-                    break (time, index as usize);
-                }
-            };
-            self.horizon.set(queue.peek().map_or(NEVER, |Reverse((next, _))| *next));
-            (index, time)
+        let index = {
+            let mut timeline = self.timeline.borrow_mut();
+            let Some(index) = timeline.first() else { return false };
+            timeline.set(index, NEVER);
+            self.horizon.set(timeline.earliest());
+            index
         };
         self.here.set(index);
         let cpu = self.cpu();
-        cpu.queued.set(NEVER);
-        if cpu.off.get() == 0 && cpu.interrupt.get() <= time {
+        if cpu.next_interrupt() <= cpu.wake.get() {
             self.take_interrupt();
             if cpu.wake.get() != NEVER {
                 cpu.wake.set(cpu.wake.get().max(cpu.clock.get()));

@@ -6,20 +6,19 @@
 
 use core::fmt;
 
-use ceasefire::{Lock, BATCH};
+use ceasefire::Lock;
 
 use crate::frame::Frame;
 use crate::list::List;
 use crate::machine::{Event, Machine, Work};
 use crate::node::{Node, NodeId};
+use crate::reclaim::Patience;
 use crate::{FrameNumber, Memory};
 
 /// Frames moved to or from the buddy allocator at a time (Linux: `pcp->batch`, 31 on large machines).
 const REFILL: u32 = 31;
 /// Frames that a CPU keeps of one node at most (Linux: `pcp->high`, six batches).
 const KEEP: u32 = 6 * REFILL;
-/// Rounds of reclaim without any progress after which memory is out.
-const ROUNDS: u32 = 16;
 
 /// There is no free frame, and nothing that could be reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +63,11 @@ impl<P: Machine> Memory<P> {
     #[cold]
     fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
         let fallback = &self.fallback[home.index()];
-        let mut fruitless = 0;
-        while fruitless < ROUNDS {
-            let mut freed = 0;
+        let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
+        while !patience.is_over() {
+            // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
             for &node in fallback {
-                freed += self.shrink(node);
-                if freed >= BATCH as u32 {
-                    break;
-                }
+                patience.note(self.shrink(node));
             }
             if let Some(frame) = fallback
                 .iter()
@@ -80,7 +76,6 @@ impl<P: Machine> Memory<P> {
                 return Ok(frame);
             }
             self.platform().reschedule();
-            fruitless = if freed == 0 { fruitless + 1 } else { 0 };
         }
         // What other CPUs keep for themselves, and at last the reserve below the minimum.
         self.drain_all();

@@ -100,7 +100,13 @@ impl<P: Machine> Memory<P> {
         let platform = self.platform();
         let fresh = self.allocate(self.home())?;
         let original = match area.source {
-            Source::Private { file, .. } => Some(self.find_or_read(file, area, address)?),
+            Source::Private { file, .. } => match self.find_or_read(file, area, address) {
+                Ok(page) => Some(page),
+                Err(error) => {
+                    self.free(fresh);
+                    return Err(error);
+                }
+            },
             _ => None,
         };
         let surplus = {
@@ -115,6 +121,9 @@ impl<P: Machine> Memory<P> {
                 }
                 if old.present() {
                     self.take_away(space, &leaf, address);
+                } else if original.is_some() {
+                    // Reclaim may have cleared the file's page here and not flushed it yet.
+                    self.engine.settle(space.coherence());
                 }
                 let info = self.frames.get(fresh.number());
                 info.adopt(object, area.index(address), 2, LruState::new(true));
@@ -232,43 +241,40 @@ impl<P: Machine> Memory<P> {
     /// Brings `count` pages of a file into memory: fewer if memory is short, but the first.
     fn read_ahead(&self, file: ObjectId, index: u32, count: usize) -> Result<(), OutOfMemory> {
         let platform = self.platform();
+        // All frames first: an allocation may reclaim for a long time, and the file's other readers should find either
+        // nothing or the pages.
         let mut fresh: [Option<Frame>; MOST_AHEAD] = [const { None }; MOST_AHEAD];
         let mut got = 0;
         while got < count {
             match self.allocate(self.home()) {
-                Ok(frame) => {
-                    // The file is a hole: zeros, and no device to wait for.
-                    platform.zero(frame.number());
-                    fresh[got] = Some(frame);
-                    got += 1;
-                }
+                Ok(frame) => fresh[got] = Some(frame),
                 Err(error) if got == 0 => return Err(error),
                 Err(_) => break,
             }
+            got += 1;
         }
-        let mut inserted = [None; MOST_AHEAD];
-        {
-            let mut pages = self.objects.get(file).pages.lock(platform);
-            for (slot, frame) in fresh.iter_mut().enumerate().take(got) {
-                let at = index + slot as u32;
-                if pages.find(at).is_none() {
-                    if let Some(frame) = frame.take() {
-                        // One reference for the cache, one for the batch that lists it.
-                        self.frames.get(frame.number()).adopt(file, at, 2, LruState::new(false));
-                        let number = frame.into_number();
-                        pages.insert(at, number);
-                        inserted[slot] = Some(number);
-                    }
-                }
+        for (at, frame) in (index..).zip(fresh.into_iter().flatten()) {
+            // The file is a hole: zeros, and no device to wait for.
+            platform.zero(frame.number());
+            match self.insert(file, at, frame) {
+                Ok(page) => self.list_soon(page),
+                Err(surplus) => self.free(surplus),
             }
-            platform.work(Work::CacheInsert, got as u32);
-        }
-        for frame in inserted.into_iter().flatten() {
-            self.list_soon(frame);
-        }
-        for frame in fresh.into_iter().flatten() {
-            self.free(frame);
         }
         Ok(())
+    }
+
+    /// Puts a page into a file; the frame back if there is one already. The caller has one reference to it.
+    fn insert(&self, file: ObjectId, index: u32, frame: Frame) -> Result<FrameNumber, Frame> {
+        let mut pages = self.objects.get(file).pages.lock(self.platform());
+        if pages.find(index).is_some() {
+            return Err(frame);
+        }
+        self.platform().work(Work::CacheInsert, 1);
+        // One reference for the cache, one for the caller.
+        self.frames.get(frame.number()).adopt(file, index, 2, LruState::new(false));
+        let number = frame.into_number();
+        pages.insert(index, number);
+        Ok(number)
     }
 }

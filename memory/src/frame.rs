@@ -174,6 +174,11 @@ impl FrameInfo {
         self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Gives back the references that [`FrameInfo::take`] took.
+    pub(crate) fn give_back(&self, taken: u32) {
+        self.references.store(taken, Ordering::Release);
+    }
+
     pub(crate) fn maps(&self) -> u32 {
         self.maps.load(Ordering::Acquire)
     }
@@ -200,6 +205,11 @@ impl FrameInfo {
 
     pub(crate) fn set_dirty(&self, dirty: bool) {
         self.dirty.store(u8::from(dirty), Ordering::Release);
+    }
+
+    /// It counts as clean from here on. Whoever made it dirty before held a reference, which is seen after this.
+    pub(crate) fn clear_dirty(&self) {
+        self.dirty.swap(0, Ordering::AcqRel);
     }
 
     pub(crate) fn free_order(&self) -> Option<u32> {

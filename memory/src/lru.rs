@@ -5,7 +5,7 @@
 //! which the pages of different programs are mixed in a list, and so decides how many CPUs a batch of reclaimed pages
 //! has to interrupt. A batched page is held by a reference.
 
-use ceasefire::Lock;
+use ceasefire::{CpuId, Lock};
 
 use crate::frame::FrameTable;
 use crate::list::List;
@@ -90,10 +90,17 @@ impl<P: Machine> Memory<P> {
     /// Lists what the CPUs have collected (Linux: `lru_add_drain_all`): pages that were let go of meanwhile are free
     /// only then.
     pub fn list_collected(&self) {
-        for batch in &self.lru_batches {
-            let collected = core::mem::take(&mut *batch.lock(self.platform()));
-            self.list(collected.pages[..collected.count].iter().copied(), Work::LruAdd);
-        }
+        CpuId::all(self.lru_batches.len()).for_each(|cpu| self.list_collected_by(cpu));
+    }
+
+    /// Lists what this CPU has collected.
+    pub(crate) fn list_own(&self) {
+        self.platform().pinned(|| self.list_collected_by(self.platform().this_cpu()));
+    }
+
+    fn list_collected_by(&self, cpu: CpuId) {
+        let collected = core::mem::take(&mut *self.lru_batches[cpu.index()].lock(self.platform()));
+        self.list(collected.pages[..collected.count].iter().copied(), Work::LruAdd);
     }
 
     /// Puts isolated pages back to the front of their lists.
@@ -142,12 +149,13 @@ impl<P: Machine> Memory<P> {
             left -= 1;
             let Some(page) = lists.of(false, false).pop_back(&self.frames) else { break };
             let info = self.frames.get(page);
-            info.set_lru(info.lru().set_listed(false));
             if info.try_hold() {
+                info.set_lru(info.lru().set_listed(false));
                 out[taken] = Some(Isolated(page));
                 taken += 1;
             } else {
-                // Its last holder is about to take it off the list, so it has to be on one.
+                // Its last holder is about to take it off the list, so it has to be on one, and to say so throughout:
+                // that holder asks before it takes the lock.
                 lists.add(&self.frames, page);
             }
         }

@@ -16,8 +16,46 @@ use crate::Memory;
 
 /// References to an unmapped page that is not in use: the cache's and the one of whoever isolated it.
 const UNUSED: u32 = 2;
-/// Rounds without progress after which background reclaim sleeps until it is woken again.
-const PATIENCE: u32 = 16;
+/// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
+/// unused, and once more because others put pages back meanwhile.
+const ROUNDS: u64 = 3;
+/// What a look at an empty list counts: pages may be isolated by others at the moment.
+const EMPTY: u64 = 256;
+
+/// What one batch of reclaim came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shrunk {
+    /// Frames freed.
+    pub(crate) freed: u32,
+    /// Pages looked at.
+    pub(crate) scanned: u32,
+}
+
+/// How long reclaim goes on without freeing anything.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    limit: u64,
+    in_vain: u64,
+}
+
+impl Patience {
+    /// Until `frames` frames were looked at often enough to know that none can be had.
+    pub(crate) fn new(frames: u64) -> Self {
+        Self { limit: frames * ROUNDS, in_vain: 0 }
+    }
+
+    pub(crate) fn note(&mut self, shrunk: Shrunk) {
+        self.in_vain = match shrunk {
+            Shrunk { freed: 0, scanned: 0 } => self.in_vain + EMPTY,
+            Shrunk { freed: 0, scanned } => self.in_vain + u64::from(scanned),
+            _ => 0,
+        };
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.in_vain > self.limit
+    }
+}
 
 /// A page under a batch, and what is to become of it.
 #[derive(Debug)]
@@ -53,26 +91,27 @@ impl<P: Machine> Memory<P> {
     /// Run by a kernel thread of the node whenever [`Machine::wake_reclaim`] asks for it.
     pub fn reclaim_node(&self, node: NodeId) {
         let state = &self.nodes[node.index()];
-        let mut fruitless = 0;
-        while state.free() < state.watermarks.high && fruitless < PATIENCE {
-            let freed = self.shrink_by(node, true);
-            fruitless = if freed == 0 { fruitless + 1 } else { 0 };
+        let mut patience = Patience::new(u64::from(self.config.nodes[node.index()].frames));
+        while state.free() < state.watermarks.high && !patience.is_over() {
+            patience.note(self.shrink_by(node, true));
             self.platform().reschedule();
         }
         state.slept();
     }
 
-    /// Reclaims one batch of pages of a node for an allocation; how many frames it freed.
-    pub(crate) fn shrink(&self, node: NodeId) -> u32 {
-        let freed = self.shrink_by(node, false);
-        if freed == 0 {
+    /// Reclaims one batch of pages of a node for an allocation.
+    pub(crate) fn shrink(&self, node: NodeId) -> Shrunk {
+        let shrunk = self.shrink_by(node, false);
+        if shrunk.scanned == 0 {
             // What could be reclaimed may still be on its way to the lists.
             self.list_collected();
         }
-        freed
+        shrunk
     }
 
-    fn shrink_by(&self, node: NodeId, background: bool) -> u32 {
+    fn shrink_by(&self, node: NodeId, background: bool) -> Shrunk {
+        // What this CPU brought in lately should stand in line too (Linux: `lru_add_drain` in `shrink_inactive_list`).
+        self.list_own();
         let mut isolated: [Option<Isolated>; BATCH] = core::array::from_fn(|_| None);
         let scanned = self.isolate(node, &mut isolated);
         let (mut freed, mut kept) = (Few::new(), Few::new());
@@ -93,10 +132,16 @@ impl<P: Machine> Memory<P> {
             if candidate.free && info.dirty() && info.references() == UNUSED {
                 let permit = batch.write_permit(candidate);
                 let frame = permit.page().page.number();
-                info.set_dirty(false);
-                self.platform().observe(Event::WriteOut(frame));
-                self.platform().write_out(frame);
-                self.count(|share| &share.written, 1);
+                info.clear_dirty();
+                // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
+                // unmap it, and still store through what is not flushed yet.
+                if info.references() == UNUSED {
+                    self.platform().observe(Event::WriteOut(frame));
+                    self.platform().write_out(frame);
+                    self.count(|share| &share.written, 1);
+                } else {
+                    info.set_dirty(true);
+                }
                 candidate = permit.into_page();
             }
             batch.hold(candidate);
@@ -113,7 +158,7 @@ impl<P: Machine> Memory<P> {
             |share| if background { &share.reclaimed_background } else { &share.reclaimed_direct },
             u64::from(count),
         );
-        count
+        Shrunk { freed: count, scanned: scanned as u32 }
     }
 
     /// Takes a page's translations away, unless it was used since the last look; whether it may be freed.
@@ -169,7 +214,13 @@ impl<P: Machine> Memory<P> {
         let info = self.frames.get(page.number());
         let Some((object, index)) = info.place() else { return Err(page) };
         let mut pages = self.objects.get(object).pages.lock(self.platform());
-        if info.dirty() || !info.take(UNUSED) {
+        // Deleting a file takes the page out first and lets go of its reference after: that one is not ours to take.
+        if pages.find(index) != Some(page.number()) || !info.take(UNUSED) {
+            return Err(page);
+        }
+        // Only now that nobody holds it can nobody make it dirty any more (Linux: `__remove_mapping`).
+        if info.dirty() {
+            info.give_back(UNUSED);
             return Err(page);
         }
         let removed = pages.remove(index);

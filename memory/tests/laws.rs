@@ -51,6 +51,12 @@ fn exhaust(rig: &Rig) -> Vec<Space> {
     spaces
 }
 
+fn end(rig: &Rig, spaces: Vec<Space>) {
+    for space in spaces {
+        rig.memory.exit(space);
+    }
+}
+
 /// The address of page `page` of a range.
 fn at(start: u64, page: u64) -> u64 {
     start + page * PAGE_BYTES
@@ -277,7 +283,10 @@ fn memory_full_of_used_pages_is_not_out_of_memory() {
 
 #[test]
 fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
-    let (rig, space) = shared_space(4096);
+    // What one access allocates lies between the watermarks.
+    let rig = Rig::by_hand(Config { read_ahead: 8, ..config(4096) });
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
     let file = rig.memory.create_file(16384).unwrap();
     let start = rig.memory.map_shared(&space, file, 0, 16384, false).unwrap();
     for page in 0..16384 {
@@ -312,7 +321,7 @@ fn a_used_page_stays_for_one_scan_and_goes_on_the_next() {
     assert_eq!(statistics.reclaimed_direct, 8);
     assert_eq!(statistics.scanned, 16, "each was looked at once in vain");
     assert_eq!(statistics.written, 0, "none was dirty");
-    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    end(&rig, spaces);
 }
 
 #[test]
@@ -329,23 +338,26 @@ fn a_dirty_page_is_written_before_it_goes() {
     assert_eq!(rig.platform().written(), 2);
     assert_eq!(rig.memory.statistics().written, 2);
     assert_eq!(rig.memory.cached_pages(file), 0);
-    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    end(&rig, spaces);
     finish(&rig, space, &[file], free);
 }
 
-/// Page 0 of a file that both CPUs read privately at the address returned, and a dirty page behind it: when reclaim
-/// writes that one out, it has cleared the translations of page 0 and not flushed them.
-fn owed_translation(rig: &Rig, space: &Space) -> (ObjectId, u64) {
-    let file = rig.memory.create_file(1).unwrap();
-    let private = rig.memory.map_private(space, file, 0, 1).unwrap();
+/// The address at which both CPUs read a page of a file privately. When reclaim next writes a page out, it has
+/// cleared those translations and not flushed them: behind the page on the list is a dirty one, which the first scan
+/// finds in use, and which is unmapped before the second.
+fn owed_translation(rig: &Rig, space: &Space) -> u64 {
+    let file = rig.memory.create_file(2).unwrap();
+    // Two pages, so that unmapping the first frees no table, which would be a flush of its own.
+    let private = rig.memory.map_private(space, file, 0, 2).unwrap();
     for cpu in 0..2 {
         assert_eq!(rig.on(cpu, || rig.load(space, private)), Ok(0));
     }
     let dirty = rig.memory.create_file(1).unwrap();
     let start = rig.memory.map_shared(space, dirty, 0, 1, true).unwrap();
     rig.store(space, start, 1).unwrap();
-    rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
-    (file, private)
+    let (rig, space) = (rig.clone(), space.clone());
+    rig.clone().platform().at_reschedule(move || rig.memory.unmap(&space, start, PAGE_BYTES).unwrap());
+    private
 }
 
 fn owing_rig() -> (Rig, Space) {
@@ -361,12 +373,16 @@ fn owing_rig() -> (Rig, Space) {
 #[test]
 fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
     let (rig, space) = owing_rig();
-    let (_, private) = owed_translation(&rig, &space);
+    let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().at_write_out(move || {
         assert!(inner_space.coherence().owes());
         inner.store(&inner_space, private, 9).unwrap();
-        assert_eq!(inner.on(1, || inner.load(&inner_space, private)), Ok(9), "R7: the old page is still read");
+        assert_eq!(
+            inner.on(1, || inner.load(&inner_space, private)),
+            Ok(9),
+            "R7: the old page is still read"
+        );
     });
     let spaces = exhaust(&rig);
     assert_eq!(rig.platform().written(), 1);
@@ -381,7 +397,7 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
     if let Some(guard) = without {
         rig.memory.engine().remove_guard(guard);
     }
-    let (_, private) = owed_translation(&rig, &space);
+    let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (result, stale) = std::sync::mpsc::channel();
     rig.platform().at_write_out(move || {
@@ -409,7 +425,7 @@ fn read_after_reclaim(without: Option<Guard>) -> u64 {
     rig.on(1, || rig.load(&space, start)).unwrap();
     let spaces = exhaust(&rig);
     assert_eq!(rig.memory.cached_pages(file), 0);
-    spaces.into_iter().for_each(|space| rig.memory.exit(space));
+    end(&rig, spaces);
     rig.on(1, || rig.load(&space, start)).unwrap();
     rig.platform().violations()
 }
@@ -418,29 +434,6 @@ fn read_after_reclaim(without: Option<Guard>) -> u64 {
 fn no_cpu_reaches_a_reclaimed_page() {
     assert_eq!(read_after_reclaim(None), 0);
     assert!(read_after_reclaim(Some(Guard::BatchFlush)) > 0, "R1 breaks without its guard");
-}
-
-#[test]
-fn a_page_mapped_and_dirtied_again_before_its_write_out_is_not_taken_for_clean() {
-    // While the permit's flush runs, CPU 1 finds the page, stores to it and is half through unmapping it again.
-    let (rig, space) = owing_rig();
-    let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 1, true).unwrap();
-    rig.on(1, || rig.store(&space, start, 1)).unwrap();
-    let (inner, inner_space) = (rig.clone(), space.clone());
-    rig.platform().at_interrupt(move || {
-        inner.on(1, || {
-            inner.platform().poll();
-            inner.store(&inner_space, start, 2).unwrap();
-            let again = (inner.clone(), inner_space.clone());
-            inner.platform().at_interrupt(move || drop(again));
-        });
-    });
-    let spaces = exhaust(&rig);
-    spaces.into_iter().for_each(|space| rig.memory.exit(space));
-    rig.platform().assert_no_violation();
-    assert_eq!(rig.memory.cached_pages(file), 0);
-    assert_eq!(rig.platform().written(), rig.memory.statistics().written);
 }
 
 /// One step of a random program.
@@ -458,18 +451,18 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (cpu, space, index) = (0..2usize, 0..2usize, any::<prop::sample::Index>());
+    let (cpu, space, index) = (0..2usize, 0..2usize, any::<prop::sample::Index>);
     prop_oneof![
         3 => (space.clone(), 0..2u8, 1..80u64).prop_map(|(space, kind, pages)| Step::Map { space, kind, pages }),
-        12 => (cpu.clone(), space.clone(), index, index, 1..u64::MAX)
+        12 => (cpu.clone(), space.clone(), index(), index(), 1..u64::MAX)
             .prop_map(|(cpu, space, area, page, value)| Step::Store { cpu, space, area, page, value }),
-        8 => (cpu.clone(), space.clone(), index, index)
+        8 => (cpu.clone(), space.clone(), index(), index())
             .prop_map(|(cpu, space, area, page)| Step::Load { cpu, space, area, page }),
         6 => (cpu.clone(), space.clone(), 0..900u64, 1..100u64)
             .prop_map(|(cpu, space, start, count)| Step::Read { cpu, space, start, count }),
-        2 => (cpu.clone(), space.clone(), index, 0..80u64, 1..40u64)
+        2 => (cpu.clone(), space.clone(), index(), 0..80u64, 1..40u64)
             .prop_map(|(cpu, space, area, from, pages)| Step::Discard { cpu, space, area, from, pages }),
-        2 => (cpu.clone(), space.clone(), index, 0..80u64, 1..80u64)
+        2 => (cpu.clone(), space.clone(), index(), 0..80u64, 1..80u64)
             .prop_map(|(cpu, space, area, from, pages)| Step::Unmap { cpu, space, area, from, pages }),
         2 => cpu.clone().prop_map(|cpu| Step::Lazy { cpu }),
         1 => (cpu.clone(), 0..2u16).prop_map(|(cpu, node)| Step::Reclaim { cpu, node }),

@@ -2,7 +2,7 @@
 
 use ceasefire::{Extent, Flush, PageSize, Reason};
 
-use crate::script::{machine, Event, Machine, Point};
+use crate::script::{machine, machine_with_ceiling, Event, Machine, Point};
 
 const PAGE: u64 = 0x1000;
 
@@ -188,14 +188,17 @@ fn a_range_covers_every_translation_that_it_touches() {
     assert_eq!(covered(PAGE, 2 * PAGE), (PAGE, 1));
     assert_eq!(covered(PAGE - 1, PAGE + 1), (0, 2), "two bytes in two pages");
     assert_eq!(covered(PAGE + 1, 2 * PAGE), (PAGE, 1));
-    assert_eq!(covered(PAGE, PAGE), (PAGE, 0));
+    assert_eq!(covered(PAGE, PAGE), (PAGE, 0), "an empty range");
 }
 
 #[test]
 fn a_ceiling_of_zero_always_flushes_everything() {
-    assert_eq!(Flush::ALL.extent, Extent::All);
-    let engine_default = ceasefire::SINGLE_PAGE_CEILING;
-    assert_eq!(engine_default, 33, "Linux's number");
+    let m = machine_with_ceiling(1, 0);
+    let p = m.space(1);
+    m.switch(0, &p);
+    m.events();
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(invalidated(&m, 0), [None]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, FlushEvent, HeldLocks, Lock, LockClass, PageSize,
-    Platform, Reason, Root, RwLock,
+    Platform, Reason, Root, RwLock, SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;
@@ -275,7 +275,16 @@ pub(crate) fn machine(cpus: usize) -> Machine {
 }
 
 pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
-    let engine = Rc::new(Engine::new(Script {
+    build(cpus, capabilities, SINGLE_PAGE_CEILING)
+}
+
+/// One that promises everything, with a flush ceiling of its own.
+pub(crate) fn machine_with_ceiling(cpus: usize, ceiling: u32) -> Machine {
+    build(cpus, Capabilities { clean_stores_walk: true, asids: true }, ceiling)
+}
+
+fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
+    let script = Script {
         engine: OnceCell::new(),
         cpus: (0..cpus).map(|_| Cpu::new()).collect(),
         hardware: (0..cpus).map(|_| RefCell::default()).collect(),
@@ -286,7 +295,8 @@ pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
         hook: RefCell::default(),
         time: Cell::new(0),
         held: HeldLocks::new(),
-    }));
+    };
+    let engine = Rc::new(Engine::with_ceiling(script, ceiling));
     engine.platform().engine.set(Rc::downgrade(&engine)).expect("set once");
     Machine(engine)
 }

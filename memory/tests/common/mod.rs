@@ -71,6 +71,13 @@ struct Core {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
+fn do_once(hook: &Mutex<Option<Hook>>) {
+    let hook = hook.lock().unwrap().take();
+    if let Some(hook) = hook {
+        hook();
+    }
+}
+
 /// The machine.
 pub(crate) struct Threads {
     cores: Box<[Core]>,
@@ -88,6 +95,8 @@ pub(crate) struct Threads {
     failed: AtomicBool,
     /// Done at the next write-out.
     at_write_out: Mutex<Option<Hook>>,
+    /// Done at the next place where others may run.
+    at_reschedule: Mutex<Option<Hook>>,
     /// Done at the next interrupt that is sent.
     at_interrupt: Mutex<Option<Hook>>,
 }
@@ -128,6 +137,7 @@ impl Threads {
             first: OnceLock::new(),
             failed: AtomicBool::new(false),
             at_write_out: Mutex::default(),
+            at_reschedule: Mutex::default(),
             at_interrupt: Mutex::default(),
         }
     }
@@ -176,6 +186,11 @@ impl Threads {
     /// Does `hook` within the next write-out, while reclaim has cleared translations and not flushed them.
     pub(crate) fn at_write_out(&self, hook: impl FnOnce() + Send + 'static) {
         *self.at_write_out.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// Does `hook` at the next place where others may run, with no lock held.
+    pub(crate) fn at_reschedule(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.at_reschedule.lock().unwrap() = Some(Box::new(hook));
     }
 
     /// Does `hook` when the next interrupt is sent, before it arrives.
@@ -249,14 +264,14 @@ impl Threads {
         let page = address >> PAGE_SHIFT;
         let hit = tlb.entries[asid].get(&page).copied();
         // A store through a clean entry walks again; a fault drops the entry that caused it.
-        let entry = match hit.filter(|entry| store.is_none() || (entry.writable && entry.dirty)) {
-            Some(entry) => entry,
-            None => {
-                tlb.entries[asid].remove(&page);
-                let entry = self.walk(root, address, store.is_some())?;
-                tlb.entries[asid].insert(page, entry);
-                entry
-            }
+        let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);
+        let entry = if let Some(entry) = hit.filter(usable) {
+            entry
+        } else {
+            tlb.entries[asid].remove(&page);
+            let entry = self.walk(root, address, store.is_some())?;
+            tlb.entries[asid].insert(page, entry);
+            entry
         };
         let content = self.content(entry.frame);
         let current =
@@ -365,10 +380,7 @@ unsafe impl Platform for Threads {
     }
 
     fn interrupt(&self, targets: &CpuSet) {
-        let hook = self.at_interrupt.lock().unwrap().take();
-        if let Some(hook) = hook {
-            hook();
-        }
+        do_once(&self.at_interrupt);
         for target in targets.iter() {
             self.cores[target.index()].pending.store(true, Ordering::SeqCst);
             if self.by_hand {
@@ -421,10 +433,7 @@ impl Machine for Threads {
     fn write_out(&self, frame: FrameNumber) {
         self.check(self.content(frame).allocated.load(Ordering::Acquire), "a free frame is written", frame);
         self.written.fetch_add(1, Ordering::Relaxed);
-        let hook = self.at_write_out.lock().unwrap().take();
-        if let Some(hook) = hook {
-            hook();
-        }
+        do_once(&self.at_write_out);
     }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
@@ -438,6 +447,7 @@ impl Machine for Threads {
     fn reschedule(&self) {
         assert_eq!(OFF.get(), 0, "rescheduled with interrupts off");
         self.poll();
+        do_once(&self.at_reschedule);
     }
 
     fn observe(&self, event: Event) {
@@ -611,7 +621,10 @@ impl Rig {
 
     /// Does `body` as another CPU.
     pub(crate) fn on<R>(&self, cpu: usize, body: impl FnOnce() -> R) -> R {
-        assert_eq!(OFF.get(), 0, "moved to another CPU with interrupts off");
+        assert!(
+            cpu < self.platform().cores.len() && OFF.get() == 0,
+            "moved to CPU {cpu} with interrupts off"
+        );
         let before = CPU.replace(cpu);
         let result = body();
         CPU.set(before);

@@ -1,0 +1,275 @@
+//! What the engine's hot paths cost, in instructions: `cargo xtask bench` counts them.
+//!
+//! `costs list` prints the cases, one a line: name, calls, operations per call, unit, bound. `costs NAME` prepares
+//! the case and calls its function that often; whatever is outside `case_NAME` is not counted. The machine does
+//! nothing and costs nothing, so what is counted is the engine; an interrupt runs the handler of each target there
+//! and then, so a flush's count holds the targets' part too.
+
+use std::cell::{OnceCell, Ref, RefCell, RefMut};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+use ceasefire::{
+    AddressSpace, Asid, Batch, Capabilities, Cleared, Cpu, CpuId, CpuSet, Engine, Entry, Flush, HeldLocks, Lock,
+    LockClass, PageSize, Platform, Root, RwLock, Schedule, MAX_CPUS,
+};
+
+/// How often each case's function is called.
+const CALLS: usize = 64;
+/// Operations in one call, so that the call itself hardly counts.
+const PER_CALL: usize = 32;
+
+type Page = u64;
+type Recorder = Batch<'static, Idle, Page, fn(Page)>;
+
+static CPUS: [Cpu<Idle>; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
+static THIS: AtomicUsize = AtomicUsize::new(0);
+static ENGINE: OnceLock<Engine<Idle>> = OnceLock::new();
+static SPACE: OnceLock<AddressSpace> = OnceLock::new();
+static HELD: HeldLocks = HeldLocks::new();
+
+thread_local! {
+    static BATCH: OnceCell<RefCell<Recorder>> = const { OnceCell::new() };
+}
+
+/// A machine that does nothing, at no cost.
+#[derive(Debug)]
+struct Idle;
+
+fn number(cpu: usize) -> CpuId {
+    CpuId::new(cpu).expect("the cases' CPUs are in range")
+}
+
+// SAFETY: one thread plays all CPUs in turn: `this_cpu` changes only where an interrupt is answered, outside
+// `interrupts_off`, and changes back; `cpu` indexes an array.
+unsafe impl Platform for Idle {
+    type Space = &'static AddressSpace;
+    type Lock<T: std::fmt::Debug> = Free<T>;
+    type RwLock<T: std::fmt::Debug> = Free<T>;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { clean_stores_walk: true, asids: true }
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        number(THIS.load(Ordering::Relaxed))
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+        &CPUS[cpu.index()]
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        body()
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        body()
+    }
+
+    fn load_root(&self, _: Root, _: Asid, _: bool) {}
+
+    fn load_kernel_root(&self) {}
+
+    fn invalidate_page(&self, _: Asid, _: u64, _: PageSize) {}
+
+    fn invalidate_asid(&self, _: Asid) {}
+
+    fn invalidate_all(&self) {}
+
+    fn interrupt(&self, targets: &CpuSet) {
+        let sender = THIS.load(Ordering::Relaxed);
+        for target in targets.iter() {
+            THIS.store(target.index(), Ordering::Relaxed);
+            engine().handle_interrupt();
+        }
+        THIS.store(sender, Ordering::Relaxed);
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        assert!(done(), "every target has answered when it was interrupted");
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn held_locks(&self) -> &HeldLocks {
+        &HELD
+    }
+}
+
+/// A lock that nobody contends for; no case takes one.
+#[derive(Debug)]
+struct Free<T>(RefCell<T>);
+
+impl<T> Lock<T, Idle> for Free<T> {
+    type Guard<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn new(_: &'static LockClass, value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    fn lock<'a>(&'a self, _: &'a Idle) -> Self::Guard<'a> {
+        self.0.borrow_mut()
+    }
+}
+
+impl<T> RwLock<T, Idle> for Free<T> {
+    type Read<'a>
+        = Ref<'a, T>
+    where
+        T: 'a;
+    type Write<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn new(_: &'static LockClass, value: T) -> Self {
+        Self(RefCell::new(value))
+    }
+
+    fn read<'a>(&'a self, _: &'a Idle) -> Self::Read<'a> {
+        self.0.borrow()
+    }
+
+    fn write<'a>(&'a self, _: &'a Idle) -> Self::Write<'a> {
+        self.0.borrow_mut()
+    }
+}
+
+fn engine() -> &'static Engine<Idle> {
+    ENGINE.get_or_init(|| Engine::new(Idle))
+}
+
+fn space() -> &'static AddressSpace {
+    SPACE.get_or_init(|| engine().new_space(Root(1)))
+}
+
+/// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
+fn run_on(cpus: impl IntoIterator<Item = usize>) {
+    for cpu in cpus {
+        THIS.store(cpu, Ordering::Relaxed);
+        drop(engine().switch_to(&space()));
+    }
+}
+
+fn with_batch(body: impl FnOnce(&mut Recorder)) {
+    BATCH.with(|batch| {
+        let new = || RefCell::new(Batch::new(engine(), Schedule::Batched, drop as fn(Page)));
+        body(&mut batch.get_or_init(new).borrow_mut());
+    });
+}
+
+/// Records and holds a call's pages of a space that runs on another CPU.
+fn record() {
+    let space = space();
+    with_batch(|batch| {
+        for page in 0..PER_CALL as u64 {
+            let cleared = Cleared::new(black_box(page << 12), PageSize::Small, Entry { accessible: true, dirty: false });
+            batch.record(&space, cleared);
+            batch.hold(page);
+        }
+    });
+}
+
+/// A batch that needs no first-time work, with nothing recorded.
+fn settled() {
+    with_batch(Batch::settle);
+}
+
+/// Flushes a page of the space wherever it runs.
+fn flush() {
+    let (engine, space) = (engine(), space());
+    for page in 0..PER_CALL as u64 {
+        engine.flush(space, Flush::page(black_box(page << 12)));
+    }
+}
+
+macro_rules! cases {
+    ($($(#[doc = $doc:literal])* $name:ident [$symbol:ident] $unit:literal, $bound:literal,
+        first $first:expr, each $each:expr, measured $measured:expr;)*) => {
+        $(
+            $(#[doc = $doc])*
+            #[no_mangle]
+            #[inline(never)]
+            pub extern "C" fn $symbol() {
+                // Two cases that differ in their preparation alone would be merged into one function.
+                black_box(stringify!($name));
+                $measured
+            }
+        )*
+
+        /// The list that `cargo xtask bench` reads.
+        fn list() {
+            $(println!("{}\t{CALLS}\t{PER_CALL}\t{}\t{}", stringify!($name), $unit, $bound);)*
+        }
+
+        /// Prepares a case and calls it; whether there is such a case.
+        fn run(name: &str) -> bool {
+            match name {
+                $(stringify!($name) => {
+                    $first;
+                    for _ in 0..CALLS {
+                        $each;
+                        $symbol();
+                    }
+                })*
+                _ => return false,
+            }
+            true
+        }
+    };
+}
+
+cases! {
+    /// Recording and holding an unmapped page of a space that runs on another of 64 CPUs.
+    batch_record_64 [case_batch_record_64] "instructions/page", "60",
+        first run_on([63]), each { THIS.store(0, Ordering::Relaxed); settled(); }, measured record();
+    /// The same among 8192 CPUs.
+    batch_record_8192 [case_batch_record_8192] "instructions/page", "60",
+        first run_on([8191]), each { THIS.store(0, Ordering::Relaxed); settled(); }, measured record();
+    /// Unmapping the same page without a batch: a flush on one other CPU.
+    record_strict [case_record_strict] "instructions/page", "-",
+        first run_on([63]), each THIS.store(0, Ordering::Relaxed), measured flush();
+    /// Switching to the space that is loaded.
+    switch_same [case_switch_same] "instructions/switch", "25",
+        first run_on([0]), each (), measured {
+            let (engine, space) = (engine(), space());
+            for _ in 0..PER_CALL {
+                drop(engine.switch_to(black_box(&space)));
+            }
+        };
+    /// Asking a space that owes nothing to settle.
+    settle_nothing_owed [case_settle_nothing_owed] "instructions/call", "-",
+        first run_on([0]), each (), measured {
+            let (engine, space) = (engine(), space());
+            for _ in 0..PER_CALL {
+                engine.settle(black_box(space));
+            }
+        };
+    /// A flush that reaches 8 neighbours of 64 CPUs.
+    flush_8_of_64 [case_flush_8_of_64] "instructions/flush", "-",
+        first run_on(48..57), each (), measured flush();
+    /// The same among 8192 CPUs.
+    flush_8_of_8192 [case_flush_8_of_8192] "instructions/flush", "-",
+        first run_on(8176..8185), each (), measured flush();
+    /// A flush that reaches 8 CPUs as far apart as 8192 CPUs can be.
+    flush_8_spread_of_8192 [case_flush_8_spread_of_8192] "instructions/flush", "-",
+        first run_on((0..9).map(|cpu| cpu * 1000)), each (), measured flush();
+}
+
+fn main() -> std::process::ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    if name == "list" {
+        list();
+    } else if !run(&name) {
+        eprintln!("costs: no case `{name}`; `costs list` names them");
+        return std::process::ExitCode::from(2);
+    }
+    std::process::ExitCode::SUCCESS
+}

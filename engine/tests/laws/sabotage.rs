@@ -1,0 +1,97 @@
+//! A guard that nothing misses is a missing test: each is taken away and its rule seen broken.
+
+use std::cell::Cell;
+
+use ceasefire::sabotage::Guard;
+use ceasefire::{Batch, ClearedTable, Gather, Root, Schedule};
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::batch::cleared;
+use crate::random::{history, play};
+use crate::script::{machine, Machine, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// CPU 1 runs a space and has a page of it cached; `guard` is gone.
+fn without(guard: Guard) -> (Machine, Space) {
+    let m = machine(2);
+    m.remove_guard(guard);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    (m, p)
+}
+
+/// Random histories find that the guard is gone, and say so in these words.
+fn found_by_chance(guard: Guard, words: &str) {
+    let mut runner = TestRunner::deterministic();
+    let config = Config { cases: 2000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, runner.new_rng());
+    let broken = Cell::new(false);
+    let _ = runner.run(&history(), |(cpus, spaces, steps)| {
+        let m = machine(cpus);
+        m.remove_guard(guard);
+        if play(&m, cpus, spaces, &steps).is_err_and(|what| what.contains(words)) {
+            broken.set(true);
+        }
+        Ok(())
+    });
+    assert!(broken.get(), "{guard:?}: no history ended with a CPU that uses a page {words}");
+}
+
+#[test]
+fn without_the_batch_flush_a_page_comes_out_while_it_can_be_reached() {
+    let (m, p) = without(Guard::BatchFlush);
+    let reached = Cell::new(false);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Batched, |_| reached.set(m.cached(1, PAGE).is_some()));
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    drop(batch);
+    assert!(reached.get(), "R1");
+    found_by_chance(Guard::BatchFlush, "after it came out of the batch");
+}
+
+#[test]
+fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
+    let (m, p) = without(Guard::GatherFlush);
+    let reached = Cell::new(false);
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| reached.set(m.cached(1, PAGE).is_some()));
+    gather.unmap(cleared(PAGE, false), Some(1));
+    gather.finish();
+    assert!(reached.get(), "R1");
+    assert!(m.cached(1, PAGE).is_some(), "R3");
+    found_by_chance(Guard::GatherFlush, "after its frame was released");
+}
+
+#[test]
+fn without_settling_munmap_returns_while_a_batch_still_owes() {
+    let (m, p) = without(Guard::Settle);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    batch.record(&p, cleared(PAGE, false));
+    m.settle(&p);
+    assert!(m.cached(1, PAGE).is_some(), "R3");
+    found_by_chance(Guard::Settle, "after munmap returned");
+}
+
+#[test]
+fn without_the_flush_of_writable_entries_a_page_is_written_while_it_can_be_stored_to() {
+    let (m, p) = without(Guard::WritableFlush);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    batch.record(&p, cleared(PAGE, true));
+    let _permit = batch.write_permit(1);
+    assert!(m.cached(1, PAGE).is_some(), "R5");
+    found_by_chance(Guard::WritableFlush, "while it is written out");
+}
+
+#[test]
+fn without_reaching_lazy_cpus_a_freed_table_can_be_walked() {
+    let (m, p) = without(Guard::LazyTables);
+    m.lazy(1);
+    let walked = Cell::new(false);
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| walked.set(m.root(1) == Some(Root(1))));
+    gather.table(ClearedTable::new(0), 1);
+    gather.finish();
+    assert!(walked.get(), "R2");
+    found_by_chance(Guard::LazyTables, "may walk freed tables");
+}

@@ -1,0 +1,80 @@
+//! How fast the simulator is, for `cargo xtask bench`: a line per figure, `name value unit bound direction`, separated
+//! by tabs.
+//!
+//! The workload is `mmap-read` with one page a fault (no fault-around, no read-ahead), so that faults, pages and
+//! reclaimed pages are the same number but for the memory's size. Each figure is the best of a few runs: the host is
+//! shared, and what disturbs a run only slows it down.
+
+use std::time::Instant;
+
+use ceasefire_experiments::{Experiment, Mechanism, Plan};
+use ceasefire_machine::config::builtin;
+use ceasefire_machine::{Options, Simulation};
+use ceasefire_memory::PAGE_BYTES;
+
+/// Faults per second of wall time on one core.
+fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, oracle: bool) -> f64 {
+    let machine = builtin(machine).expect("a built-in machine").expect("a valid file");
+    let machine = machine.scaled(scale).expect("a scale above 0");
+    let options = Options {
+        oracle,
+        configure: Box::new(|config| (config.fault_around, config.read_ahead) = (1, 1)),
+        ..Options::new(mechanism)
+    };
+    let simulation = Simulation::new(&machine, options).expect("a machine that fits the host");
+    let cpus = machine.topology.cpu_count();
+    let pages = 10 * machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
+    for cpu in 0..cpus {
+        let file = simulation.memory().create_file(pages as u32).expect("a free object");
+        let space = simulation.memory().new_space().expect("memory for a table");
+        let body = move |program: &ceasefire_machine::Program| {
+            let base = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+            let base = base.expect("room in an empty space");
+            for page in 0..pages {
+                program.load(base + page * PAGE_BYTES, 512).expect("memory that can be reclaimed");
+            }
+        };
+        simulation.spawn("reader", cpu, u64::from(cpu) * 1_000_000, &space, body).expect("a stack");
+    }
+    let begun = Instant::now();
+    let outcome = simulation.run(|_, _| true).expect("no trace");
+    outcome.statistics.faults as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn best(runs: u32, run: impl Fn() -> f64) -> f64 {
+    (0..runs).map(|_| run()).fold(0.0, f64::max)
+}
+
+fn main() {
+    for machine in ["1-socket", "4-node-48-cpu"] {
+        for mechanism in Mechanism::ALL {
+            let schedule = match mechanism {
+                Mechanism::PerPage => ceasefire::Schedule::PerPage,
+                Mechanism::Batched => ceasefire::Schedule::Batched,
+            };
+            let scale = if machine == "1-socket" { 1.0 / 64.0 } else { 1.0 / 256.0 };
+            let without = best(3, || faults_per_second(machine, scale, schedule, false));
+            let with = best(3, || faults_per_second(machine, scale, schedule, true));
+            println!("faults with reclaim, {machine}, {mechanism}\t{without:.0}\t1/s\t1500000\tmin");
+            println!("the same with the oracle on\t{with:.0}\t1/s\t-\tmin");
+            println!("slowdown by the oracle, {machine}, {mechanism}\t{:.2}\tx\t2.5\tmax", without / with);
+        }
+    }
+    // The paper's experiment itself, at a size that ends soon.
+    for mechanism in Mechanism::ALL {
+        let plan = Plan {
+            experiment: Experiment::find("mmap-read").expect("an experiment"),
+            machine: builtin("4-node-48-cpu").expect("a built-in machine").expect("a valid file"),
+            mechanism,
+            scale: 1.0 / 64.0,
+            seed: 1,
+            oracle: false,
+            trace: None,
+        };
+        let rate = best(2, || {
+            let report = plan.run(|_| true).expect("a run");
+            report.operations as f64 / report.wall_s
+        });
+        println!("pages read, mmap-read, 4-node-48-cpu, {mechanism}\t{rate:.0}\t1/s\t-\tmin");
+    }
+}

@@ -1,0 +1,405 @@
+//! Several CPUs at once, on real threads: programs of one space map, use, discard and unmap memory while files that
+//! are larger than memory keep reclaim busy, in the background and in whoever runs out.
+//!
+//! What must hold whatever the order: a CPU sees what it stored itself, others see nothing older than what was there
+//! before they looked, nobody reaches a frame that was freed, and in the end every frame is back.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use ceasefire::sabotage::Guard;
+use ceasefire::{Counters, Schedule};
+use ceasefire_memory::{
+    Config, FaultError, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
+};
+
+mod common;
+
+use common::{Random, Rig, Threads};
+
+type Space = SpaceHandle<Threads>;
+
+/// CPUs that run programs; one more reclaims in the background.
+const WORKERS: usize = 4;
+/// Pages of a worker's own memory.
+const OWN: u64 = 48;
+/// Pages of the file that is only read, of the one that is stored to, and of the one that is mapped privately.
+const LARGE: u64 = 3000;
+const SMALL: u64 = 300;
+const NODES: [NodeLayout; 2] = [NodeLayout { frames: 1000 }, NodeLayout { frames: 1000 }];
+
+/// What is known of a page of a worker's memory: twice the number of the last change that is done, plus one where it
+/// was a store, so that zeros are wrong.
+type Known = AtomicU64;
+
+/// Where a worker's memory is: the address, and in the bits below the page size how often it moved.
+struct Own {
+    place: AtomicU64,
+    pages: [Known; OWN as usize],
+}
+
+/// What the programs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mix {
+    /// Everything, so that strict unmaps and batches meet.
+    All,
+    /// They read a file, part of it all the time, and nothing but reclaim ever flushes: a TLB keeps what it has.
+    Readers,
+}
+
+struct World {
+    rig: Rig,
+    /// The first is every worker's home.
+    spaces: [Space; 2],
+    large: [u64; 2],
+    small: [u64; 2],
+    private: ObjectId,
+    files: [ObjectId; 3],
+    own: [Own; WORKERS],
+    done: AtomicUsize,
+    stop: AtomicBool,
+    /// With a guard removed the frames' contents are no one's any more, so only the machine's own checks count.
+    sound: bool,
+    mix: Mix,
+}
+
+/// The word that a worker stores: who, to which page, and as which change.
+fn word(worker: usize, page: u64, change: u64) -> u64 {
+    change << 16 | page << 8 | (worker as u64 + 1)
+}
+
+/// A worker: a CPU with its random numbers and what it knows of its own memory.
+struct Worker<'w> {
+    world: &'w World,
+    me: usize,
+    random: Random,
+    start: u64,
+    moves: u64,
+    changes: u64,
+    /// The words of its own pages; none where they are unmapped.
+    words: [Option<u64>; OWN as usize],
+}
+
+impl<'w> Worker<'w> {
+    fn new(world: &'w World, me: usize) -> Self {
+        let mut worker = Self {
+            world,
+            me,
+            random: Random::new(me as u64 + 1),
+            start: 0,
+            moves: 0,
+            changes: 0,
+            words: [None; OWN as usize],
+        };
+        worker.map();
+        worker
+    }
+
+    fn home(&self) -> &'w Space {
+        &self.world.spaces[0]
+    }
+
+    fn known(&self, page: u64) -> &'w Known {
+        &self.world.own[self.me].pages[page as usize]
+    }
+
+    fn expect(&self, right: bool, what: impl FnOnce() -> String) {
+        assert!(right || !self.world.sound, "worker {}: {}", self.me, what());
+    }
+
+    fn map(&mut self) {
+        let memory = &self.world.rig.memory;
+        let start = if self.random.below(2) == 0 {
+            memory.map_anonymous(self.home(), OWN)
+        } else {
+            memory.map_private(self.home(), self.world.private, 0, OWN)
+        };
+        self.start = start.expect("there is room");
+        self.words = [Some(0); OWN as usize];
+        self.moves = (self.moves + 1) % PAGE_BYTES;
+        self.world.own[self.me].place.store(self.start | self.moves, Ordering::SeqCst);
+    }
+
+    fn unmap(&mut self, from: u64, to: u64) {
+        self.zero_from_now_on(from, to);
+        let outside = (0..OWN).filter(|page| !(from..to).contains(page));
+        if outside.into_iter().all(|page| self.words[page as usize].is_none()) {
+            // Another worker's memory may come to lie there.
+            self.world.own[self.me].place.store(0, Ordering::SeqCst);
+        }
+        self.world
+            .rig
+            .memory
+            .unmap(self.home(), self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES)
+            .expect("a range");
+        self.settled(from, to, None);
+    }
+
+    fn discard(&mut self, from: u64, to: u64) {
+        self.zero_from_now_on(from, to);
+        self.world
+            .rig
+            .memory
+            .discard(self.home(), self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES)
+            .expect("a range");
+        self.settled(from, to, Some(0));
+    }
+
+    /// Others may find zeros there, and still what was stored.
+    fn zero_from_now_on(&self, from: u64, to: u64) {
+        for page in from..to {
+            self.known(page).fetch_and(!1, Ordering::SeqCst);
+        }
+    }
+
+    /// Nobody may find there any more what was stored before.
+    fn settled(&mut self, from: u64, to: u64, word: Option<u64>) {
+        self.changes += 1;
+        for page in from..to {
+            self.known(page).store(self.changes << 1, Ordering::SeqCst);
+            let held = &mut self.words[page as usize];
+            *held = held.and(word);
+        }
+    }
+
+    fn store(&mut self, page: u64) {
+        self.changes += 1;
+        let value = word(self.me, page, self.changes);
+        match self.world.rig.store(self.home(), self.start + page * PAGE_BYTES, value) {
+            Ok(()) => {
+                self.expect(self.words[page as usize].is_some(), || {
+                    format!("stored to unmapped page {page}")
+                });
+                self.words[page as usize] = Some(value);
+                self.known(page).store(self.changes << 1 | 1, Ordering::SeqCst);
+            }
+            Err(error) => self.refused(page, error),
+        }
+    }
+
+    fn load(&mut self, page: u64) {
+        match self.world.rig.load(self.home(), self.start + page * PAGE_BYTES) {
+            Ok(value) => {
+                let held = self.words[page as usize];
+                self.expect(held == Some(value), || format!("page {page}: {value:#x} for {held:x?}"));
+            }
+            Err(error) => self.refused(page, error),
+        }
+    }
+
+    fn refused(&self, page: u64, error: FaultError) {
+        let unmapped = matches!(error, FaultError::NotMapped(_)) && self.words[page as usize].is_none();
+        self.expect(unmapped, || format!("page {page}: {error}"));
+    }
+
+    /// Looks at another worker's memory.
+    fn look(&mut self) {
+        let other = self.random.below(WORKERS as u64) as usize;
+        let page = self.random.below(OWN);
+        let theirs = &self.world.own[other];
+        let place = theirs.place.load(Ordering::SeqCst);
+        let known = theirs.pages[page as usize].load(Ordering::SeqCst);
+        if place == 0 {
+            return;
+        }
+        let address = place / PAGE_BYTES * PAGE_BYTES + page * PAGE_BYTES;
+        let Ok(value) = self.world.rig.load(self.home(), address) else { return };
+        let now = theirs.pages[page as usize].load(Ordering::SeqCst);
+        if theirs.place.load(Ordering::SeqCst) != place {
+            // It moved meanwhile, and what is there now may be anyone's.
+            return;
+        }
+        let describe = || format!("page {page} of {other}: {value:#x} after {known:#x}, now {now:#x}");
+        if value == 0 {
+            self.expect(known & 1 == 0 || now != known, describe);
+        } else {
+            let fits = value & 0xffff == word(other, page, 0) && value >> 16 >= known >> 1;
+            self.expect(fits, describe);
+        }
+    }
+
+    /// Reads some pages of the large file, in either space.
+    fn read(&mut self, space: usize, first: u64) {
+        let world = self.world;
+        for page in first..first + 32 {
+            let value = world.rig.load(&world.spaces[space], world.large[space] + page * PAGE_BYTES);
+            self.expect(value == Ok(0), || format!("page {page} of the large file: {value:x?}"));
+        }
+    }
+
+    /// Stores to a page of the small file or looks at one: reclaim turns it into a hole again.
+    fn share(&mut self, space: usize) {
+        let world = self.world;
+        let page = self.random.below(SMALL);
+        let address = world.small[space] + page * PAGE_BYTES;
+        let mark = u64::MAX - page;
+        if self.random.below(2) == 0 {
+            let stored = world.rig.store(&world.spaces[space], address, mark);
+            self.expect(stored == Ok(()), || format!("page {page} of the small file: {stored:?}"));
+        } else {
+            let value = world.rig.load(&world.spaces[space], address);
+            let right = value == Ok(0) || value == Ok(mark);
+            self.expect(right, || format!("page {page} of the small file: {value:x?}"));
+        }
+    }
+
+    /// Goes idle, or runs a program of the other space for a while.
+    fn leave(&mut self) {
+        let rig = &self.world.rig;
+        if self.random.below(2) == 0 {
+            rig.memory.engine().enter_lazy();
+            for _ in 0..self.random.below(20) {
+                rig.platform().poll();
+                std::thread::yield_now();
+            }
+        } else {
+            rig.run(&self.world.spaces[1]);
+            for _ in 0..3 {
+                let first = self.random.below(LARGE - 32);
+                self.read(1, first);
+                self.share(1);
+            }
+        }
+        rig.run(self.home());
+    }
+
+    fn step(&mut self) {
+        if self.world.mix == Mix::Readers {
+            let first = self.random.below(if self.random.below(2) == 0 { 64 } else { LARGE - 32 });
+            return self.read(0, first);
+        }
+        let from = self.random.below(OWN);
+        let to = from + 1 + self.random.below(OWN - from);
+        match self.random.below(100) {
+            0..=29 => self.store(from),
+            30..=49 => self.load(from),
+            50..=69 => self.look(),
+            70..=79 => {
+                let first = self.random.below(LARGE - 32);
+                self.read(0, first);
+            }
+            80..=91 => self.share(0),
+            92..=94 => self.leave(),
+            95..=97 => self.discard(from, to),
+            98 => self.unmap(from, to),
+            _ => {
+                self.unmap(0, OWN);
+                self.map();
+            }
+        }
+    }
+}
+
+/// Reclaims a node whenever it is asked to, until everything stops.
+fn reclaim_in_background(world: &World) {
+    let platform = world.rig.platform();
+    let wanted =
+        || (0..NODES.len() as u16).map(NodeId).filter(|&node| platform.take_wake(node)).collect::<Vec<_>>();
+    while !world.stop.load(Ordering::Acquire) {
+        platform.poll();
+        for node in wanted() {
+            world.rig.memory.reclaim_node(node);
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn run_worker(world: &World, me: usize, steps: u32) {
+    world.rig.run(&world.spaces[0]);
+    let mut worker = Worker::new(world, me);
+    for _ in 0..steps {
+        worker.step();
+        if !world.sound && world.rig.platform().violations() > 0 {
+            break;
+        }
+    }
+    // Others may still have to ask this CPU for something until they are done too.
+    world.done.fetch_add(1, Ordering::SeqCst);
+    world.rig.platform().idle_until(|| world.done.load(Ordering::SeqCst) == WORKERS);
+    drop(world.rig.memory.engine().unload());
+    world.stop.store(true, Ordering::Release);
+}
+
+fn world(schedule: Schedule, mix: Mix, without: Option<Guard>) -> World {
+    let config = Config { objects: 64, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
+    let rig = Rig::threaded(config);
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    let memory = &rig.memory;
+    let file = |pages: u64| memory.create_file(pages as u32).unwrap();
+    let (large, small, private) = (file(LARGE), file(SMALL), file(OWN));
+    let spaces = [(); 2].map(|()| memory.new_space().unwrap());
+    World {
+        large: [0, 1].map(|space| memory.map_shared(&spaces[space], large, 0, LARGE, false).unwrap()),
+        small: [0, 1].map(|space| memory.map_shared(&spaces[space], small, 0, SMALL, true).unwrap()),
+        private,
+        files: [large, small, private],
+        own: std::array::from_fn(|_| Own {
+            place: AtomicU64::new(0),
+            pages: [const { Known::new(0) }; OWN as usize],
+        }),
+        done: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        sound: without.is_none(),
+        mix,
+        spaces,
+        rig,
+    }
+}
+
+fn run(world: &World, steps: u32) {
+    std::thread::scope(|scope| {
+        for me in 0..WORKERS {
+            scope.spawn(move || {
+                let _failing = world.rig.start(me);
+                run_worker(world, me, steps);
+            });
+        }
+        scope.spawn(|| {
+            let _failing = world.rig.start(WORKERS);
+            reclaim_in_background(world);
+        });
+    });
+}
+
+/// Runs everything and takes it apart again.
+fn run_and_finish(schedule: Schedule, mix: Mix) -> (Counters, Statistics) {
+    let world = world(schedule, mix, None);
+    // The zero page is the one frame that never comes back.
+    let all = NODES.iter().map(|node| u64::from(node.frames)).sum::<u64>() - 1;
+    run(&world, 20_000);
+    let (counters, statistics) = (world.rig.memory.counters(), world.rig.memory.statistics());
+    let World { rig, spaces, files, .. } = world;
+    for space in spaces {
+        rig.memory.exit(space);
+    }
+    for file in files {
+        rig.memory.delete_file(file);
+    }
+    rig.memory.list_collected();
+    rig.platform().assert_no_violation();
+    assert_eq!(rig.memory.free_frames(), all, "frames were lost or found: {statistics:?}");
+    assert_eq!(rig.platform().written(), statistics.written);
+    assert!(statistics.reclaimed_background > 0 && statistics.reclaimed_direct > 0, "{statistics:?}");
+    assert!(counters.shootdowns > 0 && counters.interrupts >= counters.shootdowns, "{counters:?}");
+    (counters, statistics)
+}
+
+#[test]
+fn nothing_is_lost_or_stale_on_many_cpus_and_batching_saves_interrupts() {
+    let per_page = |(counters, statistics): (Counters, Statistics)| {
+        counters.interrupts as f64 / (statistics.reclaimed_background + statistics.reclaimed_direct) as f64
+    };
+    for mix in [Mix::All, Mix::Readers] {
+        let at_once = per_page(run_and_finish(Schedule::PerPage, mix));
+        let batched = per_page(run_and_finish(Schedule::Batched, mix));
+        assert!(batched < at_once, "{mix:?}, interrupts for each page reclaimed: {batched} after {at_once}");
+    }
+}
+
+#[test]
+fn without_the_flush_of_batches_stale_entries_are_seen() {
+    let world = world(Schedule::Batched, Mix::Readers, Some(Guard::BatchFlush));
+    run(&world, 20_000);
+    assert!(world.rig.platform().violations() > 0);
+}
