@@ -29,7 +29,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     description: "one process a CPU, together reading ten times the memory through mmap",
     machines: &["4-node-48-cpu", "1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
-    scale: 1.0 / 32.0,
+    scale: 1.0 / 16.0,
     bytes_per_cpu: 2 << 20,
     start,
 };

@@ -25,6 +25,9 @@ const OWN: u64 = 48;
 /// Pages of the file that is only read, of the one that is stored to, and of the one that is mapped privately.
 const LARGE: u64 = 3000;
 const SMALL: u64 = 300;
+/// What each worker does, and what it does where each step reads many pages.
+const STEPS: u32 = 20_000;
+const READS: u32 = 4_000;
 const NODES: [NodeLayout; 2] = [NodeLayout { frames: 1000 }, NodeLayout { frames: 1000 }];
 
 /// What is known of a page of a worker's memory: twice the number of the last change that is done, plus one where it
@@ -242,6 +245,27 @@ impl<'w> Worker<'w> {
         }
     }
 
+    /// Makes a file, uses it, and deletes it while reclaim may be looking at its pages.
+    fn use_and_delete(&mut self) {
+        let (rig, home) = (&self.world.rig, self.home());
+        let file = rig.memory.create_file(64).expect("there are identities");
+        let start = rig.memory.map_shared(home, file, 0, 64, true).expect("there is room");
+        for page in 0..64 {
+            let address = start + page * PAGE_BYTES;
+            let done = if page % 4 == 0 {
+                rig.store(home, address, page)
+            } else {
+                rig.load(home, address).map(drop)
+            };
+            self.expect(done == Ok(()), || format!("page {page} of a new file: {done:?}"));
+        }
+        rig.memory.unmap(home, start, 64 * PAGE_BYTES).expect("a range");
+        for _ in 0..self.random.below(3) {
+            self.read(0, 0);
+        }
+        rig.memory.delete_file(file);
+    }
+
     /// Goes idle, or runs a program of the other space for a while.
     fn leave(&mut self) {
         let rig = &self.world.rig;
@@ -264,7 +288,8 @@ impl<'w> Worker<'w> {
 
     fn step(&mut self) {
         if self.world.mix == Mix::Readers {
-            let first = self.random.below(if self.random.below(2) == 0 { 64 } else { LARGE - 32 });
+            let bound = if self.random.below(2) == 0 { 64 } else { LARGE - 32 };
+            let first = self.random.below(bound);
             return self.read(0, first);
         }
         let from = self.random.below(OWN);
@@ -279,8 +304,14 @@ impl<'w> Worker<'w> {
             }
             80..=91 => self.share(0),
             92..=94 => self.leave(),
-            95..=97 => self.discard(from, to),
-            98 => self.unmap(from, to),
+            95..=96 => self.discard(from, to),
+            97 => self.use_and_delete(),
+            98 => {
+                self.unmap(from, to);
+                if self.words.iter().all(Option::is_none) {
+                    self.map();
+                }
+            }
             _ => {
                 self.unmap(0, OWN);
                 self.map();
@@ -367,7 +398,7 @@ fn run_and_finish(schedule: Schedule, mix: Mix) -> (Counters, Statistics) {
     let world = world(schedule, mix, None);
     // The zero page is the one frame that never comes back.
     let all = NODES.iter().map(|node| u64::from(node.frames)).sum::<u64>() - 1;
-    run(&world, 20_000);
+    run(&world, if mix == Mix::All { STEPS } else { READS });
     let (counters, statistics) = (world.rig.memory.counters(), world.rig.memory.statistics());
     let World { rig, spaces, files, .. } = world;
     for space in spaces {
@@ -381,7 +412,7 @@ fn run_and_finish(schedule: Schedule, mix: Mix) -> (Counters, Statistics) {
     assert_eq!(rig.memory.free_frames(), all, "frames were lost or found: {statistics:?}");
     assert_eq!(rig.platform().written(), statistics.written);
     assert!(statistics.reclaimed_background > 0 && statistics.reclaimed_direct > 0, "{statistics:?}");
-    assert!(counters.shootdowns > 0 && counters.interrupts >= counters.shootdowns, "{counters:?}");
+    assert!(counters.shootdowns > 0 && counters.interrupts > 0, "{counters:?}");
     (counters, statistics)
 }
 
@@ -400,6 +431,6 @@ fn nothing_is_lost_or_stale_on_many_cpus_and_batching_saves_interrupts() {
 #[test]
 fn without_the_flush_of_batches_stale_entries_are_seen() {
     let world = world(Schedule::Batched, Mix::Readers, Some(Guard::BatchFlush));
-    run(&world, 20_000);
+    run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }
