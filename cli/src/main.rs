@@ -1,2 +1,35 @@
-//! Placeholder.
-fn main() {}
+//! The command `ceasefire`: what TLB-flush mechanisms save, on simulated machines.
+
+mod args;
+mod compare;
+mod failure;
+mod list;
+mod names;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command, CompareArguments};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::of_clap(&error),
+    };
+    let done = match arguments.command {
+        None => compare::run(&CompareArguments::default()),
+        Some(Command::Compare(arguments)) => compare::run(&arguments),
+        Some(Command::List(arguments)) => list::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// The result of a command.
+type Done = Result<(), Failure>;

@@ -5,14 +5,13 @@
 //! nothing and costs nothing, so what is counted is the engine; an interrupt runs the handler of each target there
 //! and then, so a flush's count holds the targets' part too.
 
-use std::cell::{OnceCell, Ref, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use ceasefire::{
-    AddressSpace, Asid, Batch, Capabilities, Cleared, Cpu, CpuId, CpuSet, Engine, Entry, Flush, HeldLocks, Lock,
-    LockClass, PageSize, Platform, Root, RwLock, Schedule, MAX_CPUS,
+    AddressSpace, Asid, Batch, Capabilities, Cleared, Cpu, CpuId, CpuSet, Engine, Entry, Flush, HeldLocks,
+    Lock, LockClass, PageSize, Platform, Root, RwLock, Schedule, MAX_CPUS,
 };
 
 /// How often each case's function is called.
@@ -24,12 +23,17 @@ type Page = u64;
 type Recorder = Batch<'static, Idle, Page, fn(Page)>;
 
 static CPUS: [Cpu<Idle>; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
-static THIS: AtomicUsize = AtomicUsize::new(0);
 static ENGINE: OnceLock<Engine<Idle>> = OnceLock::new();
 static SPACE: OnceLock<AddressSpace> = OnceLock::new();
 static HELD: HeldLocks = HeldLocks::new();
 
+const FIRST: CpuId = match CpuId::new(0) {
+    Ok(cpu) => cpu,
+    Err(_) => unreachable!(),
+};
+
 thread_local! {
+    static THIS: Cell<CpuId> = const { Cell::new(FIRST) };
     static BATCH: OnceCell<RefCell<Recorder>> = const { OnceCell::new() };
 }
 
@@ -39,6 +43,11 @@ struct Idle;
 
 fn number(cpu: usize) -> CpuId {
     CpuId::new(cpu).expect("the cases' CPUs are in range")
+}
+
+/// Goes on as another CPU.
+fn go(cpu: usize) {
+    THIS.set(number(cpu));
 }
 
 // SAFETY: one thread plays all CPUs in turn: `this_cpu` changes only where an interrupt is answered, outside
@@ -53,7 +62,7 @@ unsafe impl Platform for Idle {
     }
 
     fn this_cpu(&self) -> CpuId {
-        number(THIS.load(Ordering::Relaxed))
+        THIS.get()
     }
 
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
@@ -79,12 +88,12 @@ unsafe impl Platform for Idle {
     fn invalidate_all(&self) {}
 
     fn interrupt(&self, targets: &CpuSet) {
-        let sender = THIS.load(Ordering::Relaxed);
+        let sender = THIS.get();
         for target in targets.iter() {
-            THIS.store(target.index(), Ordering::Relaxed);
+            THIS.set(target);
             engine().handle_interrupt();
         }
-        THIS.store(sender, Ordering::Relaxed);
+        THIS.set(sender);
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
@@ -153,10 +162,13 @@ fn space() -> &'static AddressSpace {
 /// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
 fn run_on(cpus: impl IntoIterator<Item = usize>) {
     for cpu in cpus {
-        THIS.store(cpu, Ordering::Relaxed);
+        go(cpu);
         drop(engine().switch_to(&space()));
     }
 }
+
+/// Where nothing has to be prepared.
+fn go_on() {}
 
 fn with_batch(body: impl FnOnce(&mut Recorder)) {
     BATCH.with(|batch| {
@@ -165,14 +177,26 @@ fn with_batch(body: impl FnOnce(&mut Recorder)) {
     });
 }
 
-/// Records and holds a call's pages of a space that runs on another CPU.
+/// Records a call's pages of a space that runs on another CPU.
 fn record() {
     let space = space();
     with_batch(|batch| {
         for page in 0..PER_CALL as u64 {
-            let cleared = Cleared::new(black_box(page << 12), PageSize::Small, Entry { accessible: true, dirty: false });
+            let cleared = Cleared::new(
+                black_box(page << 12),
+                PageSize::Small,
+                Entry { accessible: true, dirty: false },
+            );
             batch.record(&space, cleared);
-            batch.hold(page);
+        }
+    });
+}
+
+/// Holds a call's pages.
+fn hold() {
+    with_batch(|batch| {
+        for page in 0..PER_CALL as u64 {
+            batch.hold(black_box(page));
         }
     });
 }
@@ -227,26 +251,29 @@ macro_rules! cases {
 }
 
 cases! {
-    /// Recording and holding an unmapped page of a space that runs on another of 64 CPUs.
+    /// Recording an unmapped page of a space that runs on another of 64 CPUs.
     batch_record_64 [case_batch_record_64] "instructions/page", "60",
-        first run_on([63]), each { THIS.store(0, Ordering::Relaxed); settled(); }, measured record();
+        first run_on([63]), each { go(0); settled(); }, measured record();
     /// The same among 8192 CPUs.
     batch_record_8192 [case_batch_record_8192] "instructions/page", "60",
-        first run_on([8191]), each { THIS.store(0, Ordering::Relaxed); settled(); }, measured record();
+        first run_on([8191]), each { go(0); settled(); }, measured record();
+    /// Holding a page in a batch until its flush.
+    batch_hold [case_batch_hold] "instructions/page", "-",
+        first go_on(), each settled(), measured hold();
     /// Unmapping the same page without a batch: a flush on one other CPU.
     record_strict [case_record_strict] "instructions/page", "-",
-        first run_on([63]), each THIS.store(0, Ordering::Relaxed), measured flush();
+        first run_on([63]), each go(0), measured flush();
     /// Switching to the space that is loaded.
     switch_same [case_switch_same] "instructions/switch", "25",
-        first run_on([0]), each (), measured {
+        first run_on([0]), each go_on(), measured {
             let (engine, space) = (engine(), space());
             for _ in 0..PER_CALL {
-                drop(engine.switch_to(black_box(&space)));
+                drop(engine.switch_to(&space));
             }
         };
     /// Asking a space that owes nothing to settle.
     settle_nothing_owed [case_settle_nothing_owed] "instructions/call", "-",
-        first run_on([0]), each (), measured {
+        first run_on([0]), each go_on(), measured {
             let (engine, space) = (engine(), space());
             for _ in 0..PER_CALL {
                 engine.settle(black_box(space));
@@ -254,13 +281,13 @@ cases! {
         };
     /// A flush that reaches 8 neighbours of 64 CPUs.
     flush_8_of_64 [case_flush_8_of_64] "instructions/flush", "-",
-        first run_on(48..57), each (), measured flush();
+        first run_on(48..57), each go_on(), measured flush();
     /// The same among 8192 CPUs.
     flush_8_of_8192 [case_flush_8_of_8192] "instructions/flush", "-",
-        first run_on(8176..8185), each (), measured flush();
+        first run_on(8176..8185), each go_on(), measured flush();
     /// A flush that reaches 8 CPUs as far apart as 8192 CPUs can be.
     flush_8_spread_of_8192 [case_flush_8_spread_of_8192] "instructions/flush", "-",
-        first run_on((0..9).map(|cpu| cpu * 1000)), each (), measured flush();
+        first run_on((0..9).map(|cpu| cpu * 1000)), each go_on(), measured flush();
 }
 
 fn main() -> std::process::ExitCode {

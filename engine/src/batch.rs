@@ -14,7 +14,7 @@ use crate::cpu_set::CpuSet;
 use crate::flush::{Cleared, Extent, Flush};
 use crate::generation::Generation;
 use crate::platform::Platform;
-use crate::{AddressSpace, Engine};
+use crate::Engine;
 
 /// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
 /// reclaim isolates at a time (`SWAP_CLUSTER_MAX`).
@@ -36,6 +36,17 @@ pub enum Schedule {
 /// Translations cleared on the kernel's own account and not flushed yet, with the pages they belonged to.
 ///
 /// `settled` gets each page once no CPU can reach it through what was cleared. Dropping a batch settles it.
+///
+/// ```
+/// use ceasefire::{Batch, Cleared, Engine, Platform, Schedule};
+///
+/// fn reclaim<P: Platform>(engine: &Engine<P>, space: &P::Space, page: u64, cleared: Cleared, free: impl FnMut(u64)) {
+///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Batched, free);
+///     batch.record(space, cleared); // under the page-table lock that it was cleared under
+///     batch.hold(page);
+///     batch.settle(); // one flush; only now `free` gets the page
+/// }
+/// ```
 #[must_use = "the pages it holds come out only when it settles"]
 #[derive(Debug)]
 pub struct Batch<'e, P: Platform, T, R: FnMut(T), const N: usize = BATCH> {
@@ -59,6 +70,22 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(T), const N: usize = BATCH> {
 }
 
 /// Permission to write a page out: no store can land in it unseen from here on.
+///
+/// Only [`Batch::write_permit`] gives one; it cannot be made by hand:
+///
+/// ```compile_fail,E0423
+/// let permit = ceasefire::WritePermit(7);
+/// ```
+///
+/// And the page is in it, so nothing else can use the page meanwhile:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Batch, Platform};
+/// fn reuse<P: Platform, T, R: FnMut(T)>(batch: &mut Batch<'_, P, T, R>, page: T) {
+///     let permit = batch.write_permit(page);
+///     batch.hold(page);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct WritePermit<T>(T);
 
@@ -104,20 +131,24 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
             return;
         }
         let owner = space.as_ref();
-        if !self.defers(owner) {
-            let extent = Extent::Pages { start: cleared.address, count: 1, size: cleared.size };
-            self.engine.flush(owner, Flush { extent, tables: false });
-            return;
-        }
         // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
-        self.cpus.unite(owner.cpus());
-        owner.deferred.raise_to(generation);
-        self.remember(space, generation);
-        self.writable |= cleared.entry.dirty;
-        if self.recorded == 0 {
-            self.since = self.engine.platform().now();
+        let deferred = match self.spaces.get_mut(self.latest) {
+            // The batch flushes for this space anyway: what is added may wait, whoever runs it by now.
+            Some(Some((known, newest))) if known.as_ref().id() == owner.id() => {
+                *newest = generation;
+                self.cpus.unite(owner.cpus());
+                true
+            }
+            _ => self.defer(space, generation),
+        };
+        if !deferred {
+            let extent = Extent::Pages { start: cleared.address, count: 1, size: cleared.size };
+            self.engine.flush_to(generation, owner, Flush { extent, tables: false });
+            return;
         }
+        owner.deferred.raise_to(generation);
+        self.writable |= cleared.entry.dirty;
         self.recorded += 1;
     }
 
@@ -172,31 +203,28 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
         self.count = 0;
     }
 
-    /// Whether the debt of a clearing in `space` may wait, and is worth it.
-    fn defers(&self, space: &AddressSpace) -> bool {
+    /// Takes note of a clearing in a space other than the last, if its debt may wait and it is worth it.
+    fn defer(&mut self, space: &P::Space, generation: Generation) -> bool {
         let platform = self.engine.platform();
-        self.schedule == Schedule::Batched
-            && platform.capabilities().clean_stores_walk
-            && space.cpus().any_but(platform.this_cpu())
-    }
-
-    fn remember(&mut self, space: &P::Space, generation: Generation) {
+        if self.schedule != Schedule::Batched
+            || !platform.capabilities().clean_stores_walk
+            || !self.cpus.unite_beside(platform.this_cpu(), space.as_ref().cpus())
+        {
+            return false;
+        }
+        if self.recorded == 0 {
+            self.since = platform.now();
+        }
         let id = space.as_ref().id();
         let same = |entry: &Option<(P::Space, Generation)>| matches!(entry, Some((known, _)) if known.as_ref().id() == id);
-        if !same(&self.spaces[self.latest]) {
-            match self.spaces[..self.known].iter().position(same) {
-                Some(index) => self.latest = index,
-                None if self.known < SPACES => {
-                    self.latest = self.known;
-                    self.known += 1;
-                    self.spaces[self.latest] = Some((space.clone(), generation));
-                }
-                None => return,
-            }
+        let index = self.spaces[..self.known].iter().position(same).unwrap_or(self.known);
+        // A space beyond those remembered is flushed like the others; only its debt stays on the books.
+        if let Some(entry) = self.spaces.get_mut(index) {
+            *entry = Some((space.clone(), generation));
+            self.latest = index;
+            self.known = self.known.max(index + 1);
         }
-        if let Some((_, newest)) = &mut self.spaces[self.latest] {
-            *newest = generation;
-        }
+        true
     }
 
     fn flush(&mut self) {

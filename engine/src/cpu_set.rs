@@ -60,6 +60,15 @@ impl CpuId {
     const fn bit(self) -> u64 {
         1 << (self.0 as usize % WORD)
     }
+
+    /// Its bit where it belongs to `word`, none where it does not.
+    const fn bit_in(self, word: usize) -> u64 {
+        if word == self.word() {
+            self.bit()
+        } else {
+            0
+        }
+    }
 }
 
 const fn summary_of(word: usize) -> (usize, u64) {
@@ -156,15 +165,23 @@ impl CpuSet {
 
     /// Adds all members of a shared set, as they are at some moment during the call for each word.
     pub fn unite(&mut self, other: &AtomicCpuSet) {
-        for at in 0..SUMMARIES {
-            for bit in bits(other.summary[at].load(Ordering::SeqCst)) {
-                let members = other.words[at * WORD + bit].load(Ordering::SeqCst);
-                if members != 0 {
-                    self.words[at * WORD + bit] |= members;
-                    self.summary[at] |= 1 << bit;
-                }
-            }
-        }
+        other.words(|word, members| self.insert_all(word, members));
+    }
+
+    /// The same, and says whether any other CPU than `cpu` was among them: one look at the set for both.
+    pub(crate) fn unite_beside(&mut self, cpu: CpuId, other: &AtomicCpuSet) -> bool {
+        let mut others = 0;
+        other.words(|word, members| {
+            others |= members & !cpu.bit_in(word);
+            self.insert_all(word, members);
+        });
+        others != 0
+    }
+
+    fn insert_all(&mut self, word: usize, members: u64) {
+        let (at, bit) = summary_of(word);
+        self.words[word] |= members;
+        self.summary[at] |= bit;
     }
 
     fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
@@ -242,19 +259,28 @@ impl AtomicCpuSet {
         (0..SUMMARIES).any(|at| {
             bits(self.summary[at].load(Ordering::SeqCst)).any(|bit| {
                 let word = at * WORD + bit;
-                let own = if word == cpu.word() { cpu.bit() } else { 0 };
-                self.words[word].load(Ordering::SeqCst) & !own != 0
+                self.words[word].load(Ordering::SeqCst) & !cpu.bit_in(word) != 0
             })
         })
     }
 
     /// Calls `visit` with the members, lowest first, as they are at some moment during the call.
     pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
+        self.words(|word, members| {
+            for member in bits(members) {
+                visit(CpuId((word * WORD + member) as u16));
+            }
+        });
+    }
+
+    /// Calls `visit` with each word that has members.
+    fn words(&self, mut visit: impl FnMut(usize, u64)) {
         for at in 0..SUMMARIES {
             for bit in bits(self.summary[at].load(Ordering::SeqCst)) {
                 let word = at * WORD + bit;
-                for member in bits(self.words[word].load(Ordering::SeqCst)) {
-                    visit(CpuId((word * WORD + member) as u16));
+                let members = self.words[word].load(Ordering::SeqCst);
+                if members != 0 {
+                    visit(word, members);
                 }
             }
         }
@@ -341,7 +367,7 @@ mod tests {
                 kept.iter().map(CpuId::index).collect::<Vec<_>>(),
                 model.iter().copied().filter(|m| m % 3 == 0).collect::<Vec<_>>()
             );
-            prop_assert_eq!(kept.is_empty(), kept.len() == 0);
+            prop_assert_eq!(kept.is_empty(), kept.iter().next().is_none());
             let mut united = CpuSet::new();
             united.unite(&shared);
             prop_assert_eq!(united.iter().collect::<Vec<_>>(), set.iter().collect::<Vec<_>>());

@@ -127,7 +127,15 @@ pub struct Entry {
 
 /// A translation that was cleared and may live on in TLBs.
 ///
-/// A debt: only a [`Gather`](crate::Gather) or a [`Batch`](crate::Batch) takes it.
+/// A debt: only a [`Gather`](crate::Gather) or a [`Batch`](crate::Batch) takes it, and takes it once:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Batch, Cleared, Platform};
+/// fn twice<P: Platform, R: FnMut(u32)>(batch: &mut Batch<'_, P, u32, R>, space: &P::Space, cleared: Cleared) {
+///     batch.record(space, cleared);
+///     batch.record(space, cleared);
+/// }
+/// ```
 #[must_use = "the translation may live on in TLBs: give it to a Gather or a Batch"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cleared {

@@ -19,6 +19,24 @@ pub const GATHER: usize = 64;
 /// Translations cleared on a program's behalf and not flushed yet, with what they held.
 ///
 /// `release` gets each thing held, once no CPU can reach it. Dropping a gather finishes it.
+///
+/// What it holds cannot be used before, and a finished gather takes nothing more:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Cleared, Gather, Platform};
+/// fn early<P: Platform, R: FnMut(Box<u8>)>(gather: &mut Gather<'_, P, Box<u8>, R>, cleared: Cleared, page: Box<u8>) {
+///     gather.unmap(cleared, Some(page));
+///     drop(page);
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Cleared, Gather, Platform};
+/// fn late<P: Platform, R: FnMut(u32)>(mut gather: Gather<'_, P, u32, R>, cleared: Cleared) {
+///     gather.finish();
+///     gather.unmap(cleared, None);
+/// }
+/// ```
 #[must_use = "holding cleared translations without finishing keeps every other unmap of the space waiting"]
 #[derive(Debug)]
 pub struct Gather<'e, P: Platform, T, R: FnMut(T), const N: usize = GATHER> {

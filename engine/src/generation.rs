@@ -55,8 +55,12 @@ impl AtomicGeneration {
     /// Raises to at least `to`.
     pub(crate) fn raise_to(&self, to: Generation) {
         // Most raises find the value there already, and a load is cheaper than a failed exchange.
-        if self.0.load(Ordering::Acquire) < to.0 {
-            self.0.fetch_max(to.0, Ordering::AcqRel);
+        let mut at = self.0.load(Ordering::Acquire);
+        while at < to.0 {
+            match self.0.compare_exchange_weak(at, to.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(newer) => at = newer,
+            }
         }
     }
 }

@@ -78,7 +78,9 @@ pub struct FlushEvent {
 ///   inside [`Platform::interrupts_off`] or [`Platform::pinned`];
 /// - inside [`Platform::interrupts_off`] neither [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)
 ///   nor any other code runs on this CPU;
-/// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one.
+/// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one;
+/// - what the engine calls with interrupts off (loading roots, invalidating, [`Platform::trace`],
+///   [`Platform::answered`], `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU.
 pub unsafe trait Platform: Sized + Debug {
     /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
     /// lives as long as any CPU may walk its tables.
@@ -100,11 +102,13 @@ pub unsafe trait Platform: Sized + Debug {
     /// Runs `body` with this CPU's interrupts off. May nest.
     fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R;
 
-    /// Runs `body` without being moved to another CPU, interrupts as they are. May nest.
+    /// Runs `body` without being moved to another CPU and without another task's running on this one meanwhile
+    /// (preemption off), interrupts as they are. May nest.
     fn pinned<R>(&self, body: impl FnOnce() -> R) -> R;
 
-    /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what is tagged with it
-    /// is invalidated first. A full barrier.
+    /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what was tagged with
+    /// it before is invalidated, in the same step or after the root (the old root may be loaded under the same
+    /// ASID, and must not fill more). A full barrier.
     fn load_root(&self, root: Root, asid: Asid, flush: bool);
 
     /// Makes this CPU translate through the kernel's own tables, which map no program.

@@ -107,8 +107,14 @@ impl<P: Platform> Engine<P> {
     /// Page-table changes come first; the flush covers all that were made before the call. Interrupts must be on.
     /// The generation returned has been reached by every CPU.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
-        let flush = flush.limited(self.ceiling);
         let generation = space.generation.raise();
+        self.flush_to(generation, space, flush);
+        generation
+    }
+
+    /// Does the flush for which `generation` was just raised.
+    pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
+        let flush = flush.limited(self.ceiling);
         self.platform().pinned(|| {
             let me = self.platform().this_cpu();
             let asked = Asked { space: space.id(), generation, extent: flush.extent };
@@ -130,7 +136,6 @@ impl<P: Platform> Engine<P> {
             }
         });
         space.reached.raise_to(generation);
-        generation
     }
 
     /// Pays what batches owe in `space`, before an operation examines its translations on a program's behalf.

@@ -71,6 +71,9 @@ impl FromStr for Mechanism {
     type Err = UnknownMechanism;
 
     fn from_str(name: &str) -> Result<Self, UnknownMechanism> {
-        Self::ALL.into_iter().find(|mechanism| mechanism.name() == name).ok_or_else(|| UnknownMechanism(name.into()))
+        Self::ALL
+            .into_iter()
+            .find(|mechanism| mechanism.name() == name)
+            .ok_or_else(|| UnknownMechanism(name.into()))
     }
 }

@@ -177,8 +177,7 @@ impl Plan {
 
     pub(crate) fn open_trace(&self) -> Result<Option<Box<dyn Write>>, RunError> {
         let Some(path) = &self.trace else { return Ok(None) };
-        let file =
-            File::create(path).map_err(|error| RunError::Trace { path: path.clone(), error })?;
+        let file = File::create(path).map_err(|error| RunError::Trace { path: path.clone(), error })?;
         Ok(Some(Box::new(BufWriter::with_capacity(1 << 20, file))))
     }
 }

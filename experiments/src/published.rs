@@ -17,7 +17,13 @@ pub struct Row {
     pub after: f64,
 }
 
-const fn row(machine: &'static str, metric: &'static str, unit: &'static str, before: f64, after: f64) -> Row {
+const fn row(
+    machine: &'static str,
+    metric: &'static str,
+    unit: &'static str,
+    before: f64,
+    after: f64,
+) -> Row {
     Row { experiment: "mmap-read", machine, metric, unit, before, after }
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers that are the same everywhere for the same seed.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain per number, good enough to vary starts.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain per number, good enough to vary starts.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 

@@ -156,7 +156,11 @@ impl Report {
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
-            kernel_s: sum(&mut outcome.threads.iter().filter(|thread| thread.kernel).map(|thread| thread.system)),
+            kernel_s: sum(&mut outcome
+                .threads
+                .iter()
+                .filter(|thread| thread.kernel)
+                .map(|thread| thread.system)),
             finish_range_s: longest - shortest,
             finish_stddev_s: deviation,
             operations: started.operations,
@@ -223,7 +227,8 @@ pub fn compare(reports: &mut [Report]) {
         report.published = published(report.experiment, &report.machine)
             .filter_map(|row| {
                 let measured = report.figure(row)?;
-                let before = baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
+                let before =
+                    baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
                 let ours = before.map(|before| measured / before);
                 let Row { metric, before, after, .. } = *row;
                 Some((metric, Comparison { before, after, ratio: after / before, ours, measured }))

@@ -172,9 +172,6 @@ impl Simulation {
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
         // Set once, here.
         let _ = sim.memory.set(Rc::downgrade(&memory));
-        // Setting up took time on CPU 0 that no run should see.
-        sim.cpus[0].clock.set(0);
-        sim.cpus[0].on_since.set(0);
         let simulation = Self { sim, memory };
         for node in 0..machine.topology.nodes().len() {
             simulation.add_reclaimer(node as u16)?;
@@ -222,6 +219,7 @@ impl Simulation {
     pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> io::Result<Outcome> {
         let sim = &self.sim;
         let mut steps = 0u64;
+        sim.standing.set(false);
         while sim.alive.get() > 0 {
             assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
             steps += 1;
@@ -229,6 +227,7 @@ impl Simulation {
                 break;
             }
         }
+        sim.standing.set(true);
         sim.trace.finish()?;
         Ok(self.outcome())
     }

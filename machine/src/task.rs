@@ -52,6 +52,8 @@ pub(crate) struct Task {
     /// Boxed, because it is taken out of here for as long as it runs.
     coroutine: Option<Box<Coroutine<(), Stop, (), DefaultStack>>>,
     asleep: bool,
+    /// When it may run first.
+    start: Picoseconds,
     pub(crate) user: Picoseconds,
     pub(crate) system: Picoseconds,
     /// When it ended.
@@ -134,7 +136,16 @@ impl Task {
             body();
             world.running.yielder.set(ptr::null());
         });
-        Ok(Self { name, kind, coroutine: Some(Box::new(coroutine)), asleep: true, user: 0, system: 0, ended: None })
+        Ok(Self {
+            name,
+            kind,
+            coroutine: Some(Box::new(coroutine)),
+            asleep: true,
+            start: 0,
+            user: 0,
+            system: 0,
+            ended: None,
+        })
     }
 }
 
@@ -158,12 +169,10 @@ impl World {
                     Stop::Preempted => {
                         self.leave(id);
                         self.place(id);
-                        self.next_task();
                     }
                     Stop::Sleep => {
                         self.leave(id);
                         self.tasks.borrow_mut()[id.0].asleep = true;
-                        self.next_task();
                     }
                 }
             }
@@ -174,8 +183,6 @@ impl World {
                 if matches!(tasks[id.0].kind, Kind::Program(_)) {
                     self.alive.set(self.alive.get() - 1);
                 }
-                drop(tasks);
-                self.next_task();
             }
         }
     }
@@ -189,14 +196,25 @@ impl World {
 
     /// Lets a new thread start on a CPU at `time`.
     pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
-        self.tasks.borrow_mut()[id.0].asleep = false;
-        self.enlist(id, index, time);
+        let task = &mut self.tasks.borrow_mut()[id.0];
+        (task.asleep, task.start) = (false, time);
+        let cpu = &self.cpus[index];
+        cpu.ready.borrow_mut().push_back(id);
+        if cpu.idle.get() {
+            self.wake_at(index, time.min(cpu.wake.get()));
+        }
+    }
+
+    /// Whether a thread has started as far as this CPU's clock goes.
+    fn started(&self, id: TaskId) -> bool {
+        self.tasks.borrow()[id.0].start <= self.cpu().clock.get()
     }
 
     /// Whether the thread of this CPU should give way.
     pub(crate) fn should_give_way(&self) -> bool {
         let cpu = self.cpu();
-        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get()) && !cpu.ready.borrow().is_empty()
+        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get())
+            && cpu.ready.borrow().iter().any(|&id| self.started(id))
     }
 
     /// A place where another thread may take over, if no lock is held.
@@ -207,29 +225,41 @@ impl World {
         }
     }
 
-    /// Settles the accounts of a thread that leaves its CPU.
+    /// Settles the accounts of a thread that leaves its CPU. What runs there next is decided when the CPU's turn comes
+    /// again: until then others may be behind it, whose threads it must not take.
     fn leave(&self, id: TaskId) {
         let cpu = self.cpu();
         let mut tasks = self.tasks.borrow_mut();
         tasks[id.0].user += cpu.user.take();
         tasks[id.0].system += cpu.system.take();
         cpu.task.set(None);
+        cpu.wake.set(cpu.clock.get());
     }
 
     /// Gives the CPU its next thread, or leaves it idle.
     fn next_task(&self) {
         let cpu = self.cpu();
-        let own = cpu.ready.borrow_mut().pop_front();
+        // What it did since its last thread left belongs to nobody.
+        cpu.user.set(0);
+        cpu.system.set(0);
+        let own = {
+            let mut ready = cpu.ready.borrow_mut();
+            let first = ready.iter().position(|&id| self.started(id));
+            first.and_then(|first| ready.remove(first))
+        };
         let Some(id) = own.or_else(|| self.steal()) else {
             self.memory().engine().enter_lazy();
-            // What it did before that belongs to nobody.
-            cpu.user.set(0);
-            cpu.system.set(0);
-            cpu.wake.set(NEVER);
-            cpu.idle.set(true);
-            self.idle.set(self.idle.get() + 1);
+            let tasks = self.tasks.borrow();
+            let starts = cpu.ready.borrow().iter().map(|id| tasks[id.0].start).min();
+            cpu.wake.set(starts.unwrap_or(NEVER));
+            if !cpu.idle.replace(true) {
+                self.idle.set(self.idle.get() + 1);
+            }
             return;
         };
+        if cpu.idle.replace(false) {
+            self.idle.set(self.idle.get() - 1);
+        }
         cpu.task.set(Some(id));
         cpu.preempt.set(false);
         self.tallies.switches.set(self.tallies.switches.get() + 1);
@@ -255,7 +285,7 @@ impl World {
         others.sort_by_key(far);
         others.into_iter().find_map(|index| {
             let mut ready = self.cpus[index].ready.borrow_mut();
-            let position = ready.iter().position(|&id| allowed(id))?;
+            let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
             ready.remove(position)
         })
     }

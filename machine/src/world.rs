@@ -39,6 +39,8 @@ pub(crate) struct CpuState {
     pub(crate) on_since: Cell<Picoseconds>,
     /// When the interrupt that is under way arrives.
     pub(crate) interrupt: Cell<Picoseconds>,
+    /// When the latest of the answers to its request arrives.
+    pub(crate) answered_at: Cell<Picoseconds>,
     /// It has no thread to run.
     pub(crate) idle: Cell<bool>,
     /// The thread that it runs.
@@ -107,6 +109,8 @@ pub struct World {
     pub(crate) running: Running,
     pub(crate) tasks: RefCell<Vec<Task>>,
     pub(crate) idle: Cell<usize>,
+    /// It is being set up or looked at between runs, which takes no time.
+    pub(crate) standing: Cell<bool>,
     /// Threads of programs that have not ended.
     pub(crate) alive: Cell<usize>,
     /// The background reclaimers' threads, by node.
@@ -133,6 +137,7 @@ impl World {
                 off: Cell::new(0),
                 on_since: Cell::new(0),
                 interrupt: Cell::new(NEVER),
+                answered_at: Cell::new(0),
                 idle: Cell::new(true),
                 task: Cell::new(None),
                 ready: RefCell::default(),
@@ -160,6 +165,7 @@ impl World {
             slack,
             running: Running::default(),
             tasks: RefCell::default(),
+            standing: Cell::new(true),
             alive: Cell::new(0),
             reclaimers: RefCell::default(),
             ram,
@@ -194,6 +200,9 @@ impl World {
 
     /// The CPU works in the kernel for that long.
     pub(crate) fn spend(&self, time: Picoseconds) {
+        if self.standing.get() {
+            return;
+        }
         let cpu = self.cpu();
         cpu.clock.set(cpu.clock.get() + time);
         cpu.system.set(cpu.system.get() + time);
@@ -214,17 +223,19 @@ impl World {
         cpu.user.set(cpu.user.get() + time);
     }
 
-    /// A point where CPUs can notice each other: interrupts that have arrived are taken, and whoever is further behind
-    /// goes first.
+    /// A point where CPUs can notice each other: whoever is further behind goes first, and interrupts that have arrived
+    /// are taken.
     pub(crate) fn sync(&self) {
         if !self.running.in_task() {
             return;
         }
         let cpu = self.cpu();
-        self.take_interrupts();
         if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
+            // Its interrupts are taken in their turn, among all that happens.
             cpu.wake.set(cpu.clock.get());
             self.running.pause();
+        } else {
+            self.take_interrupts();
         }
     }
 

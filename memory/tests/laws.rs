@@ -436,6 +436,20 @@ fn no_cpu_reaches_a_reclaimed_page() {
     assert!(read_after_reclaim(Some(Guard::BatchFlush)) > 0, "R1 breaks without its guard");
 }
 
+#[test]
+fn a_page_that_is_being_deleted_is_not_reclaimed_as_well() {
+    let (rig, space) = owing_rig();
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    rig.load(&space, start).unwrap();
+    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    // The page is out of the file, and the file's reference not given up yet.
+    let inner = rig.clone();
+    rig.platform().at_unlock(move || inner.on(1, || end(&inner, exhaust(&inner))));
+    finish(&rig, space, &[file], free);
+}
+
 /// One step of a random program.
 #[derive(Debug, Clone)]
 enum Step {

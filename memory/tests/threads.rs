@@ -327,6 +327,7 @@ fn reclaim_in_background(world: &World) {
         || (0..NODES.len() as u16).map(NodeId).filter(|&node| platform.take_wake(node)).collect::<Vec<_>>();
     while !world.stop.load(Ordering::Acquire) {
         platform.poll();
+        platform.assert_alive();
         for node in wanted() {
             world.rig.memory.reclaim_node(node);
         }

@@ -10,7 +10,8 @@ use crate::script::{machine, Event, Machine};
 const PAGE: u64 = 0x1000;
 
 fn flushes(m: &Machine, cpu: usize) -> Vec<Event> {
-    let by = |event: &Event| matches!(event, Event::Pages { cpu: at, .. } | Event::Asid { cpu: at } if *at == cpu);
+    let by =
+        |event: &Event| matches!(event, Event::Pages { cpu: at, .. } | Event::Asid { cpu: at } if *at == cpu);
     m.events().into_iter().filter(by).collect()
 }
 

@@ -123,7 +123,13 @@ impl World<'_> {
         self.machine.fill(cpu, address(page), frame);
     }
 
-    fn unmap(&self, engine: &Engine<Script>, space: usize, pages: impl Iterator<Item = u64> + Clone, tables: bool) {
+    fn unmap(
+        &self,
+        engine: &Engine<Script>,
+        space: usize,
+        pages: impl Iterator<Item = u64> + Clone,
+        tables: bool,
+    ) {
         let owner = &self.spaces[space];
         engine.settle(owner);
         let mut gather: Gather<'_, _, Option<Page>, _, 2> = Gather::new(engine, owner, |held| {
@@ -164,7 +170,8 @@ impl World<'_> {
 pub(crate) fn play(machine: &Machine, cpus: usize, spaces: usize, steps: &[Step]) -> Result<(), String> {
     let spaces: Vec<Space> = (0..spaces).map(|space| machine.space(space as u64 + 1)).collect();
     let world = World { machine, spaces, cpus, truth: RefCell::default() };
-    let mut batch: Batch<'_, _, Page, _, 4> = Batch::new(machine, Schedule::Batched, |page| world.settled(page));
+    let mut batch: Batch<'_, _, Page, _, 4> =
+        Batch::new(machine, Schedule::Batched, |page| world.settled(page));
     for step in steps {
         let go = |cpu: usize| {
             machine.go(cpu % cpus);

@@ -25,7 +25,10 @@ fn one_behind_and_the_newest_invalidates_the_pages_alone() {
     m.flush(&p, Flush::range(PAGE, 4 * PAGE, PageSize::Small));
     assert_eq!(invalidated(&m, 1), [Some(3)]);
     let counters = m.cpu(1).counters();
-    assert_eq!((counters.interrupts, counters.requests, counters.flushes_page, counters.flushes_full), (1, 1, 3, 1));
+    assert_eq!(
+        (counters.interrupts, counters.requests, counters.flushes_page, counters.flushes_full),
+        (1, 1, 3, 1)
+    );
     assert_eq!(m.cpu(0).counters().shootdowns, 1);
 }
 

@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
-    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, FlushEvent, HeldLocks, Lock, LockClass, PageSize,
-    Platform, Reason, Root, RwLock, SINGLE_PAGE_CEILING,
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, FlushEvent, HeldLocks, Lock, LockClass,
+    PageSize, Platform, Reason, Root, RwLock, SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;

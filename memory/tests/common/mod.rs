@@ -97,8 +97,8 @@ pub(crate) struct Threads {
     at_write_out: Mutex<Option<Hook>>,
     /// Done at the next place where others may run.
     at_reschedule: Mutex<Option<Hook>>,
-    /// Done at the next interrupt that is sent.
-    at_interrupt: Mutex<Option<Hook>>,
+    /// Done when the pages of a file are next unlocked.
+    at_unlock: Mutex<Option<Hook>>,
 }
 
 impl fmt::Debug for Threads {
@@ -138,7 +138,7 @@ impl Threads {
             failed: AtomicBool::new(false),
             at_write_out: Mutex::default(),
             at_reschedule: Mutex::default(),
-            at_interrupt: Mutex::default(),
+            at_unlock: Mutex::default(),
         }
     }
 
@@ -193,9 +193,9 @@ impl Threads {
         *self.at_reschedule.lock().unwrap() = Some(Box::new(hook));
     }
 
-    /// Does `hook` when the next interrupt is sent, before it arrives.
-    pub(crate) fn at_interrupt(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.at_interrupt.lock().unwrap() = Some(Box::new(hook));
+    /// Does `hook` when the pages of a file are next unlocked.
+    pub(crate) fn at_unlock(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.at_unlock.lock().unwrap() = Some(Box::new(hook));
     }
 
     /// Whether the CPU holds an entry for `address` under the ASID that is loaded.
@@ -224,9 +224,14 @@ impl Threads {
         if *spins < 32 {
             std::hint::spin_loop();
         } else {
-            assert!(!self.failed.load(Ordering::Relaxed), "another CPU failed");
+            self.assert_alive();
             std::thread::yield_now();
         }
+    }
+
+    /// Fails with the others, so that nobody waits for what will not come.
+    pub(crate) fn assert_alive(&self) {
+        assert!(!self.failed.load(Ordering::Relaxed), "another CPU failed");
     }
 
     /// Answers interrupts until `done`.
@@ -380,7 +385,6 @@ unsafe impl Platform for Threads {
     }
 
     fn interrupt(&self, targets: &CpuSet) {
-        do_once(&self.at_interrupt);
         for target in targets.iter() {
             self.cores[target.index()].pending.store(true, Ordering::SeqCst);
             if self.by_hand {
@@ -499,6 +503,9 @@ impl Drop for Section<'_> {
         self.platform.held_locks().release(self.class);
         if self.class.interrupts_off {
             self.platform.interrupts_on();
+        }
+        if self.class.rank == ceasefire_memory::locks::PAGES.rank {
+            do_once(&self.platform.at_unlock);
         }
     }
 }

@@ -1,0 +1,89 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What TLB-flush mechanisms save, on simulated machines, beside what the papers measured.
+#[derive(Debug, Parser)]
+#[command(name = "ceasefire", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run experiments with each mechanism and print them beside the published figures (the default)
+    Compare(CompareArguments),
+    /// Say what there is to choose from
+    List(ListArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// The experiments [default: all]
+    #[arg(value_name = "EXPERIMENT")]
+    pub(crate) experiments: Vec<String>,
+    /// The mechanisms, separated by commas [default: those that the paper compares]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) mechanism: Vec<String>,
+    /// A machine by name, `host`, or a machine file [default: the machines of the paper]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
+    /// Give the machine that many CPUs instead of its own
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<u32>,
+    /// The part of the paper's size [default: what ends within a minute on two cores]
+    #[arg(long, value_name = "F")]
+    pub(crate) scale: Option<f64>,
+    /// Varies what is left to chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the results as JSON; `-` writes nothing else to standard output
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write each flush and each interrupt of the one run selected, a line each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Run without the oracle, for speed: no violation is seen then
+    #[arg(long)]
+    pub(crate) no_oracle: bool,
+    /// Simulations at a time [default: one for each processor of this computer]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+}
+
+impl Default for CompareArguments {
+    fn default() -> Self {
+        Self {
+            experiments: Vec::new(),
+            mechanism: Vec::new(),
+            machine: None,
+            cpus: None,
+            scale: None,
+            seed: 1,
+            json: None,
+            trace: None,
+            no_oracle: false,
+            jobs: None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Of what
+    #[arg(value_enum)]
+    pub(crate) what: Listed,
+    /// With machines: every number of each, with its unit and source
+    #[arg(long)]
+    pub(crate) parameters: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    Experiments,
+    Machines,
+    Mechanisms,
+}

@@ -1,0 +1,189 @@
+//! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+use ceasefire_experiments::{compare, Experiment, Mechanism, Plan, Report, RunError, EXPERIMENTS};
+use ceasefire_machine::config::{builtin, Machine, BUILTIN};
+use serde::Serialize;
+
+use crate::args::CompareArguments;
+use crate::failure::Failure;
+use crate::names;
+use crate::progress::Progress;
+use crate::table;
+use crate::Done;
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Results<'a> {
+    /// The version that made them.
+    ceasefire: &'static str,
+    results: &'a [Report],
+}
+
+pub(crate) fn run(arguments: &CompareArguments) -> Done {
+    let plans = plans(arguments)?;
+    let mut json = arguments.json.as_deref().map(open_json).transpose()?;
+    let mut reports = run_all(&plans, arguments.jobs)?;
+    compare(&mut reports);
+    if let Some((name, out)) = &mut json {
+        write_json(out, &reports).map_err(|error| Failure::writing(name, &error))?;
+    }
+    if arguments.json.as_deref() != Some(Path::new("-")) {
+        let text = table::of(&plans, &reports);
+        io::stdout()
+            .write_all(text.as_bytes())
+            .and_then(|()| io::stdout().flush())
+            .map_err(|error| Failure::writing("standard output", &error))?;
+    }
+    let count = reports.iter().map(|report| report.violations).sum();
+    if count > 0 {
+        let first = reports.iter().flat_map(|report| {
+            report
+                .broken
+                .iter()
+                .map(|line| format!("{} {} {}: {line}", report.experiment, report.machine, report.mechanism))
+        });
+        return Err(Failure::Broken { count, first: first.take(8).collect() });
+    }
+    Ok(())
+}
+
+/// Every run that the command line asks for, each checked before the first begins.
+fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
+    let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
+        EXPERIMENTS.iter().collect()
+    } else {
+        let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        let find =
+            |name: &String| Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known));
+        arguments.experiments.iter().map(find).collect::<Result<_, _>>()?
+    };
+    let known = Mechanism::ALL.map(Mechanism::name);
+    let find =
+        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
+    let chosen: Vec<Mechanism> = arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?;
+    let mut plans = Vec::new();
+    for experiment in experiments {
+        let machines: Vec<Machine> = match &arguments.machine {
+            Some(name) => vec![machine(name)?],
+            None => experiment.machines.iter().map(|name| machine(name)).collect::<Result<_, _>>()?,
+        };
+        let mechanisms = if chosen.is_empty() { experiment.mechanisms } else { &chosen };
+        for machine in machines {
+            let machine = match arguments.cpus {
+                Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
+                None => machine,
+            };
+            for &mechanism in mechanisms {
+                let plan = Plan {
+                    experiment,
+                    machine: machine.clone(),
+                    mechanism,
+                    scale: arguments.scale.unwrap_or(experiment.scale),
+                    seed: arguments.seed,
+                    oracle: !arguments.no_oracle,
+                    trace: arguments.trace.clone(),
+                };
+                plan.check().map_err(|error| {
+                    Failure::Input(format!("{} on {}: {error}", experiment.name, plan.machine.name))
+                })?;
+                plans.push(plan);
+            }
+        }
+    }
+    if arguments.trace.is_some() && plans.len() != 1 {
+        return Err(Failure::Input(format!(
+            "--trace writes one run, but {} are selected: choose one experiment, --machine and --mechanism",
+            plans.len()
+        )));
+    }
+    Ok(plans)
+}
+
+/// A machine by name, or from a file: what exists as a file or looks like one.
+fn machine(name: &str) -> Result<Machine, Failure> {
+    if let Some(machine) = builtin(name) {
+        return machine.map_err(Failure::input);
+    }
+    if name == "host" {
+        return Machine::host().map_err(Failure::input);
+    }
+    let path = Path::new(name);
+    if path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some() {
+        return Machine::from_file(path).map_err(Failure::input);
+    }
+    let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
+    Err(names::unknown("machine", name, &known))
+}
+
+/// Makes all runs, `jobs` at a time, and gives their reports in the order of the plans.
+fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
+    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
+    let progress = Progress::new();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
+        plans.iter().map(|_| Mutex::default()).collect();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(plans.len()) {
+            scope.spawn(|| {
+                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let bar = progress.begin(plan);
+                    let result = plan.run(|part| {
+                        bar.set(part);
+                        !failed.load(Ordering::Relaxed)
+                    });
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    let place = plans.iter().position(|other| std::ptr::eq(other, plan));
+                    if let Some(mut place) = place.and_then(|place| results[place].lock().ok()) {
+                        *place = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    let mut reports = Vec::new();
+    let mut errors = Vec::new();
+    for (plan, result) in plans.iter().zip(results) {
+        match result.into_inner().ok().flatten() {
+            Some(Ok(report)) => reports.push(report),
+            // Stopped because another failed.
+            Some(Err(RunError::Stopped)) | None => {}
+            Some(Err(error)) => {
+                errors.push(format!(
+                    "{} {} {}: {error}",
+                    plan.experiment.name, plan.machine.name, plan.mechanism
+                ));
+            }
+        }
+    }
+    match errors.into_iter().next() {
+        Some(error) => Err(Failure::Input(error)),
+        None => Ok(reports),
+    }
+}
+
+/// Opened before the runs, so that a wrong path is told at once.
+fn open_json(path: &Path) -> Result<(String, Box<dyn Write>), Failure> {
+    if path == Path::new("-") {
+        return Ok(("standard output".into(), Box::new(io::stdout())));
+    }
+    let name = path.display().to_string();
+    let file = File::create(path).map_err(|error| Failure::writing(&name, &error))?;
+    Ok((name, Box::new(file)))
+}
+
+fn write_json(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
+    let mut text =
+        serde_json::to_string_pretty(&Results { ceasefire: env!("CARGO_PKG_VERSION"), results: reports })?;
+    text.push('\n');
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

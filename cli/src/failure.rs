@@ -1,0 +1,67 @@
+//! What goes wrong, in one line, and the exit code for it: 1 a rule was broken, 2 usage or input.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Usage or input: one line that a person can act on.
+    Input(String),
+    /// A rule of coherence was broken: the first few, and how often in all.
+    Broken { count: u64, first: Vec<String> },
+    /// Whoever reads our output has gone; nothing is wrong.
+    NoReader,
+}
+
+impl Failure {
+    pub(crate) fn input(message: impl Display) -> Self {
+        Self::Input(message.to_string())
+    }
+
+    /// An error of writing to `what`.
+    pub(crate) fn writing(what: impl Display, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::NoReader
+        } else {
+            Self::Input(format!("{what}: {error}"))
+        }
+    }
+
+    /// Prints it, and says with what to exit.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::NoReader => ExitCode::SUCCESS,
+            Self::Input(message) => {
+                eprintln!("ceasefire: {message}");
+                ExitCode::from(2)
+            }
+            Self::Broken { count, first } => {
+                for line in first {
+                    eprintln!("ceasefire: {line}");
+                }
+                eprintln!("ceasefire: rules were broken {count} times");
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+/// Prints what the argument parser has to say: help as it is, an error as one line.
+pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Help or version; whether anybody reads it is not our business.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    // What clap says in further lines, but its usage: the possible values, a tip.
+    let rest: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    let message = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };
+    Failure::Input(format!("{message} (see --help)")).report()
+}

@@ -1,0 +1,86 @@
+//! `ceasefire list`: what there is to choose from.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use ceasefire_experiments::{Mechanism, EXPERIMENTS};
+use ceasefire_machine::config::{builtin, Machine, BUILTIN};
+
+use crate::args::{ListArguments, Listed};
+use crate::failure::Failure;
+use crate::Done;
+
+pub(crate) fn run(arguments: &ListArguments) -> Done {
+    if arguments.parameters && arguments.what != Listed::Machines {
+        return Err(Failure::input("--parameters goes with 'list machines'"));
+    }
+    let text = match arguments.what {
+        Listed::Experiments => experiments(),
+        Listed::Machines => machines(arguments.parameters)?,
+        Listed::Mechanisms => mechanisms(),
+    };
+    io::stdout().write_all(text.as_bytes()).map_err(|error| Failure::writing("standard output", &error))
+}
+
+// Writing to a string does not fail, so what `writeln!` returns below says nothing.
+
+fn experiments() -> String {
+    let mut text = String::new();
+    for experiment in EXPERIMENTS {
+        let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+        let _ = writeln!(
+            text,
+            "{}\n  {}\n  {}\n  machines: {}\n  mechanisms: {}\n  scale: {} unless told otherwise",
+            experiment.name,
+            experiment.description,
+            experiment.paper,
+            experiment.machines.join(", "),
+            mechanisms.join(", "),
+            experiment.scale,
+        );
+    }
+    text
+}
+
+fn mechanisms() -> String {
+    let mut text = String::new();
+    for mechanism in Mechanism::ALL {
+        let _ = writeln!(text, "{:<10} {}", mechanism.name(), mechanism.description());
+    }
+    text
+}
+
+fn machines(parameters: bool) -> Result<String, Failure> {
+    let mut text = String::new();
+    for name in BUILTIN {
+        let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
+        describe(&mut text, &machine.map_err(Failure::input)?, parameters);
+    }
+    match Machine::host() {
+        Ok(host) => describe(&mut text, &host, parameters),
+        Err(error) => {
+            let _ = writeln!(text, "host\n  cannot be read: {error}");
+        }
+    }
+    Ok(text)
+}
+
+fn describe(text: &mut String, machine: &Machine, parameters: bool) {
+    let topology = &machine.topology;
+    let gib = topology.bytes() as f64 / f64::from(1 << 30);
+    let _ = writeln!(
+        text,
+        "{}\n  {}\n  CPUs: {}, nodes: {}, memory: {gib:.1} GiB",
+        machine.name,
+        machine.description,
+        topology.cpu_count(),
+        topology.nodes().len(),
+    );
+    if parameters {
+        for parameter in &machine.sources {
+            let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
+            let _ =
+                writeln!(text, "    {} = {}{unit}  ({})", parameter.key, parameter.value, parameter.source);
+        }
+    }
+}

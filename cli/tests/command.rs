@@ -1,0 +1,322 @@
+//! The command as a user meets it: its output, its errors in one line, its exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn ceasefire(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
+}
+
+/// What a quick run gives as JSON.
+fn quick(more: &[&str]) -> String {
+    let mut arguments =
+        vec!["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.003", "--json", "-"];
+    arguments.extend(more);
+    let output = ceasefire(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "nothing but JSON in a pipe");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Runs something wrong and gives the one line that it is told.
+fn refused(arguments: &[&str]) -> String {
+    let output = ceasefire(arguments);
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+    assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    message
+}
+
+/// A file of this test's own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ceasefire-{}-{name}", std::process::id()));
+        fs::write(&path, text).expect("a writable folder for temporary files");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It is in the folder for temporary files: whatever is left there is not lost.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The JSON without the seconds that the host took.
+fn without_wall(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.contains("\"wall_s\"")).collect()
+}
+
+#[test]
+fn the_json_has_every_field_with_its_type() {
+    let json: Value = serde_json::from_str(&quick(&[])).expect("JSON");
+    assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));
+    let results = json["results"].as_array().expect("an array");
+    assert_eq!(results.len(), 2);
+    for result in results {
+        for field in ["experiment", "machine", "mechanism"] {
+            assert!(result[field].is_string(), "{field}");
+        }
+        for field in [
+            "seed",
+            "cpus",
+            "threads",
+            "operations",
+            "faults",
+            "pages_reclaimed",
+            "pages_migrated",
+            "interrupts",
+            "shootdowns",
+            "broadcasts",
+            "flushes_full",
+            "flushes_page",
+            "flushes_free",
+            "tlb_misses_load",
+            "tlb_misses_store",
+            "tlb_misses_fetch",
+            "accesses",
+            "debts_created",
+            "stale_hits",
+            "violations",
+        ] {
+            assert!(result[field].is_u64(), "{field}");
+        }
+        for field in [
+            "scale",
+            "elapsed_s",
+            "user_s",
+            "system_s",
+            "finish_range_s",
+            "finish_stddev_s",
+            "operations_per_s",
+            "interrupts_per_s",
+            "debt_age_max_s",
+            "wall_s",
+        ] {
+            assert!(result[field].is_f64(), "{field}");
+        }
+        for field in ["interrupt", "broadcast", "switch", "tick", "local"] {
+            assert!(result["debts_settled_by"][field].is_u64(), "{field}");
+        }
+        for field in ["before", "after", "ratio", "ours"] {
+            assert!(result["published"]["elapsed"][field].is_f64(), "{field}");
+        }
+        assert_eq!(result["violations"], 0);
+    }
+    let [per_page, batched] = &results[..] else { panic!("two mechanisms") };
+    assert_eq!((&per_page["mechanism"], &batched["mechanism"]), (&"per-page".into(), &"batched".into()));
+    let ours = batched["interrupts_per_s"].as_f64().expect("a number")
+        / per_page["interrupts_per_s"].as_f64().expect("a number");
+    let said = batched["published"]["interrupts_per_second"]["ours"].as_f64().expect("a number");
+    assert!((said - ours).abs() < 1e-9, "{said} is {ours}");
+    assert!(ours < 0.2, "batching saves interrupts: {ours}");
+    assert_eq!(batched["accesses"].as_u64(), batched["operations"].as_u64().map(|pages| pages * 512));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let first = quick(&[]);
+    assert_eq!(without_wall(&first), without_wall(&quick(&["--jobs", "1"])));
+    assert_ne!(without_wall(&first), without_wall(&quick(&["--seed", "2"])));
+}
+
+#[test]
+fn the_table_shows_ours_beside_the_published() {
+    let output = ceasefire(&["compare", "--machine", "1-socket", "--scale", "0.003"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for part in
+        ["mmap-read on 1-socket", "per-page", "batched", "500_000 -> 45_000", "fitted", "no rule was broken"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    assert!(refused(&["compare", "mmap-raed"]).contains("did you mean 'mmap-read'?"));
+    assert!(refused(&["compare", "--mechanism", "per-page,bathced"]).contains("did you mean 'batched'?"));
+    assert!(refused(&["compare", "--machine", "1-sockets"]).contains("did you mean '1-socket'?"));
+    assert!(refused(&["compare", "--machine", "zzz"]).contains("There are: 4-node-48-cpu, 1-socket, host"));
+    assert!(refused(&["compare", "--sale", "1"]).contains("--sale"));
+    assert!(refused(&["list", "machine"]).contains("machines"));
+}
+
+#[test]
+fn a_machine_file_is_read_and_its_faults_are_named() {
+    let good = include_str!("../../machine/machines/1-socket.toml");
+    let file = Scratch::new("good.toml", good);
+    let output = ceasefire(&[
+        "compare",
+        "--machine",
+        file.path(),
+        "--scale",
+        "0.003",
+        "--mechanism",
+        "batched",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let replaced = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replacen(from, to, 1)
+    };
+    let missing: String =
+        good.lines().filter(|line| !line.starts_with("lock =")).map(|line| format!("{line}\n")).collect();
+    for (name, text, expected) in [
+        ("missing.toml", missing, vec!["lock"]),
+        ("negative.toml", replaced("lock = { value = ", "lock = { value = -"), vec!["lock", "-", "0"]),
+        ("cpus.toml", replaced("cpus = 8,", "cpus = 0,"), vec!["cpus", "0"]),
+        ("many.toml", replaced("cpus = 8,", "cpus = 8193,"), vec!["8193", "8192"]),
+        ("memory.toml", replaced("memory = { value = 8,", "memory = { value = 0,"), vec!["memory"]),
+        ("matrix.toml", replaced("cpus = 8,", "cpus = 4,"), vec!["4", "8"]),
+        ("syntax.toml", replaced("[tlb]", "[tlb"), vec!["syntax.toml:"]),
+    ] {
+        let file = Scratch::new(name, &text);
+        let message = refused(&["compare", "--machine", file.path()]);
+        assert!(message.contains(name), "{message}");
+        for part in expected {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+    assert!(refused(&["compare", "--machine", "nowhere/machine.toml"]).contains("nowhere/machine.toml"));
+}
+
+#[test]
+fn a_matrix_that_is_not_square_is_refused() {
+    let matrix = Scratch::new("ragged.csv", ",,\n10,,\n10,11\n");
+    let name = matrix.0.file_name().expect("a name").to_str().expect("UTF-8");
+    let text = include_str!("../../machine/machines/1-socket.toml")
+        .lines()
+        .map(|line| {
+            if line.starts_with("matrix =") {
+                format!("matrix = \"{name}\"\n")
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect::<String>();
+    let file = Scratch::new("ragged.toml", &text);
+    let message = refused(&["compare", "--machine", file.path()]);
+    assert!(message.contains("ragged.csv"), "{message}");
+}
+
+#[test]
+fn sizes_out_of_bounds_are_answered_with_the_bound() {
+    let message = refused(&["compare", "--machine", "1-socket", "--scale", "0.0001"]);
+    let least =
+        message.rsplit("at least ").next().and_then(|rest| rest.split(' ').next()).expect("the least scale");
+    let output = ceasefire(&["compare", "--machine", "1-socket", "--scale", least, "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "the least that works, {least}, works");
+    for scale in ["0", "-1", "nan", "1.5"] {
+        refused(&["compare", "--machine", "1-socket", &format!("--scale={scale}")]);
+    }
+    refused(&["compare", "--cpus", "0"]);
+    assert!(refused(&["compare", "--cpus", "8193"]).contains("8192"));
+    refused(&["compare", "--jobs", "0"]);
+}
+
+#[test]
+fn a_trace_has_a_line_for_each_event() {
+    let file = Scratch::new("trace", "");
+    let one =
+        ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched", "--json", "-"];
+    let mut arguments = one.to_vec();
+    arguments.extend(["--trace", file.path()]);
+    let output = ceasefire(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trace = fs::read_to_string(&file.0).expect("the trace");
+    let interrupts = trace.lines().filter(|line| line.ends_with(" interrupt")).count() as u64;
+    assert_eq!(result["results"][0]["interrupts"].as_u64(), Some(interrupts));
+    let sends = trace.lines().filter(|line| line.contains("\"remote ipi send\"")).count() as u64;
+    assert_eq!(result["results"][0]["shootdowns"].as_u64(), Some(sends));
+    for line in trace.lines() {
+        let mut fields = line.splitn(3, ' ');
+        assert!(fields.next().is_some_and(|time| time.parse::<f64>().is_ok()), "{line}");
+        assert!(fields.next().is_some_and(|cpu| cpu.parse::<u16>().is_ok_and(|cpu| cpu < 8)), "{line}");
+        assert!(
+            fields.next().is_some_and(|event| event == "interrupt" || event.starts_with("flush \"")),
+            "{line}"
+        );
+    }
+    assert!(refused(&["compare", "--trace", file.path()]).contains("choose one"));
+    assert!(refused(&[
+        "compare",
+        "--machine",
+        "1-socket",
+        "--mechanism",
+        "batched",
+        "--trace",
+        "/nowhere/t"
+    ])
+    .contains("/nowhere/t"));
+}
+
+#[test]
+fn lists_say_what_there_is() {
+    for (what, parts) in [
+        ("experiments", vec!["mmap-read", "BATCH-RECLAIM", "4-node-48-cpu, 1-socket"]),
+        ("machines", vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "host"]),
+        ("mechanisms", vec!["per-page", "batched"]),
+    ] {
+        let output = ceasefire(&["list", what]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        for part in parts {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+    let output = ceasefire(&["list", "machines", "--parameters"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains("interrupt_deliver = ") && text.contains("fitted: system, after"), "{text}");
+    refused(&["list", "mechanisms", "--parameters"]);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ceasefire"))
+        .args(["list", "machines", "--parameters"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command starts");
+    // Closed before anything is read, or after a line: both must be quiet.
+    if let Some(out) = child.stdout.take() {
+        let mut line = String::new();
+        BufReader::with_capacity(16, out).read_line(&mut line).expect("a line");
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_host_can_be_a_machine() {
+    let output = ceasefire(&[
+        "compare",
+        "--machine",
+        "host",
+        "--scale",
+        "0.002",
+        "--mechanism",
+        "batched",
+        "--json",
+        "-",
+    ]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    // A computer with little memory for its CPUs needs a larger scale, and is told so.
+    assert!(output.status.code() == Some(0) || message.contains("at least"), "{message}");
+}

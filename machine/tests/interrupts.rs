@@ -1,0 +1,176 @@
+//! Interrupts in simulated time: when they arrive, what they cost, and who gets none.
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ceasefire::Schedule;
+use ceasefire_machine::config::Machine;
+use ceasefire_machine::{Options, Outcome, Program, Simulation};
+use ceasefire_memory::PAGE_BYTES;
+use common::{arrival, at, ended, exact, machine, now, run_clean, simulation, Sink, FAR, US};
+
+/// Computes in small steps, so that it is at every moment where it can be interrupted.
+fn compute(program: &Program, micros: u64) {
+    for _ in 0..micros {
+        program.compute(US);
+    }
+}
+
+/// Maps a page, touches it, waits until 20 us and takes it away; returns its space's state as it was.
+fn discard_at_20_us(program: &Program) {
+    let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room for a page");
+    program.load(base, 1).expect("a mapped page");
+    program.compute(20 * US - now(program) * 1000);
+    program.system_call(|memory, space| memory.discard(space, base, PAGE_BYTES)).expect("a mapped page");
+}
+
+/// A program that discards a page at 20 us on CPU 0 of `machine`, while its other threads compute on `others`.
+fn discard_beside(machine: &Machine, others: u16) -> (Outcome, Sink) {
+    let sink = Sink::default();
+    let options = Options { trace: Some(Box::new(sink.clone())), ..exact(Schedule::Batched) };
+    let simulation = Simulation::new(machine, options).expect("it fits");
+    let space = simulation.memory().new_space().expect("a frame");
+    simulation.spawn("discards", 0, 0, &space, discard_at_20_us).expect("a stack");
+    for other in 1..=others {
+        let body = |program: &Program| compute(program, 100);
+        simulation.spawn(format!("computes/{other}"), other, 0, &space, body).expect("a stack");
+    }
+    (run_clean(&simulation), sink)
+}
+
+#[test]
+fn an_interrupt_arrives_after_it_was_sent_and_delivered_and_its_line_and_itself_have_travelled() {
+    let machine = machine(&[4], 4096);
+    let costs = &machine.costs;
+    let (outcome, trace) = discard_beside(&machine, 3);
+    let sent = trace.lines("remote ipi send");
+    let &[(sent, 0)] = &sent[..] else { panic!("{}", trace.text()) };
+    let one = costs.interrupt_send + FAR;
+    let expected: Vec<_> =
+        (1..4).map(|n| (sent + n * one + costs.interrupt_deliver + FAR, n as usize)).collect();
+    assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
+    assert_eq!(outcome.counters.interrupts, 3);
+}
+
+#[test]
+fn an_interrupt_takes_its_time_from_the_program_that_it_hits_and_from_no_other() {
+    let machine = machine(&[4], 4096);
+    let (outcome, _) = discard_beside(&machine, 2);
+    let costs = &machine.costs;
+    // What the handler does: enter and leave, invalidate a page, tell the sender.
+    let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
+    for name in ["computes/1", "computes/2"] {
+        assert_eq!(ended(&outcome, name), arrival(&machine) + 100 * US + handler);
+    }
+    let hit = outcome.threads.iter().find(|thread| thread.name == "computes/1").expect("it ran");
+    assert_eq!((hit.user, hit.system), (100 * US, arrival(&machine) + handler));
+}
+
+#[test]
+fn the_sender_waits_for_the_last_answer() {
+    let machine = machine(&[4], 4096);
+    let costs = &machine.costs;
+    for others in 1..=3 {
+        let (outcome, _) = discard_beside(&machine, others);
+        // The last target is interrupted last and the sender does its own part after that. What remains: the interrupt's
+        // way there, the handler, whose last act is to fetch the sender's line, and the line's way back.
+        let way = costs.interrupt_deliver + FAR;
+        let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
+        assert_eq!(outcome.answer_wait, way + handler + FAR - costs.invalidate_page, "{others} others");
+    }
+}
+
+#[test]
+fn a_request_to_a_cpu_with_an_interrupt_under_way_sends_none() {
+    let machine = machine(&[3], 4096);
+    let simulation = simulation(&machine, Schedule::Batched);
+    let space = simulation.memory().new_space().expect("a frame");
+    for cpu in 0..2 {
+        simulation.spawn(format!("discards/{cpu}"), cpu, 0, &space, discard_at_20_us).expect("a stack");
+    }
+    simulation.spawn("computes", 2, 0, &space, |program| compute(program, 100)).expect("a stack");
+    let outcome = run_clean(&simulation);
+    // Each asks the two others, and once more because it finds the other's unmap open. CPU 2 is asked by both at once.
+    assert_eq!((outcome.counters.shootdowns, outcome.counters.requests), (4, 8));
+    assert_eq!(outcome.counters.interrupts, 6);
+    // Two entries to the handler for four requests, and no second flush where the first made up for both.
+    let costs = &machine.costs;
+    let handlers = 2 * (costs.interrupt_handle + costs.invalidate_asid + 2 * FAR);
+    assert_eq!(ended(&outcome, "computes"), arrival(&machine) + 100 * US + handlers);
+}
+
+#[test]
+fn nobody_interrupts_a_cpu_that_is_idle_or_lazy() {
+    let machine = machine(&[4], 4096);
+    let simulation = simulation(&machine, Schedule::Batched);
+    let space = simulation.memory().new_space().expect("a frame");
+    simulation.spawn("discards", 0, 0, &space, discard_at_20_us).expect("a stack");
+    // CPU 1 had the space and is idle since, with the space still loaded; 2 never ran anything; 3 runs another program.
+    simulation.spawn("ends early", 1, 0, &space, |program| compute(program, 5)).expect("a stack");
+    let other = simulation.memory().new_space().expect("a frame");
+    simulation.spawn("another", 3, 0, &other, |program| compute(program, 100)).expect("a stack");
+    let outcome = run_clean(&simulation);
+    assert_eq!((outcome.counters.interrupts, outcome.counters.shootdowns), (0, 0));
+    assert_eq!(outcome.answer_wait, 0);
+}
+
+#[test]
+fn a_lazy_cpu_is_interrupted_before_tables_are_freed_and_catches_up_when_it_comes_back() {
+    let machine = machine(&[2], 4096);
+    let simulation = simulation(&machine, Schedule::Batched);
+    let space = simulation.memory().new_space().expect("a frame");
+    let shared = Rc::new(Cell::new(0));
+    let base = shared.clone();
+    simulation
+        .spawn("unmaps", 0, 0, &space, move |program| {
+            let address = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+            base.set(address);
+            program.compute(50 * US);
+            let discard =
+                |memory: &ceasefire_memory::Memory<_>, space: &_| memory.discard(space, address, PAGE_BYTES);
+            program.system_call(discard).expect("a mapped page");
+            program.compute(50 * US);
+            program
+                .system_call(|memory, space| memory.unmap(space, address, 2 * PAGE_BYTES))
+                .expect("two mapped pages");
+        })
+        .expect("a stack");
+    simulation
+        .spawn("first", 1, 10 * US, &space, move |program| {
+            program.store(shared.get(), 1).expect("a mapped page");
+            program.store(at(shared.get(), 1), 1).expect("a mapped page");
+        })
+        .expect("a stack");
+    // While CPU 1 was lazy a page was discarded: nobody interrupted it, so coming back it flushes.
+    simulation.spawn("second", 1, 70 * US, &space, |program| program.compute(US)).expect("a stack");
+    let outcome = run_clean(&simulation);
+    assert_eq!(outcome.counters.flushes_free, 1, "the second thread found its CPU behind");
+    assert_eq!(outcome.counters.interrupts, 1, "only for the tables");
+}
+
+#[test]
+fn two_that_flush_at_once_answer_each_other() {
+    let machine = machine(&[2], 4096);
+    let simulation = simulation(&machine, Schedule::Batched);
+    let space = simulation.memory().new_space().expect("a frame");
+    for cpu in 0..2 {
+        simulation
+            .spawn(format!("discards/{cpu}"), cpu, 0, &space, |program| {
+                let base = program
+                    .system_call(|memory, space| memory.map_anonymous(space, 1))
+                    .expect("room for a page");
+                for round in 1..100 {
+                    program.store(base, 1).expect("a mapped page");
+                    program.compute((round * 20 * US).saturating_sub(now(program) * 1000));
+                    program
+                        .system_call(|memory, space| memory.discard(space, base, PAGE_BYTES))
+                        .expect("a mapped page");
+                }
+            })
+            .expect("a stack");
+    }
+    let outcome = run_clean(&simulation);
+    assert!(outcome.counters.requests >= 198);
+}

@@ -1,0 +1,350 @@
+//! The rules hold on small machines under pressure; and each guard that is taken away is missed.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ceasefire::sabotage::Guard;
+use ceasefire::Schedule;
+use ceasefire_machine::config::{builtin, Machine};
+use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
+use ceasefire_memory::PAGE_BYTES;
+use common::{at, exact, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SECOND, US};
+
+/// How a scenario is run.
+#[derive(Debug, Clone, Copy)]
+struct Setup {
+    schedule: Schedule,
+    without: Option<Guard>,
+    slack: Option<u64>,
+}
+
+/// Every schedule, exact and with slack, with all guards.
+fn guarded() -> impl Iterator<Item = Setup> {
+    let slack = [Some(0), None];
+    SCHEDULES
+        .into_iter()
+        .flat_map(move |schedule| slack.map(|slack| Setup { schedule, without: None, slack }))
+}
+
+fn without(guard: Guard) -> Setup {
+    Setup { schedule: Schedule::Batched, without: Some(guard), slack: Some(0) }
+}
+
+fn set_up(machine: &Machine, setup: Setup) -> Simulation {
+    let options = Options { slack: setup.slack, ..Options::new(setup.schedule) };
+    let simulation = Simulation::new(machine, options).expect("the machine fits the host");
+    if let Some(guard) = setup.without {
+        simulation.memory().engine().remove_guard(guard);
+    }
+    simulation
+}
+
+fn assert_clean(outcome: &Outcome, setup: Setup) {
+    let broken: Vec<String> = outcome.broken.iter().map(ToString::to_string).collect();
+    assert_eq!(outcome.violations, 0, "{setup:?}: {broken:#?}");
+}
+
+/// An address that one thread tells others.
+type Shared = Rc<Cell<u64>>;
+
+/// Waits until another thread has told an address.
+fn told(program: &Program, shared: &Shared) -> u64 {
+    while shared.get() == 0 {
+        program.compute(US);
+    }
+    shared.get()
+}
+
+/// One thread unmaps and discards what others of its program read and write.
+fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
+    const PAGES: u64 = 48;
+    let simulation = set_up(machine, setup);
+    let memory = simulation.memory();
+    let file = memory.create_file(PAGES as u32).expect("a free object");
+    let space = memory.new_space().expect("a frame");
+    let areas: Rc<RefCell<[u64; 3]>> = Rc::default();
+    let done = Rc::new(Cell::new(false));
+    let (own, finished) = (areas.clone(), done.clone());
+    let cpus = machine.topology.cpu_count();
+    simulation
+        .spawn("unmaps", 0, 0, &space, move |program| {
+            let mut random = Random(seed);
+            let map = |kind: usize| {
+                program
+                    .system_call(|memory, space| match kind {
+                        0 => memory.map_anonymous(space, PAGES),
+                        1 => memory.map_shared(space, file, 0, PAGES, true),
+                        _ => memory.map_private(space, file, 0, PAGES),
+                    })
+                    .expect("room")
+            };
+            for kind in 0..3 {
+                own.borrow_mut()[kind] = map(kind);
+            }
+            for _ in 0..120 {
+                let kind = random.below(3) as usize;
+                let base = own.borrow()[kind];
+                let first = random.below(PAGES);
+                let count = 1 + random.below(PAGES - first);
+                let (start, bytes) = (at(base, first), count * PAGE_BYTES);
+                match random.below(4) {
+                    0 => {
+                        program
+                            .system_call(|memory, space| memory.unmap(space, start, bytes))
+                            .expect("in range");
+                        program
+                            .system_call(|memory, space| memory.unmap(space, base, PAGES * PAGE_BYTES))
+                            .expect("in range");
+                        own.borrow_mut()[kind] = map(kind);
+                    }
+                    _ => {
+                        program
+                            .system_call(|memory, space| memory.discard(space, start, bytes))
+                            .expect("in range");
+                    }
+                }
+                program.compute(random.below(10) * US);
+            }
+            finished.set(true);
+        })
+        .expect("a stack");
+    for cpu in 1..cpus {
+        let (areas, done) = (areas.clone(), done.clone());
+        let user = move |program: &Program| {
+            let mut random = Random(seed + u64::from(cpu));
+            while !done.get() {
+                let base = areas.borrow()[random.below(3) as usize];
+                let address = at(base, random.below(PAGES));
+                // What was unmapped meanwhile is a signal to a real program, and nothing here.
+                let _ =
+                    if random.below(2) == 0 { program.load(address, 4) } else { program.store(address, 4) };
+                if base == 0 {
+                    program.compute(US);
+                }
+            }
+        };
+        simulation.spawn(format!("uses/{cpu}"), cpu, 0, &space, user).expect("a stack");
+    }
+    run(&simulation)
+}
+
+#[test]
+fn unmapping_what_others_use_breaks_no_rule() {
+    for cpus in [2, 4] {
+        for setup in guarded() {
+            let outcome = unmap_under_use(&machine(&[cpus], 2048), setup, 7);
+            assert_clean(&outcome, setup);
+            assert!(outcome.counters.interrupts > 100, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn without_the_flush_of_an_unmap_a_page_is_used_after_it_was_unmapped_and_after_it_was_freed() {
+    let outcome = unmap_under_use(&machine(&[2], 2048), without(Guard::GatherFlush), 7);
+    let rules = rules(&outcome);
+    assert!(rules.contains(&Rule::Frame) && rules.contains(&Rule::Return), "{rules:?}");
+}
+
+/// Threads of one program, each on a CPU of its own, store to a few pages of a file again and again and stream through
+/// the rest, which is larger than the memory: their pages are looked at, cleaned, and taken while they are in use.
+fn dirty_under_pressure(machine: &Machine, setup: Setup) -> Outcome {
+    let frames = machine.topology.bytes() / PAGE_BYTES;
+    let pages = 2 * frames;
+    let simulation = set_up(machine, setup);
+    let memory = simulation.memory();
+    let file = memory.create_file(pages as u32).expect("a free object");
+    let space = memory.new_space().expect("a frame");
+    let shared = Shared::default();
+    let cpus = u64::from(machine.topology.cpu_count());
+    for cpu in 0..cpus {
+        let shared = shared.clone();
+        let body = move |program: &Program| {
+            if cpu == 0 {
+                let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, true));
+                shared.set(map.expect("room for the file"));
+            }
+            let base = told(program, &shared);
+            for page in (8..pages).filter(|page| page % cpus == cpu) {
+                program.store(at(base, page), 4).expect("a mapped page");
+                program.store(at(base, page % 8), 4).expect("a mapped page");
+            }
+        };
+        simulation.spawn(format!("writes/{cpu}"), cpu as u16, 0, &space, body).expect("a stack");
+    }
+    run(&simulation)
+}
+
+#[test]
+fn writing_out_what_others_store_to_breaks_no_rule() {
+    for cpus in [2, 4] {
+        for setup in guarded() {
+            let outcome = dirty_under_pressure(&machine(&[cpus], 2048), setup);
+            assert_clean(&outcome, setup);
+            assert!(outcome.statistics.written > 200, "{:?}", outcome.statistics);
+        }
+    }
+}
+
+#[test]
+fn without_the_flush_of_writable_entries_a_store_lands_in_a_page_that_is_being_written() {
+    let outcome = dirty_under_pressure(&machine(&[2], 2048), without(Guard::WritableFlush));
+    assert!(rules(&outcome).contains(&Rule::Clean), "{:?}", outcome.broken);
+}
+
+/// A program of which one thread ends early and leaves its CPU lazy, with the way to the tables cached, and another
+/// then exits.
+fn exit_beside_lazy(machine: &Machine, setup: Setup) -> Outcome {
+    let simulation = set_up(machine, setup);
+    for round in 0..3 {
+        let space = simulation.memory().new_space().expect("a frame");
+        let shared = Shared::default();
+        let start = round * 5000 * US;
+        for cpu in 0..u64::from(machine.topology.cpu_count()) {
+            let shared = shared.clone();
+            let body = move |program: &Program| {
+                if cpu == 0 {
+                    let map = program.system_call(|memory, space| memory.map_anonymous(space, 2048));
+                    shared.set(map.expect("room"));
+                }
+                let base = told(program, &shared);
+                for page in 0..64 {
+                    program.store(at(base, (page * 37 + cpu * 64) % 2048), 1).expect("a mapped page");
+                }
+                if cpu == 0 {
+                    while now(program) * 1000 < start + 2000 * US {
+                        program.compute(10 * US);
+                    }
+                    program.system_call(|memory, space| memory.exit(space.clone()));
+                }
+            };
+            simulation.spawn(format!("{round}/{cpu}"), cpu as u16, start, &space, body).expect("a stack");
+        }
+    }
+    run(&simulation)
+}
+
+#[test]
+fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
+    for cpus in [2, 4] {
+        for setup in guarded() {
+            let outcome = exit_beside_lazy(&machine(&[cpus], 4096), setup);
+            assert_clean(&outcome, setup);
+            assert!(outcome.counters.interrupts >= u64::from(cpus - 1) * 3, "{:?}", outcome.counters);
+        }
+    }
+}
+
+#[test]
+fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
+    let outcome = exit_beside_lazy(&machine(&[2], 4096), without(Guard::LazyTables));
+    assert!(rules(&outcome).contains(&Rule::Table), "{:?}", outcome.broken);
+}
+
+/// A program reads a file that is larger than the memory, and discards parts of it while background reclaim takes
+/// them: what it finds gone may still be in TLBs.
+fn discard_under_reclaim(machine: &Machine, setup: Setup) -> Outcome {
+    let frames = machine.topology.bytes() / PAGE_BYTES;
+    let pages = 2 * frames;
+    let simulation = set_up(machine, setup);
+    let memory = simulation.memory();
+    let file = memory.create_file(pages as u32).expect("a free object");
+    let space = memory.new_space().expect("a frame");
+    let shared = Shared::default();
+    let readers = u64::from(machine.topology.cpu_count()) - 1;
+    for cpu in 0..readers {
+        let shared = shared.clone();
+        let body = move |program: &Program| {
+            if cpu == 0 {
+                let map =
+                    program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+                shared.set(map.expect("room for the file"));
+            }
+            let base = told(program, &shared);
+            for page in 0..pages {
+                program.load(at(base, page), 4).expect("a mapped page");
+                if cpu == 0 && page % 4 == 0 && page > frames / 2 {
+                    let start = at(base, page - frames / 2);
+                    program
+                        .system_call(|memory, space| memory.discard(space, start, 64 * PAGE_BYTES))
+                        .expect("in range");
+                }
+            }
+        };
+        simulation.spawn(format!("reads/{cpu}"), cpu as u16, 0, &space, body).expect("a stack");
+    }
+    run(&simulation)
+}
+
+#[test]
+fn discarding_what_reclaim_takes_breaks_no_rule() {
+    for cpus in [3, 5] {
+        for setup in guarded() {
+            let outcome = discard_under_reclaim(&machine(&[cpus], 2048), setup);
+            assert_clean(&outcome, setup);
+            assert!(outcome.statistics.reclaimed_background > 100, "{:?}", outcome.statistics);
+        }
+    }
+}
+
+#[test]
+fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
+    let outcome = discard_under_reclaim(&machine(&[3], 2048), without(Guard::Settle));
+    assert!(rules(&outcome).contains(&Rule::Return), "{:?}", outcome.broken);
+}
+
+/// `mmap-read`: each CPU's program reads a file of its own through, together much more than the memory. The run ends
+/// at the first violation.
+fn stream(machine: &Machine, setup: Setup, times_memory: u64) -> Outcome {
+    let simulation = set_up(machine, setup);
+    let memory = simulation.memory();
+    let cpus = machine.topology.cpu_count();
+    let pages = times_memory * machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
+    for cpu in 0..cpus {
+        let file = memory.create_file(pages as u32).expect("a free object");
+        let space = memory.new_space().expect("a frame");
+        let body = move |program: &Program| {
+            let base = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
+                .expect("room for the file");
+            for page in 0..pages {
+                program.load(at(base, page), 512).expect("a mapped page");
+            }
+            program.system_call(|memory, space| memory.exit(space.clone()));
+        };
+        simulation.spawn(format!("reads/{cpu}"), cpu, 0, &space, body).expect("a stack");
+    }
+    run(&simulation)
+}
+
+#[test]
+fn streaming_through_files_breaks_no_rule() {
+    for setup in guarded() {
+        for cpus in [&[2][..], &[8], &[2, 2]] {
+            let outcome = stream(&machine(cpus, 4096), setup, 3);
+            assert_clean(&outcome, setup);
+            let reclaimed = outcome.statistics.reclaimed_background + outcome.statistics.reclaimed_direct;
+            assert!(reclaimed > 1000, "{:?}", outcome.statistics);
+        }
+    }
+}
+
+#[test]
+fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second() {
+    for (machine, times) in [
+        (machine(&[2], 4096), 3),
+        (with_small_tlb(machine(&[2], 4096)), 3),
+        (builtin("1-socket").expect("listed").expect("valid").scaled(1.0 / 256.0).expect("valid"), 3),
+    ] {
+        let begun = Instant::now();
+        let outcome = stream(&machine, without(Guard::BatchFlush), times);
+        let first = outcome.broken.first().expect("a rule is broken");
+        eprintln!("{} violations, first {first}, {:?}", outcome.violations, begun.elapsed());
+        assert_eq!(first.rule, Rule::Frame);
+        assert!(u128::from(first.time_ns) * 1000 < u128::from(SECOND), "{first}");
+    }
+    let _ = (exact as fn(_) -> _, Duration::ZERO);
+}
