@@ -174,8 +174,8 @@ fn a_machine_file_is_read_and_its_faults_are_named() {
         assert!(good.contains(from), "{from}");
         good.replacen(from, to, 1)
     };
-    let missing: String =
-        good.lines().filter(|line| !line.starts_with("lock =")).map(|line| format!("{line}\n")).collect();
+    let kept: Vec<&str> = good.lines().filter(|line| !line.starts_with("lock =")).collect();
+    let missing = kept.join("\n");
     for (name, text, expected) in [
         ("missing.toml", missing, vec!["lock"]),
         ("negative.toml", replaced("lock = { value = ", "lock = { value = -"), vec!["lock", "-", "0"]),
@@ -199,16 +199,11 @@ fn a_machine_file_is_read_and_its_faults_are_named() {
 fn a_matrix_that_is_not_square_is_refused() {
     let matrix = Scratch::new("ragged.csv", ",,\n10,,\n10,11\n");
     let name = matrix.0.file_name().expect("a name").to_str().expect("UTF-8");
-    let text = include_str!("../../machine/machines/1-socket.toml")
-        .lines()
-        .map(|line| {
-            if line.starts_with("matrix =") {
-                format!("matrix = \"{name}\"\n")
-            } else {
-                format!("{line}\n")
-            }
-        })
-        .collect::<String>();
+    let good = include_str!("../../machine/machines/1-socket.toml");
+    let ours = format!("matrix = \"{name}\"");
+    let lines: Vec<&str> =
+        good.lines().map(|line| if line.starts_with("matrix =") { ours.as_str() } else { line }).collect();
+    let text = lines.join("\n");
     let file = Scratch::new("ragged.toml", &text);
     let message = refused(&["compare", "--machine", file.path()]);
     assert!(message.contains("ragged.csv"), "{message}");
