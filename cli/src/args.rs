@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ceasefire_machine::config::MAX_CPUS;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// What TLB-flush mechanisms save, on simulated machines, beside what the papers measured.
@@ -32,10 +33,11 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
     /// Give the machine that many CPUs instead of its own
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true)]
     pub(crate) cpus: Option<u32>,
-    /// The part of the paper's size [default: what ends within a minute on two cores]
-    #[arg(long, value_name = "F")]
+    /// The part of the paper's size [default: what ends within a minute on two cores, or the least that holds the
+    /// working set]
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
     /// Varies what is left to chance
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -50,7 +52,7 @@ pub(crate) struct CompareArguments {
     #[arg(long)]
     pub(crate) no_oracle: bool,
     /// Simulations at a time [default: one for each processor of this computer]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
 }
 
@@ -69,6 +71,11 @@ impl Default for CompareArguments {
             jobs: None,
         }
     }
+}
+
+/// A number; whether a machine may have so many CPUs, the machine says.
+fn cpus(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("must be 1 to {MAX_CPUS} CPUs"))
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::Path;
@@ -29,19 +29,11 @@ struct Results<'a> {
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let plans = plans(arguments)?;
-    let mut json = arguments.json.as_deref().map(open_json).transpose()?;
+    let json = arguments.json.as_deref().map(open_json).transpose()?;
     let mut reports = run_all(&plans, arguments.jobs)?;
     compare(&mut reports);
-    if let Some((name, out)) = &mut json {
-        write_json(out, &reports).map_err(|error| Failure::writing(name, &error))?;
-    }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
-        let text = table::of(&plans, &reports);
-        io::stdout()
-            .write_all(text.as_bytes())
-            .and_then(|()| io::stdout().flush())
-            .map_err(|error| Failure::writing("standard output", &error))?;
-    }
+    let written = write(json, arguments, &plans, &reports);
+    // That a rule was broken matters more than that the output was not read to its end.
     let count = reports.iter().map(|report| report.violations).sum();
     if count > 0 {
         let first = reports.iter().flat_map(|report| {
@@ -52,7 +44,28 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
         });
         return Err(Failure::Broken { count, first: first.take(8).collect() });
     }
-    Ok(())
+    written
+}
+
+fn write(
+    json: Option<(String, Option<File>)>,
+    arguments: &CompareArguments,
+    plans: &[Plan],
+    reports: &[Report],
+) -> Done {
+    if let Some((name, file)) = json {
+        write_json(file, reports).map_err(|error| Failure::writing(name, &error))?;
+    }
+    if arguments.json.as_deref() == Some(Path::new("-")) {
+        return Ok(());
+    }
+    write_out(&table::of(plans, reports)).map_err(|error| Failure::writing("standard output", &error))
+}
+
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Every run that the command line asks for, each checked before the first begins.
@@ -63,12 +76,13 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         let find =
             |name: &String| Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known));
-        arguments.experiments.iter().map(find).collect::<Result<_, _>>()?
+        once(arguments.experiments.iter().map(find).collect::<Result<_, _>>()?, |a, b| a.name == b.name)
     };
     let known = Mechanism::ALL.map(Mechanism::name);
     let find =
         |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
-    let chosen: Vec<Mechanism> = arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?;
+    let chosen: Vec<Mechanism> =
+        once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
     let mut plans = Vec::new();
     for experiment in experiments {
         let machines: Vec<Machine> = match &arguments.machine {
@@ -82,7 +96,7 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
                 None => machine,
             };
             for &mechanism in mechanisms {
-                let plan = Plan {
+                let mut plan = Plan {
                     experiment,
                     machine: machine.clone(),
                     mechanism,
@@ -91,6 +105,13 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
                     oracle: !arguments.no_oracle,
                     trace: arguments.trace.clone(),
                 };
+                let least = plan.least_scale();
+                if least > 1.0 {
+                    return Err(Failure::Input(too_many_cpus(&plan, least)));
+                }
+                if arguments.scale.is_none() {
+                    plan.scale = plan.scale.max(least);
+                }
                 plan.check().map_err(|error| {
                     Failure::Input(format!("{} on {}: {error}", experiment.name, plan.machine.name))
                 })?;
@@ -105,6 +126,27 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
         )));
     }
     Ok(plans)
+}
+
+/// Why no scale works: even at full size the machine has not the memory for so many CPUs.
+fn too_many_cpus(plan: &Plan, least: f64) -> String {
+    let (name, cpus) = (&plan.machine.name, plan.machine.topology.cpu_count());
+    let most = (f64::from(cpus) / least) as u16;
+    format!(
+        "{} on {name}: {cpus} CPUs are too many for its memory at any scale: at most {most}",
+        plan.experiment.name
+    )
+}
+
+/// The items without those that are the same as an earlier one.
+fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|earlier| same(earlier, &item)) {
+            kept.push(item);
+        }
+    }
+    kept
 }
 
 /// A machine by name, or from a file: what exists as a file or looks like one.
@@ -156,6 +198,9 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
             Some(Ok(report)) => reports.push(report),
             // Stopped because another failed.
             Some(Err(RunError::Stopped)) | None => {}
+            Some(Err(RunError::Trace { error, .. })) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Err(Failure::NoReader);
+            }
             Some(Err(error)) => {
                 errors.push(format!(
                     "{} {} {}: {error}",
@@ -170,20 +215,27 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
     }
 }
 
-/// Opened before the runs, so that a wrong path is told at once.
-fn open_json(path: &Path) -> Result<(String, Box<dyn Write>), Failure> {
+/// The name of what to write to, and the file unless it is standard output. Opened before the runs, so that a wrong path
+/// is told at once; what the file holds stays until there are results.
+fn open_json(path: &Path) -> Result<(String, Option<File>), Failure> {
     if path == Path::new("-") {
-        return Ok(("standard output".into(), Box::new(io::stdout())));
+        return Ok(("standard output".into(), None));
     }
     let name = path.display().to_string();
-    let file = File::create(path).map_err(|error| Failure::writing(&name, &error))?;
-    Ok((name, Box::new(file)))
+    match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
+        Ok(file) => Ok((name, Some(file))),
+        Err(error) => Err(Failure::writing(name, &error)),
+    }
 }
 
-fn write_json(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
+fn write_json(file: Option<File>, reports: &[Report]) -> io::Result<()> {
     let mut text =
         serde_json::to_string_pretty(&Results { ceasefire: env!("CARGO_PKG_VERSION"), results: reports })?;
     text.push('\n');
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let Some(mut file) = file else { return write_out(&text) };
+    // A pipe or a terminal has no length to cut.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(text.as_bytes())
 }

@@ -1,7 +1,7 @@
 //! What goes wrong, in one line, and the exit code for it: 1 a rule was broken, 2 usage or input.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Why a command did not end well.
@@ -34,18 +34,31 @@ impl Failure {
         match self {
             Self::NoReader => ExitCode::SUCCESS,
             Self::Input(message) => {
-                eprintln!("ceasefire: {message}");
+                complain(&message);
                 ExitCode::from(2)
             }
             Self::Broken { count, first } => {
                 for line in first {
-                    eprintln!("ceasefire: {line}");
+                    complain(&line);
                 }
-                eprintln!("ceasefire: rules were broken {count} times");
+                complain(&format!("rules were broken {count} times"));
                 ExitCode::from(1)
             }
         }
     }
+}
+
+/// Writes one line to standard error, whatever names and values it repeats. If nobody reads that, there is nobody to tell.
+fn complain(message: &str) {
+    let mut line = String::from("ceasefire: ");
+    for c in message.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints what the argument parser has to say: help as it is, an error as one line.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ceasefire_experiments::{published, Plan, Report, Row};
-use ceasefire_machine::config::Machine;
+use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
 
 /// What is shown of a report: the published metric that it stands for, if any, and how to print it.
@@ -30,7 +30,7 @@ const METRICS: &[Metric] = &[
     metric("TLB misses, loads", None, |report| report.tlb_misses_load as f64),
     metric("waits for answers, s", None, |report| report.answer_wait_s),
     metric("waits for locks, s", None, |report| report.lock_wait_s),
-    metric("rules broken", None, |report| report.violations as f64),
+    metric("rules broken", None, |report| if report.oracle { report.violations as f64 } else { f64::NAN }),
 ];
 
 const fn metric(name: &'static str, published: Option<&'static str>, value: fn(&Report) -> f64) -> Metric {
@@ -108,10 +108,15 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
             "Published figures are for scale 1: times and counts shrink with the scale, rates and ratios compare."
         );
     }
+    let own = builtin(&first.machine).and_then(Result::ok).map(|machine| machine.topology.cpu_count());
+    if let Some(own) = own.filter(|own| *own != first.cpus && has_published) {
+        let _ = writeln!(text, "They are for {own} CPUs, not {}.", first.cpus);
+    }
     if !fitted.is_empty() && has_published {
         let _ = writeln!(
             text,
-            "'fitted': parameters of this machine were fitted to that figure; the others are predictions."
+            "'fitted': parameters of this machine were fitted to that figure. It is no prediction, nor is a ratio whose two \
+             sides are\nfitted, nor what follows from these: elapsed time does from user and system time."
         );
     }
     let broken: u64 = reports.iter().map(|report| report.violations).sum();
@@ -154,7 +159,9 @@ fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
 
 /// A number as a person reads it: large ones in groups of three digits, small ones with three that matter.
 fn number(value: f64) -> String {
-    if value >= 1000.0 {
+    if value.is_nan() {
+        "-".into()
+    } else if value >= 1000.0 {
         let digits = format!("{value:.0}");
         let mut grouped = String::new();
         for (index, digit) in digits.chars().enumerate() {

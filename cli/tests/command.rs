@@ -151,6 +151,9 @@ fn unknown_names_are_answered_with_the_nearest() {
     assert!(refused(&["compare", "--machine", "zzz"]).contains("There are: 4-node-48-cpu, 1-socket, host"));
     assert!(refused(&["compare", "--sale", "1"]).contains("--sale"));
     assert!(refused(&["list", "machine"]).contains("machines"));
+    // Whatever a name holds, the answer is one line.
+    assert!(refused(&["compare", "mmap\nread"]).contains("mmap\\nread"));
+    assert!(refused(&["compare", "--json", "/nowhere/a\nb"]).contains("a\\nb"));
 }
 
 #[test]
@@ -219,7 +222,15 @@ fn sizes_out_of_bounds_are_answered_with_the_bound() {
     for scale in ["0", "-1", "nan", "1.5"] {
         refused(&["compare", "--machine", "1-socket", &format!("--scale={scale}")]);
     }
-    refused(&["compare", "--cpus", "0"]);
+    assert!(refused(&["compare", "--scale", "-1"]).contains("at least"));
+    let message = refused(&["compare", "--machine", "1-socket", "--cpus", "8192"]);
+    let most = message.trim_end().rsplit(' ').next().expect("the most CPUs");
+    let output = ceasefire(&["compare", "--machine", "1-socket", "--cpus", "8192", "--scale", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(most.parse::<u16>().is_ok_and(|most| most > 8), "{message}");
+    for cpus in ["0", "-1", "x", "99999999999"] {
+        assert!(refused(&["compare", "--cpus", cpus]).contains("8192"));
+    }
     assert!(refused(&["compare", "--cpus", "8193"]).contains("8192"));
     refused(&["compare", "--jobs", "0"]);
 }
@@ -314,4 +325,78 @@ fn the_host_can_be_a_machine() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     // A computer with little memory for its CPUs needs a larger scale, and is told so.
     assert!(output.status.code() == Some(0) || message.contains("at least"), "{message}");
+}
+
+#[test]
+fn a_mechanism_named_twice_runs_once() {
+    let json: Value = serde_json::from_str(&quick(&["--mechanism", "batched,batched"])).expect("JSON");
+    let results = json["results"].as_array().expect("an array");
+    assert_eq!(results.len(), 1);
+    // Without the baseline there is nothing to take a ratio of.
+    assert!(results[0]["published"]["elapsed"]["ours"].is_null());
+}
+
+#[test]
+fn the_default_scale_holds_the_working_set_of_more_cpus() {
+    let output = ceasefire(&[
+        "compare",
+        "--machine",
+        "1-socket",
+        "--cpus",
+        "300",
+        "--mechanism",
+        "batched",
+        "--no-oracle",
+    ]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("They are for 8 CPUs, not 300."), "{text}");
+}
+
+#[test]
+fn earlier_results_survive_a_run_that_fails() {
+    let file = Scratch::new("earlier.json", "earlier");
+    let arguments = ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
+    refused(&[&arguments[..], &["--json", file.path(), "--trace", "/nowhere/t"]].concat());
+    assert_eq!(fs::read_to_string(&file.0).expect("readable"), "earlier");
+    let longer = "x".repeat(100_000);
+    fs::write(&file.0, longer).expect("writable");
+    let output = ceasefire(&[&arguments[..], &["--json", file.path()]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("mmap-read on 1-socket"),
+        "the table is printed too"
+    );
+    let text = fs::read_to_string(&file.0).expect("readable");
+    assert!(serde_json::from_str::<Value>(&text).is_ok(), "nothing of the earlier text is left");
+}
+
+/// A pipe that nobody reads any more.
+fn broken_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn nobody_reading_is_quiet_wherever_it_writes() {
+    let run = ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
+    for arguments in [&run[..], &[&run[..], &["--json", "-"]].concat(), &["list", "machines"], &["--help"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
+        let child = command.args(arguments).stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
+        let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(output.stderr.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
+    let status = command.args(["compare", "bad"]).stderr(broken_pipe()).status().expect("it ends");
+    assert_eq!(status.code(), Some(2), "an error that nobody reads is still one");
+    #[cfg(target_os = "linux")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
+        let traced = command.args(run).args(["--trace", "/dev/stdout", "--json", "-"]);
+        let child = traced.stdout(broken_pipe()).stderr(Stdio::piped()).spawn();
+        let output = child.and_then(std::process::Child::wait_with_output).expect("it ends");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+    }
 }
