@@ -2,19 +2,20 @@
 //!
 //! It looks from outside, at the machine's state itself, and shares nothing with the engine's bookkeeping. Where a
 //! rule says what no CPU *can* do, it does not wait for a CPU to do it: at each moment that matters (a frame is freed,
-//! a translation becomes visible, an operation returns, a write-out begins) it looks into the TLBs of the CPUs that
-//! run the space. An entry counts as reachable on a CPU that has the space loaded under the entry's ASID and is not
-//! lazy. For the rest, each access that hits is checked against the frame's history.
+//! a translation becomes visible, an operation returns, a write-out begins) it looks at what the CPUs that run the space
+//! may still hold: every entry that they filled and nobody invalidated since, whether or not their TLBs were too small to
+//! keep it, because no code may rely on that. An entry counts as reachable on a CPU that has the space loaded under the
+//! entry's ASID and is not lazy. For the rest, each access that hits is checked against the frame's history.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use ceasefire::{AddressSpace, CpuId};
 use ceasefire_memory::{Event, FrameNumber, Machine, Table, PAGE_SHIFT};
 
 use crate::sim::Sim;
-use crate::tlb::Cached;
+use crate::tlb::{Cached, Fill, ASIDS};
 use crate::world::{CpuState, World, KERNEL_ROOT};
 
 /// A rule of TLB coherence that the machine can see broken.
@@ -74,14 +75,44 @@ impl fmt::Display for Violation {
 /// Violations kept in full; beyond these only the count goes on.
 const KEPT: usize = 16;
 
-/// Where an entry was filled.
+/// Where an entry was filled, in one number, since there is one for each frame: from the top the page (36 bits), the
+/// CPU plus one (14 bits, so that 0 is nowhere) and the ASID (8 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Place {
-    /// The page, with the ASID in the low bits.
-    tag: u64,
-    /// The CPU plus one; 0 for none.
-    cpu: u16,
+struct Place(u64);
+
+impl Place {
+    const NOWHERE: Self = Self(0);
+
+    fn new(cpu: usize, page: u64, asid: u16) -> Self {
+        Self(page << 22 | (cpu as u64 + 1) << 8 | u64::from(asid))
+    }
+
+    fn cpu(self) -> usize {
+        (self.0 >> 8 & 0x3fff) as usize - 1
+    }
+
+    fn page(self) -> u64 {
+        self.0 >> 22
+    }
+
+    fn asid(self) -> u16 {
+        (self.0 & 0xff) as u16
+    }
 }
+
+/// A translation that a CPU may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    /// How many fills there had been before it.
+    filled: u64,
+    frame: u32,
+    writable: bool,
+    /// Stores through it do not go to the page table.
+    dirty: bool,
+}
+
+/// What a CPU may hold under each ASID, by page; mostly one translation each.
+type MayHold = [BTreeMap<u64, Vec<Held>>; ASIDS];
 
 /// What the oracle knows.
 #[derive(Debug)]
@@ -92,17 +123,25 @@ pub(crate) struct Oracle {
     /// few frames that have any.
     first: RefCell<Box<[Place]>>,
     more: RefCell<HashMap<u32, Vec<Place>>>,
+    /// What each CPU may hold.
+    held: Box<[RefCell<MayHold>]>,
+    fills: Cell<u64>,
+    /// For each thread in a system call, how many fills there had been when it began.
+    calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
     kept: RefCell<Vec<Violation>>,
     stale_hits: Cell<u64>,
 }
 
 impl Oracle {
-    pub(crate) fn new(frames: u32) -> Self {
+    pub(crate) fn new(frames: u32, cpus: usize) -> Self {
         Self {
             incarnations: RefCell::new(vec![0; frames as usize].into()),
-            first: RefCell::new(vec![Place::default(); frames as usize].into()),
+            first: RefCell::new(vec![Place::NOWHERE; frames as usize].into()),
             more: RefCell::default(),
+            held: (0..cpus).map(|_| RefCell::default()).collect(),
+            fills: Cell::new(0),
+            calls: RefCell::default(),
             violations: Cell::new(0),
             kept: RefCell::default(),
             stale_hits: Cell::new(0),
@@ -136,11 +175,22 @@ impl Oracle {
     }
 
     /// A CPU cached a translation.
-    pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, frame: u32) {
-        let place = Place { tag: page << 8 | u64::from(asid), cpu: cpu as u16 + 1 };
+    pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, fill: &Fill) {
+        let Fill { frame, writable, dirty, .. } = *fill;
+        {
+            let filled = self.fills.replace(self.fills.get() + 1);
+            let mut held = self.held[cpu].borrow_mut();
+            let held = held[asid as usize].entry(page).or_default();
+            // An older entry of the page may live on beside the new one.
+            match held.iter_mut().find(|old| old.frame == frame) {
+                Some(old) => (old.writable, old.dirty) = (old.writable | writable, old.dirty | dirty),
+                None => held.push(Held { filled, frame, writable, dirty }),
+            }
+        }
+        let place = Place::new(cpu, page, asid);
         let mut first = self.first.borrow_mut();
         let known = &mut first[frame as usize];
-        if known.cpu == 0 {
+        if *known == Place::NOWHERE {
             *known = place;
         } else if *known != place {
             let mut more = self.more.borrow_mut();
@@ -149,6 +199,30 @@ impl Oracle {
                 places.push(place);
             }
         }
+    }
+
+    /// A thread enters the kernel.
+    pub(crate) fn called(&self, thread: usize) {
+        self.calls.borrow_mut().insert(thread, self.fills.get());
+    }
+
+    /// It leaves.
+    pub(crate) fn left(&self, thread: usize) {
+        self.calls.borrow_mut().remove(&thread);
+    }
+
+    /// A CPU invalidated what it held for a page, or everything under an ASID.
+    pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
+        let held = &mut self.held[cpu].borrow_mut()[asid as usize];
+        match page {
+            Some(page) => drop(held.remove(&page)),
+            None => held.clear(),
+        }
+    }
+
+    /// A CPU invalidated everything.
+    pub(crate) fn invalidated_all(&self, cpu: usize) {
+        self.held[cpu].take();
     }
 
     /// A CPU used a cached translation.
@@ -177,8 +251,9 @@ impl Oracle {
             Event::TableFreed(table) => self.table_freed(sim, table.get()),
             Event::Installed { space, address, frame } => {
                 running(sim, space, |index, cpu| {
-                    let cached = cpu.tlb.borrow().peek(address >> PAGE_SHIFT, cpu.asid.get());
-                    if let Some(old) = cached.filter(|old| old.frame != frame.get()) {
+                    let held = self.held[index].borrow();
+                    let held = held[cpu.asid.get() as usize].get(&(address >> PAGE_SHIFT));
+                    if let Some(old) = held.into_iter().flatten().find(|old| old.frame != frame.get()) {
                         self.broken(sim, Rule::OneTranslation, index, Some(address), old.frame);
                     }
                 });
@@ -186,9 +261,8 @@ impl Oracle {
             Event::Returned { space, start, end } => self.returned(sim, space, start, end),
             Event::WriteOut(frame) => {
                 for place in self.places(frame.get()) {
-                    let (index, page, entry) = look(sim, place);
-                    if entry.is_some_and(|entry| entry.frame == frame.get() && entry.writable && entry.dirty)
-                    {
+                    let (index, page, entry) = self.look(sim, place, frame.get());
+                    if entry.is_some_and(|entry| entry.writable && entry.dirty) {
                         self.broken(sim, Rule::Clean, index, Some(page << PAGE_SHIFT), frame.get());
                     }
                 }
@@ -198,12 +272,12 @@ impl Oracle {
 
     fn freed(&self, sim: &Sim, frame: u32) {
         for place in self.places(frame) {
-            let (index, page, entry) = look(sim, place);
-            if entry.is_some_and(|entry| entry.frame == frame) {
+            let (index, page, entry) = self.look(sim, place, frame);
+            if entry.is_some() {
                 self.broken(sim, Rule::Frame, index, Some(page << PAGE_SHIFT), frame);
             }
         }
-        self.first.borrow_mut()[frame as usize] = Place::default();
+        self.first.borrow_mut()[frame as usize] = Place::NOWHERE;
         self.more.borrow_mut().remove(&frame);
         let incarnation = &mut self.incarnations.borrow_mut()[frame as usize];
         *incarnation = incarnation.wrapping_add(1);
@@ -222,21 +296,21 @@ impl Oracle {
         }
     }
 
-    /// An unmap returns: what CPUs hold for the range must be what the page tables say now.
+    /// An unmap returns: what CPUs have held for the range since before it was called must be what the page tables say
+    /// now. What they filled since then may be on its way out by another operation, which answers for it.
     fn returned(&self, sim: &Sim, space: &AddressSpace, start: u64, end: u64) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
+        let thread = World::cpu(sim).task.get();
+        let began = thread.and_then(|thread| self.calls.borrow().get(&thread.0).copied()).unwrap_or(u64::MAX);
         running(sim, space, |index, cpu| {
-            let tlb = cpu.tlb.borrow();
-            let check = |entry: Cached| {
-                let now = translation(sim, entry.root, entry.page());
-                if now.is_none_or(|(frame, writable)| frame != entry.frame || (entry.writable && !writable)) {
-                    self.broken(sim, Rule::Return, index, Some(entry.page() << PAGE_SHIFT), entry.frame);
+            let held = self.held[index].borrow();
+            for (&page, held) in held[cpu.asid.get() as usize].range(pages.clone()) {
+                let now = translation(sim, cpu.root.get(), page);
+                for old in held.iter().filter(|old| old.filled < began) {
+                    if now.is_none_or(|(frame, writable)| frame != old.frame || (old.writable && !writable)) {
+                        self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), old.frame);
+                    }
                 }
-            };
-            if pages.end - pages.start <= 64 {
-                pages.clone().filter_map(|page| tlb.peek(page, cpu.asid.get())).for_each(check);
-            } else {
-                tlb.under(cpu.asid.get()).filter(|entry| pages.contains(&entry.page())).for_each(check);
             }
         });
     }
@@ -244,7 +318,7 @@ impl Oracle {
     /// Everywhere that the frame's translation was cached since it was last freed.
     fn places(&self, frame: u32) -> Vec<Place> {
         let first = self.first.borrow()[frame as usize];
-        if first.cpu == 0 {
+        if first == Place::NOWHERE {
             return Vec::new();
         }
         let mut places = vec![first];
@@ -253,15 +327,16 @@ impl Oracle {
         }
         places
     }
-}
 
-/// What a CPU could use at a place now: the CPU, the page, and the entry if it is reachable.
-fn look(sim: &Sim, place: Place) -> (usize, u64, Option<Cached>) {
-    let (index, page, asid) = (place.cpu as usize - 1, place.tag >> 8, (place.tag & 0xff) as u16);
-    let cpu = &sim.cpus[index];
-    let reachable = cpu.asid.get() == asid && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy();
-    let entry = if reachable { cpu.tlb.borrow().peek(page, asid) } else { None };
-    (index, page, entry.filter(|entry| entry.root == cpu.root.get()))
+    /// What a CPU could use at a place now: the CPU, the page, and the entry for `frame` if it is reachable.
+    fn look(&self, sim: &Sim, place: Place, frame: u32) -> (usize, u64, Option<Held>) {
+        let (index, page, asid) = (place.cpu(), place.page(), place.asid());
+        let cpu = &sim.cpus[index];
+        let reachable = cpu.asid.get() == asid && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy();
+        let held = self.held[index].borrow();
+        let held = held[asid as usize].get(&page).filter(|_| reachable);
+        (index, page, held.into_iter().flatten().find(|held| held.frame == frame).copied())
+    }
 }
 
 /// Calls `visit` for each CPU that runs `space` and is not lazy.

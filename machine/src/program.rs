@@ -32,7 +32,15 @@ impl Program {
     /// Enters the kernel and leaves it again around `call`.
     pub fn system_call<R>(&self, call: impl FnOnce(&Memory<Sim>, &SpaceHandle<Sim>) -> R) -> R {
         self.sim.spend(self.sim.machine.costs.system_call);
-        call(&self.memory, &self.space)
+        let watched = self.sim.oracle.as_ref().zip(World::cpu(&self.sim).task.get());
+        if let Some((oracle, thread)) = watched {
+            oracle.called(thread.0);
+        }
+        let result = call(&self.memory, &self.space);
+        if let Some((oracle, thread)) = watched {
+            oracle.left(thread.0);
+        }
+        result
     }
 
     /// Computes for `picoseconds` without touching memory.
@@ -101,6 +109,13 @@ impl Program {
             };
             misses.set(misses.get() + 1);
             if !self.walk(page, access) {
+                // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
+                // would lead to the same fault for ever.
+                let (cpu, here) = (world.cpu(), world.here.get());
+                cpu.tlb.borrow_mut().invalidate_page(page, cpu.asid.get());
+                if let Some(oracle) = &world.oracle {
+                    oracle.invalidated(here, cpu.asid.get(), Some(page));
+                }
                 world.sync();
                 self.memory.fault(&self.space, address, access)?;
                 world.sync();
@@ -148,7 +163,7 @@ impl Program {
         };
         cpu.tlb.borrow_mut().fill(page, asid, fill);
         if let Some(oracle) = &world.oracle {
-            oracle.filled(world.here.get(), page, asid, frame);
+            oracle.filled(world.here.get(), page, asid, &fill);
         }
         true
     }

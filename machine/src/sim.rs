@@ -84,6 +84,9 @@ unsafe impl Platform for Sim {
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_page);
         cpu.tlb.borrow_mut().invalidate_page(address >> PAGE_SHIFT, asid.get());
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(self.here.get(), asid.get(), Some(address >> PAGE_SHIFT));
+        }
         cpu.invalidations.set(cpu.invalidations.get() + 1);
     }
 
@@ -91,6 +94,9 @@ unsafe impl Platform for Sim {
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_asid);
         cpu.tlb.borrow_mut().invalidate_asid(asid.get());
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(self.here.get(), asid.get(), None);
+        }
         cpu.invalidations.set(cpu.invalidations.get() + 1);
     }
 
@@ -98,6 +104,9 @@ unsafe impl Platform for Sim {
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_asid);
         cpu.tlb.borrow_mut().invalidate_all();
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated_all(self.here.get());
+        }
         cpu.invalidations.set(cpu.invalidations.get() + 1);
     }
 

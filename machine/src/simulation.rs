@@ -105,7 +105,7 @@ pub struct ThreadTime {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// When the last program ended.
     pub elapsed: Picoseconds,
@@ -166,7 +166,7 @@ impl Simulation {
                 (machine.costs.interrupt_send + machine.costs.interrupt_deliver).min(MOST_SLACK)
             }),
             Ram::new(total).map_err(SetupError::Host)?,
-            options.oracle.then(|| Oracle::new(total)),
+            options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
             Trace::to(options.trace),
         ));
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
@@ -220,6 +220,7 @@ impl Simulation {
         let sim = &self.sim;
         let mut steps = 0u64;
         sim.standing.set(false);
+        sim.trace.open();
         while sim.alive.get() > 0 {
             assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
             steps += 1;
@@ -227,9 +228,14 @@ impl Simulation {
                 break;
             }
         }
+        let written = sim.trace.finish();
+        let outcome = self.outcome();
+        if sim.alive.get() == 0 {
+            // Background reclaim may be in the middle of a batch.
+            while sim.step() {}
+        }
         sim.standing.set(true);
-        sim.trace.finish()?;
-        Ok(self.outcome())
+        written.map(|()| outcome)
     }
 
     fn add(&self, name: String, kind: Kind, body: impl FnOnce() + 'static) -> Result<TaskId, SetupError> {

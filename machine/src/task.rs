@@ -149,6 +149,17 @@ impl Task {
     }
 }
 
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(coroutine) = self.coroutine.take() else { return };
+        if coroutine.started() && !self.asleep && !coroutine.done() {
+            // Stopped in the middle of the kernel, with locks and half a flush. To unwind it would run the destructors
+            // of both, which wait for CPUs that will not run again; so what it holds is lost.
+            std::mem::forget(coroutine);
+        }
+    }
+}
+
 impl World {
     /// Lets the CPU's thread run until it stops; if it has none, gives it one.
     pub(crate) fn run_task(&self) {

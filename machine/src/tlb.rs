@@ -7,7 +7,7 @@
 use crate::config::TlbGeometry;
 
 /// ASIDs that entries can carry.
-const ASIDS: usize = 8;
+pub(crate) const ASIDS: usize = 8;
 /// What a set's vacancies carry: no page has this tag.
 const VACANT: u64 = u64::MAX;
 
@@ -149,6 +149,7 @@ impl Tlb {
     }
 
     /// Looks a page up without any effect.
+    #[cfg(test)]
     pub(crate) fn peek(&self, page: u64, asid: u16) -> Option<Cached> {
         let (tag, epoch) = (Self::tag(page, asid), self.epochs[asid as usize]);
         [&self.first, &self.second].into_iter().find_map(|level| {
@@ -159,6 +160,7 @@ impl Tlb {
     }
 
     /// Every valid entry under an ASID; a page may come twice.
+    #[cfg(test)]
     pub(crate) fn under(&self, asid: u16) -> impl Iterator<Item = Cached> + '_ {
         let epoch = self.epochs[asid as usize];
         [&self.first, &self.second].into_iter().flat_map(move |level| {

@@ -15,6 +15,8 @@ use crate::config::Picoseconds;
 #[derive(Default)]
 pub(crate) struct Trace {
     out: Option<RefCell<Box<dyn Write>>>,
+    /// The run is over: what the machine does to come to rest is no part of it.
+    closed: Cell<bool>,
     /// The first thing that went wrong with it.
     error: Cell<Option<io::Error>>,
 }
@@ -27,11 +29,11 @@ impl fmt::Debug for Trace {
 
 impl Trace {
     pub(crate) fn to(out: Option<Box<dyn Write>>) -> Self {
-        Self { out: out.map(RefCell::new), error: Cell::new(None) }
+        Self { out: out.map(RefCell::new), closed: Cell::new(false), error: Cell::new(None) }
     }
 
     fn line(&self, time: Picoseconds, cpu: usize, event: fmt::Arguments<'_>) {
-        let Some(out) = &self.out else { return };
+        let Some(out) = self.out.as_ref().filter(|_| !self.closed.get()) else { return };
         let (micros, nanos) = (time / 1_000_000, time / 1000 % 1000);
         if let Err(error) = writeln!(out.borrow_mut(), "{micros}.{nanos:03} {cpu} {event}") {
             let first = self.error.take();
@@ -58,11 +60,17 @@ impl Trace {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Another run begins.
+    pub(crate) fn open(&self) {
+        self.closed.set(false);
+    }
+
+    /// Writes out what is buffered; the run is over.
     ///
     /// # Errors
     /// The first error of any line.
     pub(crate) fn finish(&self) -> io::Result<()> {
+        self.closed.set(true);
         if let Some(error) = self.error.take() {
             return Err(error);
         }

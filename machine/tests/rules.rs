@@ -4,14 +4,13 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 use ceasefire_machine::config::{builtin, Machine};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
 use ceasefire_memory::PAGE_BYTES;
-use common::{at, exact, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SECOND, US};
+use common::{at, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SECOND, US};
 
 /// How a scenario is run.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +56,9 @@ fn told(program: &Program, shared: &Shared) -> u64 {
     }
     shared.get()
 }
+
+/// How many different runs of a scenario that is random.
+const SEEDS: u64 = 8;
 
 /// One thread unmaps and discards what others of its program read and write.
 fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
@@ -135,9 +137,11 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
 fn unmapping_what_others_use_breaks_no_rule() {
     for cpus in [2, 4] {
         for setup in guarded() {
-            let outcome = unmap_under_use(&machine(&[cpus], 2048), setup, 7);
-            assert_clean(&outcome, setup);
-            assert!(outcome.counters.interrupts > 100, "{outcome:?}");
+            for seed in 0..SEEDS {
+                let outcome = unmap_under_use(&machine(&[cpus], 2048), setup, seed);
+                assert_clean(&outcome, setup);
+                assert!(outcome.counters.interrupts > 100, "seed {seed}: {outcome:?}");
+            }
         }
     }
 }
@@ -244,44 +248,51 @@ fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
     assert!(rules(&outcome).contains(&Rule::Table), "{:?}", outcome.broken);
 }
 
-/// A program reads a file that is larger than the memory, and discards parts of it while background reclaim takes
-/// them: what it finds gone may still be in TLBs.
+/// A program reads a file that is larger than the memory. One of its threads discards a few pages at a time where
+/// background reclaim takes them: what it finds gone may still be in the TLBs of the others.
 fn discard_under_reclaim(machine: &Machine, setup: Setup) -> Outcome {
+    const FEW: u64 = 4;
     let frames = machine.topology.bytes() / PAGE_BYTES;
-    let pages = 2 * frames;
+    let pages = 4 * frames;
     let simulation = set_up(machine, setup);
     let memory = simulation.memory();
     let file = memory.create_file(pages as u32).expect("a free object");
     let space = memory.new_space().expect("a frame");
-    let shared = Shared::default();
-    let readers = u64::from(machine.topology.cpu_count()) - 1;
-    for cpu in 0..readers {
-        let shared = shared.clone();
-        let body = move |program: &Program| {
-            if cpu == 0 {
-                let map =
-                    program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
-                shared.set(map.expect("room for the file"));
+    let (shared, progress) = (Shared::default(), Rc::new(Cell::new(0)));
+    let (base, reached) = (shared.clone(), progress.clone());
+    simulation
+        .spawn("discards", 0, 0, &space, move |program| {
+            let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+            base.set(map.expect("room for the file"));
+            let mut random = Random(3);
+            while reached.get() < pages - 1 {
+                let oldest = reached.get().saturating_sub(frames);
+                let start = at(base.get(), oldest + random.below(frames / 4));
+                program
+                    .system_call(|memory, space| memory.discard(space, start, FEW * PAGE_BYTES))
+                    .expect("in range");
+                program.compute(US);
             }
+        })
+        .expect("a stack");
+    // One CPU is left to background reclaim.
+    for cpu in 1..machine.topology.cpu_count() - 1 {
+        let (shared, progress) = (shared.clone(), progress.clone());
+        let body = move |program: &Program| {
             let base = told(program, &shared);
             for page in 0..pages {
                 program.load(at(base, page), 4).expect("a mapped page");
-                if cpu == 0 && page % 4 == 0 && page > frames / 2 {
-                    let start = at(base, page - frames / 2);
-                    program
-                        .system_call(|memory, space| memory.discard(space, start, 64 * PAGE_BYTES))
-                        .expect("in range");
-                }
+                progress.set(progress.get().max(page));
             }
         };
-        simulation.spawn(format!("reads/{cpu}"), cpu as u16, 0, &space, body).expect("a stack");
+        simulation.spawn(format!("reads/{cpu}"), cpu, 0, &space, body).expect("a stack");
     }
     run(&simulation)
 }
 
 #[test]
 fn discarding_what_reclaim_takes_breaks_no_rule() {
-    for cpus in [3, 5] {
+    for cpus in [4, 6] {
         for setup in guarded() {
             let outcome = discard_under_reclaim(&machine(&[cpus], 2048), setup);
             assert_clean(&outcome, setup);
@@ -292,7 +303,7 @@ fn discarding_what_reclaim_takes_breaks_no_rule() {
 
 #[test]
 fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
-    let outcome = discard_under_reclaim(&machine(&[3], 2048), without(Guard::Settle));
+    let outcome = discard_under_reclaim(&machine(&[4], 2048), without(Guard::Settle));
     assert!(rules(&outcome).contains(&Rule::Return), "{:?}", outcome.broken);
 }
 
@@ -339,12 +350,9 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
         (with_small_tlb(machine(&[2], 4096)), 3),
         (builtin("1-socket").expect("listed").expect("valid").scaled(1.0 / 256.0).expect("valid"), 3),
     ] {
-        let begun = Instant::now();
         let outcome = stream(&machine, without(Guard::BatchFlush), times);
         let first = outcome.broken.first().expect("a rule is broken");
-        eprintln!("{} violations, first {first}, {:?}", outcome.violations, begun.elapsed());
         assert_eq!(first.rule, Rule::Frame);
         assert!(u128::from(first.time_ns) * 1000 < u128::from(SECOND), "{first}");
     }
-    let _ = (exact as fn(_) -> _, Duration::ZERO);
 }

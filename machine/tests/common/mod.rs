@@ -94,7 +94,7 @@ pub(crate) fn at(base: u64, page: u64) -> u64 {
     base + page * PAGE_BYTES
 }
 
-/// SplitMix64.
+/// `SplitMix64`.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub(crate) u64);
 

@@ -1,0 +1,168 @@
+//! Whole runs: the same again, nothing lost, and what slack changes.
+
+mod common;
+
+use ceasefire::Schedule;
+use ceasefire_machine::config::{Machine, Picoseconds};
+use ceasefire_machine::{Options, Outcome, Simulation, ThreadTime};
+use ceasefire_memory::{ObjectId, PAGE_BYTES};
+use common::{at, exact, machine, run, run_clean, Sink, SCHEDULES, US};
+
+/// Programs that read, write and discard, each a file of its own and memory of its own, and exit; the files.
+fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {
+    let memory = simulation.memory();
+    let start = |(cpu, start): (usize, &Picoseconds)| {
+        let file = memory.create_file(1500).expect("a free object");
+        let space = memory.new_space().expect("a frame");
+        let body = move |program: &ceasefire_machine::Program| {
+            let shared = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, 1500, true))
+                .expect("room for the file");
+            let own = program
+                .system_call(|memory, space| memory.map_private(space, file, 0, 64))
+                .expect("room for copies");
+            let fresh = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+            for page in 0..1500 {
+                program.load(at(shared, page), 16).expect("a mapped page");
+                if page % 3 == 0 {
+                    program.store(at(shared, page), 1).expect("a mapped page");
+                }
+                program.store(at(own, page % 64), 1).expect("a mapped page");
+                program.store(at(fresh, page % 64), 1).expect("a mapped page");
+                if page % 100 == 99 {
+                    program
+                        .system_call(|memory, space| memory.discard(space, fresh, 50 * PAGE_BYTES))
+                        .expect("in range");
+                }
+            }
+            program.system_call(|memory, space| memory.exit(space.clone()));
+        };
+        simulation.spawn(format!("mixed/{cpu}"), cpu as u16, *start, &space, body).expect("a stack");
+        file
+    };
+    starts.iter().enumerate().map(start).collect()
+}
+
+fn mixed_run(machine: &Machine, options: Options, starts: &[Picoseconds]) -> Outcome {
+    let simulation = Simulation::new(machine, options).expect("it fits");
+    mixed(&simulation, starts);
+    run_clean(&simulation)
+}
+
+#[test]
+fn the_same_setup_gives_the_same_run_to_the_last_line_of_its_trace() {
+    for schedule in SCHEDULES {
+        for slack in [Some(0), None] {
+            let traced = || {
+                let sink = Sink::default();
+                let options =
+                    Options { slack, trace: Some(Box::new(sink.clone())), ..Options::new(schedule) };
+                (mixed_run(&machine(&[2, 2], 4096), options, &[0, 3 * US, US, 2 * US]), sink.text())
+            };
+            let (first, second) = (traced(), traced());
+            assert!(first.1.lines().count() > 1000, "{:?}", first.0);
+            assert!(first == second, "{schedule:?} {slack:?}");
+        }
+    }
+}
+
+#[test]
+fn another_order_of_starts_is_another_run() {
+    let with = |starts: &[_]| mixed_run(&machine(&[2, 2], 4096), exact(Schedule::Batched), starts);
+    assert_ne!(with(&[0, 3 * US, US, 2 * US]), with(&[0, US, 3 * US, 2 * US]));
+}
+
+#[test]
+fn looking_does_not_change_what_happens() {
+    for schedule in SCHEDULES {
+        let with = |oracle| mixed_run(&machine(&[4], 4096), Options { oracle, ..exact(schedule) }, &[0; 4]);
+        let (seen, unseen) = (with(true), with(false));
+        assert_eq!(Outcome { stale_hits: 0, ..seen }, unseen);
+    }
+}
+
+#[test]
+fn no_frame_is_lost() {
+    for schedule in SCHEDULES {
+        for slack in [Some(0), None] {
+            let options = Options { slack, ..Options::new(schedule) };
+            let simulation = Simulation::new(&machine(&[2, 2], 4096), options).expect("it fits");
+            let free = simulation.memory().free_frames();
+            let files = mixed(&simulation, &[0; 4]);
+            let outcome = run_clean(&simulation);
+            assert!(outcome.statistics.written > 0 && outcome.statistics.reclaimed_background > 0);
+            for file in files {
+                simulation.memory().delete_file(file);
+            }
+            simulation.memory().list_collected();
+            let now = simulation.memory().free_frames();
+            assert_eq!(now, free, "{schedule:?} {slack:?}");
+        }
+    }
+}
+
+#[test]
+fn slack_changes_the_results_little() {
+    for schedule in SCHEDULES {
+        let with =
+            |slack| mixed_run(&machine(&[4], 4096), Options { slack, ..Options::new(schedule) }, &[0; 4]);
+        let precise = with(Some(0));
+        for slack in [None, Some(US / 2)] {
+            let rough = with(slack);
+            assert_eq!(rough.accesses, precise.accesses);
+            for (what, rough, precise) in [
+                ("elapsed", rough.elapsed, precise.elapsed),
+                ("interrupts", rough.counters.interrupts, precise.counters.interrupts),
+                ("misses", rough.misses_load, precise.misses_load),
+                ("reclaimed", rough.statistics.scanned, precise.statistics.scanned),
+            ] {
+                let ratio = rough as f64 / precise as f64;
+                assert!(
+                    (0.9..1.1).contains(&ratio),
+                    "{what}: {rough} with slack {slack:?}, {precise} without"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn setting_up_takes_no_time() {
+    let started = |files: u32| {
+        let simulation = Simulation::new(&machine(&[2], 4096), exact(Schedule::Batched)).expect("it fits");
+        for _ in 0..files {
+            simulation.memory().create_file(10).expect("a free object");
+        }
+        mixed(&simulation, &[0, 0]);
+        run(&simulation).elapsed
+    };
+    assert_eq!(started(0), started(500));
+}
+
+#[test]
+fn a_run_that_is_stopped_in_the_middle_ends_in_order() {
+    let mut stopped = 0;
+    for stop_after in 1..6 {
+        let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
+        mixed(&simulation, &[0; 4]);
+        let mut left = stop_after;
+        let goes_on = |_, _| {
+            left -= 1;
+            left > 0
+        };
+        let outcome = simulation.run(goes_on).expect("no trace");
+        let unfinished = |thread: &ThreadTime| !thread.kernel && thread.ended.is_none();
+        stopped += u32::from(outcome.threads.iter().any(unfinished));
+    }
+    assert!(stopped > 0);
+}
+
+#[test]
+#[should_panic(expected = "a mistake in a program")]
+fn a_program_that_panics_takes_the_run_with_it_and_nothing_else() {
+    let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
+    mixed(&simulation, &[0; 3]);
+    let space = simulation.memory().new_space().expect("a frame");
+    simulation.spawn("panics", 3, 3000 * US, &space, |_| panic!("a mistake in a program")).expect("a stack");
+    run(&simulation);
+}
