@@ -9,6 +9,7 @@
 //! [`Outcome`].
 
 pub mod config;
+mod holdings;
 mod lock;
 mod oracle;
 mod program;

@@ -8,12 +8,13 @@
 //! entry's ASID and is not lazy. For the rest, each access that hits is checked against the frame's history.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
 use ceasefire::{AddressSpace, CpuId};
 use ceasefire_memory::{Event, FrameNumber, Machine, Table, PAGE_SHIFT};
 
+use crate::holdings::{Held, Holdings};
 use crate::sim::Sim;
 use crate::tlb::{Cached, Fill, ASIDS};
 use crate::world::{CpuState, World, KERNEL_ROOT};
@@ -100,19 +101,8 @@ impl Place {
     }
 }
 
-/// A translation that a CPU may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
-    /// How many fills there had been before it.
-    filled: u64,
-    frame: u32,
-    writable: bool,
-    /// Stores through it do not go to the page table.
-    dirty: bool,
-}
-
-/// What a CPU may hold under each ASID, by page; mostly one translation each.
-type MayHold = [BTreeMap<u64, Vec<Held>>; ASIDS];
+/// What a CPU may hold, by ASID.
+type MayHold = [Holdings; ASIDS];
 
 /// What the oracle knows.
 #[derive(Debug)]
@@ -180,12 +170,7 @@ impl Oracle {
         {
             let filled = self.fills.replace(self.fills.get() + 1);
             let mut held = self.held[cpu].borrow_mut();
-            let held = held[asid as usize].entry(page).or_default();
-            // An older entry of the page may live on beside the new one.
-            match held.iter_mut().find(|old| old.frame == frame) {
-                Some(old) => (old.writable, old.dirty) = (old.writable | writable, old.dirty | dirty),
-                None => held.push(Held { filled, frame, writable, dirty }),
-            }
+            held[asid as usize].add(page, Held { filled, frame, writable, dirty });
         }
         let place = Place::new(cpu, page, asid);
         let mut first = self.first.borrow_mut();
@@ -215,7 +200,7 @@ impl Oracle {
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
         let held = &mut self.held[cpu].borrow_mut()[asid as usize];
         match page {
-            Some(page) => drop(held.remove(&page)),
+            Some(page) => held.remove(page),
             None => held.clear(),
         }
     }
@@ -252,8 +237,8 @@ impl Oracle {
             Event::Installed { space, address, frame } => {
                 running(sim, space, |index, cpu| {
                     let held = self.held[index].borrow();
-                    let held = held[cpu.asid.get() as usize].get(&(address >> PAGE_SHIFT));
-                    if let Some(old) = held.into_iter().flatten().find(|old| old.frame != frame.get()) {
+                    let mut held = held[cpu.asid.get() as usize].of(address >> PAGE_SHIFT);
+                    if let Some(old) = held.find(|old| old.frame != frame.get()) {
                         self.broken(sim, Rule::OneTranslation, index, Some(address), old.frame);
                     }
                 });
@@ -304,12 +289,11 @@ impl Oracle {
         let began = thread.and_then(|thread| self.calls.borrow().get(&thread.0).copied()).unwrap_or(u64::MAX);
         running(sim, space, |index, cpu| {
             let held = self.held[index].borrow();
-            for (&page, held) in held[cpu.asid.get() as usize].range(pages.clone()) {
+            let held = held[cpu.asid.get() as usize].within(pages.clone());
+            for (page, old) in held.filter(|(_, old)| old.filled < began) {
                 let now = translation(sim, cpu.root.get(), page);
-                for old in held.iter().filter(|old| old.filled < began) {
-                    if now.is_none_or(|(frame, writable)| frame != old.frame || (old.writable && !writable)) {
-                        self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), old.frame);
-                    }
+                if now.is_none_or(|(frame, writable)| frame != old.frame || (old.writable && !writable)) {
+                    self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), old.frame);
                 }
             }
         });
@@ -334,8 +318,8 @@ impl Oracle {
         let cpu = &sim.cpus[index];
         let reachable = cpu.asid.get() == asid && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy();
         let held = self.held[index].borrow();
-        let held = held[asid as usize].get(&page).filter(|_| reachable);
-        (index, page, held.into_iter().flatten().find(|held| held.frame == frame).copied())
+        let held = held[asid as usize].of(page).find(|held| reachable && held.frame == frame);
+        (index, page, held)
     }
 }
 
