@@ -182,6 +182,7 @@ impl<P: Machine> Memory<P> {
         let block = address & !(around - 1);
         let start = block.max(area.start);
         let end = (block + around).min(area.end);
+        let slots = ((end - start) / PAGE_BYTES) as usize;
         let mut found = [None; MOST_AROUND];
         {
             let pages = self.objects.get(file).pages.lock(platform);
@@ -213,7 +214,7 @@ impl<P: Machine> Memory<P> {
                 }
             }
         }
-        for frame in found.into_iter().flatten() {
+        for frame in found.into_iter().take(slots).flatten() {
             self.put(frame);
         }
         Ok(())
@@ -253,7 +254,7 @@ impl<P: Machine> Memory<P> {
             }
             got += 1;
         }
-        for (at, frame) in (index..).zip(fresh.into_iter().flatten()) {
+        for (at, frame) in (index..).zip(fresh.into_iter().take(got).flatten()) {
             // The file is a hole: zeros, and no device to wait for.
             platform.zero(frame.number());
             match self.insert(file, at, frame) {
