@@ -85,7 +85,10 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Takes a whole space apart (exit). Every thread of it has ended; the calling CPU may still have it loaded.
+    /// Takes a whole space apart (exit). Every thread of it has ended; CPUs may still have it loaded, lazily.
+    ///
+    /// Whatever space the calling CPU has loaded is unloaded, so call it where no program goes on running afterwards
+    /// without a switch.
     pub fn exit(&self, space: SpaceHandle<P>) {
         drop(self.engine.unload());
         let mut areas = space.areas.write(self.platform());
