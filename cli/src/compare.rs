@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::progress::Progress;
 use crate::table;
-use crate::Done;
+use crate::{print, Done};
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let json = arguments.json.as_deref().map(open_json).transpose()?;
     let mut reports = run_all(&plans, arguments.jobs)?;
     compare(&mut reports);
-    let written = write(json, arguments, &plans, &reports);
+    let written = write(json, &plans, &reports);
     // That a rule was broken matters more than that the output was not read to its end.
     let count = reports.iter().map(|report| report.violations).sum();
     if count > 0 {
@@ -47,25 +47,15 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     written
 }
 
-fn write(
-    json: Option<(String, Option<File>)>,
-    arguments: &CompareArguments,
-    plans: &[Plan],
-    reports: &[Report],
-) -> Done {
-    if let Some((name, file)) = json {
-        write_json(file, reports).map_err(|error| Failure::writing(name, &error))?;
+fn write(json: Option<Json>, plans: &[Plan], reports: &[Report]) -> Done {
+    match json {
+        Some(Json::Printed) => return print(&json_of(reports)?),
+        Some(Json::File(name, file)) => {
+            write_json(file, &json_of(reports)?).map_err(|error| Failure::writing(name, &error))?;
+        }
+        None => {}
     }
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        return Ok(());
-    }
-    write_out(&table::of(plans, reports)).map_err(|error| Failure::writing("standard output", &error))
-}
-
-fn write_out(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    print(&table::of(plans, reports))
 }
 
 /// Every run that the command line asks for, each checked before the first begins.
@@ -175,24 +165,22 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
         plans.iter().map(|_| Mutex::default()).collect();
     thread::scope(|scope| {
         for _ in 0..jobs.min(plans.len()) {
-            scope.spawn(|| {
-                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let bar = progress.begin(plan);
-                    let result = plan.run(|part| {
-                        bar.set(part);
-                        !failed.load(Ordering::Relaxed)
-                    });
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    let place = plans.iter().position(|other| std::ptr::eq(other, plan));
-                    if let Some(mut place) = place.and_then(|place| results[place].lock().ok()) {
-                        *place = Some(result);
-                    }
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(plan) = plans.get(index) else { break };
+                let bar = progress.begin(plan);
+                let result = plan.run(|part| {
+                    bar.set(part);
+                    !failed.load(Ordering::Relaxed)
+                });
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                if let Ok(mut place) = results[index].lock() {
+                    *place = Some(result);
                 }
             });
         }
     });
     let mut reports = Vec::new();
-    let mut errors = Vec::new();
     for (plan, result) in plans.iter().zip(results) {
         match result.into_inner().ok().flatten() {
             Some(Ok(report)) => reports.push(report),
@@ -202,37 +190,42 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
                 return Err(Failure::NoReader);
             }
             Some(Err(error)) => {
-                errors.push(format!(
+                return Err(Failure::Input(format!(
                     "{} {} {}: {error}",
                     plan.experiment.name, plan.machine.name, plan.mechanism
-                ));
+                )));
             }
         }
     }
-    match errors.into_iter().next() {
-        Some(error) => Err(Failure::Input(error)),
-        None => Ok(reports),
-    }
+    Ok(reports)
 }
 
-/// The name of what to write to, and the file unless it is standard output. Opened before the runs, so that a wrong path
-/// is told at once; what the file holds stays until there are results.
-fn open_json(path: &Path) -> Result<(String, Option<File>), Failure> {
+/// Where the JSON goes.
+enum Json {
+    /// To standard output, and nothing else does.
+    Printed,
+    /// To the file of that name.
+    File(String, File),
+}
+
+/// Opened before the runs, so that a wrong path is told at once; what the file holds stays until there are results.
+fn open_json(path: &Path) -> Result<Json, Failure> {
     if path == Path::new("-") {
-        return Ok(("standard output".into(), None));
+        return Ok(Json::Printed);
     }
     let name = path.display().to_string();
     match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
-        Ok(file) => Ok((name, Some(file))),
+        Ok(file) => Ok(Json::File(name, file)),
         Err(error) => Err(Failure::writing(name, &error)),
     }
 }
 
-fn write_json(file: Option<File>, reports: &[Report]) -> io::Result<()> {
-    let mut text =
-        serde_json::to_string_pretty(&Results { ceasefire: env!("CARGO_PKG_VERSION"), results: reports })?;
-    text.push('\n');
-    let Some(mut file) = file else { return write_out(&text) };
+fn json_of(reports: &[Report]) -> Result<String, Failure> {
+    let results = Results { ceasefire: env!("CARGO_PKG_VERSION"), results: reports };
+    serde_json::to_string_pretty(&results).map(|text| text + "\n").map_err(Failure::input)
+}
+
+fn write_json(mut file: File, text: &str) -> io::Result<()> {
     // A pipe or a terminal has no length to cut.
     if file.metadata()?.is_file() {
         file.set_len(0)?;

@@ -1,14 +1,13 @@
 //! `ceasefire list`: what there is to choose from.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use ceasefire_experiments::{Mechanism, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::Failure;
-use crate::Done;
+use crate::{print, Done};
 
 pub(crate) fn run(arguments: &ListArguments) -> Done {
     if arguments.parameters && arguments.what != Listed::Machines {
@@ -19,7 +18,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Done {
         Listed::Machines => machines(arguments.parameters)?,
         Listed::Mechanisms => mechanisms(),
     };
-    io::stdout().write_all(text.as_bytes()).map_err(|error| Failure::writing("standard output", &error))
+    print(&text)
 }
 
 // Writing to a string does not fail, so what `writeln!` returns below says nothing.

@@ -8,6 +8,7 @@ mod names;
 mod progress;
 mod table;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -33,3 +34,10 @@ fn main() -> ExitCode {
 
 /// The result of a command.
 type Done = Result<(), Failure>;
+
+/// Writes to standard output.
+fn print(text: &str) -> Done {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Failure::writing("standard output", &error))
+}

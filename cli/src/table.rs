@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ceasefire_experiments::{published, Plan, Report, Row};
+use ceasefire_experiments::{Comparison, Mechanism, Plan, Report};
 use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
 
@@ -63,8 +63,9 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
         first.experiment, first.machine, first.cpus, first.threads, first.scale, first.seed
     );
     let fitted = fitted_rows(machine);
-    let baseline = reports.iter().find(|report| report.mechanism == "per-page");
-    let others: Vec<&Report> = reports.iter().filter(|report| report.mechanism != "per-page").collect();
+    let is_baseline = |report: &&Report| report.mechanism == Mechanism::PerPage.name();
+    let baseline = reports.iter().find(is_baseline);
+    let others: Vec<&Report> = reports.iter().filter(|report| !is_baseline(report)).collect();
     let mut table = Table::new();
     table.load_style(presets::ASCII_FULL_CONDENSED);
     let mut header = vec![String::new()];
@@ -82,18 +83,17 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
     for metric in METRICS {
         let mut row = vec![metric.name.to_owned()];
         row.extend(baseline.iter().map(|report| number((metric.value)(report))));
-        let mut ours = None;
         for other in &others {
             let value = (metric.value)(other);
             let ratio = baseline.map(|baseline| (metric.value)(baseline)).filter(|before| *before > 0.0);
             let ratio = ratio.map(|before| value / before);
             row.push(number(value));
             row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.3}")));
-            ours = ours.or(ratio);
         }
-        let name = metric.published.unwrap_or_default();
-        if let Some(paper) = published(first.experiment, &first.machine).find(|row| row.metric == name) {
-            row.extend(beside(paper, ours, &fitted));
+        let paper = metric.published.and_then(|name| Some((name, first.published.get(name)?)));
+        if let Some((name, paper)) = paper {
+            let ours = others.first().and_then(|other| other.published.get(name)?.ours);
+            row.extend(beside(name, paper, ours, &fitted));
         }
         row.resize(columns, String::new());
         table.add_row(row);
@@ -130,16 +130,13 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
 }
 
 /// The published figures of a row, and how far ours is from them.
-fn beside(paper: &Row, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
-    let ratio = paper.after / paper.before;
-    let marks: Vec<&str> = ["before", "after"]
-        .into_iter()
-        .filter(|side| fitted.contains(&format!("{}, {side}", paper.metric)))
-        .collect();
+fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
+    let marks: Vec<&str> =
+        ["before", "after"].into_iter().filter(|side| fitted.contains(&format!("{name}, {side}"))).collect();
     [
         format!("{} -> {}", number(paper.before), number(paper.after)),
-        format!("{ratio:.3}"),
-        ours.map_or("-".into(), |ours| format!("{:+.3}", ours - ratio)),
+        format!("{:.3}", paper.ratio),
+        ours.map_or("-".into(), |ours| format!("{:+.3}", ours - paper.ratio)),
         if marks.is_empty() { String::new() } else { format!("fitted: {}", marks.join(", ")) },
     ]
 }

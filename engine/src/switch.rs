@@ -135,7 +135,7 @@ impl<P: Platform> Engine<P> {
         *parked = Some(left);
     }
 
-    /// The ASID and generation under which this CPU runs its space, for assertions of the platform's.
+    /// The ASID under which this CPU runs its space, for assertions of the platform's.
     pub fn loaded_asid(&self) -> Option<Asid> {
         self.on_this_cpu(|here| here.own.loaded.as_ref().map(|(_, asid)| *asid))
     }

@@ -48,10 +48,7 @@ fn best(runs: u32, run: impl Fn() -> f64) -> f64 {
 fn main() {
     for machine in ["1-socket", "4-node-48-cpu"] {
         for mechanism in Mechanism::ALL {
-            let schedule = match mechanism {
-                Mechanism::PerPage => ceasefire::Schedule::PerPage,
-                Mechanism::Batched => ceasefire::Schedule::Batched,
-            };
+            let schedule = mechanism.schedule();
             let scale = if machine == "1-socket" { 1.0 / 64.0 } else { 1.0 / 256.0 };
             let without = best(3, || faults_per_second(machine, scale, schedule, false));
             let with = best(3, || faults_per_second(machine, scale, schedule, true));

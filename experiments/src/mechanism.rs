@@ -35,7 +35,8 @@ impl Mechanism {
         }
     }
 
-    pub(crate) const fn schedule(self) -> Schedule {
+    /// When the kernel's own unmaps are flushed under it.
+    pub const fn schedule(self) -> Schedule {
         match self {
             Self::PerPage => Schedule::PerPage,
             Self::Batched => Schedule::Batched,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ceasefire_machine::Outcome;
 use serde::Serialize;
 
+use crate::mechanism::Mechanism;
 use crate::plan::{Plan, Started};
 use crate::published::{published, Row};
 
@@ -216,7 +217,7 @@ impl Report {
 /// as what ratios are taken of.
 pub fn compare(reports: &mut [Report]) {
     let baselines: Vec<Report> =
-        reports.iter().filter(|report| report.mechanism == "per-page").cloned().collect();
+        reports.iter().filter(|report| report.mechanism == Mechanism::PerPage.name()).cloned().collect();
     for report in reports {
         let baseline = baselines.iter().find(|baseline| {
             baseline.experiment == report.experiment

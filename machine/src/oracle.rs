@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use ceasefire::{AddressSpace, CpuId};
-use ceasefire_memory::{Event, FrameNumber, Machine, Table, PAGE_SHIFT};
+use ceasefire_memory::{Event, Machine, Table, PAGE_SHIFT};
 
 use crate::holdings::{Held, Holdings};
 use crate::sim::Sim;
@@ -336,16 +336,6 @@ fn running(sim: &Sim, space: &AddressSpace, mut visit: impl FnMut(usize, &CpuSta
 
 /// What the page tables say about a page: the frame, and whether stores are allowed.
 fn translation(sim: &Sim, root: u32, page: u64) -> Option<(u32, bool)> {
-    let mut frame = FrameNumber::new(root);
-    for level in (0..4).rev() {
-        let entry = sim.table(frame).get(Table::index(page << PAGE_SHIFT, level));
-        if !entry.present() {
-            return None;
-        }
-        if level == 0 {
-            return Some((entry.frame().get(), entry.writable()));
-        }
-        frame = entry.frame();
-    }
-    None
+    let entry = sim.table(sim.descend(root, page)?).get(Table::index(page << PAGE_SHIFT, 0));
+    entry.present().then(|| (entry.frame().get(), entry.writable()))
 }

@@ -111,11 +111,7 @@ impl Program {
             if !self.walk(page, access) {
                 // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
                 // would lead to the same fault for ever.
-                let (cpu, here) = (world.cpu(), world.here.get());
-                cpu.tlb.borrow_mut().invalidate_page(page, cpu.asid.get());
-                if let Some(oracle) = &world.oracle {
-                    oracle.invalidated(here, cpu.asid.get(), Some(page));
-                }
+                world.forget_page(page, world.cpu().asid.get());
                 world.sync();
                 self.memory.fault(&self.space, address, access)?;
                 world.sync();
@@ -138,7 +134,7 @@ impl Program {
             FrameNumber::new(table)
         } else {
             world.spend(3 * costs.walk_step);
-            let Some(table) = self.descend(cpu.root.get(), page) else { return false };
+            let Some(table) = self.sim.descend(cpu.root.get(), page) else { return false };
             cpu.tlb.borrow_mut().fill_path(page, asid, table.get(), incarnation(table.get()));
             table
         };
@@ -166,18 +162,5 @@ impl Program {
             oracle.filled(world.here.get(), page, asid, &fill);
         }
         true
-    }
-
-    /// The lowest-level table for a page.
-    fn descend(&self, root: u32, page: u64) -> Option<FrameNumber> {
-        let mut frame = FrameNumber::new(root);
-        for level in (1..4).rev() {
-            let entry = self.sim.table(frame).get(Table::index(page << PAGE_SHIFT, level));
-            if !entry.present() {
-                return None;
-            }
-            frame = entry.frame();
-        }
-        Some(frame)
     }
 }

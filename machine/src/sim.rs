@@ -17,6 +17,19 @@ impl Sim {
     pub(crate) fn new(world: World) -> Self {
         Self(Rc::new(world))
     }
+
+    /// The lowest-level table for a page in the tables that start at `root`.
+    pub(crate) fn descend(&self, root: u32, page: u64) -> Option<FrameNumber> {
+        let mut frame = FrameNumber::new(root);
+        for level in (1..4).rev() {
+            let entry = self.table(frame).get(Table::index(page << PAGE_SHIFT, level));
+            if !entry.present() {
+                return None;
+            }
+            frame = entry.frame();
+        }
+        Some(frame)
+    }
 }
 
 impl Deref for Sim {
@@ -83,10 +96,7 @@ unsafe impl Platform for Sim {
     fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_page);
-        cpu.tlb.borrow_mut().invalidate_page(address >> PAGE_SHIFT, asid.get());
-        if let Some(oracle) = &self.oracle {
-            oracle.invalidated(self.here.get(), asid.get(), Some(address >> PAGE_SHIFT));
-        }
+        self.forget_page(address >> PAGE_SHIFT, asid.get());
         cpu.invalidations.set(cpu.invalidations.get() + 1);
     }
 

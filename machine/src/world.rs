@@ -289,6 +289,14 @@ impl World {
         true
     }
 
+    /// The CPU drops what it has cached for a page.
+    pub(crate) fn forget_page(&self, page: u64, asid: u16) {
+        self.cpu().tlb.borrow_mut().invalidate_page(page, asid);
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(self.here.get(), asid, Some(page));
+        }
+    }
+
     /// Takes the interrupts that have arrived, if interrupts are on.
     pub(crate) fn take_interrupts(&self) {
         let cpu = self.cpu();

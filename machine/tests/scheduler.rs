@@ -8,6 +8,7 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::config::Picoseconds;
 use ceasefire_machine::{Outcome, Program};
+use ceasefire_memory::ObjectId;
 use common::{arrival, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US};
 
 fn compute(micros: u64) -> impl FnOnce(&Program) + 'static {
@@ -112,6 +113,18 @@ fn a_cpu_does_not_take_work_at_a_time_when_another_has_long_begun_it() {
     assert_eq!(ended(&outcome, "behind"), 50 * US + arrival(&machine) + 10 * US);
 }
 
+/// Reads the 4096 pages of a file once.
+fn read_file(file: ObjectId) -> impl FnOnce(&Program) {
+    move |program| {
+        let base = program
+            .system_call(|memory, space| memory.map_shared(space, file, 0, 4096, false))
+            .expect("room for the file");
+        for page in 0..4096 {
+            program.load(at(base, page), 64).expect("a mapped page");
+        }
+    }
+}
+
 #[test]
 fn the_reclaimer_wakes_on_an_idle_cpu_of_its_node_and_sleeps_again() {
     for schedule in SCHEDULES {
@@ -120,16 +133,7 @@ fn the_reclaimer_wakes_on_an_idle_cpu_of_its_node_and_sleeps_again() {
         let memory = simulation.memory();
         let file = memory.create_file(4096).expect("a free object");
         let space = memory.new_space().expect("a frame");
-        simulation
-            .spawn("reads", 0, 0, &space, move |program| {
-                let base = program
-                    .system_call(|memory, space| memory.map_shared(space, file, 0, 4096, false))
-                    .expect("room for the file");
-                for page in 0..4096 {
-                    program.load(at(base, page), 64).expect("a mapped page");
-                }
-            })
-            .expect("a stack");
+        simulation.spawn("reads", 0, 0, &space, read_file(file)).expect("a stack");
         let outcome = run_clean(&simulation);
         assert!(outcome.statistics.reclaimed_background > 1000, "{:?}", outcome.statistics);
         for thread in outcome.threads.iter().filter(|thread| thread.kernel) {
@@ -146,16 +150,7 @@ fn the_reclaimer_interrupts_a_program_where_no_cpu_is_idle() {
     let memory = simulation.memory();
     let file = memory.create_file(4096).expect("a free object");
     let space = memory.new_space().expect("a frame");
-    simulation
-        .spawn("reads", 0, 0, &space, move |program| {
-            let base = program
-                .system_call(|memory, space| memory.map_shared(space, file, 0, 4096, false))
-                .expect("room for the file");
-            for page in 0..4096 {
-                program.load(at(base, page), 64).expect("a mapped page");
-            }
-        })
-        .expect("a stack");
+    simulation.spawn("reads", 0, 0, &space, read_file(file)).expect("a stack");
     let outcome = run_clean(&simulation);
     let statistics = outcome.statistics;
     assert!(statistics.reclaimed_background > statistics.reclaimed_direct, "{statistics:?}");

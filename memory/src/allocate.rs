@@ -43,13 +43,9 @@ impl PerCpuFrames {
 impl<P: Machine> Memory<P> {
     /// A frame from as near to `home` as there is, reclaiming if need be. No lock above the table lock may be held.
     pub(crate) fn allocate(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
-        let fallback = &self.fallback[home.index()];
-        let above = |mark: fn(&Node<P>) -> u32| {
-            fallback.iter().find_map(|&node| self.allocate_from(node, mark(&self.nodes[node.index()])))
-        };
-        let frame = above(|node| node.watermarks.low).or_else(|| {
+        let frame = self.allocate_above(home, |node| node.watermarks.low).or_else(|| {
             self.wake_all();
-            above(|node| node.watermarks.min)
+            self.allocate_above(home, |node| node.watermarks.min)
         });
         let frame = match frame {
             Some(frame) => frame,
@@ -62,24 +58,26 @@ impl<P: Machine> Memory<P> {
     /// Reclaims until there is a frame.
     #[cold]
     fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
-        let fallback = &self.fallback[home.index()];
         let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
         while !patience.is_over() {
             // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
-            for &node in fallback {
+            for &node in &self.fallback[home.index()] {
                 patience.note(self.shrink(node));
             }
-            if let Some(frame) = fallback
-                .iter()
-                .find_map(|&node| self.allocate_from(node, self.nodes[node.index()].watermarks.min))
-            {
+            if let Some(frame) = self.allocate_above(home, |node| node.watermarks.min) {
                 return Ok(frame);
             }
             self.platform().reschedule();
         }
         // What other CPUs keep for themselves, and at last the reserve below the minimum.
         self.drain_all();
-        fallback.iter().find_map(|&node| self.allocate_from(node, 0)).ok_or(OutOfMemory)
+        self.allocate_above(home, |_| 0).ok_or(OutOfMemory)
+    }
+
+    /// A frame of the nearest node that has more than `mark`.
+    fn allocate_above(&self, home: NodeId, mark: impl Fn(&Node<P>) -> u32) -> Option<Frame> {
+        let mut nodes = self.fallback[home.index()].iter();
+        nodes.find_map(|&node| self.allocate_from(node, mark(&self.nodes[node.index()])))
     }
 
     /// A frame of `node`, leaving at least `mark` to the buddy allocator.

@@ -4,8 +4,8 @@ use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, MEMORY};
 
-/// The most CPUs of a machine.
-pub const MAX_CPUS: u16 = 8192;
+/// The most CPUs of a machine: as many as the engine's sets hold.
+pub const MAX_CPUS: u16 = ceasefire::MAX_CPUS as u16;
 
 /// The most nodes of a machine.
 pub const MAX_NODES: u16 = 1024;
