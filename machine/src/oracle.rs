@@ -231,10 +231,10 @@ impl Oracle {
 
     pub(crate) fn observe(&self, sim: &Sim, event: Event<'_>) {
         match event {
-            Event::FrameAllocated(_) => {}
+            Event::FrameAllocated(_) | Event::Superseded(_) => {}
             Event::FrameFreed(frame) => self.freed(sim, frame.get()),
             Event::TableFreed(table) => self.table_freed(sim, table.get()),
-            Event::Installed { space, address, frame } => {
+            Event::Installed { space, address, frame, .. } => {
                 running(sim, space, |index, cpu| {
                     let held = self.held[index].borrow();
                     let mut held = held[cpu.asid.get() as usize].of(address >> PAGE_SHIFT);

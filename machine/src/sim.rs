@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, FlushEvent, HeldLocks, PageSize, Platform, Root};
-use ceasefire_memory::{Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::lock::{SimLock, SimRwLock};
 use crate::world::{World, KERNEL_ROOT};
@@ -173,18 +173,37 @@ impl Machine for Sim {
         self.ram.table(frame)
     }
 
-    fn zero(&self, _: FrameNumber) {
+    fn zero(&self, _: FrameNumber, count: u32) {
         // Frames hold nothing but page tables, and a table that is freed has lost all its entries.
-        self.spend(self.machine.costs.frame_zero);
+        self.spend(self.machine.costs.frame_zero * u64::from(count));
     }
 
-    fn copy(&self, _: FrameNumber, _: FrameNumber) {
-        self.spend(2 * self.machine.costs.frame_zero);
+    fn copy(&self, _: FrameNumber, _: FrameNumber, count: u32) {
+        self.spend(2 * self.machine.costs.frame_zero * u64::from(count));
     }
 
-    fn write_out(&self, _: FrameNumber) {
-        self.spend(self.machine.costs.write_out);
+    fn load(&self, _: FrameNumber, _: usize, into: &mut [u8]) {
+        into.fill(0);
     }
+
+    fn store(&self, _: FrameNumber, _: usize, _: &[u8]) {}
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        self.spend(self.machine.costs.write_out * pages.len() as u64);
+    }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        self.spend(self.machine.costs.write_out * pages.len() as u64);
+    }
+
+    fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
+        while busy() {
+            self.spend(self.machine.costs.context_switch);
+            self.give_way();
+        }
+    }
+
+    fn page_ready(&self, _: FrameNumber) {}
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
         NodeId(self.cpus[cpu.index()].node)

@@ -156,7 +156,7 @@ impl Simulation {
             .topology
             .nodes()
             .iter()
-            .map(|node| NodeLayout { frames: frames_of(node.bytes) as u32 })
+            .map(|node| NodeLayout::new(frames_of(node.bytes) as u32))
             .collect();
         let mut config = Config::new(nodes, machine.topology.cpu_count() as usize, options.schedule);
         (options.configure)(&mut config);

@@ -6,11 +6,11 @@ use crate::config::{Costs, Picoseconds};
 
 /// The cost of each unit of work, to be indexed by [`Work`].
 #[derive(Debug)]
-pub(crate) struct Prices([Picoseconds; 16]);
+pub(crate) struct Prices([Picoseconds; 18]);
 
 impl Prices {
     pub(crate) fn new(costs: &Costs) -> Self {
-        let mut prices = [0; 16];
+        let mut prices = [0; 18];
         for (work, cost) in [
             (Work::Fault, costs.fault),
             (Work::CacheFind, costs.cache_find),
@@ -28,6 +28,8 @@ impl Prices {
             (Work::ReclaimPage, costs.reclaim_page),
             (Work::TableChange, costs.table_allocate),
             (Work::AreaChange, costs.area_change),
+            (Work::Protect, costs.map),
+            (Work::MigratePage, costs.map),
         ] {
             prices[work as usize] = cost;
         }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::object::ObjectId;
+
 /// log2 of the page size.
 pub const PAGE_SHIFT: u32 = 12;
 /// The page size in bytes.
@@ -34,4 +36,22 @@ impl fmt::Debug for FrameNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "frame {:#x}", self.0)
     }
+}
+
+/// Where the bytes of a page are kept while no frame holds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Block {
+    /// On which device, or in which file.
+    pub store: Store,
+    /// Which page of it.
+    pub index: u32,
+}
+
+/// What keeps the bytes of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Store {
+    /// A file.
+    File(ObjectId),
+    /// The swap device.
+    Swap,
 }

@@ -85,7 +85,7 @@ mod tests {
         fn hands_out_each_frame_once_and_merges_all_back(
             start in 0u32..3, count in 1u32..5000, order in any::<prop::sample::Index>(), rounds in 1usize..4
         ) {
-            let frames = FrameTable::new(&[NodeLayout { frames: start + count }]);
+            let frames = FrameTable::new(&[NodeLayout::new(start + count)]);
             let mut buddy = Buddy::new(&frames, start, start + count);
             let untouched = largest(&buddy);
             for round in 0..rounds {

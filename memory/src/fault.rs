@@ -116,8 +116,8 @@ impl<P: Machine> Memory<P> {
                 Some(fresh)
             } else {
                 match original {
-                    Some(page) => platform.copy(page, fresh.number()),
-                    None => platform.zero(fresh.number()),
+                    Some(page) => platform.copy(page, fresh.number(), 1),
+                    None => platform.zero(fresh.number(), 1),
                 }
                 if old.present() {
                     self.take_away(space, &leaf, address);
@@ -256,7 +256,7 @@ impl<P: Machine> Memory<P> {
         }
         for (at, frame) in (index..).zip(fresh.into_iter().take(got).flatten()) {
             // The file is a hole: zeros, and no device to wait for.
-            platform.zero(frame.number());
+            platform.zero(frame.number(), 1);
             match self.insert(file, at, frame) {
                 Ok(page) => self.list_soon(page),
                 Err(surplus) => self.free(surplus),

@@ -33,7 +33,7 @@ mod statistics;
 mod table;
 mod unmap;
 
-pub use address::{FrameNumber, PAGE_BYTES, PAGE_SHIFT, USER_END};
+pub use address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT, USER_END};
 pub use allocate::OutOfMemory;
 pub use area::{Area, MapError, Source};
 pub use fault::{Access, FaultError};
@@ -152,7 +152,7 @@ impl<P: Machine> Memory<P> {
             return Err(OutOfMemory);
         }
         let zero = memory.allocate(NodeId(0))?.into_number();
-        memory.platform().zero(zero);
+        memory.platform().zero(zero, 1);
         memory.frames.get(zero).adopt_reserved();
         Ok(Self { zero, ..memory })
     }

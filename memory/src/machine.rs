@@ -1,8 +1,8 @@
 //! What the memory manager asks of a machine beyond the engine's [`Platform`].
 
-use ceasefire::{AddressSpace, CpuId, Platform};
+use ceasefire::{AddressSpace, CpuId, PageSize, Platform};
 
-use crate::address::FrameNumber;
+use crate::address::{Block, FrameNumber};
 use crate::node::NodeId;
 use crate::space::SpaceHandle;
 use crate::table::Table;
@@ -15,15 +15,32 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// A page-table page by its frame, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;
 
-    /// Fills a frame with zeros.
-    fn zero(&self, frame: FrameNumber);
+    /// Fills `count` neighbouring frames with zeros.
+    fn zero(&self, first: FrameNumber, count: u32);
 
-    /// Copies one frame to another.
-    fn copy(&self, from: FrameNumber, to: FrameNumber);
+    /// Copies `count` neighbouring frames to as many others.
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32);
 
-    /// Writes a page to its device; returns when the data is safe. Nothing can store into the frame unseen while it
-    /// runs.
-    fn write_out(&self, frame: FrameNumber);
+    /// Copies bytes out of a frame, from `offset` in it on.
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]);
+
+    /// Copies bytes into a frame, from `offset` in it on.
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]);
+
+    /// Writes pages to their devices; returns when all the data is safe. Nothing can store into the frames unseen while
+    /// it runs. May wait, with whatever locks the caller holds.
+    fn write_out(&self, pages: &[(Block, FrameNumber)]);
+
+    /// Reads pages from their devices; returns when all are there. Each block was written out before. May wait, with
+    /// whatever locks the caller holds.
+    fn read_in(&self, pages: &[(Block, FrameNumber)]);
+
+    /// Waits until `busy` says no. It will not say yes again before [`Machine::page_ready`] was called for `frame`. The
+    /// caller holds no lock, so the thread may sleep; waking too early is allowed.
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool);
+
+    /// What some wait for in [`Machine::wait_for_page`] has happened to `frame`.
+    fn page_ready(&self, frame: FrameNumber);
 
     /// The node that a CPU belongs to.
     fn node_of(&self, cpu: CpuId) -> NodeId;
@@ -81,6 +98,10 @@ pub enum Work {
     TableChange,
     /// An address range added, changed or taken away.
     AreaChange,
+    /// The rights of a translation changed.
+    Protect,
+    /// All else that migration does for a page that it moves.
+    MigratePage,
 }
 
 /// What a checker may want to know.
@@ -98,8 +119,10 @@ pub enum Event<'a> {
         space: &'a AddressSpace,
         /// Of which page.
         address: u64,
-        /// To which frame.
+        /// To which frame; the first of 512 if it is huge.
         frame: FrameNumber,
+        /// Of which size.
+        size: PageSize,
     },
     /// An operation that took translations away for good is about to return to the program.
     Returned {
@@ -112,4 +135,7 @@ pub enum Event<'a> {
     },
     /// The page was declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),
+    /// Another frame may hold the newest version of this frame's page from now on (it is about to be copied elsewhere, or
+    /// has left its file or the swap device's cache): no CPU may reach the old one any more.
+    Superseded(FrameNumber),
 }

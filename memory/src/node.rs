@@ -25,11 +25,20 @@ impl NodeId {
     }
 }
 
-/// How large a node is.
+/// How large and how fast a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeLayout {
     /// Frames of memory.
     pub frames: u32,
+    /// 0 for the fastest memory of the machine; reclaim demotes pages from one tier to the next before it frees any.
+    pub tier: u8,
+}
+
+impl NodeLayout {
+    /// A node of the fastest memory.
+    pub const fn new(frames: u32) -> Self {
+        Self { frames, tier: 0 }
+    }
 }
 
 /// How many free frames a node should keep.

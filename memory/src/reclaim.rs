@@ -8,6 +8,7 @@
 
 use ceasefire::{Batch, Lock, BATCH};
 
+use crate::address::{Block, Store};
 use crate::frame::Frame;
 use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
@@ -135,9 +136,10 @@ impl<P: Machine> Memory<P> {
                 info.clear_dirty();
                 // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
                 // unmap it, and still store through what is not flushed yet.
-                if info.references() == UNUSED {
+                let block = info.place().map(|(file, index)| Block { store: Store::File(file), index });
+                if let Some(block) = block.filter(|_| info.references() == UNUSED) {
                     self.platform().observe(Event::WriteOut(frame));
-                    self.platform().write_out(frame);
+                    self.platform().write_out(&[(block, frame)]);
                     self.count(|share| &share.written, 1);
                 } else {
                     info.set_dirty(true);

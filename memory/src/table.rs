@@ -36,6 +36,13 @@ impl Entry {
     const USER: u64 = 1 << 2;
     const ACCESSED: u64 = 1 << 5;
     const DIRTY: u64 = 1 << 6;
+    /// The entry translates 2 MiB itself; only above the lowest level.
+    const HUGE: u64 = 1 << 7;
+    /// What an entry that is not present stands for, in bits that the hardware then ignores.
+    const KIND: u64 = 3 << 9;
+    const HIDDEN: u64 = 1 << 9;
+    const MIGRATING: u64 = 2 << 9;
+    const SWAPPED: u64 = 3 << 9;
     const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
     /// A translation to `frame`, not yet used.
@@ -52,6 +59,79 @@ impl Entry {
     #[must_use]
     pub const fn used(self, dirty: bool) -> Self {
         Self(self.0 | Self::ACCESSED | if dirty { Self::DIRTY } else { 0 })
+    }
+
+    /// The same, as one translation of 2 MiB.
+    #[must_use]
+    pub const fn huge(self) -> Self {
+        Self(self.0 | Self::HUGE)
+    }
+
+    /// Whether it translates 2 MiB itself, or did before it was hidden or its page began to move.
+    pub const fn is_huge(self) -> bool {
+        self.0 & Self::HUGE != 0
+    }
+
+    /// The same with stores allowed or not. An entry that may not be stored through is not dirty either.
+    #[must_use]
+    pub const fn with_writable(self, writable: bool) -> Self {
+        if writable {
+            Self(self.0 | Self::WRITABLE)
+        } else {
+            Self(self.0 & !(Self::WRITABLE | Self::DIRTY))
+        }
+    }
+
+    /// The same, not present for now: every access faults, and the entry keeps where it led.
+    #[must_use]
+    pub const fn hide(self) -> Self {
+        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::HIDDEN)
+    }
+
+    /// The same while its page moves to another frame: every access waits.
+    #[must_use]
+    pub const fn begin_move(self) -> Self {
+        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::MIGRATING)
+    }
+
+    /// A hidden or moving entry, present again and leading to `frame`.
+    #[must_use]
+    pub const fn reveal(self, frame: FrameNumber) -> Self {
+        Self(self.0 & !(Self::KIND | Self::FRAME) | (frame.get() as u64) << PAGE_SHIFT | Self::PRESENT)
+    }
+
+    /// The page is in `slot` of the swap device.
+    pub const fn swapped(slot: u32) -> Self {
+        Self((slot as u64) << PAGE_SHIFT | Self::SWAPPED)
+    }
+
+    /// Whether it stands for nothing at all.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it leads somewhere, but no access may use it for now.
+    pub const fn is_hidden(self) -> bool {
+        self.0 & (Self::PRESENT | Self::KIND) == Self::HIDDEN
+    }
+
+    /// Whether its page is moving.
+    pub const fn is_moving(self) -> bool {
+        self.0 & (Self::PRESENT | Self::KIND) == Self::MIGRATING
+    }
+
+    /// The swap slot that holds the page, if one does.
+    pub const fn slot(self) -> Option<u32> {
+        if self.0 & (Self::PRESENT | Self::KIND) == Self::SWAPPED {
+            Some(((self.0 & Self::FRAME) >> PAGE_SHIFT) as u32)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it counts as a mapping of its frame: present or hidden.
+    pub const fn maps(self) -> bool {
+        self.present() || self.is_hidden()
     }
 
     /// Whether it translates.
@@ -194,7 +274,8 @@ impl<P: Machine> Leaf<'_, P> {
         );
         self.table.set(Table::index(address, 0), entry);
         platform.work(Work::Map, 1);
-        platform.observe(Event::Installed { space: self.space.coherence(), address, frame: entry.frame() });
+        let space = self.space.coherence();
+        platform.observe(Event::Installed { space, address, frame: entry.frame(), size: PageSize::Small });
     }
 
     /// Takes a translation away; what it was, and the debt.
@@ -265,7 +346,7 @@ impl<P: Machine> Memory<P> {
             let index = Table::index(address, level);
             if !table.get(index).present() {
                 let child = self.allocate(self.home())?;
-                self.platform().zero(child.number());
+                self.platform().zero(child.number(), 1);
                 self.platform().work(Work::TableChange, 1);
                 let lock = self.table_locks.of(frame).lock(self.platform());
                 if table.get(index).present() {

@@ -17,7 +17,7 @@ use common::{Rig, Threads};
 type Space = SpaceHandle<Threads>;
 
 fn config(frames: u32) -> Config {
-    let nodes = vec![NodeLayout { frames: frames / 2 }, NodeLayout { frames: frames - frames / 2 }];
+    let nodes = vec![NodeLayout::new(frames / 2), NodeLayout::new(frames - frames / 2)];
     Config { objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
 }
 
@@ -361,7 +361,7 @@ fn owed_translation(rig: &Rig, space: &Space) -> u64 {
 }
 
 fn owing_rig() -> (Rig, Space) {
-    let nodes = vec![NodeLayout { frames: 256 }];
+    let nodes = vec![NodeLayout::new(256)];
     let config = Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 2, Schedule::Batched) };
     let rig = Rig::by_hand(config);
     let space = rig.memory.new_space().unwrap();

@@ -28,7 +28,7 @@ const SMALL: u64 = 300;
 /// What each worker does, and what it does where each step reads many pages.
 const STEPS: u32 = 20_000;
 const READS: u32 = 4_000;
-const NODES: [NodeLayout; 2] = [NodeLayout { frames: 1000 }, NodeLayout { frames: 1000 }];
+const NODES: [NodeLayout; 2] = [NodeLayout::new(1000), NodeLayout::new(1000)];
 
 /// What is known of a page of a worker's memory: twice the number of the last change that is done, plus one where it
 /// was a store, so that zeros are wrong.

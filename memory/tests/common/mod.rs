@@ -20,7 +20,7 @@ use ceasefire::{
     DYNAMIC_ASIDS,
 };
 use ceasefire_memory::{
-    Access, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
+    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
     PAGE_SHIFT,
 };
 
@@ -89,6 +89,8 @@ pub(crate) struct Threads {
     woken: Box<[AtomicBool]>,
     tables_freed: AtomicU64,
     written: AtomicU64,
+    /// What the devices hold.
+    stored: Mutex<HashMap<Block, [u64; WORDS]>>,
     violations: AtomicU64,
     first: OnceLock<String>,
     /// A CPU failed: nobody waits for it any more.
@@ -133,6 +135,7 @@ impl Threads {
             woken: config.nodes.iter().map(|_| AtomicBool::new(false)).collect(),
             tables_freed: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            stored: Mutex::default(),
             violations: AtomicU64::new(0),
             first: OnceLock::new(),
             failed: AtomicBool::new(false),
@@ -416,29 +419,73 @@ impl Machine for Threads {
         content.table.get_or_init(|| Box::new(Table::new()))
     }
 
-    fn zero(&self, frame: FrameNumber) {
-        let content = self.content(frame);
-        self.check(content.allocated.load(Ordering::Acquire), "a free frame is zeroed", frame);
-        for word in &content.words {
-            word.store(0, Ordering::Release);
-        }
-        if let Some(table) = content.table.get() {
-            table.clear();
-        }
-    }
-
-    fn copy(&self, from: FrameNumber, to: FrameNumber) {
-        let (from, to) = (&self.content(from).words, &self.content(to).words);
-        for (from, to) in from.iter().zip(to) {
-            to.store(from.load(Ordering::Acquire), Ordering::Release);
+    fn zero(&self, first: FrameNumber, count: u32) {
+        for frame in (first.get()..first.get() + count).map(FrameNumber::new) {
+            let content = self.content(frame);
+            self.check(content.allocated.load(Ordering::Acquire), "a free frame is zeroed", frame);
+            for word in &content.words {
+                word.store(0, Ordering::Release);
+            }
+            if let Some(table) = content.table.get() {
+                table.clear();
+            }
         }
     }
 
-    fn write_out(&self, frame: FrameNumber) {
-        self.check(self.content(frame).allocated.load(Ordering::Acquire), "a free frame is written", frame);
-        self.written.fetch_add(1, Ordering::Relaxed);
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        for offset in 0..count {
+            let content = |first: FrameNumber| self.content(FrameNumber::new(first.get() + offset));
+            let (from, to) = (&content(from).words, &content(to).words);
+            for (from, to) in from.iter().zip(to) {
+                to.store(from.load(Ordering::Acquire), Ordering::Release);
+            }
+        }
+    }
+
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        let words = self.content(frame).words.each_ref().map(|word| word.load(Ordering::Acquire));
+        for (at, byte) in (offset..).zip(into) {
+            *byte = words.get(at / 8).map_or(0, |word| word.to_le_bytes()[at % 8]);
+        }
+    }
+
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        let words = &self.content(frame).words;
+        for (at, byte) in (offset..).zip(from) {
+            let Some(word) = words.get(at / 8) else { break };
+            let mut bytes = word.load(Ordering::Acquire).to_le_bytes();
+            bytes[at % 8] = *byte;
+            word.store(u64::from_le_bytes(bytes), Ordering::Release);
+        }
+    }
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        for &(block, frame) in pages {
+            let content = self.content(frame);
+            self.check(content.allocated.load(Ordering::Acquire), "a free frame is written", frame);
+            let words = content.words.each_ref().map(|word| word.load(Ordering::Acquire));
+            self.stored.lock().unwrap().insert(block, words);
+            self.written.fetch_add(1, Ordering::Relaxed);
+        }
         do_once(&self.at_write_out);
     }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        for &(block, frame) in pages {
+            let words = self.stored.lock().unwrap().get(&block).copied();
+            self.check(words.is_some(), "read from a device before it was written", frame);
+            for (word, value) in self.content(frame).words.iter().zip(words.unwrap_or_default()) {
+                word.store(value, Ordering::Release);
+            }
+        }
+    }
+
+    fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
+        assert!(self.core().held.is_empty(), "waits for a page while it holds a lock");
+        self.idle_until(&|| !busy());
+    }
+
+    fn page_ready(&self, _: FrameNumber) {}
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
         NodeId((cpu.index() % self.nodes) as u16)
@@ -482,7 +529,7 @@ impl Machine for Threads {
             Event::WriteOut(frame) => {
                 self.content(frame).written.fetch_add(1, Ordering::AcqRel);
             }
-            Event::Returned { .. } => {}
+            Event::Returned { .. } | Event::Superseded(_) => {}
         }
     }
 }
