@@ -58,7 +58,7 @@ unsafe impl Platform for Idle {
     type RwLock<T: std::fmt::Debug> = Free<T>;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: true }
+        Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -109,7 +109,7 @@ unsafe impl Platform for Idle {
     }
 }
 
-/// A lock that nobody contends for; no case takes one.
+/// A lock that nobody contends for.
 #[derive(Debug)]
 struct Free<T>(RefCell<T>);
 
@@ -157,6 +157,12 @@ fn engine() -> &'static Engine<Idle> {
 
 fn space() -> &'static AddressSpace {
     SPACE.get_or_init(|| engine().new_space(Root(1)))
+}
+
+/// A page-table lock that nobody contends for.
+fn table_lock() -> Free<()> {
+    static CLASS: LockClass = LockClass { name: "table", rank: 1, interrupts_off: false };
+    Lock::new(&CLASS, ())
 }
 
 /// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
@@ -271,12 +277,12 @@ cases! {
                 drop(engine.switch_to(&space));
             }
         };
-    /// Asking a space that owes nothing to settle.
+    /// Taking a page-table lock in a space that owes nothing.
     settle_nothing_owed [case_settle_nothing_owed] "instructions/call", "-",
         first run_on([0]), each go_on(), measured {
-            let (engine, space) = (engine(), space());
+            let (engine, space, lock) = (engine(), space(), table_lock());
             for _ in 0..PER_CALL {
-                engine.settle(black_box(space));
+                drop(engine.settle(black_box(space), Lock::lock(&lock, engine.platform())));
             }
         };
     /// A flush that reaches 8 neighbours of 64 CPUs.

@@ -3,12 +3,15 @@
 //! Three generations say it all. `generation` is the newest flush that anyone asked for. `deferred` is the
 //! newest that a batch recorded and has not necessarily paid. `reached` is the newest that every CPU which may
 //! use the space has done. Something is owed exactly while `deferred > reached`; any flush that completes raises
-//! `reached`, whoever asked for it, so nothing is paid twice and nothing wraps.
+//! `reached`, whoever asked for it, so nothing is paid twice and nothing wraps. Where flushes are broadcast, a flush
+//! of single pages pays for itself alone, so it raises `reached` only if nothing before it is missing: then a debt
+//! may be paid twice, and still never too little.
 
+use crate::asid::Asid;
 use crate::cpu_set::AtomicCpuSet;
 use crate::generation::{AtomicGeneration, Generation};
 use crate::platform::Root;
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::{AtomicBool, AtomicU32, Ordering};
 
 /// Names an address space; never used again after the space is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +39,12 @@ impl SpaceId {
 pub struct AddressSpace {
     id: SpaceId,
     root: Root,
+    /// What its entries are tagged with on every CPU; `None` where each CPU picks a tag of its own.
+    asid: Option<Asid>,
+    /// The ASID was given back.
+    pub(crate) retired: AtomicBool,
+    /// Devices that walk its tables.
+    devices: AtomicU32,
     pub(crate) generation: AtomicGeneration,
     pub(crate) reached: AtomicGeneration,
     pub(crate) deferred: AtomicGeneration,
@@ -45,10 +54,13 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    pub(crate) fn new(id: SpaceId, root: Root) -> Self {
+    pub(crate) fn new(id: SpaceId, root: Root, asid: Option<Asid>) -> Self {
         Self {
             id,
             root,
+            asid,
+            retired: AtomicBool::new(false),
+            devices: AtomicU32::new(0),
             generation: AtomicGeneration::new(Generation::FIRST),
             reached: AtomicGeneration::new(Generation::FIRST),
             deferred: AtomicGeneration::new(Generation::NONE),
@@ -65,6 +77,33 @@ impl AddressSpace {
     /// Where its page tables start.
     pub fn root(&self) -> Root {
         self.root
+    }
+
+    /// The tag that its entries have on every CPU, where flushes are broadcast; [`Asid::SHARED`] if there was none of
+    /// its own to be had. `None` where they are not: there each CPU tags them as it likes.
+    pub fn asid(&self) -> Option<Asid> {
+        self.asid
+    }
+
+    /// A device's TLB is about to walk the space's tables: from here on every flush reaches it too
+    /// ([`Platform::invalidate_devices`](crate::Platform::invalidate_devices)).
+    ///
+    /// Call it before the device may walk. A flush that does not see the device yet has changed the tables before
+    /// this returns, so the device walks the changed ones. Each call is taken back by one
+    /// [`AddressSpace::detach_device`].
+    pub fn attach_device(&self) {
+        self.devices.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A device walks the tables no more, and its TLB has forgotten the space.
+    pub fn detach_device(&self) {
+        let attached = self.devices.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(attached > 0, "{:?}: a device was detached that never was attached", self.id);
+    }
+
+    /// Whether a device's TLB walks the tables.
+    pub(crate) fn has_devices(&self) -> bool {
+        self.devices.load(Ordering::SeqCst) != 0
     }
 
     /// The newest flush requested so far.
@@ -95,5 +134,21 @@ impl AddressSpace {
 impl AsRef<AddressSpace> for AddressSpace {
     fn as_ref(&self) -> &AddressSpace {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a device was detached that never was attached")]
+    fn detaching_more_than_was_attached_is_caught() {
+        let space = AddressSpace::new(SpaceId::new(SpaceId::FIRST), Root(1), None);
+        space.attach_device();
+        space.detach_device();
+        assert!(!space.has_devices());
+        space.detach_device();
     }
 }

@@ -11,11 +11,19 @@ use crate::generation::Generation;
 /// ASIDs a CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of slots).
 pub const DYNAMIC_ASIDS: usize = 6;
 
-/// A tag on TLB entries of one CPU. On x86 the platform maps ASID `n` to PCID `n + 1`.
+/// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
+/// means the same space on every CPU. On x86 the platform maps ASID `n` to PCID `n + 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asid(u16);
 
 impl Asid {
+    /// What all spaces without an ASID of their own share, where flushes are broadcast.
+    pub const SHARED: Self = Self(0);
+
+    pub(crate) const fn new(number: u16) -> Self {
+        Self(number)
+    }
+
     /// The number, below [`DYNAMIC_ASIDS`] for the per-CPU ones.
     pub const fn get(self) -> u16 {
         self.0

@@ -3,7 +3,8 @@
 //! Reclaim and migration clear translations that no program asked to lose, so nothing is promised to anyone until
 //! the page itself is touched. A [`Batch`] records each cleared translation in its space (raising the space's
 //! generation, so that CPUs which start to run it flush by themselves) and remembers which CPUs may hold it. One
-//! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.)
+//! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.) Where flushes are
+//! broadcast, each translation's is started when it is recorded, and the batch's flush is the wait for them all.
 //!
 //! Three things are stricter than there. Pages stay where they are, cached and held, until the flush: so nobody
 //! reads a second copy of a page while another CPU still reads the first. A permit to write a page out takes the
@@ -11,10 +12,10 @@
 //! remembered in the spaces it covered, so the next munmap does not pay for it again.
 
 use crate::cpu_set::CpuSet;
-use crate::flush::{Cleared, Extent, Flush};
+use crate::flush::{Cleared, Debt, Narrowed};
 use crate::generation::Generation;
 use crate::platform::Platform;
-use crate::Engine;
+use crate::{Asid, Engine};
 
 /// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
 /// reclaim isolates at a time (`SWAP_CLUSTER_MAX`).
@@ -57,8 +58,8 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(T), const N: usize = BATCH> {
     count: usize,
     /// The CPUs that may hold what was recorded.
     cpus: CpuSet,
-    /// The spaces recorded in, with the newest generation recorded in each; the first `known` are set.
-    spaces: [Option<(P::Space, Generation)>; SPACES],
+    /// The spaces recorded in; the first `known` are set.
+    spaces: [Option<Recorded<P::Space>>; SPACES],
     known: usize,
     /// Where in `spaces` the last record went.
     latest: usize,
@@ -67,6 +68,18 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(T), const N: usize = BATCH> {
     since: u64,
     /// A recorded translation may be cached as dirty: stores through it would not fault.
     writable: bool,
+    /// Broadcasts were started and not waited for.
+    started: bool,
+}
+
+/// A space recorded in.
+#[derive(Debug)]
+struct Recorded<S> {
+    space: S,
+    /// The newest generation recorded, and the oldest such that all between are this batch's: a broadcast pays for
+    /// itself alone.
+    first: Generation,
+    newest: Generation,
 }
 
 /// Permission to write a page out: no store can land in it unseen from here on.
@@ -102,13 +115,16 @@ impl<T> WritePermit<T> {
 }
 
 impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
+    /// A constant, so that the array is filled where it lies.
+    const NOTHING: Option<T> = None;
+
     /// An empty batch.
     pub fn new(engine: &'e Engine<P>, schedule: Schedule, settled: R) -> Self {
         Self {
             engine,
             schedule,
             settled,
-            held: core::array::from_fn(|_| None),
+            held: [Self::NOTHING; N],
             count: 0,
             cpus: CpuSet::new(),
             spaces: core::array::from_fn(|_| None),
@@ -117,6 +133,7 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
             recorded: 0,
             since: 0,
             writable: false,
+            started: false,
         }
     }
 
@@ -127,29 +144,12 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
     /// (no other CPU may hold it) or is not safe (the platform does not promise that stores through clean entries
     /// walk again).
     pub fn record(&mut self, space: &P::Space, cleared: Cleared) {
-        if !cleared.entry.accessible {
-            return;
-        }
-        let owner = space.as_ref();
-        // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
-        let generation = owner.generation.raise();
-        let deferred = match self.spaces.get_mut(self.latest) {
-            // The batch flushes for this space anyway: what is added may wait, whoever runs it by now.
-            Some(Some((known, newest))) if known.as_ref().id() == owner.id() => {
-                *newest = generation;
-                self.cpus.unite(owner.cpus());
-                true
-            }
-            _ => self.defer(space, generation),
-        };
-        if !deferred {
-            let extent = Extent::Pages { start: cleared.address, count: 1, size: cleared.size };
-            self.engine.flush_to(generation, owner, Flush { extent, tables: false });
-            return;
-        }
-        owner.deferred.raise_to(generation);
-        self.writable |= cleared.entry.dirty;
-        self.recorded += 1;
+        self.owe(space, cleared.debt);
+    }
+
+    /// Takes a narrowed translation of `space`, as [`Batch::record`] takes a cleared one.
+    pub fn narrow(&mut self, space: &P::Space, narrowed: Narrowed) {
+        self.owe(space, narrowed.debt);
     }
 
     /// Keeps `page` until the next flush is done; settles first where there is no room.
@@ -203,28 +203,94 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
         self.count = 0;
     }
 
-    /// Takes note of a clearing in a space other than the last, if its debt may wait and it is worth it.
-    fn defer(&mut self, space: &P::Space, generation: Generation) -> bool {
-        let platform = self.engine.platform();
-        if self.schedule != Schedule::Batched
-            || !platform.capabilities().clean_stores_walk
-            || !self.cpus.unite_beside(platform.this_cpu(), space.as_ref().cpus())
-        {
-            return false;
+    fn owe(&mut self, space: &P::Space, debt: Debt) {
+        if !debt.entry.accessible {
+            return;
         }
+        let owner = space.as_ref();
+        // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
+        let generation = owner.generation.raise();
+        let deferred = match owner.asid() {
+            None => self.defer_to_interrupt(space, generation),
+            Some(asid) => self.defer_to_broadcast(space, generation, asid, debt),
+        };
+        if !deferred {
+            self.engine.flush_to(generation, owner, debt.flush());
+            return;
+        }
+        owner.deferred.raise_to(generation);
+        self.writable |= debt.entry.dirty;
+        self.recorded += 1;
+        self.engine.flush_devices(owner, debt.flush());
+    }
+
+    /// Notes which CPUs to interrupt for the debt, if it may wait and it is worth it.
+    fn defer_to_interrupt(&mut self, space: &P::Space, generation: Generation) -> bool {
+        let owner = space.as_ref();
+        match self.spaces.get_mut(self.latest) {
+            // The batch flushes for this space anyway: what is added may wait, whoever runs it by now.
+            Some(Some(recorded)) if recorded.space.as_ref().id() == owner.id() => {
+                recorded.newest = generation;
+                self.cpus.unite(owner.cpus());
+                true
+            }
+            _ => {
+                let here = self.engine.platform().this_cpu();
+                let deferred = self.may_wait() && self.cpus.unite_beside(here, owner.cpus());
+                if deferred {
+                    self.remember(space, generation);
+                }
+                deferred
+            }
+        }
+    }
+
+    /// Starts the broadcast that pays the debt, if the wait for it may wait.
+    fn defer_to_broadcast(
+        &mut self,
+        space: &P::Space,
+        generation: Generation,
+        asid: Asid,
+        debt: Debt,
+    ) -> bool {
+        let deferred = self.may_wait();
+        if deferred {
+            self.remember(space, generation);
+            self.engine.platform().broadcast(asid, debt.extent());
+            self.started = true;
+        }
+        deferred
+    }
+
+    /// Whether a debt may be put off at all.
+    fn may_wait(&self) -> bool {
+        self.schedule == Schedule::Batched && self.engine.platform().capabilities().clean_stores_walk
+    }
+
+    /// Takes note of a debt in `space`, to tell the space when it was paid.
+    fn remember(&mut self, space: &P::Space, generation: Generation) {
         if self.recorded == 0 {
-            self.since = platform.now();
+            self.since = self.engine.platform().now();
         }
         let id = space.as_ref().id();
-        let same = |entry: &Option<(P::Space, Generation)>| matches!(entry, Some((known, _)) if known.as_ref().id() == id);
-        let index = self.spaces[..self.known].iter().position(same).unwrap_or(self.known);
-        // A space beyond those remembered is flushed like the others; only its debt stays on the books.
-        if let Some(entry) = self.spaces.get_mut(index) {
-            *entry = Some((space.clone(), generation));
-            self.latest = index;
-            self.known = self.known.max(index + 1);
+        let same = |entry: &Option<Recorded<P::Space>>| matches!(entry, Some(known) if known.space.as_ref().id() == id);
+        if !self.spaces.get(self.latest).is_some_and(same) {
+            self.latest = self.spaces[..self.known].iter().position(same).unwrap_or(self.known);
         }
-        true
+        // A space beyond those remembered is flushed like the others; only its debt stays on the books.
+        match self.spaces.get_mut(self.latest) {
+            Some(Some(recorded)) => {
+                if !generation.follows(recorded.newest) {
+                    recorded.first = generation;
+                }
+                recorded.newest = generation;
+            }
+            Some(empty) => {
+                *empty = Some(Recorded { space: space.clone(), first: generation, newest: generation });
+                self.known += 1;
+            }
+            None => {}
+        }
     }
 
     fn flush(&mut self) {
@@ -232,17 +298,32 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
             return;
         }
         let platform = self.engine.platform();
-        let sent = self.engine.flush_loaded(&mut self.cpus);
+        let broadcast = core::mem::take(&mut self.started);
+        let sent = if broadcast {
+            self.engine.finish_broadcasts(self.recorded);
+            false
+        } else {
+            self.engine.flush_loaded(&mut self.cpus)
+        };
         platform.pinned(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
             tally.debts_created.add(self.recorded);
-            let settled = if sent { &tally.debts_by_interrupt } else { &tally.debts_by_local };
+            let settled = match (broadcast, sent) {
+                (true, _) => &tally.debts_by_broadcast,
+                (false, true) => &tally.debts_by_interrupt,
+                (false, false) => &tally.debts_by_local,
+            };
             settled.add(self.recorded);
             tally.debt_age_max_ns.at_least(platform.now().saturating_sub(self.since));
         });
         for entry in &mut self.spaces[..self.known] {
-            if let Some((space, generation)) = entry.take() {
-                space.as_ref().reached.raise_to(generation);
+            let Some(Recorded { space, first, newest }) = entry.take() else { continue };
+            let reached = &space.as_ref().reached;
+            if broadcast {
+                // Another batch's broadcasts may still be under way: this one answers for its own.
+                reached.extend(first, newest);
+            } else {
+                reached.raise_to(newest);
             }
         }
         (self.known, self.latest, self.recorded, self.writable) = (0, 0, 0, false);

@@ -47,9 +47,11 @@ counters! {
     requests,
     /// Operations that sent any interrupt.
     shootdowns,
-    /// Flushes of everything under one ASID, local and remote.
+    /// Flushes that the hardware carried to every CPU: times that this CPU waited for broadcasts it had started.
+    broadcasts,
+    /// Flushes of everything under one ASID, local and remote; a broadcast counts once, for the CPU that started it.
     flushes_full,
-    /// Single pages invalidated, local and remote.
+    /// Single pages invalidated, local and remote; broadcast ones count once, for the CPU that started them.
     flushes_page,
     /// Flushes that the CPU did anyway (a switch, leaving lazy mode) and that settled something.
     flushes_free,
@@ -57,6 +59,8 @@ counters! {
     debts_created,
     /// Of these, settled by interrupting other CPUs.
     debts_by_interrupt,
+    /// Of these, settled by waiting for broadcasts.
+    debts_by_broadcast,
     /// Of these, settled without reaching any other CPU.
     debts_by_local,
     /// Time between the oldest put-off clearing of a batch and its flush, the largest seen, in nanoseconds.

@@ -254,6 +254,13 @@ impl AtomicCpuSet {
         self.words[cpu.word()].load(Ordering::SeqCst) & cpu.bit() != 0
     }
 
+    /// Whether there was no member at some moment for each word.
+    pub fn is_empty(&self) -> bool {
+        let mut empty = true;
+        self.words(|_, _| empty = false);
+        empty
+    }
+
     /// Whether any other CPU than `cpu` is a member.
     pub fn any_but(&self, cpu: CpuId) -> bool {
         (0..SUMMARIES).any(|at| {

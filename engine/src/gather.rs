@@ -8,34 +8,46 @@
 //! Whatever keeps others from putting new translations into the range (the space's lock held exclusively, or the
 //! page-table lock) must be held until the flush is done: see [`Gather::flush`].
 
-use crate::flush::{Cleared, ClearedTable, Extent, Flush, PageSize};
+use crate::flush::{Cleared, ClearedTable, Debt, Extent, Flush, Narrowed, PageSize};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
+use crate::settled::Settled;
 use crate::{AddressSpace, Engine};
 
 /// How many things a [`Gather`] holds before it flushes on its own, unless told otherwise.
 pub const GATHER: usize = 64;
 
-/// Translations cleared on a program's behalf and not flushed yet, with what they held.
+/// Translations cleared or narrowed on a program's behalf and not flushed yet, with what they held.
 ///
 /// `release` gets each thing held, once no CPU can reach it. Dropping a gather finishes it.
 ///
 /// What it holds cannot be used before, and a finished gather takes nothing more:
 ///
 /// ```compile_fail,E0382
-/// # use ceasefire::{Cleared, Gather, Platform};
-/// fn early<P: Platform, R: FnMut(Box<u8>)>(gather: &mut Gather<'_, P, Box<u8>, R>, cleared: Cleared, page: Box<u8>) {
-///     gather.unmap(cleared, Some(page));
+/// # use ceasefire::{Cleared, Gather, Platform, Settled};
+/// # fn early<P: Platform, R: FnMut(Box<u8>), L>(
+/// #     gather: &mut Gather<'_, P, Box<u8>, R>, proof: &Settled<'_, L>, cleared: Cleared, page: Box<u8>,
+/// # ) {
+///     gather.unmap(proof, cleared, Some(page));
 ///     drop(page);
-/// }
+/// # }
 /// ```
 ///
 /// ```compile_fail,E0382
-/// # use ceasefire::{Cleared, Gather, Platform};
-/// fn late<P: Platform, R: FnMut(u32)>(mut gather: Gather<'_, P, u32, R>, cleared: Cleared) {
+/// # use ceasefire::{Cleared, Gather, Platform, Settled};
+/// # fn late<P: Platform, R: FnMut(u32), L>(mut gather: Gather<'_, P, u32, R>, proof: &Settled<'_, L>, cleared: Cleared) {
 ///     gather.finish();
-///     gather.unmap(cleared, None);
-/// }
+///     gather.unmap(proof, cleared, None);
+/// # }
+/// ```
+///
+/// It takes no translation from an operation that has not [settled](Engine::settle) first, under the lock:
+///
+/// ```compile_fail,E0308
+/// # use ceasefire::{Cleared, Gather, Platform};
+/// # fn unsettled<P: Platform, R: FnMut(u32), L>(gather: &mut Gather<'_, P, u32, R>, lock: &L, cleared: Cleared) {
+///     gather.unmap(lock, cleared, None);
+/// # }
 /// ```
 #[must_use = "holding cleared translations without finishing keeps every other unmap of the space waiting"]
 #[derive(Debug)]
@@ -53,6 +65,9 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T), const N: usize = GATHER> {
 }
 
 impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
+    /// A constant, so that the array is filled where it lies.
+    const NOTHING: Option<T> = None;
+
     /// Opens a gather in `space`.
     pub fn new(engine: &'e Engine<P>, space: &'e AddressSpace, release: R) -> Self {
         space.gathers.fetch_add(1, Ordering::SeqCst);
@@ -64,23 +79,29 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
             end: 0,
             size: PageSize::Huge,
             tables: false,
-            held: core::array::from_fn(|_| None),
+            held: [Self::NOTHING; N],
             count: 0,
         }
     }
 
-    /// Takes a cleared translation, and what must not be reused while CPUs may still reach it.
-    pub fn unmap(&mut self, cleared: Cleared, held: Option<T>) {
-        if cleared.entry.accessible {
-            self.cover(cleared.address, cleared.size);
-        }
+    /// Takes a translation that was cleared under the lock of `proof`, and what must not be reused while CPUs may
+    /// still reach it.
+    pub fn unmap<G>(&mut self, proof: &Settled<'_, G>, cleared: Cleared, held: Option<T>) {
+        self.owe(proof, cleared.debt);
         if let Some(held) = held {
             self.hold(held);
         }
     }
 
+    /// Takes a translation that was narrowed under the lock of `proof`.
+    pub fn narrow<G>(&mut self, proof: &Settled<'_, G>, narrowed: Narrowed) {
+        self.owe(proof, narrowed.debt);
+    }
+
     /// Takes an unlinked page-table page.
     pub fn table(&mut self, cleared: ClearedTable, held: T) {
+        // A flush of small pages takes what walkers cached on the way to any of them; one of huge ones need not take
+        // the entry that pointed to the table.
         self.cover(cleared.address, PageSize::Small);
         self.tables = true;
         self.hold(held);
@@ -112,6 +133,18 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
             return;
         }
         self.engine.flush(self.space, flush);
+    }
+
+    fn owe<G>(&mut self, proof: &Settled<'_, G>, debt: Debt) {
+        debug_assert!(
+            proof.space().id() == self.space.id(),
+            "{:?} was settled, and what was cleared belongs to {:?}",
+            proof.space().id(),
+            self.space.id()
+        );
+        if debt.entry.accessible {
+            self.cover(debt.address, debt.size);
+        }
     }
 
     fn cover(&mut self, address: u64, size: PageSize) {

@@ -63,4 +63,34 @@ impl AtomicGeneration {
             }
         }
     }
+
+    /// Raises over `first` to `last`, which are done, if all before them is: `self` says that nothing up to it is
+    /// missing. Where something is, it stays, which claims too little and never too much.
+    pub(crate) fn extend(&self, first: Generation, last: Generation) {
+        let mut at = self.0.load(Ordering::Acquire);
+        while at < last.0 && at + 1 >= first.0 {
+            match self.0.compare_exchange_weak(at, last.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(newer) => at = newer,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generation(raw: u64) -> Generation {
+        Generation::from_raw(raw)
+    }
+
+    #[test]
+    fn extending_never_skips_what_is_missing() {
+        let reached = AtomicGeneration::new(generation(4));
+        for (first, last, then) in [(6, 7, 4), (5, 6, 6), (3, 5, 6), (2, 9, 9)] {
+            reached.extend(generation(first), generation(last));
+            assert_eq!(reached.load(), generation(then), "{first} to {last}");
+        }
+    }
 }

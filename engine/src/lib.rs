@@ -3,36 +3,42 @@
 //! Clearing or tightening a translation leaves a *debt*: CPUs may still hold the old entry. This crate keeps
 //! those debts and pays them, and its types make it impossible to forget one:
 //!
-//! - a cleared translation is a [`Cleared`], which only a [`Gather`] (pay before the call returns) or a
-//!   [`Batch`] (pay once for many pages) takes;
+//! - a cleared translation is a [`Cleared`], one with fewer rights a [`Narrowed`]; only a [`Gather`] (pay before
+//!   the call returns) or a [`Batch`] (pay once for many pages) takes them;
 //! - what the translation endangers goes in by value and comes out only after the flush;
 //! - a permit to write a page out ([`WritePermit`]) comes only from a flush of the writable entries;
-//! - an operation that promises something to a program settles what batches owe in its space first
-//!   ([`Engine::settle`]).
+//! - an operation that promises something to a program settles what batches owe in its space first, each time that
+//!   it takes the page-table lock ([`Settled`]).
 //!
 //! The kernel implements [`Platform`] and embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU
 //! data. The crate has no dependency, allocates nothing and takes no lock.
 //!
-//! The protocol is the one that Linux arrived at for x86 (generations, per-CPU ASID slots, lazy CPUs,
-//! interrupts with acknowledgement), with two changes: completed flushes are remembered per space, so that the
-//! check for owed flushes is exact, and pages are removed from caches only after their batch was flushed.
+//! Two transports carry a flush to other CPUs. Interrupts: the protocol that Linux arrived at for x86 (generations,
+//! per-CPU ASID slots, lazy CPUs, interrupts with acknowledgement). Broadcasts, where the processor has them
+//! ([`Capabilities::broadcast`]): an ASID that means the same on every CPU, an invalidation that the hardware carries,
+//! and a wait. Two things differ from Linux in both: completed flushes are remembered per space, so that the check for
+//! owed flushes is exact, and pages are removed from caches only after their batch was flushed. Devices that walk a
+//! space's tables hear of every flush too ([`AddressSpace::attach_device`]).
 #![no_std]
 #![warn(unreachable_pub)]
 
 mod address_space;
 mod asid;
 mod batch;
+mod broadcast;
 mod counters;
 mod cpu;
 mod cpu_set;
 mod flush;
 mod gather;
 mod generation;
+mod global_asid;
 mod lock;
 mod platform;
 mod primitive;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
+mod settled;
 mod shootdown;
 mod switch;
 
@@ -42,43 +48,48 @@ pub use batch::{Batch, Schedule, WritePermit, BATCH};
 pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
-pub use flush::{Cleared, ClearedTable, Entry, Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
+pub use flush::{Cleared, ClearedTable, Entry, Extent, Flush, Narrowed, PageSize, SINGLE_PAGE_CEILING};
 pub use gather::{Gather, GATHER};
 pub use generation::Generation;
 pub use lock::{HeldLocks, Lock, LockClass, RwLock};
-pub use platform::{Capabilities, FlushEvent, Platform, Reason, Root};
+pub use platform::{Broadcast, Capabilities, FlushEvent, Platform, Reason, Root};
+pub use settled::Settled;
 pub use switch::Previous;
 
+use global_asid::GlobalAsids;
 use primitive::{AtomicU64, Ordering};
 
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
 /// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds.
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 16 KiB large, two bits for
+/// each ASID that broadcasts may use, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,
     next_space: AtomicU64,
     ceiling: u32,
+    asids: GlobalAsids,
     #[cfg(feature = "sabotage")]
     removed: sabotage::Removed,
 }
 
 impl<P: Platform> Engine<P> {
     /// An engine on `platform`, with the flush ceiling that Linux uses ([`SINGLE_PAGE_CEILING`]).
-    pub fn new(platform: P) -> Self {
+    pub const fn new(platform: P) -> Self {
         Self::with_ceiling(platform, SINGLE_PAGE_CEILING)
     }
 
     /// An engine that invalidates up to `ceiling` pages one by one and a larger range as a whole; 0 always
     /// flushes everything.
-    pub fn with_ceiling(platform: P, ceiling: u32) -> Self {
+    pub const fn with_ceiling(platform: P, ceiling: u32) -> Self {
         Self {
             platform,
             next_space: AtomicU64::new(SpaceId::FIRST),
             ceiling,
+            asids: GlobalAsids::new(),
             #[cfg(feature = "sabotage")]
-            removed: sabotage::Removed::default(),
+            removed: sabotage::Removed::new(),
         }
     }
 
@@ -89,8 +100,12 @@ impl<P: Platform> Engine<P> {
 
     /// A new address space whose page tables start at `root`. Its identity is never used again, so an ASID slot
     /// that outlives it can match no other space.
+    ///
+    /// Where flushes are broadcast it gets an ASID too, to be given back with [`Engine::retire`]. That may have to
+    /// flush or to wait for another CPU that does: not from an interrupt, and interrupts must be on.
     pub fn new_space(&self, root: Root) -> AddressSpace {
-        AddressSpace::new(SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed)), root)
+        let id = SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed));
+        AddressSpace::new(id, root, self.take_asid())
     }
 
     /// The counters of all `cpus` added up. Reads them while they move: exact once the machine is quiet.

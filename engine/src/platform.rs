@@ -10,7 +10,7 @@ use crate::address_space::{AddressSpace, SpaceId};
 use crate::asid::Asid;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::flush::PageSize;
+use crate::flush::{Extent, Flush, PageSize};
 use crate::lock::{HeldLocks, Lock, RwLock};
 
 /// Where an address space's page tables start; the platform knows what the number means (on x86 the address
@@ -26,9 +26,21 @@ pub struct Capabilities {
     pub clean_stores_walk: bool,
     /// Entries carry ASIDs, so that they survive a switch. Without it every switch flushes.
     pub asids: bool,
+    /// The hardware carries invalidations to every CPU and can be waited for. `None`: interrupts do.
+    ///
+    /// Stated once and for all: spaces made with it and without it do not mix.
+    pub broadcast: Option<Broadcast>,
 }
 
-/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order.
+/// Hardware that carries invalidations to every CPU: Arm's inner-shareable TLBI with DSB, x86's INVLPGB with TLBSYNC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broadcast {
+    /// How many ASIDs mean the same on every CPU, counted from 0: 256 or 65536 on Arm. More than 65536 are not used;
+    /// fewer than two leave [`Asid::SHARED`] for all spaces.
+    pub asids: u32,
+}
+
+/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with one that it does not trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// flush on task switch
@@ -43,10 +55,12 @@ pub enum Reason {
     RemoteSend,
     /// remote wrong cpu: this CPU was asked to, but has left the space
     RemoteWrongCpu,
+    /// broadcast: this CPU had the hardware invalidate on every CPU, and waited
+    Broadcast,
 }
 
 impl Reason {
-    /// Linux's words for it.
+    /// Linux's words for it, where it has any.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TaskSwitch => "flush on task switch",
@@ -55,6 +69,7 @@ impl Reason {
             Self::LocalSpaceShootdown => "local mm shootdown",
             Self::RemoteSend => "remote ipi send",
             Self::RemoteWrongCpu => "remote wrong cpu",
+            Self::Broadcast => "broadcast",
         }
     }
 }
@@ -80,7 +95,10 @@ pub struct FlushEvent {
 ///   nor any other code runs on this CPU;
 /// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one;
 /// - what the engine calls with interrupts off (loading roots, invalidating, [`Platform::trace`],
-///   [`Platform::answered`], `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU.
+///   [`Platform::answered`], `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU;
+/// - where [`Capabilities::broadcast`] is stated, a task that moves to another CPU between [`Platform::broadcast`] and
+///   [`Platform::broadcast_wait`] had its broadcasts waited for on the CPU that it left (on Arm the DSB in the task
+///   switch does it, on x86 a TLBSYNC there must).
 pub unsafe trait Platform: Sized + Debug {
     /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
     /// lives as long as any CPU may walk its tables.
@@ -144,6 +162,39 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = (initiator, last);
     }
 
+    /// Starts to invalidate `extent` of what is tagged with `asid` on every CPU, this one included: pages with what
+    /// walkers cached on the way to them, at least one of them, or all. Returns before it is done.
+    ///
+    /// Page-table stores that this CPU made before are seen by every walk that starts after the invalidation. Called
+    /// only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
+    fn broadcast(&self, asid: Asid, extent: Extent) {
+        let _ = (asid, extent);
+        unclaimed("broadcast");
+    }
+
+    /// Starts to invalidate everything of every program on every CPU, this one included, whatever its tag. Called only
+    /// where [`Capabilities::broadcast`] is stated.
+    fn broadcast_everything(&self) {
+        unclaimed("broadcast_everything");
+    }
+
+    /// Waits until all broadcasts that *this* CPU started are done on every CPU. Those that others started may not be.
+    ///
+    /// A task may start broadcasts and wait for them later, moving to another CPU in between: the task switch has to
+    /// wait for them then, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.
+    fn broadcast_wait(&self) {
+        unclaimed("broadcast_wait");
+    }
+
+    /// Makes every TLB outside the CPUs that walks the space's tables (an IOMMU's, an accelerator's) forget what
+    /// `flush` covers, before it returns.
+    ///
+    /// Called only for a space with [devices attached](AddressSpace::attach_device): after the CPUs are done, with
+    /// interrupts on, and for each translation that a [`Batch`](crate::Batch) records, under the page-table lock.
+    fn invalidate_devices(&self, space: &AddressSpace, flush: Flush) {
+        let _ = (space, flush);
+    }
+
     /// Nanoseconds since some moment, never falling.
     fn now(&self) -> u64;
 
@@ -154,4 +205,19 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// The lock ranks that the running task holds, for the debug check of the lock order.
     fn held_locks(&self) -> &HeldLocks;
+}
+
+/// The engine came to a function that a platform did not write: what it stated in its capabilities it does not have.
+fn unclaimed(function: &str) {
+    debug_assert!(false, "the platform states that it can broadcast and has no `{function}`");
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "states that it can broadcast and has no `broadcast_wait`")]
+    fn a_platform_that_cannot_do_what_it_states_is_caught() {
+        super::unclaimed("broadcast_wait");
+    }
 }

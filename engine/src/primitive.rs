@@ -2,4 +2,4 @@
 //!
 //! One place, so that a model checker's atomics can stand in for the processor's without a change elsewhere.
 
-pub(crate) use core::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+pub(crate) use core::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -19,13 +19,19 @@ pub enum Guard {
     WritableFlush = 8,
     /// Interrupting lazy CPUs when page tables are freed: without it R2 breaks.
     LazyTables = 16,
+    /// The wait for a batch's broadcasts, before what it holds is let go: without it R1 breaks.
+    BroadcastWait = 32,
 }
 
 /// The guards that were taken away.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Removed(AtomicU32);
 
 impl Removed {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
     pub(crate) fn stands(&self, guard: Guard) -> bool {
         self.0.load(Ordering::Relaxed) & guard as u32 == 0
     }

@@ -102,7 +102,7 @@ impl Request {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of `space` on every CPU that may use it, before it returns.
+    /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
     ///
     /// Page-table changes come first; the flush covers all that were made before the call. Interrupts must be on.
     /// The generation returned has been reached by every CPU.
@@ -114,7 +114,22 @@ impl<P: Platform> Engine<P> {
 
     /// Does the flush for which `generation` was just raised.
     pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
-        let flush = flush.limited(self.ceiling);
+        let limited = flush.limited(self.ceiling);
+        match space.asid() {
+            None => self.flush_by_interrupt(generation, space, limited),
+            Some(asid) => self.flush_by_broadcast(asid, generation, space, limited),
+        }
+        self.flush_devices(space, flush);
+    }
+
+    /// Makes devices that walk the space's tables forget what `flush` covers.
+    pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
+        if space.has_devices() {
+            self.platform().invalidate_devices(space, flush);
+        }
+    }
+
+    fn flush_by_interrupt(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
         self.platform().pinned(|| {
             let me = self.platform().this_cpu();
             let asked = Asked { space: space.id(), generation, extent: flush.extent };
@@ -136,19 +151,6 @@ impl<P: Platform> Engine<P> {
             }
         });
         space.reached.raise_to(generation);
-    }
-
-    /// Pays what batches owe in `space`, before an operation examines its translations on a program's behalf.
-    ///
-    /// Call it after each acquisition of the page-table lock, under the lock: a batch records under the same one.
-    pub fn settle(&self, space: &AddressSpace) {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Settle) {
-            return;
-        }
-        if space.owes() {
-            self.flush(space, Flush { extent: Extent::All, tables: false });
-        }
     }
 
     /// Brings whatever space each CPU of `targets` runs up to date, before it returns; empties `targets`. Whether
@@ -274,7 +276,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    fn trace(&self, reason: Reason, pages: Option<u32>, space: SpaceId) {
+    pub(crate) fn trace(&self, reason: Reason, pages: Option<u32>, space: SpaceId) {
         self.platform().trace(FlushEvent { reason, pages, space });
     }
 }

@@ -4,7 +4,8 @@
 //! generation *before* it looks at what CPUs have loaded. So either the switch sees the new generation and flushes,
 //! or the flusher sees the switch and interrupts; never neither (Linux fixed both halves in 2025: fea4e317f9e7 and
 //! 83b0177a6c48). A CPU in lazy mode keeps the space loaded but runs no program; nobody interrupts it unless page
-//! tables are freed, and it catches up when it leaves lazy mode.
+//! tables are freed, and it catches up when it leaves lazy mode. Where flushes are broadcast none of this matters:
+//! the hardware reaches every CPU, whatever it runs.
 
 use crate::asid::{Asid, Flushed};
 use crate::cpu::{Here, Own};
@@ -70,6 +71,10 @@ impl<P: Platform> Engine<P> {
         fence(Ordering::SeqCst);
         let newest = space.generation();
         let Some((_, asid)) = here.own.loaded else { return };
+        if space.asid().is_some() {
+            // Broadcasts reached this CPU while it was lazy.
+            return;
+        }
         if here.own.slots.generation(asid) < newest {
             self.platform().load_root(space.root(), asid, true);
             here.own.slots.reach(asid, newest);
@@ -91,7 +96,12 @@ impl<P: Platform> Engine<P> {
         // atomic insertion would do, but it is skipped when the bit is there already.
         fence(Ordering::SeqCst);
         let newest = space.generation();
-        let (asid, flushed) = own.slots.choose(space.id(), newest, self.platform().capabilities().asids);
+        let (asid, flushed) = match space.asid() {
+            None => own.slots.choose(space.id(), newest, self.platform().capabilities().asids),
+            Some(Asid::SHARED) => (Asid::SHARED, Flushed::Recycled),
+            // Its own on every CPU, and kept current by broadcasts, wherever the space runs.
+            Some(asid) => (asid, Flushed::No),
+        };
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
         match flushed {
             Flushed::No => self.trace_switch(space.id(), Some(0)),

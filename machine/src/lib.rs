@@ -9,6 +9,7 @@
 //! [`Outcome`].
 
 pub mod config;
+mod device;
 mod holdings;
 mod lock;
 mod oracle;
@@ -23,6 +24,7 @@ mod tlb;
 mod trace;
 mod world;
 
+pub use device::Device;
 pub use oracle::{Rule, Violation};
 pub use program::Program;
 pub use sim::Sim;

@@ -274,7 +274,7 @@ pub(crate) mod tests {
     /// One node of `cpus`, all equally far from each other.
     pub(crate) fn machine(cpus: u16) -> Machine {
         let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
-        let node = Node { cpus: (0..cpus).collect(), bytes: 4 << 20 };
+        let node = Node { cpus: (0..cpus).collect(), bytes: 4 << 20, tier: 0 };
         machine.topology = Topology::new(vec![node]).expect("a valid topology");
         machine.latency = Latency::uniform(cpus, FAR);
         machine

@@ -51,7 +51,7 @@ unsafe impl Platform for Sim {
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: true }
+        Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
     }
 
     fn this_cpu(&self) -> CpuId {

@@ -8,7 +8,7 @@ use core::fmt;
 
 use ceasefire::Lock;
 
-use crate::frame::Frame;
+use crate::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES, HUGE_ORDER};
 use crate::list::List;
 use crate::machine::{Event, Machine, Work};
 use crate::node::{Node, NodeId};
@@ -102,7 +102,7 @@ impl<P: Machine> Memory<P> {
         let mut zone = node.zone.lock(self.platform());
         let mut moved = 0;
         while moved < spare.min(REFILL) {
-            let Some(frame) = zone.allocate(&self.frames) else { break };
+            let Some(frame) = zone.allocate(&self.frames, 0) else { break };
             kept.0.push_front(&self.frames, frame.into_number());
             moved += 1;
         }
@@ -129,16 +129,65 @@ impl<P: Machine> Memory<P> {
     /// Lets go of a counted reference, and of the frame if it was the last.
     pub(crate) fn put(&self, number: FrameNumber) {
         let info = self.frames.get(number);
-        if info.release() {
-            self.unlist(number);
-            self.free_orphan(number);
+        match info.release() {
+            0 => {
+                self.unlist(number);
+                self.free_orphan(number);
+            }
+            // Perhaps nothing but the swap device's cache is left, and nobody could ever find it there.
+            1 if info.slot().is_some() => self.forget_swapped(number),
+            _ => {}
         }
     }
 
     /// Frees a page that nobody holds and no list has.
     pub(crate) fn free_orphan(&self, number: FrameNumber) {
-        self.frames.get(number).orphan();
-        self.free(Frame::owned(number));
+        let info = self.frames.get(number);
+        info.orphan();
+        if info.huge() {
+            info.set_huge(false);
+            self.free_huge(HugeFrame::owned(number));
+        } else {
+            self.free(Frame::owned(number));
+        }
+    }
+
+    /// 512 neighbouring frames of the node, if it has them and keeps more than `mark` then.
+    pub(crate) fn allocate_huge(&self, node: NodeId, mark: u32) -> Option<HugeFrame> {
+        let node = &self.nodes[node.index()];
+        if node.free() < mark + HUGE_FRAMES {
+            return None;
+        }
+        let mut zone = node.zone.lock(self.platform());
+        let block = zone.allocate(&self.frames, HUGE_ORDER)?;
+        node.took(HUGE_FRAMES);
+        self.platform().work(Work::Buddy, 1);
+        drop(zone);
+        let first = block.into_number();
+        for number in huge_frames(first) {
+            self.platform().observe(Event::FrameAllocated(number));
+        }
+        Some(HugeFrame::owned(first))
+    }
+
+    /// Gives 512 neighbouring frames back.
+    pub(crate) fn free_huge(&self, frame: HugeFrame) {
+        let first = frame.into_number();
+        for number in huge_frames(first) {
+            self.platform().observe(Event::FrameFreed(number));
+        }
+        let node = &self.nodes[self.frames.get(first).node().index()];
+        let mut zone = node.zone.lock(self.platform());
+        zone.free(&self.frames, Frame::owned(first), HUGE_ORDER);
+        node.got(HUGE_FRAMES);
+        self.platform().work(Work::Buddy, 1);
+    }
+
+    /// A frame of this node alone, leaving its minimum; nothing is reclaimed for it.
+    pub(crate) fn allocate_on(&self, node: NodeId) -> Option<Frame> {
+        let frame = self.allocate_from(node, self.nodes[node.index()].watermarks.min)?;
+        self.platform().observe(Event::FrameAllocated(frame.number()));
+        Some(frame)
     }
 
     fn drain(&self, node: NodeId, kept: &mut PerCpuFrames, count: u32) {
@@ -148,7 +197,7 @@ impl<P: Machine> Memory<P> {
         while moved < count {
             // The one that lay longest: what was freed last is warm in the cache.
             let Some(number) = kept.0.pop_back(&self.frames) else { break };
-            zone.free(&self.frames, Frame::owned(number));
+            zone.free(&self.frames, Frame::owned(number), 0);
             moved += 1;
         }
         node.got(moved);

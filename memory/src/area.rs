@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::address::{PAGE_BYTES, PAGE_SHIFT, USER_END};
-use crate::allocate::OutOfMemory;
 use crate::object::{ObjectId, TooManyObjects};
 
 /// What an area maps.
@@ -24,6 +23,17 @@ pub enum Source {
     },
 }
 
+/// What a program may do with a range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Load.
+    Read,
+    /// Load and store.
+    ReadWrite,
+}
+
 /// A range of addresses that maps one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
@@ -35,8 +45,14 @@ pub struct Area {
     pub source: Source,
     /// Which page of the source `start` maps.
     pub first: u32,
-    /// Whether stores are allowed.
-    pub writable: bool,
+    /// What the program may do with it now.
+    pub protection: Protection,
+    /// What it may allow itself: a file that was not opened for writing cannot be mapped writable.
+    pub limit: Protection,
+    /// Its pages stay in memory.
+    pub locked: bool,
+    /// Pages of 2 MiB may be used for it.
+    pub huge: bool,
 }
 
 impl Area {
@@ -47,6 +63,27 @@ impl Area {
 
     fn part(&self, start: u64, end: u64) -> Self {
         Self { start, end, first: self.index(start), ..*self }
+    }
+
+    /// The anonymous memory that names its private pages for the reverse map.
+    pub(crate) fn anonymous(&self) -> Option<ObjectId> {
+        match self.source {
+            Source::Anonymous(own) | Source::Private { copies: own, .. } => Some(own),
+            Source::Shared(_) => None,
+        }
+    }
+
+    /// The file that it maps.
+    pub(crate) fn file(&self) -> Option<ObjectId> {
+        match self.source {
+            Source::Anonymous(_) => None,
+            Source::Shared(file) | Source::Private { file, .. } => Some(file),
+        }
+    }
+
+    /// The objects whose pages it may map, the file first.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectId> {
+        self.file().into_iter().chain(self.anonymous())
     }
 }
 
@@ -81,12 +118,6 @@ impl fmt::Display for MapError {
 impl From<TooManyObjects> for MapError {
     fn from(error: TooManyObjects) -> Self {
         Self::Objects(error)
-    }
-}
-
-impl From<OutOfMemory> for crate::FaultError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
     }
 }
 
@@ -146,6 +177,31 @@ impl Areas {
         (floor, ceiling)
     }
 
+    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it.
+    pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Area)) {
+        for mut part in self.remove(start, end) {
+            change(&mut part);
+            self.insert(part);
+        }
+    }
+
+    /// The first address in `[start, end)` at which nothing is mapped.
+    pub(crate) fn hole(&self, start: u64, end: u64) -> Option<u64> {
+        let mut at = start;
+        for area in self.overlapping(start, end) {
+            if area.start > at {
+                break;
+            }
+            at = area.end;
+        }
+        (at < end).then_some(at)
+    }
+
+    /// All areas.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Area> {
+        self.0.values()
+    }
+
     /// The areas that overlap `[start, end)`.
     pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> {
         let first = self.find(start).map_or(start, |area| area.start);
@@ -153,10 +209,31 @@ impl Areas {
     }
 }
 
-/// The pages between two addresses, if both are page-aligned and below [`USER_END`] and in order.
-pub(crate) fn pages_between(start: u64, end: u64) -> Option<u64> {
-    (start.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES) && start < end && end <= USER_END)
-        .then(|| (end - start) >> PAGE_SHIFT)
+/// A range that is no range of pages: unaligned, empty, wrapping, or beyond the addresses of a program. Linux: EINVAL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeError {
+    /// The address it starts at.
+    pub start: u64,
+    /// The length in bytes.
+    pub bytes: u64,
+}
+
+impl fmt::Display for RangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} bytes at {:#x} are not whole pages of {PAGE_BYTES} bytes below {USER_END:#x}",
+            self.bytes, self.start
+        )
+    }
+}
+
+/// The end of a range of whole pages that a program may name.
+pub(crate) fn checked_end(start: u64, bytes: u64) -> Result<u64, RangeError> {
+    let error = RangeError { start, bytes };
+    let end = start.checked_add(bytes).ok_or(error)?;
+    let pages = start.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
+    (pages && start < end && end <= USER_END).then_some(end).ok_or(error)
 }
 
 #[cfg(test)]
@@ -165,7 +242,9 @@ mod tests {
 
     fn area(start: u64, end: u64) -> Area {
         let source = Source::Anonymous(ObjectId::new(0));
-        Area { start: start << 12, end: end << 12, source, first: start as u32, writable: true }
+        let protection = Protection::ReadWrite;
+        let (first, limit) = (start as u32, protection);
+        Area { start: start << 12, end: end << 12, source, first, protection, limit, locked: false, huge: false }
     }
 
     #[test]

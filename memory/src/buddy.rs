@@ -1,7 +1,7 @@
 //! The buddy allocator: free blocks of 2^order frames, split on demand and merged with their buddy when freed.
 //!
-//! The classic scheme (Knowlton 1965), as every kernel has it. A block's buddy differs from it in one bit of its
-//! number, relative to the node's first frame; a free block is marked at its first frame.
+//! The classic scheme (Knowlton 1965), as every kernel has it. A block is aligned to its size, and its buddy differs from
+//! it in one bit of its number; a free block is marked at its first frame.
 
 use crate::address::FrameNumber;
 use crate::frame::{Frame, FrameTable};
@@ -25,31 +25,33 @@ impl Buddy {
         // From the top down, so that the lowest blocks are at the front and handed out first.
         let mut at = end;
         while at > start {
-            let order = (at - start).trailing_zeros().min(ORDERS - 1);
+            let order = at.trailing_zeros().min((at - start).ilog2()).min(ORDERS - 1);
             at -= 1 << order;
             buddy.list(frames, at, order);
         }
         buddy
     }
 
-    pub(crate) fn allocate(&mut self, frames: &FrameTable) -> Option<Frame> {
-        let order = (0..ORDERS).find(|&order| self.free[order as usize].len() > 0)?;
-        let block = self.free[order as usize].pop_front(frames)?;
+    /// A block of 2^`order` frames; the first of them.
+    pub(crate) fn allocate(&mut self, frames: &FrameTable, order: u32) -> Option<Frame> {
+        let found = (order..ORDERS).find(|&order| self.free[order as usize].len() > 0)?;
+        let block = self.free[found as usize].pop_front(frames)?;
         frames.get(block).set_free_order(None);
-        for half in (0..order).rev() {
+        for half in (order..found).rev() {
             self.list(frames, block.get() + (1 << half), half);
         }
         Some(Frame::owned(block))
     }
 
-    pub(crate) fn free(&mut self, frames: &FrameTable, frame: Frame) {
-        let (mut block, mut order) = (frame.into_number().get() - self.start, 0);
+    /// Takes back a block of 2^`order` frames by its first.
+    pub(crate) fn free(&mut self, frames: &FrameTable, frame: Frame, mut order: u32) {
+        let mut block = frame.into_number().get();
         while order < ORDERS - 1 {
             let buddy = block ^ (1 << order);
-            if self.start + buddy >= self.end {
+            if buddy < self.start || buddy >= self.end {
                 break;
             }
-            let number = FrameNumber::new(self.start + buddy);
+            let number = FrameNumber::new(buddy);
             if frames.get(number).free_order() != Some(order) {
                 break;
             }
@@ -58,7 +60,7 @@ impl Buddy {
             block &= buddy;
             order += 1;
         }
-        self.list(frames, self.start + block, order);
+        self.list(frames, block, order);
     }
 
     fn list(&mut self, frames: &FrameTable, block: u32, order: u32) {
@@ -83,22 +85,36 @@ mod tests {
     proptest! {
         #[test]
         fn hands_out_each_frame_once_and_merges_all_back(
-            start in 0u32..3, count in 1u32..5000, order in any::<prop::sample::Index>(), rounds in 1usize..4
+            start in 0u32..1030, count in 1u32..5000, mix in any::<prop::sample::Index>(), rounds in 1usize..4
         ) {
             let frames = FrameTable::new(&[NodeLayout::new(start + count)]);
             let mut buddy = Buddy::new(&frames, start, start + count);
             let untouched = largest(&buddy);
             for round in 0..rounds {
-                let mut taken: Vec<Frame> = core::iter::from_fn(|| buddy.allocate(&frames)).collect();
-                let mut numbers: Vec<u32> = taken.iter().map(|frame| frame.number().get()).collect();
+                // Blocks of every order in turn, and what is left frame by frame.
+                let mut taken: Vec<(Frame, u32)> = Vec::new();
+                for order in (0..ORDERS).chain(core::iter::repeat(0)) {
+                    match buddy.allocate(&frames, order) {
+                        Some(frame) => taken.push((frame, order)),
+                        None if order == 0 => break,
+                        None => {}
+                    }
+                }
+                let mut numbers: Vec<u32> = Vec::new();
+                for (frame, order) in &taken {
+                    let first = frame.number().get();
+                    prop_assert_eq!(first % (1 << order), 0, "a block that is not aligned to its size");
+                    numbers.extend(first..first + (1 << order));
+                }
                 numbers.sort_unstable();
                 prop_assert_eq!(numbers, (start..start + count).collect::<Vec<_>>());
-                taken.rotate_left(order.index(count as usize));
+                let by = mix.index(taken.len());
+                taken.rotate_left(by);
                 if round % 2 == 1 {
                     taken.reverse();
                 }
-                for frame in taken {
-                    buddy.free(&frames, frame);
+                for (frame, order) in taken {
+                    buddy.free(&frames, frame, order);
                 }
                 prop_assert_eq!(largest(&buddy), untouched.clone());
             }

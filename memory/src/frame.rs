@@ -33,6 +33,38 @@ impl Frame {
     }
 }
 
+/// log2 of the frames of a huge page: 2 MiB.
+pub(crate) const HUGE_ORDER: u32 = 9;
+/// The frames of a huge page.
+pub(crate) const HUGE_FRAMES: u32 = 1 << HUGE_ORDER;
+
+/// 512 neighbouring frames that nobody else knows of, aligned to their size.
+#[must_use = "frames that are neither used nor given back are lost"]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HugeFrame(FrameNumber);
+
+impl HugeFrame {
+    /// The caller took the last reference, or carves free memory.
+    pub(crate) fn owned(first: FrameNumber) -> Self {
+        Self(first)
+    }
+
+    /// The first of them.
+    pub(crate) fn number(&self) -> FrameNumber {
+        self.0
+    }
+
+    /// Gives up ownership for counted references.
+    pub(crate) fn into_number(self) -> FrameNumber {
+        self.0
+    }
+}
+
+/// The frames of the huge page that begins with `first`.
+pub(crate) fn huge_frames(first: FrameNumber) -> impl Iterator<Item = FrameNumber> {
+    (first.get()..first.get() + HUGE_FRAMES).map(FrameNumber::new)
+}
+
 /// Where a page stands with the lists. Changed only by the holder of the node's LRU lock, or by whoever isolated
 /// the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +75,7 @@ impl LruState {
     const ACTIVE: u8 = 2;
     const REFERENCED: u8 = 4;
     const ANONYMOUS: u8 = 8;
+    const LAZY: u8 = 16;
 
     pub(crate) const fn new(anonymous: bool) -> Self {
         Self(if anonymous { Self::ANONYMOUS } else { 0 })
@@ -64,6 +97,12 @@ impl LruState {
         self.0 & Self::ANONYMOUS != 0
     }
 
+    /// Its program can do without it (madvise FREE): unless it was stored to since, it is dropped unwritten. It stands
+    /// in line with the files' pages.
+    pub(crate) const fn lazy(self) -> bool {
+        self.0 & Self::LAZY != 0
+    }
+
     const fn set(self, bit: u8, on: bool) -> Self {
         Self(if on { self.0 | bit } else { self.0 & !bit })
     }
@@ -79,6 +118,10 @@ impl LruState {
     pub(crate) const fn set_referenced(self, on: bool) -> Self {
         self.set(Self::REFERENCED, on)
     }
+
+    pub(crate) const fn set_lazy(self, on: bool) -> Self {
+        self.set(Self::LAZY, on)
+    }
 }
 
 /// What is known about one frame. Fields are atomics because several CPUs may look; the lock named at each keeps
@@ -89,17 +132,17 @@ pub(crate) struct FrameInfo {
     /// Neighbours on the list it is on: a free list (zone lock, per-CPU lock) or an LRU list (LRU lock).
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
-    /// The file or address space it belongs to, plus one, and the page there. Set while nobody else knows of it.
+    /// The file or anonymous memory it belongs to, plus one, and the page there. Set while nobody else knows of it.
     object: AtomicU32,
     index: AtomicU32,
     references: AtomicU32,
     /// How many of the references are translations.
     maps: AtomicU32,
+    /// In use: the swap slot that also holds the page, plus one. While it heads a free block: the block's order plus one
+    /// (zone lock).
+    slot_or_order: AtomicU32,
     lru: AtomicU8,
-    /// The file's copy on the device is older.
-    dirty: AtomicU8,
-    /// While it heads a free block: the block's order plus one (zone lock).
-    free_order: AtomicU8,
+    state: AtomicU8,
     node: AtomicU16,
 }
 
@@ -112,9 +155,9 @@ impl FrameInfo {
             index: AtomicU32::new(0),
             references: AtomicU32::new(0),
             maps: AtomicU32::new(0),
+            slot_or_order: AtomicU32::new(0),
             lru: AtomicU8::new(0),
-            dirty: AtomicU8::new(0),
-            free_order: AtomicU8::new(0),
+            state: AtomicU8::new(0),
             node: AtomicU16::new(node),
         }
     }
@@ -123,11 +166,13 @@ impl FrameInfo {
         NodeId(self.node.load(Ordering::Relaxed))
     }
 
-    /// Makes an owned frame a page of `object`, held by `references`.
-    pub(crate) fn adopt(&self, object: ObjectId, index: u32, references: u32, lru: LruState) {
-        self.object.store(object.get() + 1, Ordering::Relaxed);
+    /// Makes an owned frame a page of `object`, held by `references`, of which one each for `maps` translations.
+    pub(crate) fn adopt(&self, object: ObjectId, index: u32, references: u32, maps: u32, lru: LruState) {
+        self.object.store(object.raw() + 1, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
-        self.dirty.store(0, Ordering::Relaxed);
+        self.state.store(0, Ordering::Relaxed);
+        self.slot_or_order.store(0, Ordering::Relaxed);
+        self.maps.store(maps, Ordering::Relaxed);
         self.set_lru(lru);
         self.references.store(references, Ordering::Release);
     }
@@ -137,7 +182,7 @@ impl FrameInfo {
         self.references.store(1, Ordering::Relaxed);
     }
 
-    /// The file or address space it belongs to, and the page there.
+    /// The file or anonymous memory it belongs to, and the page there.
     pub(crate) fn place(&self) -> Option<(ObjectId, u32)> {
         let object = self.object.load(Ordering::Relaxed).checked_sub(1)?;
         Some((ObjectId::new(object), self.index.load(Ordering::Relaxed)))
@@ -163,10 +208,10 @@ impl FrameInfo {
         self.references.fetch_update(Ordering::Acquire, Ordering::Relaxed, held).is_ok()
     }
 
-    /// Lets go of a reference; whether it was the last.
+    /// Lets go of a reference; how many are left.
     #[must_use = "whoever lets go of the last reference frees the frame"]
-    pub(crate) fn release(&self) -> bool {
-        self.references.fetch_sub(1, Ordering::AcqRel) == 1
+    pub(crate) fn release(&self) -> u32 {
+        self.references.fetch_sub(1, Ordering::AcqRel) - 1
     }
 
     /// Takes all references, if there are exactly `expected`.
@@ -199,27 +244,93 @@ impl FrameInfo {
         self.lru.store(state.0, Ordering::Relaxed);
     }
 
+    /// The copy of its page on the device is older.
     pub(crate) fn dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire) != 0
+        self.is(DIRTY)
     }
 
-    pub(crate) fn set_dirty(&self, dirty: bool) {
-        self.dirty.store(u8::from(dirty), Ordering::Release);
+    pub(crate) fn set_dirty(&self) {
+        if !self.dirty() {
+            self.state.fetch_or(DIRTY, Ordering::AcqRel);
+        }
     }
 
     /// It counts as clean from here on. Whoever made it dirty before held a reference, which is seen after this.
     pub(crate) fn clear_dirty(&self) {
-        self.dirty.swap(0, Ordering::AcqRel);
+        self.state.fetch_and(!DIRTY, Ordering::AcqRel);
+    }
+
+    /// It is the first of 512 frames of one page.
+    pub(crate) fn huge(&self) -> bool {
+        self.is(HUGE)
+    }
+
+    pub(crate) fn set_huge(&self, huge: bool) {
+        if huge {
+            self.state.fetch_or(HUGE, Ordering::AcqRel);
+        } else {
+            self.state.fetch_and(!HUGE, Ordering::AcqRel);
+        }
+    }
+
+    /// Its page is still on the way from the device; it is locked until it is there.
+    pub(crate) fn arriving(&self) -> bool {
+        self.is(ARRIVING)
+    }
+
+    pub(crate) fn set_arriving(&self) {
+        self.state.fetch_or(ARRIVING, Ordering::AcqRel);
+    }
+
+    pub(crate) fn locked(&self) -> bool {
+        self.is(LOCKED)
+    }
+
+    /// Locks it; false if it is locked.
+    pub(crate) fn try_lock(&self) -> bool {
+        self.state.fetch_or(LOCKED, Ordering::AcqRel) & LOCKED == 0
+    }
+
+    /// Unlocks it; whether anyone waits for that.
+    pub(crate) fn unlock(&self) -> bool {
+        self.state.fetch_and(!(LOCKED | WANTED | ARRIVING), Ordering::AcqRel) & WANTED != 0
+    }
+
+    /// Asks to be told when it is unlocked; false if it is not locked.
+    pub(crate) fn want(&self) -> bool {
+        self.locked() && self.state.fetch_or(WANTED, Ordering::AcqRel) & LOCKED != 0
+    }
+
+    fn is(&self, bit: u8) -> bool {
+        self.state.load(Ordering::Acquire) & bit != 0
+    }
+
+    /// The swap slot that holds its page too.
+    pub(crate) fn slot(&self) -> Option<u32> {
+        self.slot_or_order.load(Ordering::Acquire).checked_sub(1).filter(|&slot| slot < ORDERS_FROM)
+    }
+
+    pub(crate) fn set_slot(&self, slot: Option<u32>) {
+        self.slot_or_order.store(slot.map_or(0, |slot| slot + 1), Ordering::Release);
     }
 
     pub(crate) fn free_order(&self) -> Option<u32> {
-        self.free_order.load(Ordering::Relaxed).checked_sub(1).map(u32::from)
+        self.slot_or_order.load(Ordering::Relaxed).checked_sub(1 + ORDERS_FROM)
     }
 
     pub(crate) fn set_free_order(&self, order: Option<u32>) {
-        self.free_order.store(order.map_or(0, |order| order as u8 + 1), Ordering::Relaxed);
+        self.slot_or_order.store(order.map_or(0, |order| order + 1 + ORDERS_FROM), Ordering::Relaxed);
     }
 }
+
+/// Slots are below it, orders of free blocks above.
+const ORDERS_FROM: u32 = 1 << 31;
+
+const DIRTY: u8 = 1;
+const LOCKED: u8 = 2;
+const WANTED: u8 = 4;
+const HUGE: u8 = 8;
+const ARRIVING: u8 = 16;
 
 /// What is known about every frame.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! A small but whole memory manager, written on the engine the way a kernel would.
 //!
-//! Frames come from a buddy allocator per node through per-CPU lists; address spaces map anonymous memory and files
-//! over a page cache; faults fill in translations, with fault-around; a reverse map finds every translation of a
-//! page; per-node lists of active and inactive pages, fed through per-CPU batches, say what to reclaim, and reclaim
-//! runs in the background or in whoever runs out. All of it is for many CPUs at once: `&self`, state behind the
-//! locks of [`locks`], no global lock.
+//! Frames come from a buddy allocator per node through per-CPU lists; address spaces map anonymous memory, in small and
+//! huge pages, and files over a page cache; faults fill in translations, with fault-around; a reverse map finds every
+//! translation of a page; per-node lists of active and inactive pages, fed through per-CPU batches, say what to reclaim,
+//! and reclaim runs in the background or in whoever runs out: to slower memory, to files, to a swap device. Pages migrate
+//! between nodes in batches. Programs unmap, protect, move, fork, lock and advise. All of it is for many CPUs at once:
+//! `&self`, state behind the locks of [`locks`], no global lock.
 //!
 //! What a machine must provide beyond the engine's [`Platform`](ceasefire::Platform) is [`Machine`]. The same code
 //! runs on the simulator, in a kernel, and on plain threads in the tests.
@@ -17,34 +18,55 @@ extern crate alloc;
 mod address;
 mod allocate;
 mod area;
+mod advise;
 mod buddy;
+mod cache;
+mod file;
+mod fork;
 mod fault;
 mod frame;
+mod hint;
+mod huge;
 mod list;
+mod lock_pages;
 pub mod locks;
 mod lru;
 mod machine;
+mod migrate;
 mod node;
 mod object;
+mod page_lock;
+mod pages;
+mod protect;
 mod reclaim;
+mod remap;
 mod reverse;
 mod space;
 mod statistics;
+mod swap;
 mod table;
 mod unmap;
 
 pub use address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT, USER_END};
 pub use allocate::OutOfMemory;
-pub use area::{Area, MapError, Source};
+pub use advise::AdviseError;
+pub use area::{Area, MapError, Protection, RangeError, Source};
 pub use fault::{Access, FaultError};
+pub use file::{Busy, TruncateError, WriteError};
+pub use fork::ForkError;
 pub use frame::Frame;
+pub use huge::{CollapseError, HUGE_BYTES};
+pub use lock_pages::LockError;
+pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
 pub use machine::{Event, Machine, Work};
 pub use node::{NodeId, NodeLayout, Watermarks};
 pub use object::{ObjectId, TooManyObjects};
+pub use protect::ProtectError;
+pub use remap::{Placement, RemapError};
 pub use space::{Space, SpaceHandle};
 pub use statistics::Statistics;
 pub use table::{Entry, Table, ENTRIES};
-pub use unmap::RangeError;
+pub use unmap::UnmapError;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,6 +79,7 @@ use crate::lru::LruBatch;
 use crate::node::Node;
 use crate::object::Objects;
 use crate::statistics::{Count, Share};
+use crate::swap::Swap;
 use crate::table::TableLocks;
 
 /// How a memory manager is set up.
@@ -76,8 +99,12 @@ pub struct Config {
     pub lru_batch: usize,
     /// How many pages of a file a miss brings in (Linux: 128 KiB, 32 pages).
     pub read_ahead: u32,
-    /// The most files and address spaces that may exist at once.
+    /// The most files, and the most areas of private memory, that may exist at once.
     pub objects: usize,
+    /// Pages that the swap device holds; 0 if there is none.
+    pub swap_pages: u32,
+    /// Whether reclaim moves pages to slower memory, where there is any, before it frees them.
+    pub demote: bool,
 }
 
 impl Config {
@@ -91,6 +118,8 @@ impl Config {
             lru_batch: 15,
             read_ahead: 32,
             objects: 4096.max(cpus * 4),
+            swap_pages: 0,
+            demote: true,
         }
     }
 }
@@ -108,7 +137,10 @@ pub struct Memory<P: Machine> {
     per_cpu_frames: Box<[P::Lock<PerCpuFrames>]>,
     /// Pages on their way to the lists, for each CPU.
     lru_batches: Box<[P::Lock<LruBatch>]>,
+    /// For each node the nearest one of the next slower memory.
+    slower: Box<[Option<NodeId>]>,
     objects: Objects<P>,
+    swap: Swap<P>,
     shares: Box<[Share]>,
     table_locks: TableLocks<P>,
     zero: FrameNumber,
@@ -123,18 +155,28 @@ impl<P: Machine> Memory<P> {
         let total: u32 = config.nodes.iter().map(|node| node.frames).sum();
         let frames = FrameTable::new(&config.nodes);
         let nodes: Box<[Node<P>]> = Node::all(&config.nodes, &frames);
-        let fallback = (0..nodes.len())
+        let tier = |node: NodeId| config.nodes[node.index()].tier;
+        let fallback: Box<[Box<[NodeId]>]> = (0..nodes.len())
             .map(|home| {
                 let distance = |node: usize| node.abs_diff(home).min(nodes.len() - node.abs_diff(home));
-                let mut order: Vec<usize> = (0..nodes.len()).collect();
-                order.sort_by_key(|&node| (distance(node), (node + nodes.len() - home) % nodes.len()));
-                order.into_iter().map(|node| NodeId(node as u16)).collect()
+                let mut order: Vec<NodeId> = (0..nodes.len() as u16).map(NodeId).collect();
+                order.sort_by_key(|&node| {
+                    let after = (node.index() + nodes.len() - home) % nodes.len();
+                    (node.index() != home, tier(node), distance(node.index()), after)
+                });
+                order.into()
             })
+            .collect();
+        let slower = fallback
+            .iter()
+            .map(|order| order.iter().copied().find(|&node| tier(node) > tier(order[0])))
             .collect();
         let memory = Self {
             engine: Engine::new(platform),
             frames,
             fallback,
+            slower,
+            swap: Swap::new(config.swap_pages),
             per_cpu_frames: (0..config.cpus * nodes.len())
                 .map(|_| P::Lock::new(&locks::PER_CPU_FRAMES, PerCpuFrames::default()))
                 .collect(),

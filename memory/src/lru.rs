@@ -7,7 +7,7 @@
 
 use ceasefire::{CpuId, Lock};
 
-use crate::frame::FrameTable;
+use crate::frame::{FrameTable, LruState};
 use crate::list::List;
 use crate::machine::{Machine, Work};
 use crate::node::NodeId;
@@ -25,18 +25,22 @@ impl Lists {
         &mut self.0[usize::from(anonymous) * 2 + usize::from(active)]
     }
 
+    fn list_of(&mut self, state: LruState) -> &mut List {
+        self.of(state.anonymous() && !state.lazy(), state.active())
+    }
+
     fn add(&mut self, frames: &FrameTable, frame: FrameNumber) {
         let info = frames.get(frame);
         let state = info.lru().set_listed(true);
         info.set_lru(state);
-        self.of(state.anonymous(), state.active()).push_front(frames, frame);
+        self.list_of(state).push_front(frames, frame);
     }
 
     fn remove(&mut self, frames: &FrameTable, frame: FrameNumber) {
         let info = frames.get(frame);
         let state = info.lru();
         if state.listed() {
-            self.of(state.anonymous(), state.active()).remove(frames, frame);
+            self.list_of(state).remove(frames, frame);
             info.set_lru(state.set_listed(false));
         }
     }
@@ -63,6 +67,11 @@ pub(crate) struct Isolated(FrameNumber);
 impl Isolated {
     pub(crate) fn number(&self) -> FrameNumber {
         self.0
+    }
+
+    /// Its page has moved to another frame, to which the reference of the isolation went along.
+    pub(crate) fn moved_to(self, frame: FrameNumber) -> Self {
+        Self(frame)
     }
 
     /// Whoever took all references, that of the isolation included, owns the frame.
@@ -114,21 +123,30 @@ impl<P: Machine> Memory<P> {
         while let Some(first) = pages.peek() {
             let node = self.frames.get(*first).node();
             let mut dead = [FrameNumber::new(0); LARGEST_BATCH];
-            let mut deaths = 0;
+            let (mut deaths, mut alive) = (0, 0);
             {
                 let mut lists = self.nodes[node.index()].lists.lock(self.platform());
                 let mut listed = 0;
                 while let Some(page) = pages.next_if(|page| self.frames.get(*page).node() == node) {
+                    let info = self.frames.get(page);
                     lists.add(&self.frames, page);
                     listed += 1;
-                    if self.frames.get(page).release() {
+                    match info.release() {
                         // Everyone else let go while it was on its way.
-                        lists.remove(&self.frames, page);
-                        dead[deaths] = page;
-                        deaths += 1;
-                        if deaths == LARGEST_BATCH {
-                            break;
+                        0 => {
+                            lists.remove(&self.frames, page);
+                            dead[deaths] = page;
+                            deaths += 1;
                         }
+                        // Or everyone but the swap device's cache.
+                        1 if info.slot().is_some() => {
+                            alive += 1;
+                            dead[LARGEST_BATCH - alive] = page;
+                        }
+                        _ => {}
+                    }
+                    if deaths + alive == LARGEST_BATCH {
+                        break;
                     }
                 }
                 self.platform().work(work, listed);
@@ -136,41 +154,82 @@ impl<P: Machine> Memory<P> {
             for page in &dead[..deaths] {
                 self.free_orphan(*page);
             }
+            for page in &dead[LARGEST_BATCH - alive..] {
+                self.forget_swapped(*page);
+            }
         }
     }
 
-    /// Takes up to `out.len()` pages from the back of a node's inactive files; how many it took.
+    /// Takes a page that the caller holds off its list; `None` if it is on none at the moment.
+    pub(crate) fn isolate_page(&self, page: FrameNumber) -> Option<Isolated> {
+        let info = self.frames.get(page);
+        let mut lists = self.nodes[info.node().index()].lists.lock(self.platform());
+        if !info.lru().listed() || !info.try_hold() {
+            return None;
+        }
+        lists.remove(&self.frames, page);
+        self.platform().work(Work::LruIsolate, 1);
+        Some(Isolated(page))
+    }
+
+    /// Changes where an isolated page stands in line.
+    pub(crate) fn set_standing(&self, page: &Isolated, change: impl FnOnce(LruState) -> LruState) {
+        let info = self.frames.get(page.number());
+        info.set_lru(change(info.lru()));
+    }
+
+    /// Takes up to `out.len()` pages from the back of a node's inactive pages; how many it took.
+    ///
+    /// Files and anonymous memory are looked at in turn of their number, as far as there is anywhere to put anonymous
+    /// pages.
     pub(crate) fn isolate(&self, node: NodeId, out: &mut [Option<Isolated>]) -> usize {
+        let anonymous_too = self.can_move_anonymous(node);
         let mut taken = 0;
         let mut lists = self.nodes[node.index()].lists.lock(self.platform());
-        self.age(&mut lists);
-        let mut left = lists.of(false, false).len();
-        while taken < out.len() && left > 0 {
-            left -= 1;
-            let Some(page) = lists.of(false, false).pop_back(&self.frames) else { break };
-            let info = self.frames.get(page);
-            if info.try_hold() {
-                info.set_lru(info.lru().set_listed(false));
-                out[taken] = Some(Isolated(page));
-                taken += 1;
-            } else {
-                // Its last holder is about to take it off the list, so it has to be on one, and to say so throughout:
-                // that holder asks before it takes the lock.
-                lists.add(&self.frames, page);
+        self.age(&mut lists, false);
+        let mut kinds = [false, false];
+        if anonymous_too {
+            self.age(&mut lists, true);
+            let mut total = |anonymous: bool| {
+                lists.of(anonymous, false).len() + lists.of(anonymous, true).len()
+            };
+            let anonymous_first = total(true) > total(false);
+            kinds = [anonymous_first, !anonymous_first];
+        }
+        for anonymous in kinds.into_iter().take(1 + usize::from(anonymous_too)) {
+            let mut left = lists.of(anonymous, false).len();
+            while taken < out.len() && left > 0 {
+                left -= 1;
+                let Some(page) = lists.of(anonymous, false).pop_back(&self.frames) else { break };
+                let info = self.frames.get(page);
+                if info.try_hold() {
+                    info.set_lru(info.lru().set_listed(false));
+                    out[taken] = Some(Isolated(page));
+                    taken += 1;
+                } else {
+                    // Its last holder is about to take it off the list, so it has to be on one, and to say so
+                    // throughout: that holder asks before it takes the lock.
+                    lists.add(&self.frames, page);
+                }
             }
         }
         self.platform().work(Work::LruIsolate, taken as u32);
         taken
     }
 
+    /// Whether anonymous pages of a node can be put anywhere.
+    fn can_move_anonymous(&self, node: NodeId) -> bool {
+        (self.config.demote && self.slower[node.index()].is_some()) || self.config.swap_pages > 0
+    }
+
     /// Moves the oldest active pages to the inactive list while there are more active than inactive ones (Linux:
     /// `inactive_file_is_low`), a few at a time.
-    fn age(&self, lists: &mut Lists) {
+    fn age(&self, lists: &mut Lists, anonymous: bool) {
         for _ in 0..LARGEST_BATCH {
-            if lists.of(false, true).len() <= lists.of(false, false).len() {
+            if lists.of(anonymous, true).len() <= lists.of(anonymous, false).len() {
                 break;
             }
-            let Some(page) = lists.of(false, true).pop_back(&self.frames) else { break };
+            let Some(page) = lists.of(anonymous, true).pop_back(&self.frames) else { break };
             let info = self.frames.get(page);
             info.set_lru(info.lru().set_active(false).set_referenced(false));
             lists.add(&self.frames, page);

@@ -35,7 +35,7 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// whatever locks the caller holds.
     fn read_in(&self, pages: &[(Block, FrameNumber)]);
 
-    /// Waits until `busy` says no. It will not say yes again before [`Machine::page_ready`] was called for `frame`. The
+    /// Waits until `busy` says no; each time it says yes, [`Machine::page_ready`] will be called for `frame` later. The
     /// caller holds no lock, so the thread may sleep; waking too early is allowed.
     fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool);
 

@@ -1,17 +1,19 @@
-//! What pages belong to: files, and the anonymous memory of an area.
+//! What pages belong to: files, and the anonymous memory of an area and of the areas that fork made of it.
 //!
-//! An object has the pages that are in memory (the page cache; empty for anonymous memory, whose pages are found
-//! through page tables alone) and its mappers: who maps which part of it where. There is a fixed number of objects, so
-//! that a frame can name its object in 32 bits and the reverse map finds it without a lock around all of them.
+//! An object has mappers: who maps which part of it where. A file also has pages that are in memory (the page cache);
+//! anonymous pages are found through page tables alone. There is a fixed number of objects, so that a frame can name
+//! its object in 32 bits and the reverse map finds it without a lock around all of them. Anonymous memory ends with its
+//! last mapper, a file when it is deleted.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Lock, RwLock};
+use ceasefire::{Lock, LockClass, RwLock};
 
-use crate::address::{FrameNumber, PAGE_BYTES};
+use crate::address::PAGE_BYTES;
 use crate::machine::Machine;
+use crate::pages::Pages;
 use crate::space::SpaceHandle;
 use crate::{locks, Memory};
 
@@ -20,12 +22,23 @@ use crate::{locks, Memory};
 pub struct ObjectId(u32);
 
 impl ObjectId {
+    const ANONYMOUS: u32 = 1 << 30;
+
     pub(crate) const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// Its number, below the configured number of objects.
+    /// Its number, below the configured number of objects; files and anonymous memory are counted apart.
     pub const fn get(self) -> u32 {
+        self.0 & !Self::ANONYMOUS
+    }
+
+    /// Whether it is the anonymous memory of a program, not a file.
+    pub const fn is_anonymous(self) -> bool {
+        self.0 & Self::ANONYMOUS != 0
+    }
+
+    pub(crate) const fn raw(self) -> u32 {
         self.0
     }
 }
@@ -39,67 +52,7 @@ pub struct TooManyObjects {
 
 impl fmt::Display for TooManyObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "all {} files and anonymous areas are in use", self.limit)
-    }
-}
-
-const CHUNK: usize = 64;
-const ABSENT: u32 = u32::MAX;
-
-/// 64 neighbouring pages of a file.
-#[derive(Debug)]
-struct Chunk {
-    present: u32,
-    frames: [u32; CHUNK],
-}
-
-/// The pages of an object that are in memory: a directory of chunks, present only where they hold a page.
-#[derive(Debug, Default)]
-pub(crate) struct Pages {
-    chunks: Vec<Option<Box<Chunk>>>,
-    /// The object's length in pages.
-    pub(crate) len: u32,
-}
-
-impl Pages {
-    pub(crate) fn find(&self, index: u32) -> Option<FrameNumber> {
-        let chunk = self.chunks.get(index as usize / CHUNK)?.as_ref()?;
-        let frame = chunk.frames[index as usize % CHUNK];
-        (frame != ABSENT).then_some(FrameNumber::new(frame))
-    }
-
-    /// Puts a page in a free place.
-    pub(crate) fn insert(&mut self, index: u32, frame: FrameNumber) {
-        let at = index as usize / CHUNK;
-        if at >= self.chunks.len() {
-            self.chunks.resize_with(at + 1, || None);
-        }
-        let chunk =
-            self.chunks[at].get_or_insert_with(|| Box::new(Chunk { present: 0, frames: [ABSENT; CHUNK] }));
-        let slot = &mut chunk.frames[index as usize % CHUNK];
-        debug_assert_eq!(*slot, ABSENT, "two frames for page {index} of a file");
-        *slot = frame.get();
-        chunk.present += 1;
-    }
-
-    pub(crate) fn remove(&mut self, index: u32) -> Option<FrameNumber> {
-        let frame = self.find(index)?;
-        let slot = self.chunks.get_mut(index as usize / CHUNK)?;
-        let chunk = slot.as_mut()?;
-        chunk.frames[index as usize % CHUNK] = ABSENT;
-        chunk.present -= 1;
-        if chunk.present == 0 {
-            *slot = None;
-        }
-        Some(frame)
-    }
-
-    /// Any page that is in memory.
-    fn any(&self) -> Option<u32> {
-        let at = self.chunks.iter().position(Option::is_some)?;
-        let chunk = self.chunks[at].as_ref()?;
-        let slot = chunk.frames.iter().position(|&frame| frame != ABSENT)?;
-        Some((at * CHUNK + slot) as u32)
+        write!(f, "all {} files or anonymous areas are in use", self.limit)
     }
 }
 
@@ -112,44 +65,86 @@ pub(crate) struct Mapper<P: Machine> {
     pub(crate) pages: u32,
     /// Which page of the object that is.
     pub(crate) first: u32,
+    /// Its pages are not to be reclaimed.
+    pub(crate) locked: bool,
 }
 
 impl<P: Machine> Mapper<P> {
-    /// What is left of it without `[start, end)`.
-    pub(crate) fn without(self, start: u64, end: u64) -> impl Iterator<Item = Self> {
-        let own_end = self.start + u64::from(self.pages) * PAGE_BYTES;
-        let part = |from: u64, to: u64| {
-            (from < to).then(|| Self {
-                space: self.space.clone(),
-                start: from,
-                pages: ((to - from) / PAGE_BYTES) as u32,
-                first: self.first + ((from - self.start) / PAGE_BYTES) as u32,
-            })
-        };
-        let (before, after) = (part(self.start, start.min(own_end)), part(end.max(self.start), own_end));
-        before.into_iter().chain(after)
+    pub(crate) fn end(&self) -> u64 {
+        self.start + u64::from(self.pages) * PAGE_BYTES
+    }
+
+    /// The part of it that lies in `[start, end)`.
+    pub(crate) fn part(&self, start: u64, end: u64) -> Option<Self> {
+        let (start, end) = (start.max(self.start), end.min(self.end()));
+        (start < end).then(|| Self {
+            space: self.space.clone(),
+            start,
+            pages: ((end - start) / PAGE_BYTES) as u32,
+            first: self.first + ((start - self.start) / PAGE_BYTES) as u32,
+            locked: self.locked,
+        })
     }
 }
 
-/// A file or the anonymous memory of an area.
+/// The mappers of an object.
 #[derive(Debug)]
-pub(crate) struct Object<P: Machine> {
-    pub(crate) pages: P::Lock<Pages>,
-    pub(crate) mappers: P::RwLock<Vec<Mapper<P>>>,
+pub(crate) struct Mappers<P: Machine>(Vec<Mapper<P>>);
+
+impl<P: Machine> Mappers<P> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Mapper<P>> {
+        self.0.iter()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, mapper: Mapper<P>) {
+        self.0.push(mapper);
+    }
+
+    /// Takes out what maps `[start, end)` in `space`; the parts.
+    pub(crate) fn remove(&mut self, space: &SpaceHandle<P>, start: u64, end: u64) -> Vec<Mapper<P>> {
+        let id = space.coherence().id();
+        let mut removed = Vec::new();
+        let mut at = 0;
+        while at < self.0.len() {
+            let mapper = &self.0[at];
+            let part = (mapper.space.coherence().id() == id).then(|| mapper.part(start, end)).flatten();
+            let Some(part) = part else {
+                at += 1;
+                continue;
+            };
+            let whole = self.0.swap_remove(at);
+            self.0.extend(whole.part(whole.start, start));
+            self.0.extend(whole.part(end, whole.end()));
+            removed.push(part);
+        }
+        removed
+    }
 }
 
-/// All objects.
+/// A file or anonymous memory.
 #[derive(Debug)]
-pub(crate) struct Objects<P: Machine> {
+pub(crate) struct Object<P: Machine> {
+    /// Of a file; anonymous memory keeps none here.
+    pub(crate) pages: P::Lock<Pages>,
+    pub(crate) mappers: P::RwLock<Mappers<P>>,
+}
+
+/// Objects of one kind.
+#[derive(Debug)]
+struct Slots<P: Machine> {
     slots: Box<[Object<P>]>,
     free: P::Lock<Vec<u32>>,
 }
 
-impl<P: Machine> Objects<P> {
-    pub(crate) fn new(count: usize) -> Self {
+impl<P: Machine> Slots<P> {
+    fn new(count: usize, mappers: &'static LockClass) -> Self {
         let object = |_| Object {
             pages: P::Lock::new(&locks::PAGES, Pages::default()),
-            mappers: P::RwLock::new(&locks::MAPPERS, Vec::new()),
+            mappers: P::RwLock::new(mappers, Mappers(Vec::new())),
         };
         Self {
             slots: (0..count).map(object).collect(),
@@ -157,58 +152,73 @@ impl<P: Machine> Objects<P> {
         }
     }
 
+    fn take(&self, platform: &P) -> Result<u32, TooManyObjects> {
+        self.free.lock(platform).pop().ok_or(TooManyObjects { limit: self.slots.len() })
+    }
+}
+
+/// All objects.
+#[derive(Debug)]
+pub(crate) struct Objects<P: Machine> {
+    files: Slots<P>,
+    anonymous: Slots<P>,
+}
+
+impl<P: Machine> Objects<P> {
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            files: Slots::new(count, &locks::FILE_MAPPERS),
+            anonymous: Slots::new(count, &locks::ANONYMOUS_MAPPERS),
+        }
+    }
+
+    fn of(&self, id: ObjectId) -> &Slots<P> {
+        if id.is_anonymous() {
+            &self.anonymous
+        } else {
+            &self.files
+        }
+    }
+
     pub(crate) fn get(&self, id: ObjectId) -> &Object<P> {
-        &self.slots[id.0 as usize]
+        &self.of(id).slots[id.get() as usize]
     }
 
-    pub(crate) fn create(&self, platform: &P, pages: u32) -> Result<ObjectId, TooManyObjects> {
-        let number = self.free.lock(platform).pop().ok_or(TooManyObjects { limit: self.slots.len() })?;
-        self.slots[number as usize].pages.lock(platform).len = pages;
-        Ok(ObjectId(number))
+    pub(crate) fn create_file(&self, platform: &P, bytes: u64) -> Result<ObjectId, TooManyObjects> {
+        let id = ObjectId(self.files.take(platform)?);
+        *self.get(id).pages.lock(platform) = Pages::new(bytes);
+        Ok(id)
     }
 
+    pub(crate) fn create_anonymous(&self, platform: &P) -> Result<ObjectId, TooManyObjects> {
+        Ok(ObjectId(self.anonymous.take(platform)? | ObjectId::ANONYMOUS))
+    }
+
+    /// Ends an object that nobody maps.
     pub(crate) fn destroy(&self, platform: &P, id: ObjectId) {
-        *self.get(id).pages.lock(platform) = Pages::default();
-        self.free.lock(platform).push(id.0);
+        if !id.is_anonymous() {
+            *self.get(id).pages.lock(platform) = Pages::default();
+        }
+        self.of(id).free.lock(platform).push(id.get());
     }
 }
 
 impl<P: Machine> Memory<P> {
-    /// A new file of `pages` pages that reads as zeros: a hole, with nothing on any device.
-    ///
-    /// # Errors
-    /// [`TooManyObjects`] beyond the configured number.
-    pub fn create_file(&self, pages: u32) -> Result<ObjectId, TooManyObjects> {
-        self.objects.create(self.platform(), pages)
+    /// Adds `mapper` to those of `object`.
+    pub(crate) fn hook(&self, object: ObjectId, mapper: Mapper<P>) {
+        self.objects.get(object).mappers.write(self.platform()).add(mapper);
     }
 
-    /// Deletes a file that nothing maps any more, and drops its pages.
-    ///
-    /// # Panics
-    /// In debug builds, if it is still mapped.
-    pub fn delete_file(&self, file: ObjectId) {
-        let object = self.objects.get(file);
-        debug_assert!(
-            object.mappers.read(self.platform()).is_empty(),
-            "{file:?} is deleted while it is mapped"
-        );
-        loop {
-            // One at a time: whoever holds a page besides (reclaim, a CPU's batch) frees it when it lets go.
-            let page = {
-                let mut pages = object.pages.lock(self.platform());
-                pages.any().and_then(|index| pages.remove(index))
-            };
-            let Some(page) = page else { break };
-            self.frames.get(page).set_dirty(false);
-            self.frames.get(page).orphan();
-            self.put(page);
+    /// Takes what maps `[start, end)` in `space` out of the reverse map of `object`, and ends anonymous memory that
+    /// nobody maps any more. Waits until nobody walks the tables below it.
+    pub(crate) fn unhook(&self, object: ObjectId, space: &SpaceHandle<P>, start: u64, end: u64) {
+        let unused = {
+            let mut mappers = self.objects.get(object).mappers.write(self.platform());
+            mappers.remove(space, start, end);
+            object.is_anonymous() && mappers.is_empty()
+        };
+        if unused {
+            self.objects.destroy(self.platform(), object);
         }
-        self.objects.destroy(self.platform(), file);
-    }
-
-    /// How many pages of a file are in memory.
-    pub fn cached_pages(&self, file: ObjectId) -> u64 {
-        let pages = self.objects.get(file).pages.lock(self.platform());
-        pages.chunks.iter().flatten().map(|chunk| u64::from(chunk.present)).sum()
     }
 }

@@ -1,22 +1,26 @@
-//! Reclaim: taking back pages of files that nobody used lately.
+//! Reclaim: taking back the frames of pages that nobody used lately.
 //!
-//! A few pages come off the back of the inactive list. Each is unmapped wherever it is mapped, unless it was used
-//! since the last look; one flush settles them all; then those that are still unused leave the cache and are free.
-//! *Then*: until the flush a page stays in the cache, so whoever wants it meanwhile finds this page and no second copy
-//! is ever read beside it. Every page that was looked at is held by the batch, whatever became of it, so that nobody
-//! else takes it up while CPUs may still reach it through what was cleared here.
+//! A few pages come off the back of an inactive list. Where there is slower memory they move there. Otherwise each is
+//! unmapped wherever it is mapped, unless it was used since the last look; one flush settles them all; then those that are
+//! still unused leave their cache and are free. *Then*: until the flush a page stays in its file or in the cache of the
+//! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page that
+//! was looked at is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
+//! still reach it through what was cleared here.
 
-use ceasefire::{Batch, Lock, BATCH};
+use alloc::vec::Vec;
+use core::cell::RefCell;
 
-use crate::address::{Block, Store};
+use ceasefire::{Batch, Lock, PageSize, BATCH};
+
+use crate::address::{Block, FrameNumber, Store};
 use crate::frame::Frame;
 use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::node::NodeId;
+use crate::page_lock::PageLock;
+use crate::table::Entry;
 use crate::Memory;
 
-/// References to an unmapped page that is not in use: the cache's and the one of whoever isolated it.
-const UNUSED: u32 = 2;
 /// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
 /// unused, and once more because others put pages back meanwhile.
 const ROUNDS: u64 = 3;
@@ -58,10 +62,22 @@ impl Patience {
     }
 }
 
-/// A page under a batch, and what is to become of it.
+/// Why pages are to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nobody used them lately, it is thought.
+    Unused,
+    /// Their program says that it will not need them soon.
+    Advised,
+    /// What the device holds shall be read anew.
+    Invalid,
+}
+
+/// A page under a batch, and whether it may be freed.
 #[derive(Debug)]
-struct Candidate {
+struct Candidate<'m, P: Machine> {
     page: Isolated,
+    lock: PageLock<'m, P>,
     free: bool,
 }
 
@@ -73,7 +89,7 @@ struct Few<T> {
 
 impl<T> Few<T> {
     fn new() -> Self {
-        Self { items: core::array::from_fn(|_| None), count: 0 }
+        Self { items: [const { None }; BATCH], count: 0 }
     }
 
     fn push(&mut self, item: T) {
@@ -115,86 +131,219 @@ impl<P: Machine> Memory<P> {
         self.list_own();
         let mut isolated: [Option<Isolated>; BATCH] = core::array::from_fn(|_| None);
         let scanned = self.isolate(node, &mut isolated);
-        let (mut freed, mut kept) = (Few::new(), Few::new());
-        let mut batch: Batch<'_, P, Candidate, _> =
-            Batch::new(&self.engine, self.config.schedule, |candidate: Candidate| {
-                let candidate =
-                    if candidate.free { self.remove_unused(candidate.page) } else { Err(candidate.page) };
-                match candidate {
-                    Ok(frame) => freed.push(frame),
-                    Err(page) => kept.push(page),
-                }
-            });
-        for page in isolated.into_iter().flatten() {
-            self.platform().work(Work::ReclaimPage, 1);
-            let mut candidate = Candidate { free: self.unmap_unused(&page, &mut batch), page };
-            let info = self.frames.get(candidate.page.number());
-            // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
-            if candidate.free && info.dirty() && info.references() == UNUSED {
-                let permit = batch.write_permit(candidate);
-                let frame = permit.page().page.number();
-                info.clear_dirty();
-                // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
-                // unmap it, and still store through what is not flushed yet.
-                let block = info.place().map(|(file, index)| Block { store: Store::File(file), index });
-                if let Some(block) = block.filter(|_| info.references() == UNUSED) {
-                    self.platform().observe(Event::WriteOut(frame));
-                    self.platform().write_out(&[(block, frame)]);
-                    self.count(|share| &share.written, 1);
-                } else {
-                    info.set_dirty(true);
-                }
-                candidate = permit.into_page();
-            }
-            batch.hold(candidate);
-        }
-        batch.settle();
-        drop(batch);
-        self.put_back(kept.drain());
-        let count = freed.count as u32;
-        for frame in freed.drain() {
-            self.free(frame);
-        }
+        let pages = isolated.into_iter().flatten();
+        let freed = match self.slower[node.index()].filter(|_| self.config.demote) {
+            None => self.evict(pages, Why::Unused).0,
+            Some(slower) => self.move_down(pages, slower),
+        };
         self.count(|share| &share.scanned, scanned as u64);
         self.count(
             |share| if background { &share.reclaimed_background } else { &share.reclaimed_direct },
-            u64::from(count),
+            u64::from(freed),
         );
-        Shrunk { freed: count, scanned: scanned as u32 }
+        Shrunk { freed, scanned: scanned as u32 }
     }
 
-    /// Takes a page's translations away, unless it was used since the last look; whether it may be freed.
-    fn unmap_unused<R: FnMut(Candidate)>(
+    /// Moves unused pages to slower memory, and frees those for which there is no room; how many frames are free now.
+    fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
+        let mut unused = Vec::with_capacity(BATCH);
+        for page in pages {
+            if self.was_used(&page) {
+                self.note_use(&page);
+                self.put_back(core::iter::once(page));
+            } else {
+                unused.push(page);
+            }
+        }
+        let mut left = Vec::new();
+        let moved = self.demote(unused.into_iter(), to, &mut left);
+        if self.nodes[to.index()].free() < self.nodes[to.index()].watermarks.low && self.nodes[to.index()].wake() {
+            self.platform().wake_reclaim(to);
+        }
+        moved as u32 + self.evict(left.into_iter(), Why::Unused).0
+    }
+
+    /// Frees up to [`BATCH`] isolated pages that may be freed, and puts the others back; how many there are of each.
+    pub(crate) fn evict(&self, pages: impl Iterator<Item = Isolated>, why: Why) -> (u32, u32) {
+        let freed = RefCell::new(Few::new());
+        let kept = RefCell::new(Few::new());
+        let mut batch: Batch<'_, P, Candidate<'_, P>, _> =
+            Batch::new(&self.engine, self.config.schedule, |candidate: Candidate<'_, P>| {
+                let Candidate { page, lock, free } = candidate;
+                let taken = free && self.take_unused(page.number());
+                drop(lock);
+                if taken {
+                    freed.borrow_mut().push(Frame::owned(page.into_number()));
+                } else {
+                    kept.borrow_mut().push(page);
+                }
+            });
+        let mut dirty = Few::new();
+        for page in pages {
+            self.platform().work(Work::ReclaimPage, 1);
+            let Some(lock) = self.try_lock_page(page.number()) else {
+                kept.borrow_mut().push(page);
+                continue;
+            };
+            let free = self.split_isolated(&page) && self.unmap_unused(&page, &mut batch, why);
+            let candidate = Candidate { page, lock, free };
+            let info = self.frames.get(candidate.page.number());
+            // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
+            if free && info.dirty() && info.references() == self.unused(candidate.page.number()) {
+                dirty.push(candidate);
+            } else {
+                batch.hold(candidate);
+            }
+        }
+        if dirty.count > 0 {
+            self.write_unused(dirty, &mut batch);
+        }
+        batch.settle();
+        drop(batch);
+        let (freed, kept) = (freed.into_inner(), kept.into_inner());
+        let counts = (freed.count as u32, kept.count as u32);
+        self.put_back(kept.drain());
+        for frame in freed.drain() {
+            self.free(frame);
+        }
+        counts
+    }
+
+    /// Writes unmapped dirty pages out, all at once.
+    fn write_unused<'m, R: FnMut(Candidate<'m, P>)>(
+        &'m self,
+        dirty: Few<Candidate<'m, P>>,
+        batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
+    ) {
+        let mut blocks = [(Block { store: Store::Swap, index: 0 }, FrameNumber::new(0)); BATCH];
+        let mut count = 0;
+        let mut permits = Few::new();
+        for candidate in dirty.drain() {
+            let permit = batch.write_permit(candidate);
+            let frame = permit.page().lock.frame();
+            let info = self.frames.get(frame);
+            info.clear_dirty();
+            // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
+            // unmap it, and still store through what is not flushed yet.
+            match self.block_of(frame) {
+                Some(block) if info.references() == self.unused(frame) => {
+                    self.platform().observe(Event::WriteOut(frame));
+                    blocks[count] = (block, frame);
+                    count += 1;
+                }
+                _ => info.set_dirty(),
+            }
+            permits.push(permit);
+        }
+        self.write_blocks(&blocks[..count]);
+        for permit in permits.drain() {
+            batch.hold(permit.into_page());
+        }
+    }
+
+    /// Writes clean, locked pages to their devices, and notes that they are there.
+    pub(crate) fn write_blocks(&self, blocks: &[(Block, FrameNumber)]) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.platform().write_out(blocks);
+        for (block, _) in blocks {
+            if let Store::File(file) = block.store {
+                self.objects.get(file).pages.lock(self.platform()).set_stored(block.index, true);
+            }
+        }
+        self.count(|share| &share.written, blocks.len() as u64);
+    }
+
+    /// Where a cached page's bytes belong.
+    pub(crate) fn block_of(&self, frame: FrameNumber) -> Option<Block> {
+        let info = self.frames.get(frame);
+        let (object, index) = info.place()?;
+        if object.is_anonymous() {
+            return info.slot().map(|slot| Block { store: Store::Swap, index: slot });
+        }
+        Some(Block { store: Store::File(object), index })
+    }
+
+    /// Splits an isolated, locked page if it is huge; false if there is no frame for that.
+    fn split_isolated(&self, page: &Isolated) -> bool {
+        let frame = page.number();
+        if !self.frames.get(frame).huge() {
+            return true;
+        }
+        let Ok(table) = self.table_to_split() else { return false };
+        let mut table = Some(table);
+        self.for_each_mapping(frame, |mapper, leaf, base| {
+            if leaf.size() == PageSize::Huge {
+                if let Some(table) = table.take() {
+                    self.split(&mapper.space, leaf, base, table);
+                }
+            }
+        });
+        table.into_iter().for_each(|table| self.free(table));
+        !self.frames.get(frame).huge()
+    }
+
+    /// Whether a page was used since this was last asked.
+    fn was_used(&self, page: &Isolated) -> bool {
+        let mut used = false;
+        if self.frames.get(page.number()).maps() > 0 {
+            self.for_each_mapping(page.number(), |_, leaf, address| {
+                used |= leaf.test_and_clear_accessed(address);
+            });
+        }
+        used
+    }
+
+    /// Takes a page's translations away, unless it is needed; whether it may be freed.
+    fn unmap_unused<'m, R: FnMut(Candidate<'m, P>)>(
         &self,
         page: &Isolated,
-        batch: &mut Batch<'_, P, Candidate, R>,
+        batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
+        why: Why,
     ) -> bool {
         let frame = page.number();
         let info = self.frames.get(frame);
-        if info.maps() > 1 {
+        if why == Why::Unused && info.maps() > 1 && self.was_used(page) {
             // All mappings are asked first: taking some away from a page that stays would only cost faults.
-            let mut used = false;
-            self.for_each_mapping(frame, |_, leaf, address| used |= leaf.test_and_clear_accessed(address));
-            if used {
-                self.note_use(page);
-                return false;
-            }
+            self.note_use(page);
+            return false;
         }
         let mut used = false;
         if info.maps() > 0 {
-            self.for_each_mapping(frame, |space, leaf, address| {
-                if leaf.test_and_clear_accessed(address) {
+            let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
+            let lazy = info.lru().lazy();
+            if anonymous && !lazy && !self.add_to_swap(frame) {
+                return false;
+            }
+            let gone = info.slot().map_or(Entry::NONE, Entry::swapped);
+            self.for_each_mapping(frame, |mapper, leaf, address| {
+                if used || (mapper.locked && why != Why::Invalid) {
                     used = true;
                     return;
                 }
-                let (entry, cleared) = leaf.clear(address);
-                if entry.dirty() {
-                    info.set_dirty(true);
+                if why == Why::Unused && leaf.test_and_clear_accessed(address) {
+                    used = true;
+                    return;
                 }
-                batch.record(space, cleared);
+                if let Some(slot) = gone.slot() {
+                    self.name_slot(slot);
+                }
+                let (entry, cleared) = leaf.replace(address, |_| gone);
+                batch.record(&mapper.space, cleared);
+                if lazy && entry.dirty() {
+                    // Stored to since its program said that it can do without it. Its entry comes back as it was.
+                    info.set_lru(info.lru().set_lazy(false));
+                    leaf.install(address, entry);
+                    used = true;
+                    return;
+                }
+                if entry.dirty() {
+                    info.set_dirty();
+                }
                 info.unmapped();
-                let last = info.release();
-                debug_assert!(!last, "the isolation holds a reference");
+                let left = info.release();
+                debug_assert!(left > 0, "the isolation holds a reference");
             });
         }
         if used {
@@ -211,24 +360,19 @@ impl<P: Machine> Memory<P> {
         info.set_lru(if state.referenced() { state.set_active(true) } else { state.set_referenced(true) });
     }
 
-    /// Takes a page out of its file if nobody uses it; else the page back.
-    fn remove_unused(&self, page: Isolated) -> Result<Frame, Isolated> {
-        let info = self.frames.get(page.number());
-        let Some((object, index)) = info.place() else { return Err(page) };
-        let mut pages = self.objects.get(object).pages.lock(self.platform());
-        // Deleting a file takes the page out first and lets go of its reference after: that one is not ours to take.
-        if pages.find(index) != Some(page.number()) || !info.take(UNUSED) {
-            return Err(page);
+    /// Takes all references to an unmapped page if nobody uses it: those of its cache and of its isolation.
+    fn take_unused(&self, frame: FrameNumber) -> bool {
+        let info = self.frames.get(frame);
+        let Some((object, _)) = info.place() else { return false };
+        let taken = if object.is_anonymous() && info.slot().is_none() {
+            // Nothing was stored to it since its program said that it can do without it.
+            info.lru().lazy() && info.take(1)
+        } else {
+            self.take_from_cache(frame, 2)
+        };
+        if taken {
+            info.orphan();
         }
-        // Only now that nobody holds it can nobody make it dirty any more (Linux: `__remove_mapping`).
-        if info.dirty() {
-            info.give_back(UNUSED);
-            return Err(page);
-        }
-        let removed = pages.remove(index);
-        debug_assert_eq!(removed, Some(page.number()));
-        self.platform().work(Work::CacheRemove, 1);
-        info.orphan();
-        Ok(Frame::owned(page.into_number()))
+        taken
     }
 }

@@ -8,9 +8,9 @@ use ceasefire::{AddressSpace, Root, RwLock};
 
 use crate::address::{FrameNumber, PAGE_BYTES, PAGE_SHIFT, USER_END};
 use crate::allocate::OutOfMemory;
-use crate::area::{Area, Areas, MapError, Source};
+use crate::area::{Area, Areas, MapError, Protection, Source};
 use crate::machine::{Machine, Work};
-use crate::object::{Mapper, ObjectId};
+use crate::object::{Mapper, ObjectId, TooManyObjects};
 use crate::{locks, Memory};
 
 /// A program's address space.
@@ -84,10 +84,11 @@ impl<P: Machine> Memory<P> {
     /// # Errors
     /// [`MapError`] names the bound.
     pub fn map_anonymous(&self, space: &SpaceHandle<P>, pages: u64) -> Result<u64, MapError> {
-        self.map(space, pages, 0, true, Source::Anonymous, true)
+        self.map(space, pages, 0, Protection::ReadWrite, |own| Ok(Source::Anonymous(own()?)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, as everyone sees it; where.
+    /// Maps `pages` pages of `file` from page `first` on, as everyone sees it; where. What lies beyond the end of the
+    /// file may be mapped, but not used.
     ///
     /// # Errors
     /// [`MapError`] names the bound.
@@ -99,7 +100,8 @@ impl<P: Machine> Memory<P> {
         pages: u64,
         writable: bool,
     ) -> Result<u64, MapError> {
-        self.map(space, pages, first, writable, |_| Source::Shared(file), false)
+        let limit = if writable { Protection::ReadWrite } else { Protection::Read };
+        self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
     }
 
     /// Maps `pages` pages of `file` from page `first` on, keeping stores to itself; where.
@@ -113,7 +115,9 @@ impl<P: Machine> Memory<P> {
         first: u32,
         pages: u64,
     ) -> Result<u64, MapError> {
-        self.map(space, pages, first, true, |copies| Source::Private { file, copies }, true)
+        self.map(space, pages, first, Protection::ReadWrite, |own| {
+            Ok(Source::Private { file, copies: own()? })
+        })
     }
 
     fn map(
@@ -121,39 +125,54 @@ impl<P: Machine> Memory<P> {
         space: &SpaceHandle<P>,
         pages: u64,
         first: u32,
-        writable: bool,
-        source: impl FnOnce(ObjectId) -> Source,
-        needs_object: bool,
+        limit: Protection,
+        source: impl FnOnce(&dyn Fn() -> Result<ObjectId, TooManyObjects>) -> Result<Source, TooManyObjects>,
     ) -> Result<u64, MapError> {
         if pages == 0 || pages > USER_END / PAGE_BYTES || u64::from(first) + pages > u64::from(u32::MAX) {
             return Err(MapError::Length(pages));
         }
         let platform = self.platform();
         platform.work(Work::AreaChange, 1);
-        let own = if needs_object { self.objects.create(platform, 0)? } else { ObjectId::new(0) };
-        let source = source(own);
+        let source = source(&|| self.objects.create_anonymous(platform))?;
         let mut areas = space.areas.write(platform);
+        let area = |start: u64| Area {
+            start,
+            end: start + pages * PAGE_BYTES,
+            source,
+            first,
+            protection: limit,
+            limit,
+            locked: false,
+            huge: false,
+        };
         let Some(start) = areas.room(pages * PAGE_BYTES) else {
-            if needs_object {
+            if let Some(own) = area(0).anonymous() {
                 self.objects.destroy(platform, own);
             }
             return Err(MapError::NoRoom(pages));
         };
-        let area = Area { start, end: start + pages * PAGE_BYTES, source, first, writable };
-        areas.insert(area);
-        for object in objects_of(area.source) {
-            let mapper = Mapper { space: space.clone(), start, pages: pages as u32, first };
-            self.objects.get(object).mappers.write(platform).push(mapper);
-        }
+        areas.insert(area(start));
+        self.hook_area(space, &area(start));
         Ok(start)
+    }
+
+    /// Adds an area to the reverse map.
+    pub(crate) fn hook_area(&self, space: &SpaceHandle<P>, area: &Area) {
+        for object in area.objects() {
+            self.hook(object, area_mapper(space, area));
+        }
+    }
+
+    /// Takes an area out of the reverse map.
+    pub(crate) fn unhook_area(&self, space: &SpaceHandle<P>, area: &Area) {
+        for object in area.objects() {
+            self.unhook(object, space, area.start, area.end);
+        }
     }
 }
 
-/// The objects whose pages an area may map.
-pub(crate) fn objects_of(source: Source) -> impl Iterator<Item = ObjectId> {
-    let (one, other) = match source {
-        Source::Anonymous(object) | Source::Shared(object) => (object, None),
-        Source::Private { file, copies } => (file, Some(copies)),
-    };
-    core::iter::once(one).chain(other)
+/// What the reverse map is told of an area.
+pub(crate) fn area_mapper<P: Machine>(space: &SpaceHandle<P>, area: &Area) -> Mapper<P> {
+    let pages = ((area.end - area.start) / PAGE_BYTES) as u32;
+    Mapper { space: space.clone(), start: area.start, pages, first: area.first, locked: area.locked }
 }

@@ -36,6 +36,24 @@ statistics! {
     scanned,
     /// Pages written out.
     written,
+    /// Pages of files read from their device.
+    read,
+    /// Pages read from the swap device.
+    swapped_in,
+    /// Small pages moved to another node; a huge page counts 512.
+    migrated,
+    /// Huge pages moved to another node.
+    migrated_huge,
+    /// Small pages moved to slower memory instead of being freed.
+    demoted,
+    /// Pages moved to the node of the CPU that used them.
+    promoted,
+    /// Hidden pages that were used.
+    hints,
+    /// Huge pages split.
+    splits,
+    /// Huge pages made of small ones.
+    collapses,
 }
 
 /// A counter that one CPU writes; a CPU that is interrupted by itself may lose a count in a kernel, never a page.

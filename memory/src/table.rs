@@ -1,18 +1,23 @@
 //! Page tables: four levels of 512 entries, in the format of x86-64.
 //!
-//! Entries change only under the lock of their table, through [`Leaf`]: a translation is made by [`Leaf::install`] and
-//! taken away by [`Leaf::clear`], which hands out the debt. An operation that a program asked for must know that
-//! nothing is owed for the translations it finds gone; it can only work on a [`SettledLeaf`], and every way to get one
-//! takes the lock and settles, so the check cannot be left out when a lock is dropped and taken again.
+//! Entries change only under the lock of their table, through [`Leaf`]: a translation is made by [`Leaf::install`], taken
+//! away by [`Leaf::replace`] and narrowed by [`Leaf::narrow`], which hand out the debt. An operation that a program asked
+//! for must know that nothing is owed for the translations it finds gone; what it clears goes into a
+//! [`Gather`](ceasefire::Gather), which asks for a [`SettledLeaf`], and every way to get one takes the lock and settles:
+//! the check cannot be left out when a lock is dropped and taken again.
+//!
+//! An entry that is not present may still stand for something: a page that no access may use for now, one that is moving
+//! to another frame, or one on the swap device.
 
 use alloc::boxed::Box;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire::{Cleared, Lock, PageSize};
+use ceasefire::{Cleared, Lock, Narrowed, PageSize, Settled};
 
 use crate::address::{FrameNumber, PAGE_SHIFT, USER_END};
 use crate::allocate::OutOfMemory;
+use crate::frame::huge_frames;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
 use crate::{locks, Memory};
@@ -43,6 +48,8 @@ impl Entry {
     const HIDDEN: u64 = 1 << 9;
     const MIGRATING: u64 = 2 << 9;
     const SWAPPED: u64 = 3 << 9;
+    /// It was hidden before its page began to move, and will be again.
+    const HIDE_AFTER: u64 = 1 << 11;
     const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
     /// A translation to `frame`, not yet used.
@@ -53,6 +60,17 @@ impl Entry {
                 | Self::USER
                 | if writable { Self::WRITABLE } else { 0 },
         )
+    }
+
+    /// The way to a table of the level below.
+    pub(crate) const fn table(table: FrameNumber) -> Self {
+        Self::page(table, true).used(false)
+    }
+
+    /// The same, of the size of `other`.
+    #[must_use]
+    pub(crate) const fn with_size_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & Self::HUGE)
     }
 
     /// The same, marked as already used, and with `dirty` as already stored through.
@@ -67,19 +85,33 @@ impl Entry {
         Self(self.0 | Self::HUGE)
     }
 
+    /// The same for one small page of the huge one.
+    const fn part(self, frame: FrameNumber) -> Self {
+        Self(self.0 & !(Self::HUGE | Self::FRAME) | (frame.get() as u64) << PAGE_SHIFT)
+    }
+
     /// Whether it translates 2 MiB itself, or did before it was hidden or its page began to move.
     pub const fn is_huge(self) -> bool {
         self.0 & Self::HUGE != 0
     }
 
-    /// The same with stores allowed or not. An entry that may not be stored through is not dirty either.
+    /// The same with loads alone allowed. A dirty entry stays dirty: CPUs may go on to store through what they hold, so
+    /// whoever writes the page out must still flush (Linux: `pte_wrprotect`).
     #[must_use]
-    pub const fn with_writable(self, writable: bool) -> Self {
-        if writable {
-            Self(self.0 | Self::WRITABLE)
-        } else {
-            Self(self.0 & !(Self::WRITABLE | Self::DIRTY))
-        }
+    pub const fn read_only(self) -> Self {
+        Self(self.0 & !Self::WRITABLE)
+    }
+
+    /// The same as if nothing had been stored through it.
+    #[must_use]
+    pub const fn clean(self) -> Self {
+        Self(self.0 & !Self::DIRTY)
+    }
+
+    /// The same as if it had not been used.
+    #[must_use]
+    pub const fn unused(self) -> Self {
+        Self(self.0 & !Self::ACCESSED)
     }
 
     /// The same, not present for now: every access faults, and the entry keeps where it led.
@@ -88,16 +120,34 @@ impl Entry {
         Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::HIDDEN)
     }
 
+    /// A hidden entry, present again.
+    #[must_use]
+    pub const fn reveal(self) -> Self {
+        Self(self.0 & !Self::KIND | Self::PRESENT)
+    }
+
     /// The same while its page moves to another frame: every access waits.
     #[must_use]
     pub const fn begin_move(self) -> Self {
-        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::MIGRATING)
+        let hidden = if self.is_hidden() { Self::HIDE_AFTER } else { 0 };
+        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::MIGRATING | hidden)
     }
 
-    /// A hidden or moving entry, present again and leading to `frame`.
+    /// A moving entry that will be hidden when its page has arrived.
     #[must_use]
-    pub const fn reveal(self, frame: FrameNumber) -> Self {
-        Self(self.0 & !(Self::KIND | Self::FRAME) | (frame.get() as u64) << PAGE_SHIFT | Self::PRESENT)
+    pub const fn hide_after(self) -> Self {
+        Self(self.0 | Self::HIDE_AFTER)
+    }
+
+    /// A moving entry whose page is in `frame` from now on: what it was before, hidden or present.
+    #[must_use]
+    pub const fn end_move(self, frame: FrameNumber) -> Self {
+        let kind = if self.0 & Self::HIDE_AFTER != 0 { Self::HIDDEN } else { Self::PRESENT };
+        Self(
+            self.0 & !(Self::KIND | Self::HIDE_AFTER | Self::FRAME)
+                | (frame.get() as u64) << PAGE_SHIFT
+                | kind,
+        )
     }
 
     /// The page is in `slot` of the swap device.
@@ -210,6 +260,13 @@ impl Table {
         self.0[index].store(entry.0, Ordering::Release);
     }
 
+    /// Replaces an entry by what `change` makes of it, whatever bits the hardware sets meanwhile; what it was.
+    fn update(&self, index: usize, change: impl Fn(Entry) -> Entry) -> Entry {
+        let changed = |old: u64| Some(change(Entry(old)).0);
+        let (Ok(old) | Err(old)) = self.0[index].fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
+        Entry(old)
+    }
+
     fn exchange(&self, index: usize, entry: Entry) -> Entry {
         Entry(self.0[index].swap(entry.0, Ordering::AcqRel))
     }
@@ -248,48 +305,104 @@ impl<P: Machine> TableLocks<P> {
     }
 }
 
-/// A lowest-level table, locked.
+/// What a walk towards an address came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No table, no translation.
+    Nothing,
+    /// The lowest-level table.
+    Leaf(FrameNumber),
+    /// A table whose entry stands for 2 MiB.
+    Huge(FrameNumber),
+}
+
+/// A table whose entries lead to pages, locked: of the lowest level, or of the one above where an entry stands for
+/// 2 MiB.
 pub(crate) struct Leaf<'m, P: Machine> {
     memory: &'m Memory<P>,
     space: &'m SpaceHandle<P>,
     table: &'m Table,
-    /// The address that entry 0 translates.
-    base: u64,
+    size: PageSize,
     /// Held for its drop.
     _lock: <P::Lock<()> as Lock<(), P>>::Guard<'m>,
 }
 
+/// A locked table in a space that owes no flush for translations found gone.
+pub(crate) type SettledLeaf<'m, P> = Settled<'m, Leaf<'m, P>>;
+
 impl<P: Machine> Leaf<'_, P> {
-    pub(crate) fn get(&self, address: u64) -> Entry {
-        self.table.get(Table::index(address, 0))
+    /// What an entry of it stands for.
+    pub(crate) fn size(&self) -> PageSize {
+        self.size
     }
 
-    /// Makes a translation where there is none, or widens the rights of the one that is there.
+    fn index(&self, address: u64) -> usize {
+        Table::index(address, u32::from(self.size == PageSize::Huge))
+    }
+
+    pub(crate) fn get(&self, address: u64) -> Entry {
+        self.table.get(self.index(address))
+    }
+
+    /// Puts a translation where there was none, to the page that was there before or that nobody could have known in its
+    /// place: a page of a file in its cache, the frame that a page moved to. Anything else goes through
+    /// [`install_new`].
     pub(crate) fn install(&self, address: u64, entry: Entry) {
-        let platform = self.memory.platform();
         let old = self.get(address);
         debug_assert!(
             !old.present() || (old.frame() == entry.frame() && (entry.writable() || !old.writable())),
             "{address:#x}: {old:?} must be cleared and flushed before {entry:?}"
         );
-        self.table.set(Table::index(address, 0), entry);
+        self.table.set(self.index(address), entry);
+        let platform = self.memory.platform();
         platform.work(Work::Map, 1);
         let space = self.space.coherence();
-        platform.observe(Event::Installed { space, address, frame: entry.frame(), size: PageSize::Small });
+        platform.observe(Event::Installed { space, address, frame: entry.frame(), size: self.size });
+    }
+
+    /// Lets a moving entry be what it was before, hidden or present.
+    pub(crate) fn finish_move(&self, address: u64, entry: Entry) {
+        if entry.present() {
+            self.install(address, entry);
+        } else {
+            self.note(address, entry);
+        }
+    }
+
+    /// Changes an entry that no hardware can use, before and after.
+    pub(crate) fn note(&self, address: u64, entry: Entry) {
+        debug_assert!(!self.get(address).present() && !entry.present());
+        self.table.set(self.index(address), entry);
     }
 
     /// Takes a translation away; what it was, and the debt.
     pub(crate) fn clear(&self, address: u64) -> (Entry, Cleared) {
-        let old = self.table.exchange(Table::index(address, 0), Entry::NONE);
+        self.replace(address, |_| Entry::NONE)
+    }
+
+    /// Puts an entry that is not present in the place of one that may be; what was there, and the debt. `replacement`
+    /// makes it of what the hardware left.
+    pub(crate) fn replace(&self, address: u64, replacement: impl Fn(Entry) -> Entry) -> (Entry, Cleared) {
         self.memory.platform().work(Work::Unmap, 1);
-        let held = ceasefire::Entry { accessible: old.present(), dirty: old.dirty() };
-        (old, Cleared::new(address, PageSize::Small, held))
+        let old = self.table.update(self.index(address), |old| {
+            let new = replacement(old);
+            debug_assert!(!new.present());
+            new
+        });
+        (old, Cleared::new(address, self.size, held(old)))
+    }
+
+    /// Takes rights away; what the entry was, and the debt. `narrower` makes the new entry of what the hardware left.
+    pub(crate) fn narrow(&self, address: u64, narrower: impl Fn(Entry) -> Entry) -> (Entry, Narrowed) {
+        self.memory.platform().work(Work::Protect, 1);
+        let old = self.table.update(self.index(address), narrower);
+        (old, Narrowed::new(address, self.size, held(old)))
     }
 
     /// Whether the translation was used since this was last asked. No flush: a CPU that holds the entry may use it
     /// unseen for a while, which costs accuracy and nothing else.
     pub(crate) fn test_and_clear_accessed(&self, address: u64) -> bool {
-        let index = Table::index(address, 0);
+        let index = self.index(address);
         let old = self.table.get(index);
         if old.present() && old.accessed() {
             self.table.0[index].fetch_and(!Entry::ACCESSED, Ordering::AcqRel);
@@ -297,84 +410,162 @@ impl<P: Machine> Leaf<'_, P> {
         }
         false
     }
-
-    /// The addresses that it translates.
-    pub(crate) fn span(&self) -> core::ops::Range<u64> {
-        self.base..self.base + (1 << LEAF_SHIFT)
-    }
 }
 
-/// A locked lowest-level table in a space that owes no flush for translations found gone.
-pub(crate) struct SettledLeaf<'m, P: Machine>(Leaf<'m, P>);
+/// Puts a translation to a page that is new at this address. That nothing is owed there is what the proof is for: no CPU
+/// still holds a translation to another page (rule R7).
+pub(crate) fn install_new<P: Machine>(leaf: &SettledLeaf<'_, P>, address: u64, entry: Entry) {
+    leaf.install(address, entry);
+}
 
-impl<'m, P: Machine> SettledLeaf<'m, P> {
-    /// Settles what the space owes, under the table's lock.
-    pub(crate) fn new(leaf: Leaf<'m, P>) -> Self {
-        leaf.memory.engine.settle(leaf.space.coherence());
-        Self(leaf)
-    }
-
-    pub(crate) fn get(&self, address: u64) -> Entry {
-        self.0.get(address)
-    }
-
-    pub(crate) fn clear(&self, address: u64) -> (Entry, Cleared) {
-        self.0.clear(address)
-    }
+fn held(old: Entry) -> ceasefire::Entry {
+    ceasefire::Entry { accessible: old.present(), dirty: old.dirty() }
 }
 
 impl<P: Machine> Memory<P> {
-    /// The lowest-level table for `address`, if there is one. The tables must not be freed meanwhile: hold the space's
-    /// lock, or the lock of a mapper that covers the address.
-    pub(crate) fn find_leaf(&self, space: &SpaceHandle<P>, address: u64) -> Option<FrameNumber> {
+    /// Walks towards an address. The tables must not be freed meanwhile: hold the space's lock, or the lock of a mapper
+    /// that covers the address.
+    pub(crate) fn find_table(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
         for level in (1..=TOP).rev() {
             let entry = self.platform().table(frame).get(Table::index(address, level));
+            if entry.is_huge() {
+                return Found::Huge(frame);
+            }
             if !entry.present() {
-                return None;
+                return Found::Nothing;
             }
             frame = entry.frame();
         }
-        Some(frame)
+        Found::Leaf(frame)
     }
 
-    /// The lowest-level table for `address`, made where there is none.
-    pub(crate) fn make_leaf(&self, space: &SpaceHandle<P>, address: u64) -> Result<FrameNumber, OutOfMemory> {
+    /// The table above the lowest on the way to an address.
+    pub(crate) fn find_above(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
-        for level in (1..=TOP).rev() {
-            let table = self.platform().table(frame);
-            let index = Table::index(address, level);
-            if !table.get(index).present() {
-                let child = self.allocate(self.home())?;
-                self.platform().zero(child.number(), 1);
-                self.platform().work(Work::TableChange, 1);
-                let lock = self.table_locks.of(frame).lock(self.platform());
-                if table.get(index).present() {
-                    drop(lock);
-                    self.free(child);
-                } else {
-                    table.set(index, Entry::page(child.into_number(), true).used(false));
+        for level in (2..=TOP).rev() {
+            let entry = self.platform().table(frame).get(Table::index(address, level));
+            if !entry.present() {
+                return Found::Nothing;
+            }
+            frame = entry.frame();
+        }
+        Found::Leaf(frame)
+    }
+
+    /// The table whose entry may translate `address`, locked. The tables must not be freed meanwhile, as for
+    /// [`Memory::find_table`].
+    pub(crate) fn lock_leaf<'m>(&'m self, space: &'m SpaceHandle<P>, address: u64) -> Option<Leaf<'m, P>> {
+        loop {
+            match self.find_table(space, address) {
+                Found::Nothing => return None,
+                Found::Leaf(table) => return Some(self.lock_table(space, table, PageSize::Small)),
+                Found::Huge(table) => {
+                    let leaf = self.lock_table(space, table, PageSize::Huge);
+                    // Asked again under the lock: it may have been split meanwhile.
+                    if leaf.get(address).is_huge() {
+                        return Some(leaf);
+                    }
                 }
             }
-            frame = table.get(index).frame();
         }
-        Ok(frame)
     }
 
-    /// Locks the lowest-level table `table`, which translates `address` in `space`.
-    pub(crate) fn lock_leaf<'m>(
+    /// The same, with what the space owes settled.
+    pub(crate) fn settled_leaf<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        address: u64,
+    ) -> Option<SettledLeaf<'m, P>> {
+        Some(self.engine.settle(space.coherence(), self.lock_leaf(space, address)?))
+    }
+
+    /// Locks a table that is known to be there.
+    pub(crate) fn lock_table<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
         table: FrameNumber,
-        address: u64,
+        size: PageSize,
     ) -> Leaf<'m, P> {
         Leaf {
             memory: self,
             space,
+            size,
             _lock: self.table_locks.of(table).lock(self.platform()),
             table: self.platform().table(table),
-            base: address >> LEAF_SHIFT << LEAF_SHIFT,
         }
+    }
+
+    /// Calls `visit` for each table with entries for pages in `[start, end)`, locked and settled, with the part of the
+    /// range that it translates. No huge page reaches across either end.
+    pub(crate) fn for_each_leaf(
+        &self,
+        space: &SpaceHandle<P>,
+        (start, end): (u64, u64),
+        mut visit: impl FnMut(&SettledLeaf<'_, P>, (u64, u64)),
+    ) {
+        let mut at = start;
+        while at < end {
+            let next = end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
+            if let Some(leaf) = self.settled_leaf(space, at) {
+                visit(&leaf, (at, next));
+            }
+            at = next;
+            self.platform().reschedule();
+        }
+    }
+
+    /// The table for `address`, made where there is none, unless a huge page is in its place.
+    pub(crate) fn make_table(&self, space: &SpaceHandle<P>, address: u64) -> Result<Found, OutOfMemory> {
+        self.make_table_of(space, address, 0)
+    }
+
+    /// The same for the table of `level`, 0 the lowest.
+    pub(crate) fn make_table_of(
+        &self,
+        space: &SpaceHandle<P>,
+        address: u64,
+        level: u32,
+    ) -> Result<Found, OutOfMemory> {
+        let mut frame = space.root();
+        for above in (level + 1..=TOP).rev() {
+            let table = self.platform().table(frame);
+            let index = Table::index(address, above);
+            if table.get(index).is_none() {
+                let child = self.allocate(self.home())?;
+                self.platform().zero(child.number(), 1);
+                self.platform().work(Work::TableChange, 1);
+                let lock = self.table_locks.of(frame).lock(self.platform());
+                if table.get(index).is_none() {
+                    table.set(index, Entry::table(child.into_number()));
+                } else {
+                    drop(lock);
+                    self.free(child);
+                }
+            }
+            let entry = table.get(index);
+            if entry.is_huge() {
+                return Ok(Found::Huge(frame));
+            }
+            frame = entry.frame();
+        }
+        Ok(Found::Leaf(frame))
+    }
+
+    /// Fills a table that nobody knows yet with the entries that say together what the huge `entry` says.
+    pub(crate) fn fill_table(&self, table: FrameNumber, entry: Entry) {
+        let table = self.platform().table(table);
+        for (index, frame) in huge_frames(entry.frame()).enumerate() {
+            table.set(index, entry.part(frame));
+        }
+    }
+
+    /// Changes an entry above the lowest level: a table or a huge page, or nothing, in the place of another. The caller has
+    /// the table locked, and whoever could use what was there has been told. What it was.
+    pub(crate) fn set_table(&self, above: &Leaf<'_, P>, address: u64, entry: Entry) -> Entry {
+        debug_assert_eq!(above.size, PageSize::Huge);
+        self.platform().work(Work::TableChange, 1);
+        above.table.exchange(above.index(address), entry)
     }
 
     /// Unlinks every table that translates nothing but addresses in `[floor, ceiling)` and some in `[start, end)`, and
@@ -405,6 +596,7 @@ impl<P: Machine> Memory<P> {
             let index = Table::index(at, level);
             let entry = self.platform().table(table).get(index);
             if entry.present() {
+                debug_assert!(!entry.is_huge(), "a huge page is left at {at:#x}");
                 let child = entry.frame();
                 if level > 1 {
                     let part = (start.max(at), end.min(at + span));

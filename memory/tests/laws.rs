@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError, SpaceHandle,
-    TooManyObjects, PAGE_BYTES, USER_END,
+    AdviseError, Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError, SpaceHandle,
+    TooManyObjects, UnmapError, PAGE_BYTES, USER_END,
 };
 use proptest::prelude::*;
 
@@ -153,9 +153,9 @@ fn ranges_that_are_none_change_nothing() {
         (u64::MAX - PAGE_BYTES + 1, PAGE_BYTES),
     ];
     for (from, bytes) in bad {
-        let error = Err(RangeError { start: from, bytes });
-        assert_eq!(rig.memory.unmap(&space, from, bytes), error);
-        assert_eq!(rig.memory.discard(&space, from, bytes), error);
+        let error = RangeError { start: from, bytes };
+        assert_eq!(rig.memory.unmap(&space, from, bytes), Err(UnmapError::Range(error)));
+        assert_eq!(rig.memory.discard(&space, from, bytes), Err(AdviseError::Range(error)));
     }
     assert_eq!(rig.load(&space, start), Ok(1));
     for pages in [0, USER_END / PAGE_BYTES + 1, u64::MAX] {
@@ -179,7 +179,10 @@ fn objects_run_out_with_an_error_and_come_back() {
     };
     assert_eq!(error, MapError::Objects(TooManyObjects { limit: 64 }));
     assert_eq!(starts.len(), 64);
+    let files: Vec<ObjectId> = (0..64).map(|_| rig.memory.create_file(1).unwrap()).collect();
     assert_eq!(rig.memory.create_file(1), Err(TooManyObjects { limit: 64 }));
+    rig.memory.delete_file(files[5]);
+    assert_eq!(rig.memory.create_file(1), Ok(files[5]));
     rig.memory.unmap(&space, starts[5], PAGE_BYTES).unwrap();
     assert_eq!(rig.memory.map_anonymous(&space, 1), Ok(starts[5]));
 }

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use ceasefire::{Batch, Capabilities, Cleared, Entry, Flush, PageSize, Reason, Schedule};
+use ceasefire::{Batch, Capabilities, Cleared, Entry, Flush, Narrowed, PageSize, Reason, Schedule};
 
-use crate::script::{machine, machine_with, Machine, Script, Space};
+use crate::script::{machine, machine_with, Machine, Script, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -13,12 +13,17 @@ pub(crate) fn cleared(address: u64, dirty: bool) -> Cleared {
     Cleared::new(address, PageSize::Small, Entry { accessible: true, dirty })
 }
 
+/// A small page whose rights were taken away in part.
+pub(crate) fn narrowed(address: u64, dirty: bool) -> Narrowed {
+    Narrowed::new(address, PageSize::Small, Entry { accessible: true, dirty })
+}
+
 fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(u64)> {
     Batch::new(m, schedule, |_| ())
 }
 
 /// A machine whose CPU 1 runs a space and has `pages` pages of it cached.
-fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
+pub(crate) fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
     let m = machine(cpus);
     let p = m.space(1);
     m.switch(1, &p);
@@ -129,7 +134,7 @@ fn a_task_that_moved_after_recording_still_reaches_where_it_was() {
 
 #[test]
 fn nothing_waits_where_the_processor_does_not_promise_that_clean_stores_walk() {
-    let m = machine_with(2, Capabilities { clean_stores_walk: false, asids: true });
+    let m = machine_with(2, Capabilities { clean_stores_walk: false, ..PROMISES });
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
@@ -198,22 +203,22 @@ fn any_later_strict_flush_pays_what_a_batch_owes() {
     assert!(!p.owes());
     assert_eq!(m.cached(1, PAGE), None, "two behind: everything");
     m.events();
-    m.settle(&p);
+    drop(m.settled(&p));
     assert_eq!(m.events(), []);
 }
 
 #[test]
 fn settle_flushes_exactly_when_something_is_owed() {
     let (m, p) = busy(2, 1);
-    m.settle(&p);
+    drop(m.settled(&p));
     assert_eq!(m.events(), []);
     let mut batch = batch(&m, Schedule::Batched);
     batch.record(&p, cleared(PAGE, false));
-    m.settle(&p);
+    drop(m.settled(&p));
     assert_eq!(m.cached(1, PAGE), None);
     assert!(!p.owes());
     assert_eq!(m.interrupted(), [1]);
-    m.settle(&p);
+    drop(m.settled(&p));
     assert_eq!(m.events(), []);
 }
 
@@ -247,9 +252,9 @@ fn a_space_beyond_those_remembered_pays_one_flush_too_many_and_never_one_too_few
     }
     let owing = spaces.iter().filter(|space| space.owes()).count();
     assert_eq!(owing, 1, "the ninth");
-    m.settle(&spaces[8]);
+    drop(m.settled(&spaces[8]));
     m.events();
-    m.settle(&spaces[8]);
+    drop(m.settled(&spaces[8]));
     assert_eq!(m.events(), []);
 }
 
@@ -278,4 +283,52 @@ fn a_cpu_that_joins_after_the_record_sees_the_new_generation() {
     batch.record(&p, cleared(PAGE, false));
     m.switch(2, &p);
     assert_eq!(m.cached(2, PAGE), None);
+}
+
+#[test]
+fn what_was_narrowed_waits_like_what_was_cleared() {
+    let (m, p) = busy(2, 3);
+    let mut batch = batch(&m, Schedule::Batched);
+    batch.narrow(&p, narrowed(PAGE, false));
+    batch.record(&p, cleared(2 * PAGE, false));
+    batch.narrow(&p, Narrowed::new(3 * PAGE, PageSize::Small, Entry { accessible: false, dirty: true }));
+    assert!(m.interrupted().is_empty() && p.owes());
+    let _permit = batch.write_permit(1);
+    assert_eq!(m.interrupted(), [], "no TLB can hold what was dirty");
+    batch.narrow(&p, narrowed(PAGE, true));
+    let _permit = batch.write_permit(1);
+    assert_eq!((m.interrupted(), m.usable(1), p.owes()), (vec![1], vec![], false));
+    assert_eq!(m.counters((0..2).map(crate::script::id)).debts_created, 3);
+    assert!(narrowed(PAGE, true).dirty() && !narrowed(PAGE, false).dirty());
+}
+
+#[test]
+fn what_was_narrowed_per_page_is_paid_at_once() {
+    let (m, p) = busy(2, 1);
+    batch(&m, Schedule::PerPage).narrow(&p, narrowed(PAGE, false));
+    assert_eq!((m.cached(1, PAGE), p.owes()), (None, false));
+}
+
+/// A migration unmaps hundreds of pages at a time, on a kernel's stack.
+#[test]
+fn a_large_batch_is_as_large_as_what_it_holds() {
+    type Frame = std::num::NonZeroU32;
+    type Large<'m> = Batch<'m, Script, Frame, fn(Frame), 512>;
+    let empty = std::mem::size_of::<Batch<'_, Script, Frame, fn(Frame), 0>>();
+    assert!(empty <= 1536, "{empty} bytes beside what it holds");
+    assert!(std::mem::size_of::<Large<'_>>() <= empty + 512 * 4 + 8);
+    let (m, p) = busy(2, 1);
+    let out = std::cell::Cell::new(0);
+    let mut batch: Batch<'_, _, Frame, _, 512> = Batch::new(&m, Schedule::Batched, |frame: Frame| {
+        out.set(out.get() + 1);
+        assert_eq!(frame.get(), out.get(), "in order");
+    });
+    for number in 1..=600 {
+        batch.record(&p, cleared(u64::from(number) * PAGE, false));
+        batch.hold(Frame::new(number).unwrap());
+        assert_eq!(batch.len(), (number as usize - 1) % 512 + 1);
+    }
+    assert_eq!(out.get(), 512);
+    drop(batch);
+    assert_eq!(out.get(), 600);
 }

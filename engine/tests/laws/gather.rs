@@ -4,8 +4,10 @@ use std::cell::RefCell;
 
 use ceasefire::{Cleared, ClearedTable, Entry, Gather, PageSize};
 
-use crate::batch::cleared;
-use crate::script::{machine, Event, Machine};
+use proptest::prelude::*;
+
+use crate::batch::{cleared, narrowed};
+use crate::script::{machine, machine_with_ceiling, Event, Machine};
 
 const PAGE: u64 = 0x1000;
 
@@ -19,6 +21,7 @@ fn flushes(m: &Machine, cpu: usize) -> Vec<Event> {
 fn nothing_is_released_before_the_flush() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.fill(1, 2 * PAGE, 1);
@@ -28,8 +31,8 @@ fn nothing_is_released_before_the_flush() {
         assert_eq!((m.cached(1, PAGE), m.cached(1, 2 * PAGE)), (None, None));
         released.borrow_mut().push(page);
     });
-    gather.unmap(cleared(PAGE, false), Some(1));
-    gather.unmap(cleared(2 * PAGE, false), Some(2));
+    gather.unmap(&proof, cleared(PAGE, false), Some(1));
+    gather.unmap(&proof, cleared(2 * PAGE, false), Some(2));
     assert!(m.cached(1, PAGE).is_some() && released.borrow().is_empty());
     gather.finish();
     assert_eq!(*released.borrow(), [1, 2]);
@@ -40,10 +43,11 @@ fn nothing_is_released_before_the_flush() {
 fn dropping_it_is_finishing_it() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| assert_eq!(m.cached(1, PAGE), None));
-    gather.unmap(cleared(PAGE, false), Some(1));
+    gather.unmap(&proof, cleared(PAGE, false), Some(1));
     drop(gather);
     assert_eq!(m.cached(1, PAGE), None);
 }
@@ -52,6 +56,7 @@ fn dropping_it_is_finishing_it() {
 fn a_full_gather_flushes_early_and_keeps_the_order() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     for page in 1..=5 {
         m.fill(1, page * PAGE, 1);
@@ -63,7 +68,7 @@ fn a_full_gather_flushes_early_and_keeps_the_order() {
         released.borrow_mut().push(page);
     });
     for page in 1..=5 {
-        gather.unmap(cleared(page * PAGE, false), Some(page));
+        gather.unmap(&proof, cleared(page * PAGE, false), Some(page));
     }
     assert_eq!(*released.borrow(), [1, 2, 3, 4]);
     gather.finish();
@@ -75,21 +80,22 @@ fn a_full_gather_flushes_early_and_keeps_the_order() {
 fn the_range_is_the_hull_in_the_smallest_size() {
     let m = machine(1);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(0, &p);
     m.events();
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    gather.unmap(cleared(9 * PAGE, false), None);
-    gather.unmap(cleared(4 * PAGE, false), None);
+    gather.unmap(&proof, cleared(9 * PAGE, false), None);
+    gather.unmap(&proof, cleared(4 * PAGE, false), None);
     gather.flush();
     assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: 4 * PAGE, count: 6, size: PageSize::Small }]);
     let huge = PageSize::Huge.bytes();
     let entry = Entry { accessible: true, dirty: false };
-    gather.unmap(Cleared::new(huge, PageSize::Huge, entry), None);
-    gather.unmap(Cleared::new(3 * huge, PageSize::Huge, entry), None);
+    gather.unmap(&proof, Cleared::new(huge, PageSize::Huge, entry), None);
+    gather.unmap(&proof, Cleared::new(3 * huge, PageSize::Huge, entry), None);
     gather.flush();
     assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: huge, count: 3, size: PageSize::Huge }]);
-    gather.unmap(Cleared::new(huge, PageSize::Huge, entry), None);
-    gather.unmap(cleared(2 * huge, false), None);
+    gather.unmap(&proof, Cleared::new(huge, PageSize::Huge, entry), None);
+    gather.unmap(&proof, cleared(2 * huge, false), None);
     gather.finish();
     assert_eq!(flushes(&m, 0), [Event::Asid { cpu: 0 }], "513 small strides are too many");
 }
@@ -98,11 +104,16 @@ fn the_range_is_the_hull_in_the_smallest_size() {
 fn what_no_tlb_can_hold_needs_no_flush() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     m.events();
     let released = RefCell::new(Vec::new());
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |page| released.borrow_mut().push(page));
-    gather.unmap(Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, dirty: false }), Some(1));
+    gather.unmap(
+        &proof,
+        Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, dirty: false }),
+        Some(1),
+    );
     gather.finish();
     assert_eq!((m.events().len(), released.take()), (0, vec![1]));
 }
@@ -112,11 +123,12 @@ fn what_no_tlb_can_hold_needs_no_flush() {
 fn a_nested_gather_flushes_everything_even_if_it_cleared_nothing() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.fill(1, 9 * PAGE, 1);
     let mut first: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    first.unmap(cleared(PAGE, false), None);
+    first.unmap(&proof, cleared(PAGE, false), None);
     let second: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
     second.finish();
     assert_eq!((m.cached(1, PAGE), m.cached(1, 9 * PAGE)), (None, None));
@@ -146,12 +158,113 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
 fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
     let m = machine(2);
     let p = m.space(1);
+    let proof = m.settled(&p);
     m.switch(1, &p);
     m.lazy(1);
     let mut gather: Gather<'_, _, u64, _, 1> = Gather::new(&m, &p, |held| {
         assert!(held == 1 || m.root(1).is_none());
     });
-    gather.unmap(cleared(PAGE, false), Some(1));
+    gather.unmap(&proof, cleared(PAGE, false), Some(1));
     gather.table(ClearedTable::new(0), 2);
     gather.finish();
+}
+
+#[test]
+fn what_was_narrowed_is_flushed_before_the_gather_is_closed() {
+    let m = machine(2);
+    let p = m.space(1);
+    let proof = m.settled(&p);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.events();
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+    gather.narrow(&proof, narrowed(PAGE, false));
+    gather.finish();
+    assert_eq!(m.cached(1, PAGE), None);
+    assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 1, size: PageSize::Small }]);
+}
+
+#[test]
+fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
+    for (pages, partial) in [(33, true), (34, false)] {
+        let m = machine(1);
+        let p = m.space(1);
+        let proof = m.settled(&p);
+        m.switch(0, &p);
+        m.events();
+        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        for page in 0..pages {
+            // Any address in it names the page.
+            let entry = Entry { accessible: true, dirty: false };
+            let address = u64::from(page) * PageSize::Huge.bytes() + 5 * PAGE;
+            gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None);
+        }
+        gather.finish();
+        let one_by_one = Event::Pages { cpu: 0, start: 0, count: pages, size: PageSize::Huge };
+        assert_eq!(flushes(&m, 0), [if partial { one_by_one } else { Event::Asid { cpu: 0 } }]);
+    }
+}
+
+/// What a gather may take.
+#[derive(Debug, Clone, Copy)]
+enum Taken {
+    Small(u64),
+    Huge(u64),
+    Narrowed(u64),
+    Table(u64),
+}
+
+fn taken() -> impl Strategy<Value = Taken> {
+    // Around a few boundaries of huge pages, the last of them the end of what 56 bits address.
+    let address = (prop_oneof![0..3_u64, Just((1 << 35) - 1)], 0..512_u64)
+        .prop_map(|(huge, small)| huge << 21 | small << 12);
+    (0..4_u8, address).prop_map(|(kind, address)| match kind {
+        0 => Taken::Small(address),
+        1 => Taken::Huge(address),
+        2 => Taken::Narrowed(address),
+        _ => Taken::Table(address >> 21 << 21),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_flush_covers_all_that_was_taken(
+        all in prop::collection::vec(taken(), 1..6), ceiling in prop_oneof![Just(33_u32), Just(2000)],
+    ) {
+        let m = machine_with_ceiling(1, ceiling);
+        let p = m.space(1);
+        let proof = m.settled(&p);
+        m.switch(0, &p);
+        m.events();
+        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        for &taken in &all {
+            let entry = Entry { accessible: true, dirty: false };
+            match taken {
+                Taken::Small(address) => gather.unmap(&proof, cleared(address, false), None),
+                Taken::Huge(address) => gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None),
+                Taken::Narrowed(address) => gather.narrow(&proof, narrowed(address, false)),
+                Taken::Table(address) => gather.table(ClearedTable::new(address), 1),
+            }
+        }
+        gather.finish();
+        let done = flushes(&m, 0);
+        prop_assert_eq!(done.len(), 1, "one flush for all: {:?}", done);
+        if let Event::Pages { start, count, size, .. } = done[0] {
+            prop_assert!(count <= ceiling);
+            // The last byte.
+            let last = start + ((u64::from(count) << size.shift()) - 1);
+            for taken in all {
+                let (address, bytes, stride) = match taken {
+                    Taken::Huge(address) => (address >> 21 << 21, 1 << 21, PageSize::Huge),
+                    Taken::Small(address) | Taken::Narrowed(address) | Taken::Table(address) => {
+                        (address, 1 << 12, PageSize::Small)
+                    }
+                };
+                prop_assert!(start <= address && address + (bytes - 1) <= last, "{:?} in {:?}", taken, done);
+                prop_assert!(size <= stride, "{:?} at the stride of {:?}", taken, size);
+            }
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! The engine's laws, each shown on a machine that does what the test says.
 
 mod batch;
+mod broadcast;
+mod devices;
 mod gather;
 mod random;
 mod requests;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod script;
+mod settled;
 mod switching;

@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::batch::cleared;
 use crate::random::{history, play};
-use crate::script::{machine, Machine, Space};
+use crate::script::{broadcasting, machine, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -24,6 +24,10 @@ fn without(guard: Guard) -> (Machine, Space) {
 
 /// Random histories find that the guard is gone, and say so in these words.
 fn found_by_chance(guard: Guard, words: &str) {
+    found_on(machine, guard, words);
+}
+
+fn found_on(machine: impl Fn(usize) -> Machine, guard: Guard, words: &str) {
     let mut runner = TestRunner::deterministic();
     let config = Config { cases: 2000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, runner.new_rng());
@@ -57,7 +61,8 @@ fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
     let (m, p) = without(Guard::GatherFlush);
     let reached = Cell::new(false);
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| reached.set(m.cached(1, PAGE).is_some()));
-    gather.unmap(cleared(PAGE, false), Some(1));
+    let proof = m.settled(&p);
+    gather.unmap(&proof, cleared(PAGE, false), Some(1));
     gather.finish();
     assert!(reached.get(), "R1");
     assert!(m.cached(1, PAGE).is_some(), "R3");
@@ -69,7 +74,7 @@ fn without_settling_munmap_returns_while_a_batch_still_owes() {
     let (m, p) = without(Guard::Settle);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
     batch.record(&p, cleared(PAGE, false));
-    m.settle(&p);
+    drop(m.settled(&p));
     assert!(m.cached(1, PAGE).is_some(), "R3");
     found_by_chance(Guard::Settle, "after munmap returned");
 }
@@ -94,4 +99,26 @@ fn without_reaching_lazy_cpus_a_freed_table_can_be_walked() {
     gather.finish();
     assert!(walked.get(), "R2");
     found_by_chance(Guard::LazyTables, "may walk freed tables");
+}
+
+#[test]
+fn without_the_wait_for_its_broadcasts_a_page_comes_out_while_it_can_be_reached() {
+    let m = broadcasting(2, 256);
+    m.remove_guard(Guard::BroadcastWait);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    let reached = Cell::new(false);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Batched, |_| reached.set(m.cached(1, PAGE).is_some()));
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    drop(batch);
+    assert!(reached.get(), "R1");
+    found_on(|cpus| broadcasting(cpus, 4), Guard::BroadcastWait, "after it came out of the batch");
+}
+
+#[test]
+fn without_settling_munmap_returns_while_a_broadcast_is_under_way() {
+    found_on(|cpus| broadcasting(cpus, 4), Guard::Settle, "after munmap returned");
 }

@@ -1,7 +1,8 @@
 //! A machine that does what a test says, one step at a time, on one thread.
 //!
 //! Each CPU has a TLB of its own that never evicts, interrupts stay on their way until somebody waits, and a test
-//! can run code in the middle of a root load or of a wait: what other CPUs do in that window.
+//! can run code in the middle of a root load or of a wait: what other CPUs do in that window. Broadcasts do the worst
+//! that they may: nothing goes before the CPU that started them waits, and then only what was there when they started.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,8 +11,9 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
-    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, FlushEvent, HeldLocks, Lock, LockClass,
-    PageSize, Platform, Reason, Root, RwLock, SINGLE_PAGE_CEILING,
+    AddressSpace, Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, FlushEvent,
+    HeldLocks, Lock, LockClass, PageSize, Platform, Reason, Root, RwLock, Settled, SpaceId,
+    SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;
@@ -24,6 +26,10 @@ pub(crate) enum Event {
     Pages { cpu: usize, start: u64, count: u32, size: PageSize },
     Asid { cpu: usize },
     Interrupt { to: usize },
+    Broadcast { cpu: usize, asid: u16, extent: Extent },
+    BroadcastEverything { cpu: usize },
+    BroadcastWait { cpu: usize },
+    Devices { space: SpaceId, flush: Flush },
     Trace { cpu: usize, event: FlushEvent },
 }
 
@@ -36,6 +42,8 @@ pub(crate) enum Point {
     AfterRoot,
     /// A flusher has sent its interrupts and waits; none was delivered yet.
     Wait,
+    /// A CPU waits for its broadcasts; none is done yet.
+    BroadcastWait,
 }
 
 /// What a TLB entry was filled from.
@@ -48,8 +56,36 @@ pub(crate) struct Filled {
 #[derive(Debug, Default)]
 struct Hardware {
     root: Option<(Root, Asid)>,
-    entries: BTreeMap<(u16, u64), Filled>,
+    /// By tag and address, with when it was filled.
+    entries: BTreeMap<(u16, u64), (Filled, u64)>,
+    /// Lowest-level tables that the walker remembers, by tag and the address divided by what a table translates.
+    walked: BTreeMap<(u16, u64), u64>,
+    /// Broadcasts started and not waited for.
+    broadcasts: Vec<Started>,
     interrupts_off: u32,
+}
+
+/// A broadcast under way: whose entries, or everybody's, and when it started.
+#[derive(Debug, Clone, Copy)]
+struct Started {
+    tagged: Option<(u16, Extent)>,
+    at: u64,
+}
+
+impl Hardware {
+    /// Forgets what is tagged with `asid`, lies in `extent` and was filled before `moment`.
+    fn forget(&mut self, asid: u16, extent: Extent, moment: u64) {
+        let (entries, tables) = match extent {
+            Extent::All => (0..u64::MAX, 0..u64::MAX),
+            Extent::Pages { start, count, size } => {
+                let end = start + (u64::from(count) << size.shift());
+                (start..end, start >> 21..(end + (1 << 21) - 1) >> 21)
+            }
+        };
+        self.entries
+            .retain(|(tag, address), (_, at)| *tag != asid || !entries.contains(address) || *at > moment);
+        self.walked.retain(|(tag, table), at| *tag != asid || !tables.contains(table) || *at > moment);
+    }
 }
 
 type Hook = (Point, Box<dyn FnOnce()>);
@@ -64,6 +100,10 @@ pub(crate) struct Script {
     log: RefCell<Vec<Event>>,
     hook: RefCell<Option<Hook>>,
     time: Cell<u64>,
+    /// How many fills and broadcasts there were: their order.
+    moment: Cell<u64>,
+    /// What the one device that walks spaces' tables has cached.
+    device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
     held: HeldLocks,
 }
 
@@ -85,6 +125,11 @@ impl Script {
                 run();
             }
         }
+    }
+
+    fn tick(&self) -> u64 {
+        self.moment.set(self.moment.get() + 1);
+        self.moment.get()
     }
 
     fn mine(&self) -> &RefCell<Hardware> {
@@ -141,7 +186,7 @@ unsafe impl Platform for Script {
             let mut hardware = self.mine().borrow_mut();
             hardware.root = Some((root, asid));
             if flush {
-                hardware.entries.retain(|(tag, _), _| *tag != asid.get());
+                hardware.forget(asid.get(), Extent::All, u64::MAX);
             }
         }
         self.log(Event::Load { cpu: self.this.get(), root, flush });
@@ -160,23 +205,69 @@ unsafe impl Platform for Script {
     fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
         let mut hardware = self.mine().borrow_mut();
         assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "pages go under the loaded ASID");
-        let end = start + (u64::from(count) << size.shift());
-        hardware.entries.retain(|(tag, address), _| *tag != asid.get() || !(start..end).contains(address));
+        hardware.forget(asid.get(), Extent::Pages { start, count, size }, u64::MAX);
         drop(hardware);
         self.log(Event::Pages { cpu: self.this.get(), start, count, size });
     }
 
     fn invalidate_asid(&self, asid: Asid) {
-        self.mine().borrow_mut().entries.retain(|(tag, _), _| *tag != asid.get());
+        self.mine().borrow_mut().forget(asid.get(), Extent::All, u64::MAX);
         self.log(Event::Asid { cpu: self.this.get() });
     }
 
     fn invalidate_all(&self) {
         self.mine().borrow_mut().entries.clear();
+        self.mine().borrow_mut().walked.clear();
+    }
+
+    fn broadcast(&self, asid: Asid, extent: Extent) {
+        let started = Started { tagged: Some((asid.get(), extent)), at: self.tick() };
+        self.mine().borrow_mut().broadcasts.push(started);
+        self.log(Event::Broadcast { cpu: self.this.get(), asid: asid.get(), extent });
+    }
+
+    fn broadcast_everything(&self) {
+        let started = Started { tagged: None, at: self.tick() };
+        self.mine().borrow_mut().broadcasts.push(started);
+        self.log(Event::BroadcastEverything { cpu: self.this.get() });
+    }
+
+    fn broadcast_wait(&self) {
+        self.reach(Point::BroadcastWait);
+        let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
+        for Started { tagged, at } in mine {
+            for hardware in &self.hardware {
+                let mut hardware = hardware.borrow_mut();
+                if let Some((asid, extent)) = tagged {
+                    hardware.forget(asid, extent, at);
+                } else {
+                    hardware.entries.retain(|_, (_, filled)| *filled > at);
+                    hardware.walked.retain(|_, filled| *filled > at);
+                }
+            }
+        }
+        self.log(Event::BroadcastWait { cpu: self.this.get() });
+    }
+
+    fn invalidate_devices(&self, space: &AddressSpace, flush: Flush) {
+        self.device.borrow_mut().retain(|(owner, address), _| {
+            let covered = match flush.extent {
+                Extent::All => true,
+                Extent::Pages { start, count, size } => {
+                    (start..start + (u64::from(count) << size.shift())).contains(address)
+                }
+            };
+            *owner != space.id() || !covered
+        });
+        self.log(Event::Devices { space: space.id(), flush });
     }
 
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
+            assert!(
+                self.capabilities.broadcast.is_none(),
+                "nobody is interrupted where flushes are broadcast"
+            );
             self.log(Event::Interrupt { to: target.index() });
             self.queued.borrow_mut().push_back(target.index());
         }
@@ -253,6 +344,16 @@ impl<T> RwLock<T, Script> for Free<T> {
     }
 }
 
+/// A page-table lock that is held. One thread plays all CPUs, so nobody waits for it.
+#[derive(Debug)]
+pub(crate) struct TableLock(());
+
+impl Drop for TableLock {
+    fn drop(&mut self) {
+        // What a lock does here.
+    }
+}
+
 /// A handle on the machine and its engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine(Rc<Engine<Script>>);
@@ -269,9 +370,18 @@ pub(crate) fn id(cpu: usize) -> CpuId {
     CpuId::new(cpu).unwrap()
 }
 
-/// A machine that promises everything.
+/// Everything but broadcasts.
+pub(crate) const PROMISES: Capabilities =
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
+
+/// A machine that promises everything but broadcasts.
 pub(crate) fn machine(cpus: usize) -> Machine {
-    machine_with(cpus, Capabilities { clean_stores_walk: true, asids: true })
+    machine_with(cpus, PROMISES)
+}
+
+/// One that broadcasts, with `asids` ASIDs.
+pub(crate) fn broadcasting(cpus: usize, asids: u32) -> Machine {
+    machine_with(cpus, Capabilities { broadcast: Some(Broadcast { asids }), ..PROMISES })
 }
 
 pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
@@ -280,7 +390,7 @@ pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
 
 /// One that promises everything, with a flush ceiling of its own.
 pub(crate) fn machine_with_ceiling(cpus: usize, ceiling: u32) -> Machine {
-    build(cpus, Capabilities { clean_stores_walk: true, asids: true }, ceiling)
+    build(cpus, PROMISES, ceiling)
 }
 
 fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
@@ -294,6 +404,8 @@ fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
         log: RefCell::default(),
         hook: RefCell::default(),
         time: Cell::new(0),
+        moment: Cell::new(0),
+        device: RefCell::default(),
         held: HeldLocks::new(),
     };
     let engine = Rc::new(Engine::with_ceiling(script, ceiling));
@@ -345,13 +457,45 @@ impl Machine {
     pub(crate) fn fill(&self, cpu: usize, address: u64, stamp: u64) {
         let mut hardware = self.platform().hardware[cpu].borrow_mut();
         let (root, asid) = hardware.root.expect("a root is loaded");
-        hardware.entries.insert((asid.get(), address), Filled { root, stamp });
+        let now = self.platform().tick();
+        hardware.entries.insert((asid.get(), address), (Filled { root, stamp }, now));
+        hardware.walked.insert((asid.get(), address >> 21), now);
+    }
+
+    /// The device caches a translation of `space`.
+    pub(crate) fn device_fill(&self, space: &AddressSpace, address: u64, stamp: u64) {
+        self.platform().device.borrow_mut().insert((space.id(), address), stamp);
+    }
+
+    /// What the device would use for `address` of `space`.
+    pub(crate) fn device_cached(&self, space: &AddressSpace, address: u64) -> Option<u64> {
+        self.platform().device.borrow().get(&(space.id(), address)).copied()
+    }
+
+    /// Whether the walker of `cpu` remembers the lowest-level table of `address` under `asid`.
+    pub(crate) fn walked(&self, cpu: usize, asid: Asid, address: u64) -> bool {
+        self.platform().hardware[cpu].borrow().walked.contains_key(&(asid.get(), address >> 21))
+    }
+
+    /// The task that runs on CPU `from` moves to `to`: the switch waits for its broadcasts.
+    pub(crate) fn move_task(&self, from: usize, to: usize) {
+        if from != to && self.platform().capabilities.broadcast.is_some() {
+            self.platform().as_cpu(from, || self.platform().broadcast_wait());
+        }
+        self.go(to);
+    }
+
+    /// A page-table lock, just taken, and what is owed settled under it.
+    pub(crate) fn settled<'s>(&self, space: &'s AddressSpace) -> Settled<'s, TableLock> {
+        self.settle(space, TableLock(()))
     }
 
     /// What `cpu` would use for `address` now.
     pub(crate) fn cached(&self, cpu: usize, address: u64) -> Option<Filled> {
         let hardware = self.platform().hardware[cpu].borrow();
-        hardware.root.and_then(|(_, asid)| hardware.entries.get(&(asid.get(), address)).copied())
+        hardware
+            .root
+            .and_then(|(_, asid)| hardware.entries.get(&(asid.get(), address)).map(|(filled, _)| *filled))
     }
 
     /// All that `cpu` could use now.
@@ -359,7 +503,7 @@ impl Machine {
         let hardware = self.platform().hardware[cpu].borrow();
         let Some((_, asid)) = hardware.root else { return Vec::new() };
         let mine = hardware.entries.iter().filter(|((tag, _), _)| *tag == asid.get());
-        mine.map(|((_, address), filled)| (*address, *filled)).collect()
+        mine.map(|((_, address), (filled, _))| (*address, *filled)).collect()
     }
 
     /// The root in the hardware of `cpu`.

@@ -2,7 +2,7 @@
 
 use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
 
-use crate::script::{id, machine, machine_with, Event, Machine, Point, Space};
+use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -65,7 +65,7 @@ fn more_spaces_than_asids_recycle_with_a_flush() {
 
 #[test]
 fn without_asids_every_switch_flushes() {
-    let m = machine_with(1, Capabilities { asids: false, clean_stores_walk: true });
+    let m = machine_with(1, Capabilities { asids: false, ..PROMISES });
     let (p, q) = (m.space(1), m.space(2));
     for _ in 0..2 {
         m.switch(0, &p);

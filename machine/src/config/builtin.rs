@@ -4,7 +4,7 @@ use super::error::MachineError;
 use super::Machine;
 
 /// The names of the built-in machines.
-pub const BUILTIN: &[&str] = &["4-node-48-cpu", "1-socket"];
+pub const BUILTIN: &[&str] = &["4-node-48-cpu", "1-socket", "2-socket-intel", "128-core-arm64"];
 
 /// The built-in machine called `name`, or nothing if there is none.
 ///
@@ -14,6 +14,8 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
     let text = match name {
         "4-node-48-cpu" => include_str!("../../machines/4-node-48-cpu.toml"),
         "1-socket" => include_str!("../../machines/1-socket.toml"),
+        "2-socket-intel" => include_str!("../../machines/2-socket-intel.toml"),
+        "128-core-arm64" => include_str!("../../machines/128-core-arm64.toml"),
         _ => return None,
     };
     Some(Machine::from_toml(name, text, "".as_ref()))
@@ -51,6 +53,7 @@ pub(super) fn matrix(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::super::matrix::Matrix;
+    use super::super::quantity::Parameter;
     use super::*;
 
     #[test]
@@ -97,5 +100,60 @@ mod tests {
         let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
         assert_eq!((machine.topology.cpu_count(), machine.topology.bytes()), (8, 8 << 30));
         assert_eq!(machine.latency.pair(0, 1), 6_930);
+    }
+
+    #[test]
+    fn the_machines_of_one_published_row_are_fitted_and_those_that_predict_are_not() {
+        let fitted = |name| {
+            let machine = builtin(name).expect("a listed name").expect("a valid file");
+            machine.sources.iter().any(Parameter::is_fitted)
+        };
+        assert_eq!(["4-node-48-cpu", "1-socket"].map(fitted), [true; 2]);
+        assert_eq!(["2-socket-intel", "128-core-arm64"].map(fitted), [false; 2]);
+    }
+
+    #[test]
+    fn the_two_socket_machine_is_near_within_and_far_between_sockets() {
+        let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        assert_eq!((machine.topology.cpu_count(), machine.topology.bytes()), (64, 128 << 30));
+        for a in 0..64 {
+            for b in (0..64).filter(|&b| b != a) {
+                let same_node = machine.topology.node_of(a) == machine.topology.node_of(b);
+                let expected = match (same_node && a % 16 == b % 16, same_node) {
+                    (true, _) => 7_000..13_500,
+                    (_, true) => 42_000..57_000,
+                    _ => 134_000..147_000,
+                };
+                assert!(expected.contains(&machine.latency.pair(a, b)), "{a} {b}");
+            }
+        }
+        assert_eq!(mean_latency(&machine), 95);
+        assert_eq!((machine.copy_cost(1, 1), machine.copy_cost(0, 1)), (400_000, 550_000));
+        assert_eq!(machine.processor.broadcast_asids, None);
+    }
+
+    #[test]
+    fn the_arm_machine_has_two_dies_a_node_and_broadcasts() {
+        let machine = builtin("128-core-arm64").expect("a listed name").expect("a valid file");
+        assert_eq!((machine.topology.cpu_count(), machine.topology.nodes().len()), (128, 2));
+        for a in 0..128 {
+            for b in (0..128).filter(|&b| b != a) {
+                let expected = if a / 32 == b / 32 { 29_000..39_000 } else { 71_000..88_000 };
+                assert!(expected.contains(&machine.latency.pair(a, b)), "{a} {b}");
+            }
+        }
+        assert_eq!(mean_latency(&machine), 68);
+        assert_eq!(machine.processor.broadcast_asids, Some(65_536));
+    }
+
+    /// The mean of all pairs of CPUs, in whole nanoseconds: the files state it in the sources of their interrupts.
+    fn mean_latency(machine: &Machine) -> u64 {
+        let cpus = machine.topology.cpu_count();
+        let sum: u64 = (0..cpus)
+            .flat_map(|a| (0..a).map(move |b| (a, b)))
+            .map(|(a, b)| machine.latency.pair(a, b))
+            .sum();
+        let pairs = u64::from(cpus) * u64::from(cpus - 1) / 2;
+        (sum / pairs + 500) / 1000
     }
 }

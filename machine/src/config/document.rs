@@ -150,6 +150,14 @@ impl<'a> Entry<'a> {
             })
     }
 
+    /// The value as true or false.
+    pub(super) fn flag(&self) -> Result<bool, MachineError> {
+        match &self.value {
+            DeValue::Boolean(flag) => Ok(*flag),
+            other => Err(wrong_type(&self.place, "true or false", other)),
+        }
+    }
+
     /// The value as a table.
     pub(super) fn section(self) -> Result<Section<'a>, MachineError> {
         match self.value {
@@ -236,6 +244,7 @@ mod tests {
         assert_eq!(message(value("a = 1").text()), "f:1: a: expected a text, found a whole number");
         assert_eq!(message(value("a = 'x'").number()), "f:1: a: expected a number, found a text");
         assert_eq!(message(value("a = 1.5").count(0, 9)), "f:1: a: expected a whole number, found a number");
+        assert_eq!(message(value("a = 0").flag()), "f:1: a: expected true or false, found a whole number");
         assert_eq!(message(value("a = []").section()), "f:1: a: expected a table, found a list");
         assert_eq!(message(value("a = {}").items()), "f:1: a: expected a list, found a table");
         assert_eq!(message(value("a = true").items()), "f:1: a: expected a list, found true or false");
@@ -264,6 +273,11 @@ mod tests {
         assert_eq!(value("a = 1_000").number(), Ok(1000.0));
         assert_eq!(value("a = 2.5e1").number(), Ok(25.0));
         assert_eq!(value("a = 0x10").count(0, 16), Ok(16));
+    }
+
+    #[test]
+    fn reads_flags() {
+        assert_eq!((value("a = true").flag(), value("a = false").flag()), (Ok(true), Ok(false)));
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use super::builtin;
+use super::copy::CopyCost;
 use super::costs::Costs;
 use super::document::{self, Entry, Section};
 use super::error::{MachineError, Problem};
 use super::latency::Latency;
 use super::matrix::Matrix;
+use super::processor::Processor;
 use super::quantity::{Parameter, TIME};
+use super::storage::Storage;
 use super::tlb::TlbGeometry;
 use super::topology::Topology;
 use super::Machine;
@@ -48,8 +51,20 @@ pub(super) fn assemble(
     let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
     let latency = read_latency(root.take("latency")?.section()?, base_dir, &topology, &mut sources)?;
     let costs = Costs::read(root.take("costs")?.section()?, &mut sources)?;
+    let copies = match root.take_if_there("copy") {
+        Some(entry) => CopyCost::read_all(entry, &topology, &mut sources)?,
+        None => Vec::new(),
+    };
+    let storage = match root.take_if_there("storage") {
+        Some(entry) => Some(Storage::read(entry.section()?, &mut sources)?),
+        None => None,
+    };
+    let processor = match root.take_if_there("processor") {
+        Some(entry) => Processor::read(entry.section()?, &mut sources)?,
+        None => Processor::default(),
+    };
     root.finish()?;
-    Ok(Machine { name, description, topology, tlb, costs, latency, sources })
+    Ok(Machine { name, description, topology, tlb, costs, latency, copies, storage, processor, sources })
 }
 
 /// The text of the file at `path`.
@@ -108,7 +123,8 @@ fn load_matrix(name: &str, base_dir: &Path) -> Result<Matrix, MachineError> {
     Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)
 }
 
-/// Two lists of CPUs of `matrix`, no CPU twice, equally long and long enough for each node of `topology`.
+/// Two lists of CPUs of `matrix`, no CPU twice, equally long, such that each node of `topology` is a part of a list or
+/// a whole number of lists.
 fn read_sockets(
     entry: Entry<'_>,
     matrix: &Matrix,
@@ -136,10 +152,10 @@ fn read_sockets(
         let value = format!("sockets of {} and {} CPUs", lengths[0], lengths[1]);
         return Err(place.error(Problem::invalid(value, "of equally many")));
     }
-    let largest = topology.nodes().iter().map(|node| node.cpus.len()).max().unwrap_or(0);
-    if lengths[0] < largest {
+    let fits = |cpus: usize| cpus <= lengths[0] || cpus.is_multiple_of(lengths[0]);
+    if let Some(cpus) = topology.nodes().iter().map(|node| node.cpus.len()).find(|&cpus| !fits(cpus)) {
         let value = format!("sockets of {} CPUs", lengths[0]);
-        let bound = format!("of at least {largest}, as many as the largest node has");
+        let bound = format!("of at least {cpus}, as many as a node has, or of a divisor of it");
         return Err(place.error(Problem::invalid(value, bound)));
     }
     Ok(sockets)
@@ -186,6 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn reads_what_may_be_left_out() {
+        let plain = read(&text(UNIFORM)).expect("valid");
+        assert_eq!((plain.copies.len(), plain.storage, plain.processor), (0, None, Processor::default()));
+
+        let time = |value| format!("{{ value = {value}, unit = 'ns', source = 's' }}");
+        let more = format!(
+            "{}[[copy]]\nfrom = 0\nto = 0\nother_node = {}\n[processor]\nsource = 's'\nasids = false\n\
+             [storage]\nread = {}\nwrite = {}\nqueue_depth = {{ value = 4, unit = 'requests', source = 's' }}\n",
+            text(UNIFORM),
+            time(7),
+            time(8),
+            time(9)
+        );
+        let machine = read(&more).expect("valid");
+        assert_eq!(machine.copies[0].other_node, Some(7_000));
+        assert_eq!(machine.storage.map(|storage| (storage.read, storage.write)), Some((8_000, 9_000)));
+        assert!(!machine.processor.asids);
+        assert_eq!(machine.sources.len(), plain.sources.len() + 1 + 3 + 1);
+    }
+
+    #[test]
     fn refuses_missing_and_unknown_parts() {
         for key in ["name", "description", "topology", "tlb", "latency", "costs"] {
             let text =
@@ -223,7 +260,7 @@ mod tests {
             ),
             (
                 format!("{x5650}\nsockets = [[], []]"),
-                "f:6: latency.sockets: sockets of 0 CPUs: must be of at least 1, as many as the largest node has",
+                "f:6: latency.sockets: sockets of 0 CPUs: must be of at least 1, as many as a node has, or of a divisor of it",
             ),
         ] {
             assert_eq!(refused(&latency), expected);
@@ -234,6 +271,19 @@ mod tests {
     fn composes_from_a_built_in_matrix() {
         let latency = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'\nsockets = [[0], [6]]";
         assert_eq!(read(&text(latency)).expect("valid").latency.pair(0, 1), 71_869);
+    }
+
+    #[test]
+    fn composes_a_node_from_several_sockets() {
+        let latency = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'\nsockets = [[0, 1], [6, 7]]";
+        let with_cpus = |cpus: u16| text(latency).replace("cpus = 1,", &format!("cpus = {cpus},"));
+        let machine = read(&with_cpus(4)).expect("valid");
+        assert!(machine.latency.pair(0, 1) < 40_000 && machine.latency.pair(2, 3) < 40_000, "one socket");
+        assert!(machine.latency.pair(1, 2) > 60_000, "two sockets of one node");
+        assert_eq!(
+            read(&with_cpus(3)).expect_err("must be refused"),
+            "f:6: latency.sockets: sockets of 2 CPUs: must be of at least 3, as many as a node has, or of a divisor of it"
+        );
     }
 
     #[test]

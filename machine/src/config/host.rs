@@ -65,10 +65,10 @@ fn read_topology(root: &Path, sources: &mut Vec<Parameter>) -> Result<Topology, 
         for cpu in read_list(&directory.join("cpulist"))? {
             node_of.insert(cpu, nodes.len());
         }
-        nodes.push(Node { cpus: Vec::new(), bytes });
+        nodes.push(Node { cpus: Vec::new(), bytes, tier: 0 });
     }
     let memory_source = if nodes.is_empty() {
-        nodes.push(Node { cpus: Vec::new(), bytes: read_memory(&root.join("proc/meminfo"))? });
+        nodes.push(Node { cpus: Vec::new(), bytes: read_memory(&root.join("proc/meminfo"))?, tier: 0 });
         "/proc/meminfo: MemTotal"
     } else {
         "/sys/devices/system/node: MemTotal of meminfo"

@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn topology(nodes: u16, cpus: u16) -> Topology {
-        let node = |node| Node { cpus: (node * cpus..(node + 1) * cpus).collect(), bytes: 4096 };
+        let node = |node| Node { cpus: (node * cpus..(node + 1) * cpus).collect(), bytes: 4096, tier: 0 };
         Topology::new((0..nodes).map(node).collect()).expect("valid")
     }
 

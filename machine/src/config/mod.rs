@@ -4,6 +4,7 @@
 //! this program runs on ([`Machine::host`]).
 
 mod builtin;
+mod copy;
 mod costs;
 mod document;
 mod error;
@@ -11,17 +12,22 @@ mod file;
 mod host;
 mod latency;
 mod matrix;
+mod processor;
 mod quantity;
+mod storage;
 #[cfg(test)]
 mod testing;
 mod tlb;
 mod topology;
 
 pub use builtin::{builtin, BUILTIN};
+pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
 pub use error::{MachineError, Problem};
 pub use latency::Latency;
+pub use processor::Processor;
 pub use quantity::Parameter;
+pub use storage::Storage;
 pub use tlb::{TlbGeometry, TlbLevel, MAX_ENTRIES};
 pub use topology::{Node, Topology, MAX_CPUS, MAX_NODES};
 
@@ -43,6 +49,12 @@ pub struct Machine {
     pub costs: Costs,
     /// How far the CPUs are from each other.
     pub latency: Latency,
+    /// What copying a page costs between tiers, as far as it is known; [`copy_cost`](Self::copy_cost) tells it for nodes.
+    pub copies: Vec<CopyCost>,
+    /// The storage device. `None`: a page that is written out costs its submission and no more.
+    pub storage: Option<Storage>,
+    /// What the processor can do.
+    pub processor: Processor,
     /// Every number of the machine, with its unit and its source.
     pub sources: Vec<Parameter>,
 }
@@ -52,7 +64,7 @@ impl Machine {
     /// the measured latencies repeat in blocks, the same for every run.
     ///
     /// # Errors
-    /// A count of 0 or more than [`MAX_CPUS`].
+    /// A count of 0, more than [`MAX_CPUS`], or so few that none is left for a node of tier 0.
     pub fn with_cpus(&self, count: u32) -> Result<Self, MachineError> {
         let topology = self.topology.with_cpus(count).map_err(|problem| self.error("cpus", problem))?;
         let latency = self.latency.reseated(&topology);
@@ -84,6 +96,20 @@ impl Machine {
             }
         }
         Ok(machine)
+    }
+
+    /// What copying one page of 4 KiB from a frame of `from_node` to one of `to_node` costs: what [`copies`](Self::copies)
+    /// says of their tiers, or twice `frame_zero` where it says nothing, since a copy reads as much as it writes.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
+    pub fn copy_cost(&self, from_node: u16, to_node: u16) -> Picoseconds {
+        let tier = |node: u16| self.topology.nodes()[usize::from(node)].tier;
+        let tiers = (tier(from_node), tier(to_node));
+        let given = self.copies.iter().find(|copy| (copy.from, copy.to) == tiers);
+        given
+            .and_then(|copy| if from_node == to_node { copy.same_node } else { copy.other_node })
+            .unwrap_or(2 * self.costs.frame_zero)
     }
 
     fn error(&self, key: &str, problem: Problem) -> MachineError {
@@ -135,6 +161,23 @@ mod tests {
     }
 
     #[test]
+    fn copies_at_the_cost_of_the_tiers() {
+        let mut machine = machine();
+        let mut nodes = machine.topology.nodes().to_vec();
+        nodes.push(Node { cpus: Vec::new(), bytes: 4096, tier: 1 });
+        machine.topology = Topology::new(nodes).expect("valid");
+        machine.costs.frame_zero = 300;
+        assert_eq!([(0, 0), (0, 1), (0, 4)].map(|(from, to)| machine.copy_cost(from, to)), [600; 3]);
+
+        let copy = |from, to, same_node, other_node| CopyCost { from, to, same_node, other_node };
+        machine.copies =
+            vec![copy(0, 0, None, Some(5)), copy(0, 1, None, Some(6)), copy(1, 1, Some(7), None)];
+        let costs =
+            [(0, 0), (0, 3), (3, 0), (0, 4), (4, 0), (4, 4)].map(|(from, to)| machine.copy_cost(from, to));
+        assert_eq!(costs, [600, 5, 5, 6, 600, 7]);
+    }
+
+    #[test]
     fn is_the_same_again() {
         assert_eq!(machine().with_cpus(8192), machine().with_cpus(8192));
         assert_eq!(machine().with_cpus(48).map(|machine| machine.latency), Ok(machine().latency));
@@ -144,7 +187,6 @@ mod tests {
     fn gives_every_number_a_source() {
         for name in BUILTIN {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
-            assert!(machine.sources.iter().any(Parameter::is_fitted));
             for key in Costs::KEYS {
                 assert!(!parameter(&machine, &format!("costs.{key}")).source.is_empty());
             }

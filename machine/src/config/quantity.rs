@@ -1,5 +1,7 @@
 //! Numbers with a unit and a source.
 
+use std::num::NonZeroU32;
+
 use super::document::Entry;
 use super::error::{MachineError, Problem};
 
@@ -80,6 +82,28 @@ impl Scale {
     }
 }
 
+/// Reads `{ value, unit, source }` of things that are counted in `unit`, 1 to `most`, and adds it to `sources`.
+pub(super) fn read_count(
+    entry: Entry<'_>,
+    unit: &str,
+    most: u32,
+    sources: &mut Vec<Parameter>,
+) -> Result<NonZeroU32, MachineError> {
+    let mut section = entry.section()?;
+    let key = section.place().key().to_owned();
+    let (value, unit_entry) = (section.take("value")?.count(1, most)?, section.take("unit")?);
+    let source = section.source()?;
+    section.finish()?;
+
+    let given = unit_entry.text()?;
+    if given != unit {
+        return Err(unit_entry.place().error(Problem::invalid(format!("{given:?}"), unit)));
+    }
+    sources.push(Parameter { key, value: f64::from(value), unit: given, source });
+    // At least 1, as just checked.
+    Ok(NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::document::parse;
@@ -117,6 +141,31 @@ mod tests {
         assert_eq!((parameter.key.as_str(), parameter.value, parameter.unit.as_str()), ("a", 6.76, "ns"));
         assert!(parameter.is_fitted());
         assert!(!Parameter { source: "assumed: fitted: no".into(), ..parameter.clone() }.is_fitted());
+    }
+
+    #[test]
+    fn counts_things() {
+        let count = |text| {
+            let mut sources = Vec::new();
+            parse("f", text)
+                .and_then(|mut root| read_count(root.take("a")?, "requests", 9, &mut sources))
+                .map(|count| (count.get(), sources.remove(0).unit))
+                .map_err(|error| error.to_string())
+        };
+        for (text, expected) in [
+            ("a = { value = 9, unit = 'requests', source = 's' }", Ok((9, "requests".to_owned()))),
+            (
+                "a = { value = 10, unit = 'requests', source = 's' }",
+                Err("f:1: a.value: 10: must be 1 to 9".to_owned()),
+            ),
+            (
+                "a = { value = 9, unit = 'ns', source = 's' }",
+                Err("f:1: a.unit: \"ns\": must be requests".to_owned()),
+            ),
+            ("a = { value = 9, unit = 'requests' }", Err("f:1: a.source: missing".to_owned())),
+        ] {
+            assert_eq!(count(text), expected);
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Node {
     pub cpus: Vec<u16>,
     /// Its memory, in bytes: from one page of 4 KiB to 1024 TiB.
     pub bytes: u64,
+    /// How slow its memory is: 0 for the fastest, more for slower.
+    pub tier: u8,
 }
 
 /// Nodes, their CPUs and their memory. CPUs are numbered from 0 without gaps.
@@ -35,8 +37,8 @@ impl Topology {
     /// A machine of `nodes`.
     ///
     /// # Errors
-    /// No CPU, more than [`MAX_CPUS`], more than [`MAX_NODES`], a node without memory or with more than 1024 TiB, or CPU
-    /// numbers that are not 0, 1, 2 and so on, each once.
+    /// No CPU, more than [`MAX_CPUS`], more than [`MAX_NODES`], a node without memory or with more than 1024 TiB, CPU
+    /// numbers that are not 0, 1, 2 and so on, each once, or no CPU on a node of tier 0.
     pub fn new(mut nodes: Vec<Node>) -> Result<Self, Problem> {
         if nodes.is_empty() || nodes.len() > usize::from(MAX_NODES) {
             return Err(Problem::invalid(
@@ -64,6 +66,9 @@ impl Topology {
                     }
                 }
             }
+        }
+        if !nodes.iter().any(|node| node.tier == 0 && !node.cpus.is_empty()) {
+            return Err(Problem::invalid("0 CPUs on nodes of tier 0", "at least 1 CPU"));
         }
         Ok(Self { nodes, node_of })
     }
@@ -100,7 +105,7 @@ impl Topology {
             return Err(Problem::invalid(factor, "a finite number more than 0"));
         }
         let scale = |bytes: u64| ((bytes as f64 * factor) as u64 / PAGE).max(1) * PAGE;
-        let node = |node: &Node| Node { cpus: node.cpus.clone(), bytes: scale(node.bytes) };
+        let node = |node: &Node| Node { bytes: scale(node.bytes), ..node.clone() };
         Self::new(self.nodes.iter().map(node).collect())
     }
 
@@ -108,7 +113,7 @@ impl Topology {
     /// and the numbers run through one node after the other.
     ///
     /// # Errors
-    /// A count of 0 or more than [`MAX_CPUS`].
+    /// A count of 0, more than [`MAX_CPUS`], or so few that none is left for a node of tier 0.
     pub fn with_cpus(&self, count: u32) -> Result<Self, Problem> {
         check_cpus(count as usize)?;
         let count = count as u16;
@@ -133,6 +138,10 @@ impl Topology {
         for entry in section.take("nodes")?.items()? {
             let mut node = entry.section()?;
             let cpus = read_cpus(&node.take("cpus")?, first, &source, sources)?;
+            let tier = match node.take_if_there("tier") {
+                Some(entry) => read_number(&entry, u8::MAX.into(), "tier", &source, sources)? as u8,
+                None => 0,
+            };
             first += cpus.len() as u16;
             let memory = node.take("memory")?;
             let memory_place = memory.place().clone();
@@ -142,7 +151,7 @@ impl Topology {
                 return Err(memory_place.error(problem));
             }
             node.finish()?;
-            nodes.push(Node { cpus, bytes: bytes / PAGE * PAGE });
+            nodes.push(Node { cpus, bytes: bytes / PAGE * PAGE, tier });
         }
         section.finish()?;
         Self::new(nodes).map_err(|problem| place.error(problem))
@@ -156,15 +165,27 @@ fn read_cpus(
     source: &str,
     sources: &mut Vec<Parameter>,
 ) -> Result<Vec<u16>, MachineError> {
-    let count = entry.count(0, u32::from(MAX_CPUS))?;
+    let count = read_number(entry, u32::from(MAX_CPUS), "CPUs", source, sources)?;
     check_most(usize::from(first) + count as usize).map_err(|problem| entry.place().error(problem))?;
+    Ok((first..first + count as u16).collect())
+}
+
+/// A whole number of a node, from 0 to `most`, which the source of the whole section stands for.
+fn read_number(
+    entry: &Entry<'_>,
+    most: u32,
+    unit: &str,
+    source: &str,
+    sources: &mut Vec<Parameter>,
+) -> Result<u32, MachineError> {
+    let number = entry.count(0, most)?;
     sources.push(Parameter {
         key: entry.place().key().to_owned(),
-        value: f64::from(count),
-        unit: "CPUs".to_owned(),
+        value: f64::from(number),
+        unit: unit.to_owned(),
         source: source.to_owned(),
     });
-    Ok((first..first + count as u16).collect())
+    Ok(number)
 }
 
 fn check_cpus(count: usize) -> Result<(), Problem> {
@@ -191,7 +212,11 @@ mod tests {
     use super::*;
 
     fn node(cpus: &[u16], bytes: u64) -> Node {
-        Node { cpus: cpus.to_vec(), bytes }
+        Node { cpus: cpus.to_vec(), bytes, tier: 0 }
+    }
+
+    fn slow(cpus: &[u16], bytes: u64) -> Node {
+        Node { tier: 1, ..node(cpus, bytes) }
     }
 
     fn refused<T: std::fmt::Debug>(result: Result<T, impl ToString>) -> String {
@@ -225,6 +250,7 @@ mod tests {
             ),
             (vec![node(&[0, 0], PAGE)], "CPU 0 of node 0: must be each of 0 to 1 once"),
             (vec![node(&[0], PAGE), node(&[2], PAGE)], "CPU 2 of node 1: must be each of 0 to 1 once"),
+            (vec![slow(&[0], PAGE), node(&[], PAGE)], "0 CPUs on nodes of tier 0: must be at least 1 CPU"),
             (vec![node(&(0..=8192).collect::<Vec<_>>(), PAGE)], "8193 CPUs: must be 1 to 8192 CPUs"),
         ] {
             assert_eq!(refused(Topology::new(nodes)), expected);
@@ -268,6 +294,32 @@ mod tests {
     }
 
     #[test]
+    fn keeps_slow_memory_slow_and_without_cpus() {
+        let topology = Topology::new(vec![node(&[0], PAGE), slow(&[], 4 * PAGE)]).expect("valid");
+        let changed = topology.with_cpus(3).and_then(|topology| topology.scaled(0.5)).expect("allowed");
+        assert_eq!(changed.nodes(), [node(&[0, 1, 2], PAGE), slow(&[], 2 * PAGE)]);
+    }
+
+    #[test]
+    fn refuses_to_leave_the_fast_nodes_without_a_cpu() {
+        let topology = Topology::new(vec![slow(&[0], PAGE), node(&[1], PAGE)]).expect("valid");
+        assert_eq!(refused(topology.with_cpus(1)), "0 CPUs on nodes of tier 0: must be at least 1 CPU");
+    }
+
+    #[test]
+    fn reads_the_tier_of_a_node() {
+        let (topology, sources) = read(
+            "[topology]\nsource = 's'\nnodes = [\n{ cpus = 1, memory = { value = 1, unit = 'GiB', source = 'm' } },\n\
+             { cpus = 0, tier = 255, memory = { value = 1, unit = 'GiB', source = 'm' } } ]",
+        )
+        .expect("valid");
+        assert_eq!(topology.nodes().iter().map(|node| node.tier).collect::<Vec<_>>(), [0, 255]);
+        let tier =
+            sources.iter().find(|parameter| parameter.key == "topology.nodes[1].tier").expect("stated");
+        assert_eq!((tier.value as u32, tier.source.as_str()), (255, "s"));
+    }
+
+    #[test]
     fn reads_nodes_in_order() {
         let (topology, sources) = read(
             "[topology]\nsource = 's'\nnodes = [\n{ cpus = 2, memory = { value = 1, unit = 'GiB', source = 'm' } },\n\
@@ -297,6 +349,14 @@ mod tests {
             (
                 format!("[{{ cpus = 8000, {memory} }},\n{{ cpus = 193, {memory} }}]"),
                 "f:4: topology.nodes[1].cpus: 8193 CPUs: must be 1 to 8192 CPUs",
+            ),
+            (
+                format!("[{{ cpus = 1, tier = 256, {memory} }}]"),
+                "f:3: topology.nodes[0].tier: 256: must be 0 to 255",
+            ),
+            (
+                format!("[{{ cpus = 1, tier = 1, {memory} }}]"),
+                "f:1: topology: 0 CPUs on nodes of tier 0: must be at least 1 CPU",
             ),
             ("[{ cpus = 1 }]".to_owned(), "f:3: topology.nodes[0].memory: missing"),
             (

@@ -28,7 +28,7 @@ pub(crate) fn machine(cpus_of_nodes: &[u16], kib: u64) -> Machine {
     let mut node = |&cpus: &u16| {
         let numbers = (first..first + cpus).collect();
         first += cpus;
-        Node { cpus: numbers, bytes: kib << 10 }
+        Node { cpus: numbers, bytes: kib << 10, tier: 0 }
     };
     let nodes = cpus_of_nodes.iter().map(&mut node).collect();
     machine.topology = Topology::new(nodes).expect("a valid topology");

@@ -336,7 +336,7 @@ unsafe impl Platform for Threads {
     type RwLock<T: fmt::Debug> = RwSpin<T>;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: true }
+        Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
     }
 
     fn this_cpu(&self) -> CpuId {

@@ -1,0 +1,348 @@
+//! Global ASIDs: tags that mean the same space on every CPU.
+//!
+//! A new owner's tag must be clean everywhere, and flushing for each would cost more than it saves. So an ASID that
+//! is given back stays out of use until no unused one is left; then one flush of everything on every CPU cleans all
+//! of them at once (Linux: `reset_global_asid_space`). An ASID has two bits, in the same word so that one exchange
+//! moves it from state to state:
+//!
+//! `unused` -take-> `used` -free-> `freed` -a flush starts-> `flushing` -it is done-> `unused`
+//!
+//! Only what was `freed` *before* a flush started is clean after it: what is given back meanwhile stays `freed`. One
+//! flush at a time, else the end of one would pass for the end of another. A search that finds nothing is followed by
+//! a flush and another search from the start, and only where nothing was given back does it fail.
+
+use core::fmt;
+
+use crate::asid::Asid;
+use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// ASIDs are 16 bits wide on Arm; x86 has 12.
+const ASIDS: u32 = 1 << 16;
+/// ASIDs in a word: the low half says `used` or `freed`, the high half `freed` or `flushing`.
+const PER_WORD: u32 = 32;
+const WORDS: usize = (ASIDS / PER_WORD) as usize;
+
+/// Which ASIDs are in use.
+pub(crate) struct GlobalAsids {
+    words: [AtomicU64; WORDS],
+    /// Where the last search ended; a hint.
+    next: AtomicUsize,
+    /// A flush is under way.
+    flushing: AtomicBool,
+}
+
+/// A word's two halves.
+fn split(word: u64) -> (u32, u32) {
+    (word as u32, (word >> PER_WORD) as u32)
+}
+
+fn join(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << PER_WORD
+}
+
+/// The ASIDs of a word that may be given out where there are `asids`: not 0, which those without one share.
+fn eligible(word: usize, asids: u32) -> u32 {
+    let below = asids.saturating_sub(word as u32 * PER_WORD).min(PER_WORD);
+    let all = ((1_u64 << below) - 1) as u32;
+    if word == 0 {
+        all & !1
+    } else {
+        all
+    }
+}
+
+impl GlobalAsids {
+    pub(crate) const fn new() -> Self {
+        // The const is a template for array elements, copied and never referred to.
+        #[allow(clippy::declare_interior_mutable_const)]
+        const UNUSED: AtomicU64 = AtomicU64::new(0);
+        Self { words: [UNUSED; WORDS], next: AtomicUsize::new(0), flushing: AtomicBool::new(false) }
+    }
+
+    /// An ASID below `asids` that nobody has and no TLB holds an entry of; none if all are in use.
+    ///
+    /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
+    pub(crate) fn take(
+        &self,
+        asids: u32,
+        mut flush: impl FnMut(),
+        mut wait: impl FnMut(&dyn Fn() -> bool),
+    ) -> Option<Asid> {
+        loop {
+            if let Some(asid) = self.claim(asids.min(ASIDS)) {
+                return Some(asid);
+            }
+            if self.flushing.swap(true, Ordering::AcqRel) {
+                wait(&|| !self.flushing.load(Ordering::Acquire));
+                continue;
+            }
+            let any = self.flush_freed(&mut flush);
+            self.flushing.store(false, Ordering::Release);
+            if !any {
+                // Another CPU may have ended a flush between the search and here.
+                return self.claim(asids.min(ASIDS));
+            }
+        }
+    }
+
+    /// Gives an ASID back. [`Asid::SHARED`] belongs to nobody.
+    pub(crate) fn free(&self, asid: Asid) {
+        if asid == Asid::SHARED {
+            return;
+        }
+        let (word, bit) = (u32::from(asid.get()) / PER_WORD, 1 << (u32::from(asid.get()) % PER_WORD));
+        let before = self.words[word as usize].fetch_or(join(0, bit), Ordering::AcqRel);
+        debug_assert!(
+            before & join(bit, bit) == join(bit, 0),
+            "ASID {} was given back by one that does not have it",
+            asid.get()
+        );
+    }
+
+    /// Moves one `unused` ASID to `used`.
+    fn claim(&self, asids: u32) -> Option<Asid> {
+        let words = (asids.div_ceil(PER_WORD) as usize).max(1);
+        let start = self.next.load(Ordering::Relaxed);
+        (0..words).map(|offset| (start + offset) % words).find_map(|index| {
+            let mut word = self.words[index].load(Ordering::Acquire);
+            loop {
+                let (low, high) = split(word);
+                let unused = !(low | high) & eligible(index, asids);
+                if unused == 0 {
+                    return None;
+                }
+                let number = unused.trailing_zeros();
+                let taken = join(low | 1 << number, high);
+                match self.words[index].compare_exchange_weak(
+                    word,
+                    taken,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
+                    Ok(_) => {
+                        self.next.store(index, Ordering::Relaxed);
+                        return Some(Asid::new((index as u32 * PER_WORD + number) as u16));
+                    }
+                    Err(newer) => word = newer,
+                }
+            }
+        })
+    }
+
+    /// Moves all that is `freed` to `unused`, by way of a flush; whether anything was.
+    fn flush_freed(&self, flush: &mut impl FnMut()) -> bool {
+        let freed_to_flushing = |(low, high): (u32, u32)| (low & !high, high);
+        // `flushing` is the high bit without the low.
+        let flushing_to_unused = |(low, high): (u32, u32)| (low, high & low);
+        let mut any = false;
+        for word in &self.words {
+            let before = change(word, freed_to_flushing);
+            any |= before.0 & before.1 != 0;
+        }
+        if any {
+            flush();
+            for word in &self.words {
+                change(word, flushing_to_unused);
+            }
+            self.next.store(0, Ordering::Relaxed);
+        }
+        any
+    }
+}
+
+/// Applies `to` to a word's halves in one step; what they were.
+fn change(word: &AtomicU64, to: impl Fn((u32, u32)) -> (u32, u32)) -> (u32, u32) {
+    let mut at = word.load(Ordering::Acquire);
+    loop {
+        let (low, high) = to(split(at));
+        let changed = join(low, high);
+        if changed == at {
+            return split(at);
+        }
+        match word.compare_exchange_weak(at, changed, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return split(at),
+            Err(newer) => at = newer,
+        }
+    }
+}
+
+impl fmt::Debug for GlobalAsids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalAsids").field("flushing", &self.flushing).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::cell::{Cell, RefCell};
+    use std::boxed::Box;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn alone(_: &dyn Fn() -> bool) {
+        unreachable!("nobody else flushes");
+    }
+
+    fn take(asids: &GlobalAsids, count: u32) -> Option<u16> {
+        asids.take(count, || (), alone).map(Asid::get)
+    }
+
+    #[test]
+    fn each_is_given_out_once_and_none_beyond_the_last() {
+        for count in [0, 1, 2, 31, 32, 33, 64, 100, 256, ASIDS, u32::MAX] {
+            let asids = Box::new(GlobalAsids::new());
+            let last = count.clamp(1, ASIDS) as usize - 1;
+            let given: BTreeSet<u16> = (0..last).map(|_| take(&asids, count).unwrap()).collect();
+            assert_eq!(given.len(), last, "of {count}");
+            assert!(!given.contains(&0) && given.iter().all(|asid| u32::from(*asid) < count));
+            assert_eq!(take(&asids, count), None, "of {count}");
+        }
+    }
+
+    /// The defect in Linux's allocator: the last is taken, freed ones lie below it, and the search starts behind them.
+    #[test]
+    fn one_given_back_below_the_last_search_is_found_again() {
+        let asids = Box::new(GlobalAsids::new());
+        let given: Vec<u16> = (1..256).map(|_| take(&asids, 256).unwrap()).collect();
+        asids.free(Asid::new(given[3]));
+        assert_eq!(take(&asids, 256), Some(given[3]));
+        assert_eq!(take(&asids, 256), None);
+    }
+
+    #[test]
+    fn one_flush_cleans_all_that_were_given_back_before_it_and_none_after() {
+        let asids = Box::new(GlobalAsids::new());
+        for _ in 1..4 {
+            take(&asids, 4);
+        }
+        let flushes = Cell::new(0);
+        let flush = || {
+            flushes.set(flushes.get() + 1);
+            if flushes.get() == 1 {
+                asids.free(Asid::new(3));
+            }
+        };
+        asids.free(Asid::new(1));
+        asids.free(Asid::new(2));
+        let given: Vec<_> =
+            (0..3).map(|_| (asids.take(4, flush, alone).map(Asid::get), flushes.get())).collect();
+        assert_eq!(given, [(Some(1), 1), (Some(2), 1), (Some(3), 2)]);
+    }
+
+    /// One CPU flushes; another that comes meanwhile waits for it, and finds what it left.
+    #[test]
+    fn whoever_comes_during_a_flush_waits_for_its_end() {
+        let asids = Box::new(GlobalAsids::new());
+        for _ in 1..3 {
+            take(&asids, 3);
+        }
+        asids.free(Asid::new(1));
+        asids.flushing.store(true, Ordering::Relaxed);
+        let waited = Cell::new(0);
+        let asid = asids.take(
+            3,
+            || (),
+            |done| {
+                assert!(!done());
+                waited.set(waited.get() + 1);
+                asids.flushing.store(false, Ordering::Relaxed);
+                assert!(done());
+            },
+        );
+        assert_eq!((asid, waited.get()), (Some(Asid::new(1)), 1));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "ASID 1 was given back by one that does not have it")]
+    fn giving_back_twice_is_caught() {
+        let asids = Box::new(GlobalAsids::new());
+        take(&asids, 3);
+        asids.free(Asid::new(1));
+        asids.free(Asid::new(1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Takes and gives back at random, some during flushes; a model says which are in use and which are clean.
+        #[test]
+        fn none_is_had_twice_nor_before_a_flush_of_everything(
+            count in 2..80_u32, steps in prop::collection::vec((0..3_u8, any::<usize>()), 0..300),
+        ) {
+            let asids = Box::new(GlobalAsids::new());
+            let used = RefCell::new(Vec::new());
+            // Given back, and no flush has begun since.
+            let dirty = RefCell::new(BTreeSet::new());
+            let give_back = |which: usize| {
+                let mut used = used.borrow_mut();
+                if !used.is_empty() {
+                    let index = which % used.len();
+                    let asid: Asid = used.swap_remove(index);
+                    dirty.borrow_mut().insert(asid);
+                    asids.free(asid);
+                }
+            };
+            for (kind, which) in steps {
+                if kind == 0 {
+                    give_back(which);
+                    continue;
+                }
+                let flush = || {
+                    dirty.borrow_mut().clear();
+                    if kind == 2 {
+                        // Its entries were filled after the flush began.
+                        give_back(which);
+                    }
+                };
+                let Some(asid) = asids.take(count, flush, alone) else {
+                    prop_assert_eq!(used.borrow().len() as u32, count - 1, "none is left");
+                    continue;
+                };
+                prop_assert!((1..count).contains(&u32::from(asid.get())));
+                prop_assert!(!used.borrow().contains(&asid), "{asid:?} is in use");
+                prop_assert!(!dirty.borrow().contains(&asid), "{asid:?} was not flushed");
+                used.borrow_mut().push(asid);
+            }
+        }
+    }
+
+    /// Four CPUs take and give back at once: a table of owners finds any that two have.
+    #[test]
+    fn cpus_at_once_never_share_one() {
+        const COUNT: u32 = 40;
+        let asids = Box::new(GlobalAsids::new());
+        let owners: Vec<AtomicBool> = (0..COUNT).map(|_| AtomicBool::new(false)).collect();
+        std::thread::scope(|scope| {
+            for cpu in 0..4 {
+                let (asids, owners) = (&asids, &owners);
+                scope.spawn(move || {
+                    let mut mine = Vec::new();
+                    for round in 0..2000 {
+                        let wait = |done: &dyn Fn() -> bool| {
+                            while !done() {
+                                std::thread::yield_now();
+                            }
+                        };
+                        if let Some(asid) = asids.take(COUNT, std::thread::yield_now, wait) {
+                            assert!(!owners[usize::from(asid.get())].swap(true, Ordering::SeqCst));
+                            mine.push(asid);
+                        }
+                        if mine.len() > 8 + cpu || round % 3 == 0 {
+                            if let Some(asid) = mine.pop() {
+                                assert!(owners[usize::from(asid.get())].swap(false, Ordering::SeqCst));
+                                asids.free(asid);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,276 @@
+//! Broadcasts: nobody is asked, everybody is reached, and a wait covers what the same CPU started and nothing else.
+
+use std::cell::Cell;
+
+use ceasefire::{
+    Asid, Batch, Broadcast, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING,
+};
+
+use crate::batch::{cleared, narrowed};
+use crate::script::{broadcasting, id, machine_with, Event, Machine, Point, Space, PROMISES};
+
+const PAGE: u64 = 0x1000;
+
+fn batch(m: &Machine) -> Batch<'_, crate::script::Script, u64, impl FnMut(u64)> {
+    Batch::new(m, Schedule::Batched, |_| ())
+}
+
+/// A space that CPU 1 runs, with `pages` pages cached there.
+fn busy(asids: u32, pages: u64) -> (Machine, Space) {
+    let m = broadcasting(3, asids);
+    let p = m.space(1);
+    m.switch(1, &p);
+    for page in 1..=pages {
+        m.fill(1, page * PAGE, 1);
+    }
+    m.events();
+    (m, p)
+}
+
+/// Whether each root since the last look was loaded with a flush.
+fn loads(m: &Machine) -> Vec<bool> {
+    let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
+    m.events().into_iter().filter_map(flush).collect()
+}
+
+#[test]
+fn a_flush_reaches_every_cpu_without_asking_any() {
+    let (m, p) = busy(256, 2);
+    let q = m.space(2);
+    m.switch(2, &p);
+    m.fill(2, PAGE, 1);
+    m.switch(2, &q);
+    m.lazy(1);
+    m.events();
+    let reached = m.flush(&p, Flush::page(PAGE));
+    assert_eq!(reached, p.generation());
+    let asid = p.asid().unwrap().get();
+    let extent = Extent::Pages { start: PAGE, count: 1, size: PageSize::Small };
+    let events = m.events();
+    assert_eq!(events[..2], [Event::Broadcast { cpu: 0, asid, extent }, Event::BroadcastWait { cpu: 0 }]);
+    assert!(matches!(
+        events[2..],
+        [Event::Trace { cpu: 0, event }] if event.reason == Reason::Broadcast && event.pages == Some(1)
+    ));
+    assert_eq!(m.cached(1, PAGE), None, "lazy");
+    assert!(m.cached(1, 2 * PAGE).is_some());
+    m.switch(2, &p);
+    assert_eq!(m.cached(2, PAGE), None, "elsewhere");
+    m.switch(1, &p);
+    assert_eq!(loads(&m), [false], "CPU 2 came back, CPU 1 was only lazy; neither flushed");
+    let counters = m.counters((0..3).map(id));
+    assert_eq!((counters.broadcasts, counters.flushes_page, counters.flushes_full), (1, 1, 0));
+    assert_eq!((counters.interrupts, counters.shootdowns, counters.flushes_free), (0, 0, 0));
+}
+
+#[test]
+fn a_range_beyond_the_ceiling_is_one_broadcast_of_all() {
+    let (m, p) = busy(256, 2);
+    let end = u64::from(SINGLE_PAGE_CEILING + 1) * PAGE;
+    m.flush(&p, Flush::range(0, end, PageSize::Small));
+    let asid = p.asid().unwrap().get();
+    assert_eq!(m.events()[0], Event::Broadcast { cpu: 0, asid, extent: Extent::All });
+    assert_eq!((m.usable(1), m.cpu(0).counters().flushes_full), (vec![], 1));
+    m.flush(&p, Flush::range(PAGE, PAGE, PageSize::Small));
+    assert_eq!(m.events(), [], "nothing to do");
+}
+
+#[test]
+fn spaces_have_tags_of_their_own_and_switches_do_not_flush() {
+    let (m, p) = busy(256, 1);
+    let q = m.space(2);
+    assert_ne!(p.asid(), q.asid());
+    m.switch(1, &q);
+    assert_eq!(m.usable(1), []);
+    m.switch(1, &p);
+    assert!(m.cached(1, PAGE).is_some());
+    assert_eq!(m.loaded_asid(), None);
+    assert_eq!(m.on(1, ceasefire::Engine::loaded_asid), p.asid());
+    assert_eq!(loads(&m), [false, false]);
+}
+
+#[test]
+fn spaces_without_a_tag_of_their_own_share_one_and_flush_when_they_come() {
+    let (m, p) = busy(2, 1);
+    let (q, r) = (m.space(2), m.space(3));
+    assert_eq!((q.asid(), r.asid()), (Some(Asid::SHARED), Some(Asid::SHARED)));
+    m.switch(1, &q);
+    m.fill(1, PAGE, 2);
+    m.switch(1, &r);
+    assert_eq!(m.usable(1), []);
+    m.fill(1, PAGE, 3);
+    m.switch(1, &p);
+    m.switch(1, &r);
+    m.fill(1, PAGE, 3);
+    assert_eq!(loads(&m), [true, true, false, true]);
+    m.flush(&r, Flush::page(PAGE));
+    assert_eq!(m.cached(1, PAGE), None, "a broadcast reaches what they share");
+    m.retire(&q);
+    assert_eq!(m.space(4).asid(), Some(Asid::SHARED), "the shared one is nobody's to give back");
+}
+
+#[test]
+fn without_tags_all_spaces_share() {
+    let m =
+        machine_with(1, Capabilities { asids: false, broadcast: Some(Broadcast { asids: 256 }), ..PROMISES });
+    assert_eq!(m.space(1).asid(), Some(Asid::SHARED));
+}
+
+#[test]
+fn a_tag_given_back_is_used_again_only_after_everything_was_flushed_everywhere() {
+    let (m, p) = busy(3, 1);
+    let q = m.space(2);
+    drop(m.on(1, ceasefire::Engine::unload));
+    m.retire(&p);
+    assert_eq!(m.events().last(), Some(&Event::LoadKernel { cpu: 1 }));
+    let r = m.space(3);
+    assert_eq!(r.asid(), p.asid());
+    assert_eq!(
+        m.events()[..2],
+        [Event::BroadcastEverything { cpu: 0 }, Event::BroadcastWait { cpu: 0 }],
+        "none was left"
+    );
+    m.switch(1, &r);
+    assert_eq!(m.usable(1), []);
+    assert_ne!(q.asid(), r.asid());
+    assert_eq!(m.cpu(0).counters().broadcasts, 1);
+}
+
+#[test]
+fn what_is_given_back_during_the_flush_waits_for_the_next() {
+    let (m, p) = busy(3, 0);
+    let q = m.space(2);
+    drop(m.on(1, ceasefire::Engine::unload));
+    m.retire(&p);
+    m.switch(2, &q);
+    let late = q.clone();
+    m.at(Point::BroadcastWait, move |m| {
+        m.fill(2, PAGE, 2);
+        drop(m.on(2, ceasefire::Engine::unload));
+        m.retire(&late);
+    });
+    assert_eq!(m.space(3).asid(), p.asid());
+    m.events();
+    let fresh = m.space(4);
+    assert_eq!(fresh.asid(), q.asid());
+    assert_eq!(m.events()[0], Event::BroadcastEverything { cpu: 0 });
+    m.switch(2, &fresh);
+    assert_eq!(m.usable(2), []);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "was retired while a CPU had it loaded")]
+fn a_space_that_is_loaded_is_not_retired() {
+    let (m, p) = busy(256, 0);
+    m.retire(&p);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "was retired twice")]
+fn a_space_is_retired_once() {
+    let m = broadcasting(1, 256);
+    let p = m.space(1);
+    m.retire(&p);
+    m.retire(&p);
+}
+
+#[test]
+fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
+    let (m, p) = busy(256, 3);
+    let mut batch = batch(&m);
+    batch.record(&p, cleared(PAGE, false));
+    batch.narrow(&p, narrowed(2 * PAGE, false));
+    let asid = p.asid().unwrap().get();
+    let started = |page: u64| Event::Broadcast { cpu: 0, asid, extent: Flush::page(page * PAGE).extent };
+    assert_eq!(m.events(), [started(1), started(2)]);
+    assert!(m.cached(1, PAGE).is_some() && p.owes());
+    batch.settle();
+    assert_eq!(m.events()[0], Event::BroadcastWait { cpu: 0 });
+    assert!(m.cached(1, PAGE).is_none() && m.cached(1, 2 * PAGE).is_none() && !p.owes());
+    assert!(m.cached(1, 3 * PAGE).is_some(), "nothing else went");
+    batch.settle();
+    assert_eq!(m.events(), []);
+    let counters = m.counters((0..3).map(id));
+    assert_eq!((counters.debts_created, counters.debts_by_broadcast, counters.broadcasts), (2, 2, 1));
+    assert_eq!((counters.flushes_page, counters.shootdowns), (2, 0));
+}
+
+#[test]
+fn per_page_waits_for_each() {
+    let (m, p) = busy(256, 1);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::PerPage, |_| ());
+    batch.record(&p, cleared(PAGE, false));
+    assert_eq!((m.cached(1, PAGE), p.owes(), m.cpu(0).counters().broadcasts), (None, false, 1));
+}
+
+#[test]
+fn a_write_permit_waits_for_dirty_translations() {
+    let (m, p) = busy(256, 2);
+    let mut batch = batch(&m);
+    batch.record(&p, cleared(PAGE, false));
+    let _permit = batch.write_permit(1);
+    assert!(m.cached(1, PAGE).is_some());
+    batch.narrow(&p, narrowed(2 * PAGE, true));
+    let _permit = batch.write_permit(2);
+    assert_eq!(m.usable(1), []);
+}
+
+/// Linux 4b634918384c: a wait elsewhere is no wait for these broadcasts.
+#[test]
+fn settling_on_another_cpu_flushes_the_space_itself() {
+    let (m, p) = busy(256, 1);
+    let mut batch = batch(&m);
+    batch.record(&p, cleared(PAGE, false));
+    m.events();
+    m.go(2);
+    drop(m.settled(&p));
+    let asid = p.asid().unwrap().get();
+    assert_eq!(m.events()[0], Event::Broadcast { cpu: 2, asid, extent: Extent::All });
+    assert!(m.cached(1, PAGE).is_none() && !p.owes());
+    m.go(0);
+}
+
+#[test]
+fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
+    let (m, p) = busy(256, 2);
+    let mut batch = batch(&m);
+    batch.record(&p, cleared(PAGE, false));
+    m.go(2);
+    m.flush(&p, Flush::page(2 * PAGE));
+    assert!(m.cached(1, PAGE).is_some() && p.owes());
+    drop(m.settled(&p));
+    assert!(m.cached(1, PAGE).is_none() && !p.owes());
+    m.go(0);
+}
+
+#[test]
+fn a_newer_batch_does_not_claim_the_debt_of_an_older_one() {
+    let (m, p) = busy(256, 3);
+    let (mut first, mut second) = (batch(&m), batch(&m));
+    first.record(&p, cleared(PAGE, false));
+    m.go(2);
+    second.record(&p, cleared(2 * PAGE, false));
+    second.settle();
+    assert!(m.cached(1, PAGE).is_some() && p.owes(), "the first has not waited yet");
+    m.go(0);
+    first.record(&p, cleared(3 * PAGE, false));
+    first.settle();
+    assert!(m.cached(1, PAGE).is_none() && p.owes(), "paid, and one flush too many is left on the books");
+    drop(m.settled(&p));
+    assert!(!p.owes());
+}
+
+#[test]
+fn a_task_that_moves_takes_no_broadcast_along() {
+    let (m, p) = busy(256, 2);
+    let seen = Cell::new(false);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Batched, |page| seen.set(m.cached(1, page * PAGE).is_some()));
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    m.move_task(0, 2);
+    batch.settle();
+    assert!(!seen.get());
+}

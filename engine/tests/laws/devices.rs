@@ -1,0 +1,95 @@
+//! Devices that walk a space's tables: told of everything that CPUs are told, and of nothing else.
+
+use ceasefire::{Batch, Extent, Flush, Gather, PageSize, Schedule};
+
+use crate::batch::{cleared, narrowed};
+use crate::script::{broadcasting, machine, Event, Machine, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// What devices were told since the last look.
+fn told(m: &Machine) -> Vec<Flush> {
+    let told = |event| if let Event::Devices { flush, .. } = event { Some(flush) } else { None };
+    m.events().into_iter().filter_map(told).collect()
+}
+
+/// A space that runs on CPU 1 and that a device walks, on a machine with interrupts and on one that broadcasts.
+fn walked() -> [(Machine, Space); 2] {
+    [machine(2), broadcasting(2, 256)].map(|m| {
+        let p = m.space(1);
+        m.switch(1, &p);
+        p.attach_device();
+        m.events();
+        (m, p)
+    })
+}
+
+#[test]
+fn a_flush_tells_devices_what_was_asked_and_not_what_became_of_it() {
+    for (m, p) in walked() {
+        let flush = Flush::range(0, 1000 * PAGE, PageSize::Small);
+        m.flush(&p, flush);
+        assert_eq!(told(&m), [flush], "too long for CPUs, which flushed everything");
+    }
+}
+
+#[test]
+fn devices_are_told_after_the_cpus_are_done() {
+    for (m, p) in walked() {
+        m.flush(&p, Flush::page(PAGE));
+        assert!(matches!(m.events().last(), Some(Event::Devices { .. })));
+    }
+}
+
+#[test]
+fn a_space_that_runs_nowhere_still_has_its_device() {
+    let m = machine(1);
+    let p = m.space(1);
+    p.attach_device();
+    m.device_fill(&p, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.device_cached(&p, PAGE), None);
+}
+
+#[test]
+fn a_space_without_devices_tells_none() {
+    for (m, p) in walked() {
+        p.attach_device();
+        p.detach_device();
+        m.flush(&p, Flush::page(PAGE));
+        assert_eq!(told(&m).len(), 1, "one is left");
+        p.detach_device();
+        m.flush(&p, Flush::page(PAGE));
+        Gather::<'_, _, u64, _>::new(&m, &p, |_| ()).finish();
+        assert_eq!(told(&m), []);
+    }
+}
+
+#[test]
+fn a_batch_tells_devices_of_each_translation_at_once() {
+    for (m, p) in walked() {
+        for schedule in [Schedule::Batched, Schedule::PerPage] {
+            let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, schedule, |_| ());
+            m.device_fill(&p, PAGE, 1);
+            batch.record(&p, cleared(PAGE, false));
+            assert_eq!(m.device_cached(&p, PAGE), None);
+            batch.narrow(&p, narrowed(2 * PAGE, false));
+            assert_eq!(told(&m), [Flush::page(PAGE), Flush::page(2 * PAGE)]);
+            batch.settle();
+            assert_eq!(told(&m), [], "the debts that are left are the CPUs'");
+        }
+    }
+}
+
+#[test]
+fn settling_tells_devices_too() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    p.attach_device();
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    batch.record(&p, cleared(PAGE, false));
+    m.events();
+    drop(m.settled(&p));
+    assert_eq!(told(&m), [Flush { extent: Extent::All, tables: false }]);
+}

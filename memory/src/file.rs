@@ -1,0 +1,408 @@
+//! Files: read, write, truncate, invalidate, sync, over the page cache that mappings share.
+//!
+//! A page of a file is written out while it is locked, after every entry through which it could be stored to was narrowed
+//! and flushed; a fault that would make it writable again waits for the lock, and so does write. A page that leaves the
+//! file because of a truncation is out of it before its mappings are looked for the last time; a fault that found it
+//! before looks again. As under every file system, the caller keeps changes of one file's length or bytes by system
+//! calls apart (Linux: the inode's lock); loads, stores and reads need no such care.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::{Batch, Gather, Lock, RwLock, BATCH};
+
+use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT};
+use crate::allocate::OutOfMemory;
+use crate::cache::Cached;
+use crate::machine::{Event, Machine};
+use crate::object::{ObjectId, TooManyObjects};
+use crate::page_lock::PageLock;
+use crate::reclaim::Why;
+use crate::unmap::{FlushAt, Held};
+use crate::Memory;
+
+/// The longest file, in bytes: its pages are numbered in 32 bits.
+const LONGEST: u64 = (u32::MAX as u64) << PAGE_SHIFT;
+
+/// Why a file cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteError {
+    /// It would end after this byte, beyond the longest file (Linux: EFBIG).
+    TooLong(u64),
+    /// There is no frame for a page of it (ENOMEM). What was written before it is written.
+    OutOfMemory {
+        /// How many bytes that is.
+        written: usize,
+    },
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(end) => write!(f, "a file cannot end at byte {end}: at most at {LONGEST}"),
+            Self::OutOfMemory { written } => write!(f, "out of memory after {written} bytes"),
+        }
+    }
+}
+
+/// Why a file cannot have a length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TruncateError {
+    /// It is longer than the longest file (Linux: EFBIG).
+    TooLong(u64),
+    /// Its last page has to be brought in to clear the rest of it, and there is no frame for that (ENOMEM).
+    OutOfMemory,
+}
+
+impl fmt::Display for TruncateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(bytes) => write!(f, "a file cannot have {bytes} bytes: at most {LONGEST}"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+/// Pages stayed in memory because somebody used them all the time (Linux: EBUSY).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy {
+    /// How many.
+    pub pages: u64,
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} pages are in use", self.pages)
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// A new file of `pages` pages that reads as zeros: a hole, with nothing on any device.
+    ///
+    /// # Errors
+    /// [`TooManyObjects`] beyond the configured number.
+    pub fn create_file(&self, pages: u32) -> Result<ObjectId, TooManyObjects> {
+        self.objects.create_file(self.platform(), u64::from(pages) << PAGE_SHIFT)
+    }
+
+    /// A file's length in bytes.
+    pub fn file_bytes(&self, file: ObjectId) -> u64 {
+        self.objects.get(file).pages.lock(self.platform()).bytes
+    }
+
+    /// How many pages of a file are in memory.
+    pub fn cached_pages(&self, file: ObjectId) -> u64 {
+        self.objects.get(file).pages.lock(self.platform()).present()
+    }
+
+    /// Deletes a file that nothing maps any more, and drops its pages.
+    ///
+    /// # Panics
+    /// In debug builds, if it is still mapped.
+    pub fn delete_file(&self, file: ObjectId) {
+        let object = self.objects.get(file);
+        debug_assert!(
+            object.mappers.read(self.platform()).is_empty(),
+            "{file:?} is deleted while it is mapped"
+        );
+        object.pages.lock(self.platform()).bytes = 0;
+        self.drop_pages(file, 0);
+        self.objects.destroy(self.platform(), file);
+    }
+
+    /// Reads bytes of a file from `offset` on; how many, fewer only at its end.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no frame for a page of it.
+    pub fn read(&self, file: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize, OutOfMemory> {
+        let mut done = 0;
+        while done < into.len() {
+            let at = offset + done as u64;
+            let left = self.file_bytes(file).saturating_sub(at);
+            let part = (into.len() - done).min((PAGE_BYTES - at % PAGE_BYTES) as usize);
+            let part = part.min(usize::try_from(left).unwrap_or(usize::MAX));
+            if part == 0 {
+                break;
+            }
+            match self.cached_page(file, (at / PAGE_BYTES) as u32)? {
+                None => break,
+                Some(Cached::Wait(frame)) => self.wait_for_page(frame),
+                Some(Cached::Here(page)) => {
+                    self.platform().load(page, (at % PAGE_BYTES) as usize, &mut into[done..done + part]);
+                    self.put(page);
+                    done += part;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes bytes to a file from `offset` on, extending it if it is shorter.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn write(&self, file: ObjectId, offset: u64, from: &[u8]) -> Result<(), WriteError> {
+        let end = offset.saturating_add(from.len() as u64);
+        if end > LONGEST {
+            return Err(WriteError::TooLong(end));
+        }
+        let mut written = 0;
+        while written < from.len() {
+            let at = offset + written as u64;
+            let part = (from.len() - written).min((PAGE_BYTES - at % PAGE_BYTES) as usize);
+            {
+                let mut pages = self.objects.get(file).pages.lock(self.platform());
+                pages.bytes = pages.bytes.max(at + part as u64);
+            }
+            let page = self.locked_page(file, (at / PAGE_BYTES) as u32);
+            if let Some(page) = page.map_err(|OutOfMemory| WriteError::OutOfMemory { written })? {
+                let bytes = &from[written..written + part];
+                self.platform().store(page.frame(), (at % PAGE_BYTES) as usize, bytes);
+                self.frames.get(page.frame()).set_dirty();
+                self.unlock_and_put(page);
+            }
+            written += part;
+        }
+        Ok(())
+    }
+
+    /// Gives a file a length. Pages beyond it are gone, wherever they are mapped, private copies too; a file that grows
+    /// reads as zeros there.
+    ///
+    /// # Errors
+    /// [`TruncateError`]; nothing has changed then.
+    pub fn truncate(&self, file: ObjectId, bytes: u64) -> Result<(), TruncateError> {
+        if bytes > LONGEST {
+            return Err(TruncateError::TooLong(bytes));
+        }
+        let before = self.file_bytes(file);
+        // What lies behind the end in the last page, old or new, is zeros from now on, whatever was stored there.
+        let cut = bytes.min(before);
+        let tail = if cut.is_multiple_of(PAGE_BYTES) {
+            None
+        } else {
+            let page = self.locked_page(file, (cut / PAGE_BYTES) as u32);
+            page.map_err(|OutOfMemory| TruncateError::OutOfMemory)?
+        };
+        self.objects.get(file).pages.lock(self.platform()).bytes = bytes;
+        if let Some(page) = tail {
+            let offset = (cut % PAGE_BYTES) as usize;
+            self.platform().store(page.frame(), offset, &[0; PAGE_BYTES as usize][offset..]);
+            self.frames.get(page.frame()).set_dirty();
+            self.unlock_and_put(page);
+        }
+        if bytes < before {
+            let first = bytes.div_ceil(PAGE_BYTES) as u32;
+            self.zap_mappings(file, first);
+            self.drop_pages(file, first);
+            // Once more: a fault may have found a page just before it was dropped.
+            self.zap_mappings(file, first);
+        }
+        Ok(())
+    }
+
+    /// Writes what is dirty of `count` pages from `first` on, and drops all of them from memory, wherever they are mapped:
+    /// whoever uses them next reads them from the device (Linux: `invalidate_inode_pages2_range`).
+    ///
+    /// # Errors
+    /// [`Busy`] if some are in use; the others are dropped.
+    pub fn invalidate(&self, file: ObjectId, first: u32, count: u32) -> Result<(), Busy> {
+        self.list_collected();
+        let mut at = first;
+        let mut busy = 0;
+        loop {
+            let mut pages = Vec::with_capacity(BATCH);
+            while pages.len() < BATCH {
+                let found = {
+                    let pages = self.objects.get(file).pages.lock(self.platform());
+                    let found = pages.next(at).filter(|(index, _)| *index < first.saturating_add(count));
+                    found.filter(|(_, frame)| {
+                        let held = self.frames.get(*frame).try_hold();
+                        busy += u64::from(!held);
+                        held
+                    })
+                };
+                let Some((index, frame)) = found else { break };
+                at = index + 1;
+                match self.isolate_page(frame) {
+                    Some(page) => pages.push(page),
+                    None => busy += 1,
+                }
+                self.put(frame);
+            }
+            if pages.is_empty() {
+                break;
+            }
+            let (_, kept) = self.evict(pages.into_iter(), Why::Invalid);
+            busy += u64::from(kept);
+        }
+        if busy > 0 {
+            Err(Busy { pages: busy })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes a file's dirty pages to its device (fsync); how many. Stores that come later make pages dirty again.
+    pub fn sync(&self, file: ObjectId) -> u64 {
+        let (mut at, mut written) = (0, 0);
+        loop {
+            let mut blocks = Vec::with_capacity(BATCH);
+            let mut batch: Batch<'_, P, PageLock<'_, P>, _> =
+                Batch::new(&self.engine, self.config.schedule, |page| self.unlock_and_put(page));
+            let mut cleaned = Vec::with_capacity(BATCH);
+            let mut moving = None;
+            while cleaned.len() < BATCH {
+                let Some((index, frame, held)) = self.next_dirty(file, at) else { break };
+                if !held {
+                    moving = Some(frame);
+                    break;
+                }
+                // Whoever has pages locked does not wait for another's.
+                let lock =
+                    if cleaned.is_empty() { Some(self.lock_page(frame)) } else { self.try_lock_page(frame) };
+                let Some(lock) = lock else {
+                    self.put(frame);
+                    break;
+                };
+                at = index + 1;
+                self.clean_entries(frame, &mut batch);
+                cleaned.push((index, lock));
+            }
+            if let Some(frame) = moving.filter(|_| cleaned.is_empty()) {
+                // Its copy will be just as dirty, under the same number.
+                self.wait_for_page(frame);
+                continue;
+            }
+            if cleaned.is_empty() {
+                break written;
+            }
+            let mut permits = Vec::with_capacity(BATCH);
+            for (index, lock) in cleaned {
+                let permit = batch.write_permit(lock);
+                let frame = permit.page().frame();
+                // It may have left the file before it was locked.
+                if self.frames.get(frame).place() == Some((file, index)) {
+                    self.frames.get(frame).clear_dirty();
+                    self.platform().observe(Event::WriteOut(frame));
+                    blocks.push((Block { store: Store::File(file), index }, frame));
+                }
+                permits.push(permit);
+            }
+            self.write_blocks(&blocks);
+            written += blocks.len() as u64;
+            for permit in permits {
+                batch.hold(permit.into_page());
+            }
+        }
+    }
+
+    /// The next dirty page of a file from page `at` on, and whether it is held now: one on its way to another frame
+    /// cannot be, and its state says nothing.
+    fn next_dirty(&self, file: ObjectId, mut at: u32) -> Option<(u32, FrameNumber, bool)> {
+        let pages = self.objects.get(file).pages.lock(self.platform());
+        loop {
+            let (index, frame) = pages.next(at)?;
+            let info = self.frames.get(frame);
+            if info.references() == 0 || info.dirty() {
+                return Some((index, frame, info.try_hold()));
+            }
+            at = index + 1;
+        }
+    }
+
+    /// Takes the right to store from every entry of a locked page, and carries over that they were stored through.
+    fn clean_entries<'m, R: FnMut(PageLock<'m, P>)>(
+        &self,
+        frame: FrameNumber,
+        batch: &mut Batch<'_, P, PageLock<'m, P>, R>,
+    ) {
+        let info = self.frames.get(frame);
+        if info.maps() == 0 {
+            return;
+        }
+        self.for_each_mapping(frame, |mapper, leaf, address| {
+            let entry = leaf.get(address);
+            if entry.writable() || entry.dirty() {
+                let (old, narrowed) = leaf.narrow(address, |entry| entry.read_only().clean());
+                batch.narrow(&mapper.space, narrowed);
+                if old.dirty() {
+                    info.set_dirty();
+                }
+            }
+        });
+    }
+
+    /// A page of a file, locked and held, brought in if need be; `None` beyond the end. No lock may be held.
+    fn locked_page(&self, file: ObjectId, index: u32) -> Result<Option<PageLock<'_, P>>, OutOfMemory> {
+        loop {
+            match self.cached_page(file, index)? {
+                None => return Ok(None),
+                Some(Cached::Wait(frame)) => self.wait_for_page(frame),
+                Some(Cached::Here(page)) => {
+                    let lock = self.lock_page(page);
+                    if self.frames.get(page).place() == Some((file, index)) {
+                        return Ok(Some(lock));
+                    }
+                    // It left the file while its lock was waited for.
+                    self.unlock_and_put(lock);
+                }
+            }
+        }
+    }
+
+    fn unlock_and_put(&self, page: PageLock<'_, P>) {
+        let frame = page.frame();
+        drop(page);
+        self.put(frame);
+    }
+
+    /// Drops the pages of a file from page `first` on, and what its device holds of them.
+    fn drop_pages(&self, file: ObjectId, first: u32) {
+        let pages = &self.objects.get(file).pages;
+        loop {
+            let next = pages.lock(self.platform()).next(first);
+            let Some((index, frame)) = next else { break };
+            // Held, so that it cannot become another page while its lock is waited for.
+            let info = self.frames.get(frame);
+            if !info.try_hold() {
+                self.wait_for_page(frame);
+                continue;
+            }
+            let lock = self.lock_page(frame);
+            let removed = {
+                let mut pages = pages.lock(self.platform());
+                let there = pages.find(index) == Some(frame);
+                if there {
+                    pages.remove(index);
+                    info.clear_dirty();
+                    info.orphan();
+                }
+                there
+            };
+            self.unlock_and_put(lock);
+            if removed {
+                self.put(frame);
+            }
+        }
+        pages.lock(self.platform()).forget_stored(first);
+    }
+
+    /// Takes away what is mapped of a file from page `first` on, private copies too.
+    fn zap_mappings(&self, file: ObjectId, first: u32) {
+        let mappers = self.objects.get(file).mappers.read(self.platform());
+        for mapper in mappers.iter() {
+            let skipped = first.saturating_sub(mapper.first);
+            if skipped >= mapper.pages {
+                continue;
+            }
+            let start = mapper.start + u64::from(skipped) * PAGE_BYTES;
+            let mut gather =
+                Gather::<P, Held, _>::new(&self.engine, mapper.space.coherence(), |held| self.release(held));
+            self.zap(&mapper.space, &mut gather, (start, mapper.end()), FlushAt::EachTable);
+            gather.finish();
+            let (space, end) = (mapper.space.coherence(), mapper.end());
+            self.platform().observe(Event::Returned { space, start, end });
+        }
+    }
+}

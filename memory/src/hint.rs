@@ -1,0 +1,43 @@
+//! NUMA hints: learning which CPUs use a page by making its next access fault.
+//!
+//! The entries of a range are hidden. Whoever uses one of the pages faults, which says where it is used; the fault
+//! reveals the page and, if it is on another node, moves it to the one where it was used (Linux: NUMA balancing, and the
+//! promotion of pages from slower memory).
+
+use ceasefire::{Gather, PageSize, RwLock};
+
+use crate::address::PAGE_BYTES;
+use crate::area::{checked_end, Protection, RangeError};
+use crate::machine::{Machine, Work};
+use crate::space::SpaceHandle;
+use crate::Memory;
+
+impl<P: Machine> Memory<P> {
+    /// Hides the pages that are mapped in a range until they are used again; how many.
+    ///
+    /// # Errors
+    /// [`RangeError`]; nothing has changed then.
+    pub fn hint(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, RangeError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        let areas = space.areas.read(self.platform());
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        let mut hidden = 0;
+        for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
+            let range = (start.max(area.start), end.min(area.end));
+            self.for_each_leaf(space, range, |leaf, (start, end)| {
+                let step = if leaf.size() == PageSize::Huge { end - start } else { PAGE_BYTES };
+                for address in (start..end).step_by(step as usize) {
+                    let entry = leaf.get(address);
+                    if entry.present() && entry.frame() != self.zero {
+                        let (_, narrowed) = leaf.narrow(address, crate::table::Entry::hide);
+                        gather.narrow(leaf, narrowed);
+                        hidden += 1;
+                    }
+                }
+            });
+        }
+        gather.finish();
+        Ok(hidden)
+    }
+}

@@ -1,0 +1,114 @@
+//! mlock: pages that stay in memory.
+//!
+//! The area says so, and so does the reverse map, where reclaim asks before it unmaps a page. Migration may still move
+//! the page: its program does not notice.
+
+use core::fmt;
+
+use ceasefire::RwLock;
+
+use crate::address::PAGE_BYTES;
+use crate::allocate::OutOfMemory;
+use crate::area::{checked_end, Area, Protection, RangeError};
+use crate::fault::{Access, FaultError};
+use crate::machine::{Machine, Work};
+use crate::space::{area_mapper, SpaceHandle};
+use crate::Memory;
+
+/// Why pages cannot be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockError {
+    /// It is no range of pages (Linux: EINVAL).
+    Range(RangeError),
+    /// Nothing that could be in memory is mapped at this address of it (ENOMEM).
+    NotMapped(u64),
+    /// There are not enough frames (EAGAIN).
+    OutOfMemory,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(error) => error.fmt(f),
+            Self::NotMapped(address) => write!(f, "nothing that could be locked is mapped at {address:#x}"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<RangeError> for LockError {
+    fn from(error: RangeError) -> Self {
+        Self::Range(error)
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Brings the pages of a range into memory and keeps them there (mlock). Pages that the program may store to are its
+    /// own afterwards: no later store waits for a copy.
+    ///
+    /// # Errors
+    /// [`LockError`]; the range is as unlocked as it was then.
+    pub fn lock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        let before = self.set_locked(space, (start, end), |_| true)?;
+        let failed = |error: FaultError| match error {
+            FaultError::OutOfMemory => LockError::OutOfMemory,
+            FaultError::NotMapped(address)
+            | FaultError::BeyondEnd(address)
+            | FaultError::NoAccess(address)
+            | FaultError::ReadOnly(address) => LockError::NotMapped(address),
+        };
+        for area in &before {
+            let access = match area.protection {
+                // Nothing can be brought in; it stays locked for when it may be used (Linux does the same).
+                Protection::None => continue,
+                Protection::ReadWrite if area.anonymous().is_some() => Access::Write,
+                _ => Access::Read,
+            };
+            let (first, last) = (area.start.max(start), area.end.min(end));
+            for address in (first..last).step_by(PAGE_BYTES as usize) {
+                if let Err(error) = self.fault(space, address, access) {
+                    let was = |address| before.iter().any(|area| area.locked && (area.start..area.end).contains(&address));
+                    // Another thread may have unmapped it meanwhile: then there is nothing to set back.
+                    let _ = self.set_locked(space, (start, end), was);
+                    return Err(failed(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the pages of a range be reclaimed again (munlock).
+    ///
+    /// # Errors
+    /// [`LockError`]; nothing has changed then.
+    pub fn unlock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        self.set_locked(space, (start, end), |_| false).map(drop)
+    }
+
+    /// Says for each area of a range whether its pages stay; what the areas were before.
+    fn set_locked(
+        &self,
+        space: &SpaceHandle<P>,
+        (start, end): (u64, u64),
+        locked: impl Fn(u64) -> bool,
+    ) -> Result<alloc::vec::Vec<Area>, LockError> {
+        let mut areas = space.areas.write(self.platform());
+        if let Some(hole) = areas.hole(start, end) {
+            return Err(LockError::NotMapped(hole));
+        }
+        let before = areas.overlapping(start, end).copied().collect();
+        areas.change(start, end, |area| area.locked = locked(area.start));
+        for area in areas.overlapping(start, end) {
+            for object in area.objects() {
+                let mut mappers = self.objects.get(object).mappers.write(self.platform());
+                mappers.remove(space, area.start, area.end);
+                mappers.add(area_mapper(space, area));
+            }
+        }
+        Ok(before)
+    }
+}

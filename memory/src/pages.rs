@@ -1,0 +1,169 @@
+//! The pages of a file that are in memory, and which of the others its device holds.
+//!
+//! A directory of chunks of 64 neighbouring pages, present only where they hold a page or the device does. A page that
+//! is in neither place is a hole and reads as zeros. The swap device uses the same for its slots.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::address::{FrameNumber, PAGE_BYTES};
+
+const CHUNK: usize = 64;
+const ABSENT: u32 = u32::MAX;
+
+/// 64 neighbouring pages.
+#[derive(Debug)]
+struct Chunk {
+    present: u32,
+    frames: [u32; CHUNK],
+    /// A bit for each page that was written to the device.
+    stored: u64,
+}
+
+/// The pages of an object that are in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    chunks: Vec<Option<Box<Chunk>>>,
+    /// The object's length in bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Pages {
+    /// None, of an object of `bytes`.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { chunks: Vec::new(), bytes }
+    }
+
+    /// The object's length in pages, the last one perhaps in part.
+    pub(crate) fn len(&self) -> u32 {
+        self.bytes.div_ceil(PAGE_BYTES) as u32
+    }
+
+    fn chunk(&self, index: u32) -> Option<&Chunk> {
+        self.chunks.get(index as usize / CHUNK)?.as_deref()
+    }
+
+    fn chunk_mut(&mut self, index: u32) -> &mut Chunk {
+        let at = index as usize / CHUNK;
+        if at >= self.chunks.len() {
+            self.chunks.resize_with(at + 1, || None);
+        }
+        self.chunks[at]
+            .get_or_insert_with(|| Box::new(Chunk { present: 0, frames: [ABSENT; CHUNK], stored: 0 }))
+    }
+
+    pub(crate) fn find(&self, index: u32) -> Option<FrameNumber> {
+        let frame = self.chunk(index)?.frames[index as usize % CHUNK];
+        (frame != ABSENT).then_some(FrameNumber::new(frame))
+    }
+
+    /// Puts a page into a free place.
+    pub(crate) fn insert(&mut self, index: u32, frame: FrameNumber) {
+        let chunk = self.chunk_mut(index);
+        let slot = &mut chunk.frames[index as usize % CHUNK];
+        debug_assert_eq!(*slot, ABSENT, "two frames for page {index} of a file");
+        *slot = frame.get();
+        chunk.present += 1;
+    }
+
+    /// Puts another frame where `old` is.
+    pub(crate) fn replace(&mut self, index: u32, old: FrameNumber, new: FrameNumber) {
+        debug_assert_eq!(self.find(index), Some(old));
+        self.chunk_mut(index).frames[index as usize % CHUNK] = new.get();
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<FrameNumber> {
+        let frame = self.find(index)?;
+        let chunk = self.chunk_mut(index);
+        chunk.frames[index as usize % CHUNK] = ABSENT;
+        chunk.present -= 1;
+        self.shrink(index);
+        Some(frame)
+    }
+
+    /// Whether the device holds a page.
+    pub(crate) fn is_stored(&self, index: u32) -> bool {
+        self.chunk(index).is_some_and(|chunk| chunk.stored >> (index as usize % CHUNK) & 1 != 0)
+    }
+
+    /// The device holds a page from now on, or none that matters.
+    pub(crate) fn set_stored(&mut self, index: u32, stored: bool) {
+        if stored != self.is_stored(index) {
+            self.chunk_mut(index).stored ^= 1 << (index as usize % CHUNK);
+            self.shrink(index);
+        }
+    }
+
+    /// Lets go of a chunk that says nothing.
+    fn shrink(&mut self, index: u32) {
+        let slot = &mut self.chunks[index as usize / CHUNK];
+        if slot.as_ref().is_some_and(|chunk| chunk.present == 0 && chunk.stored == 0) {
+            *slot = None;
+        }
+    }
+
+    /// The first page at or after `from` that is in memory.
+    pub(crate) fn next(&self, from: u32) -> Option<(u32, FrameNumber)> {
+        let start = from as usize / CHUNK;
+        self.chunks.iter().enumerate().skip(start).find_map(|(at, chunk)| {
+            let chunk = chunk.as_ref()?;
+            let skip = if at == start { from as usize % CHUNK } else { 0 };
+            let slot = (skip..CHUNK).find(|&slot| chunk.frames[slot] != ABSENT)?;
+            Some(((at * CHUNK + slot) as u32, FrameNumber::new(chunk.frames[slot])))
+        })
+    }
+
+    /// Forgets what the device holds from page `from` on.
+    pub(crate) fn forget_stored(&mut self, from: u32) {
+        for at in from as usize / CHUNK..self.chunks.len() {
+            let Some(chunk) = &mut self.chunks[at] else { continue };
+            chunk.stored &= if at == from as usize / CHUNK { (1 << (from as usize % CHUNK)) - 1 } else { 0 };
+            self.shrink((at * CHUNK) as u32);
+        }
+    }
+
+    /// How many are in memory.
+    pub(crate) fn present(&self) -> u64 {
+        self.chunks.iter().flatten().map(|chunk| u64::from(chunk.present)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn keeps_what_a_map_would(steps in prop::collection::vec((0u32..300, 0u32..5), 1..200)) {
+            let (mut pages, mut frames, mut stored) = (Pages::new(0), BTreeMap::new(), BTreeMap::new());
+            for (number, (index, action)) in (0..).zip(steps) {
+                match action {
+                    0 if !frames.contains_key(&index) => {
+                        pages.insert(index, FrameNumber::new(number));
+                        frames.insert(index, FrameNumber::new(number));
+                    }
+                    1 => prop_assert_eq!(pages.remove(index), frames.remove(&index)),
+                    2 => {
+                        pages.set_stored(index, number % 2 == 0);
+                        stored.insert(index, number % 2 == 0);
+                    }
+                    3 => {
+                        pages.forget_stored(index);
+                        stored.retain(|&page, _| page < index);
+                    }
+                    _ => {
+                        let next = frames.range(index..).next().map(|(&index, &frame)| (index, frame));
+                        prop_assert_eq!(pages.next(index), next);
+                    }
+                }
+                prop_assert_eq!(pages.find(index), frames.get(&index).copied());
+                prop_assert_eq!(pages.is_stored(index), stored.get(&index).copied().unwrap_or(false));
+                prop_assert_eq!(pages.present(), frames.len() as u64);
+            }
+        }
+    }
+}
