@@ -46,12 +46,13 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Tells that this CPU runs no program until the next [`Engine::switch_to`]: an idle loop or a kernel thread.
-    /// The space stays loaded, and nobody interrupts the CPU for flushes of pages.
+    /// The space stays loaded, and nobody interrupts the CPU for flushes of pages. Where flushes are broadcast it is
+    /// left at once: coming back costs no flush, and nobody would interrupt the CPU when the space's tables are freed.
     pub fn enter_lazy(&self) {
-        self.on_this_cpu(|here| {
-            if here.own.loaded.is_some() {
-                here.cpu.seen.set_lazy(true);
-            }
+        self.on_this_cpu(|mut here| match &here.own.loaded {
+            None => {}
+            Some((space, _)) if space.as_ref().asid().is_some() => self.load_kernel(&mut here),
+            Some(_) => here.cpu.seen.set_lazy(true),
         });
     }
 
