@@ -22,6 +22,16 @@ macro_rules! counters {
             }
         }
 
+        impl Counters {
+            /// What was counted since an `earlier` reading; `debt_age_max_ns` is the largest of all time.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                let mut since = Self { $($name: self.$name.wrapping_sub(earlier.$name),)* };
+                since.debt_age_max_ns = self.debt_age_max_ns;
+                since
+            }
+        }
+
         /// The counters of one CPU.
         #[derive(Debug)]
         pub(crate) struct Tally {

@@ -38,7 +38,7 @@ fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, 
     }
     let begun = Instant::now();
     let outcome = simulation.run(|_, _| true).expect("no trace");
-    outcome.statistics.faults as f64 / begun.elapsed().as_secs_f64()
+    outcome.reading.statistics.faults as f64 / begun.elapsed().as_secs_f64()
 }
 
 fn best(runs: u32, run: impl Fn() -> f64) -> f64 {

@@ -1,7 +1,7 @@
 //! Which experiments there are.
 
 use crate::mechanism::Mechanism;
-use crate::mmap_read;
+use crate::{migrate, mmap_read};
 use crate::plan::{Plan, RunError, Started};
 
 /// A paper's workload.
@@ -21,11 +21,13 @@ pub struct Experiment {
     pub scale: f64,
     /// The least bytes of memory per CPU with which it makes sense.
     pub(crate) bytes_per_cpu: u64,
+    /// How many bytes of memory the programs touch.
+    pub(crate) contents_bytes: fn(&Plan) -> u64,
     pub(crate) start: fn(&Plan) -> Result<Started, RunError>,
 }
 
 /// All experiments.
-pub static EXPERIMENTS: &[Experiment] = &[mmap_read::EXPERIMENT];
+pub static EXPERIMENTS: &[Experiment] = &[mmap_read::EXPERIMENT, migrate::EXPERIMENT, migrate::EXPERIMENT_HUGE];
 
 impl Experiment {
     /// The experiment of that name.

@@ -5,14 +5,16 @@
 
 mod experiment;
 mod mechanism;
+mod migrate;
 mod mmap_read;
 mod plan;
 mod published;
 mod random;
+mod reference;
 mod report;
 
 pub use experiment::{Experiment, EXPERIMENTS};
 pub use mechanism::{Mechanism, UnknownMechanism};
-pub use plan::{Plan, RunError};
+pub use plan::{Plan, RunError, MOST_CONTENTS};
 pub use published::{published, Row};
 pub use report::{compare, Comparison, Report, SettledBy};

@@ -5,13 +5,17 @@
 //! cache, zeroing and reclaim. Together the files are ten times the machine's memory, so nine pages of ten are reclaimed
 //! from under a process that runs on another CPU.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ceasefire_machine::{Options, Simulation};
 use ceasefire_memory::{Config, PAGE_BYTES};
 
 use crate::experiment::Experiment;
 use crate::mechanism::Mechanism;
-use crate::plan::{Plan, RunError, Started};
+use crate::plan::{Finished, Plan, RunError, Started};
 use crate::random::Random;
+use crate::reference::Verdict;
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
@@ -31,6 +35,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
     scale: 1.0 / 16.0,
     bytes_per_cpu: 2 << 20,
+    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
     start,
 };
 
@@ -41,6 +46,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
         &machine,
         Options {
             oracle: plan.oracle,
+            contents: plan.keeps_contents(),
             trace: plan.open_trace()?,
             configure: Box::new(|config: &mut Config| config.lru_batch = PAGEVEC),
             ..Options::new(plan.mechanism.schedule())
@@ -51,11 +57,13 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
     let mut random = Random::new(plan.seed);
     let interval = (START_INTERVAL as f64 * plan.scale) as u64;
     let mut starts = Vec::new();
+    let verdict = Rc::new(Cell::new(Verdict::default()));
     for cpu in 0..cpus {
         let file = memory.create_file(pages as u32)?;
         let space = memory.new_space()?;
         let start = u64::from(cpu) * interval + random.below(interval.max(1));
         starts.push(start);
+        let loads = verdict.clone();
         simulation.spawn(format!("reader/{cpu}"), cpu, start, &space, move |program| {
             let Ok(base) =
                 program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
@@ -63,13 +71,27 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
                 return;
             };
             for page in 0..pages {
-                if program.load(base + page * PAGE_BYTES, LOADS).is_err() {
+                // A hole reads as zeros.
+                let compare = |value| {
+                    loads.set(Verdict { compared: loads.get().compared + 1, wrong: loads.get().wrong + u64::from(value != 0) });
+                };
+                if program.load_then(base + page * PAGE_BYTES, LOADS, compare).is_err() {
                     return;
                 }
             }
             program.system_call(|memory, space| memory.exit(space.clone()));
         })?;
     }
-    let operations = pages * u64::from(cpus);
-    Ok(Started { simulation, starts, operations, accesses: operations * u64::from(LOADS) })
+    let planned = pages * u64::from(cpus) * u64::from(LOADS);
+    Ok(Started {
+        simulation,
+        starts,
+        progress: Box::new(move |accesses| accesses as f64 / planned as f64),
+        finish: Box::new(move |outcome| {
+            if outcome.reading.accesses < planned {
+                return Err(RunError::Unfinished { done: outcome.reading.accesses / u64::from(LOADS), planned: planned / u64::from(LOADS) });
+            }
+            Ok(Finished { operations: planned / u64::from(LOADS), window: None, verdict: verdict.get() })
+        }),
+    })
 }

@@ -7,12 +7,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ceasefire_machine::config::{Machine, MachineError};
-use ceasefire_machine::{SetupError, Simulation};
+use ceasefire_machine::{Outcome, Reading, SetupError, Simulation};
 use ceasefire_memory::{OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
 use crate::mechanism::Mechanism;
+use crate::reference::Verdict;
 use crate::report::Report;
+
+/// The most bytes of simulated memory that are kept on the host.
+pub const MOST_CONTENTS: u64 = 512 << 20;
 
 /// One run of an experiment.
 #[derive(Debug, Clone)]
@@ -38,9 +42,20 @@ pub(crate) struct Started {
     pub(crate) simulation: Simulation,
     /// When each program starts.
     pub(crate) starts: Vec<u64>,
-    /// What the programs will have done at the end.
+    /// How much of it is done, given the loads and stores made so far.
+    pub(crate) progress: Box<dyn Fn(u64) -> f64>,
+    /// What came of it, once all programs have ended.
+    pub(crate) finish: Box<dyn FnOnce(&Outcome) -> Result<Finished, RunError>>,
+}
+
+/// What the programs of a run did.
+pub(crate) struct Finished {
+    /// Pages read, moved, and so on.
     pub(crate) operations: u64,
-    pub(crate) accesses: u64,
+    /// The readings between which the experiment measures; the whole run if there are none.
+    pub(crate) window: Option<(Reading, Reading)>,
+    /// What came of comparing loads with the reference.
+    pub(crate) verdict: Verdict,
 }
 
 /// Why a run cannot be made.
@@ -59,12 +74,17 @@ pub enum RunError {
     },
     /// The scale is above 1: the paper's size is the largest.
     ScaleTooLarge(f64),
-    /// A program did not read all that it should have: memory ran out.
+    /// The programs did not do all that they should have: memory ran out.
     Unfinished {
-        /// Loads and stores made.
+        /// Operations done.
         done: u64,
-        /// Loads and stores planned.
+        /// Operations planned.
         planned: u64,
+    },
+    /// The machine has too few nodes with CPUs.
+    Nodes {
+        /// How many the experiment needs.
+        needed: usize,
     },
     /// The trace could not be written.
     Trace {
@@ -89,8 +109,9 @@ impl fmt::Display for RunError {
             }
             Self::ScaleTooLarge(scale) => write!(f, "scale {scale} is above 1, the paper's own size"),
             Self::Unfinished { done, planned } => {
-                write!(f, "the machine ran out of memory after {done} of {planned} accesses")
+                write!(f, "the machine ran out of memory after {done} of {planned} operations")
             }
+            Self::Nodes { needed } => write!(f, "the machine has fewer than {needed} nodes with CPUs"),
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
@@ -151,13 +172,11 @@ impl Plan {
     pub fn run(&self, mut progress: impl FnMut(f64) -> bool) -> Result<Report, RunError> {
         self.check()?;
         let begun = Instant::now();
-        let started = (self.experiment.start)(self)?;
-        let planned = started.accesses;
+        let Started { simulation, starts, progress: part, finish } = (self.experiment.start)(self)?;
         let mut stopped = false;
-        let outcome = started
-            .simulation
+        let outcome = simulation
             .run(|_, accesses| {
-                let goes_on = progress(accesses as f64 / planned as f64);
+                let goes_on = progress(part(accesses));
                 stopped |= !goes_on;
                 goes_on
             })
@@ -165,10 +184,14 @@ impl Plan {
         if stopped {
             return Err(RunError::Stopped);
         }
-        if outcome.accesses < planned {
-            return Err(RunError::Unfinished { done: outcome.accesses, planned });
-        }
-        Ok(Report::new(self, &started, &outcome, begun.elapsed().as_secs_f64()))
+        let finished = finish(&outcome)?;
+        Ok(Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Whether frames keep their bytes and every load is compared with what it must return: where the oracle watches and
+    /// the host has to hold no more than [`MOST_CONTENTS`].
+    pub fn keeps_contents(&self) -> bool {
+        self.oracle && (self.experiment.contents_bytes)(self) <= MOST_CONTENTS
     }
 
     pub(crate) fn scaled_machine(&self) -> Result<Machine, RunError> {

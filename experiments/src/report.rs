@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire_machine::Outcome;
+use ceasefire_machine::{Outcome, Reading};
 use serde::Serialize;
 
 use crate::mechanism::Mechanism;
-use crate::plan::{Plan, Started};
+use crate::plan::{Finished, Plan};
 use crate::published::{published, Row};
 
 const SECOND: f64 = 1e12;
@@ -70,7 +70,7 @@ pub struct Report {
     pub finish_range_s: f64,
     /// The standard deviation of the programs' elapsed times.
     pub finish_stddev_s: f64,
-    /// Pages read.
+    /// Pages read, or pages moved.
     pub operations: u64,
     /// The same per second.
     pub operations_per_s: f64,
@@ -120,6 +120,10 @@ pub struct Report {
     pub stale_hits: u64,
     /// Rules broken.
     pub violations: u64,
+    /// Loads that were compared with what they must return; 0 where frames keep no bytes, at large scales.
+    pub loads_compared: u64,
+    /// How many of these returned something else.
+    pub loads_wrong: u64,
     /// The first of them, in words.
     pub broken: Vec<String>,
     /// Seconds that the run took on the host.
@@ -129,14 +133,24 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, started: &Started, outcome: &Outcome, wall_s: f64) -> Self {
+    pub(crate) fn new(
+        plan: &Plan,
+        starts: &[u64],
+        outcome: &Outcome,
+        finished: &Finished,
+        wall_s: f64,
+    ) -> Self {
         let seconds = |picoseconds: u64| picoseconds as f64 / SECOND;
-        let first = started.starts.iter().copied().min().unwrap_or(0);
-        let elapsed_s = seconds(outcome.elapsed.saturating_sub(first));
+        let first = starts.iter().copied().min().unwrap_or(0);
+        let measured = match &finished.window {
+            Some((before, after)) => after.since(before),
+            None => outcome.reading.since(&Reading { time: first, ..Reading::default() }),
+        };
+        let elapsed_s = seconds(measured.time);
         let programs = || outcome.threads.iter().filter(|thread| !thread.kernel);
         let sum = |times: &mut dyn Iterator<Item = u64>| seconds(times.sum());
         let finishes: Vec<f64> = programs()
-            .zip(&started.starts)
+            .zip(starts)
             .filter_map(|(thread, start)| Some(seconds(thread.ended?.saturating_sub(*start))))
             .collect();
         let count = finishes.len().max(1) as f64;
@@ -145,14 +159,14 @@ impl Report {
         let longest = finishes.iter().copied().fold(0.0, f64::max);
         let shortest = finishes.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
-        let (counters, statistics) = (&outcome.counters, &outcome.statistics);
+        let (counters, statistics) = (&measured.counters, &measured.statistics);
         Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
             scale: plan.scale,
             seed: plan.seed,
             cpus: plan.machine.topology.cpu_count(),
-            threads: started.starts.len(),
+            threads: starts.len(),
             mechanism: plan.mechanism.name(),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
@@ -164,35 +178,38 @@ impl Report {
                 .map(|thread| thread.system)),
             finish_range_s: longest - shortest,
             finish_stddev_s: deviation,
-            operations: started.operations,
-            operations_per_s: per_second(started.operations),
+            operations: finished.operations,
+            operations_per_s: per_second(finished.operations),
             faults: statistics.faults,
             pages_reclaimed: statistics.reclaimed_background + statistics.reclaimed_direct,
-            pages_migrated: 0,
+            pages_migrated: statistics.migrated,
             pages_scanned: statistics.scanned,
             interrupts: counters.interrupts,
             interrupts_per_s: per_second(counters.interrupts),
             shootdowns: counters.shootdowns,
-            broadcasts: 0,
+            broadcasts: counters.broadcasts,
             flushes_full: counters.flushes_full,
             flushes_page: counters.flushes_page,
             flushes_free: counters.flushes_free,
-            tlb_misses_load: outcome.misses_load,
-            tlb_misses_store: outcome.misses_store,
+            tlb_misses_load: measured.misses_load,
+            tlb_misses_store: measured.misses_store,
             tlb_misses_fetch: 0,
-            accesses: outcome.accesses,
+            accesses: measured.accesses,
             debts_created: counters.debts_created,
             debts_settled_by: SettledBy {
                 interrupt: counters.debts_by_interrupt,
+                broadcast: counters.debts_by_broadcast,
                 local: counters.debts_by_local,
                 ..SettledBy::default()
             },
             debt_age_max_s: counters.debt_age_max_ns as f64 / 1e9,
-            lock_wait_s: seconds(outcome.lock_wait),
-            answer_wait_s: seconds(outcome.answer_wait),
+            lock_wait_s: seconds(measured.lock_wait),
+            answer_wait_s: seconds(measured.answer_wait),
             oracle: plan.oracle,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
+            loads_compared: finished.verdict.compared,
+            loads_wrong: finished.verdict.wrong,
             broken: outcome.broken.iter().map(ToString::to_string).collect(),
             wall_s,
             published: BTreeMap::new(),
@@ -207,7 +224,8 @@ impl Report {
             "time_stddv" => self.finish_stddev_s,
             "user" => self.user_s,
             "system" => self.system_s,
-            "interrupts_per_second" => self.interrupts_per_s,
+            "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
+            "pages_migrated_per_second" => self.operations_per_s,
             _ => return None,
         })
     }

@@ -9,23 +9,30 @@
 //! [`Outcome`].
 
 pub mod config;
+mod contents;
 mod device;
 mod holdings;
+mod invalidate;
 mod lock;
 mod oracle;
 mod program;
 mod ram;
+mod reading;
 mod sim;
 mod simulation;
 mod task;
+#[cfg(test)]
+mod testing;
 mod time;
 mod timeline;
 mod tlb;
 mod trace;
+mod wait;
 mod world;
 
 pub use device::Device;
 pub use oracle::{Rule, Violation};
 pub use program::Program;
+pub use reading::Reading;
 pub use sim::Sim;
 pub use simulation::{Options, Outcome, SetupError, Simulation, ThreadTime};

@@ -351,8 +351,8 @@ pub(crate) mod tests {
             ]);
             assert_eq!(when(&log, "got"), when(&log, "free") + FAR, "{class:?}, noticed: {noticed}");
             let paid = machine(2).costs.lock + FAR;
-            assert_eq!(outcome.lock_wait, when(&log, "got") - when(&log, "asked") - paid);
-            assert_eq!(outcome.lock_waits, 1);
+            assert_eq!(outcome.reading.lock_wait, when(&log, "got") - when(&log, "asked") - paid);
+            assert_eq!(outcome.reading.lock_waits, 1);
         }
     }
 
@@ -373,7 +373,7 @@ pub(crate) mod tests {
         let outcome = run(vec![taker(0), taker(US * 100)]);
         let own = machine(2).costs.lock;
         assert_eq!(*spent.borrow(), [own, own, own + FAR, own]);
-        assert_eq!(outcome.lock_waits, 0);
+        assert_eq!(outcome.reading.lock_waits, 0);
     }
 
     #[test]
@@ -478,7 +478,7 @@ pub(crate) mod tests {
                 flusher.borrow_mut()[2] = now(program);
             }),
         ]);
-        assert_eq!((outcome.counters.interrupts, outcome.counters.requests), (2, 2));
+        assert_eq!((outcome.reading.counters.interrupts, outcome.reading.counters.requests), (2, 2));
         let (done, costs) = (*done.borrow(), machine(3).costs);
         (done, costs.context_switch + costs.root_load + costs.invalidate_asid)
     }

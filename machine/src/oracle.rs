@@ -6,17 +6,21 @@
 //! may still hold: every entry that they filled and nobody invalidated since, whether or not their TLBs were too small to
 //! keep it, because no code may rely on that. An entry counts as reachable on a CPU that has the space loaded under the
 //! entry's ASID and is not lazy. For the rest, each access that hits is checked against the frame's history.
+//!
+//! It has a clock of its own, which ticks whenever something is cached or a frame is freed: what was cached before its
+//! frame's last free is from before it, of whatever size the entry is.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Range;
 
-use ceasefire::{AddressSpace, CpuId};
+use ceasefire::{AddressSpace, PageSize};
 use ceasefire_memory::{Event, Machine, Table, PAGE_SHIFT};
 
-use crate::holdings::{Held, Holdings};
-use crate::sim::Sim;
-use crate::tlb::{Cached, Fill, ASIDS};
+use crate::holdings::{ByAsid, Held};
+use crate::sim::{level_of, Sim};
+use crate::tlb::{Cached, Fill, HUGE_SHIFT};
 use crate::world::{CpuState, World, KERNEL_ROOT};
 
 /// A rule of TLB coherence that the machine can see broken.
@@ -32,6 +36,8 @@ pub enum Rule {
     Tag,
     /// R5 clean: no store lands in a page after it was declared clean or its write-out began.
     Clean,
+    /// R6 one version: no CPU reads an old copy once any CPU could have seen a newer one of the same page.
+    OneVersion,
     /// R7 one translation: no two CPUs see different frames at one address.
     OneTranslation,
 }
@@ -45,6 +51,7 @@ impl Rule {
             Self::Return => "R3",
             Self::Tag => "R4",
             Self::Clean => "R5",
+            Self::OneVersion => "R6",
             Self::OneTranslation => "R7",
         }
     }
@@ -76,47 +83,58 @@ impl fmt::Display for Violation {
 /// Violations kept in full; beyond these only the count goes on.
 const KEPT: usize = 16;
 
-/// Where an entry was filled, in one number, since there is one for each frame: from the top the page (36 bits), the
-/// CPU plus one (14 bits, so that 0 is nowhere) and the ASID (8 bits).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Small pages in a huge one.
+const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
+
+/// Where an entry was filled, in one number, since there is one for each frame: from the top the page (35 bits, all
+/// that a program can reach), the CPU (13 bits) and the ASID (16 bits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place(u64);
 
 impl Place {
-    const NOWHERE: Self = Self(0);
+    /// The last page below the kernel's, which nobody maps.
+    const NOWHERE: Self = Self(u64::MAX);
 
     fn new(cpu: usize, page: u64, asid: u16) -> Self {
-        Self(page << 22 | (cpu as u64 + 1) << 8 | u64::from(asid))
+        Self(page << 29 | (cpu as u64) << 16 | u64::from(asid))
     }
 
     fn cpu(self) -> usize {
-        (self.0 >> 8 & 0x3fff) as usize - 1
+        (self.0 >> 16 & 0x1fff) as usize
     }
 
     fn page(self) -> u64 {
-        self.0 >> 22
+        self.0 >> 29
     }
 
     fn asid(self) -> u16 {
-        (self.0 & 0xff) as u16
+        self.0 as u16
     }
 }
 
-/// What a CPU may hold, by ASID.
-type MayHold = [Holdings; ASIDS];
+/// What the oracle remembers of each frame.
+#[derive(Debug, Clone, Copy)]
+struct History {
+    /// The first place where a small translation of it was cached since it was last freed.
+    place: Place,
+    /// When that was; 0 if it never was.
+    freed: u64,
+}
 
 /// What the oracle knows.
 #[derive(Debug)]
 pub(crate) struct Oracle {
-    /// How often each frame was freed.
-    incarnations: RefCell<Box<[u32]>>,
-    /// The first place where each frame's translation was cached since it was last freed, and the further ones of the
-    /// few frames that have any.
-    first: RefCell<Box<[Place]>>,
+    frames: RefCell<Box<[History]>>,
+    /// The further places of the few frames that have more than one.
     more: RefCell<HashMap<u32, Vec<Place>>>,
+    /// Where huge translations were cached, by the first frame.
+    huge: RefCell<BTreeMap<u32, Vec<Place>>>,
     /// What each CPU may hold.
-    held: Box<[RefCell<MayHold>]>,
-    fills: Cell<u64>,
-    /// For each thread in a system call, how many fills there had been when it began.
+    held: Box<[RefCell<ByAsid>]>,
+    /// The CPUs that have each root loaded.
+    loaded: RefCell<BTreeMap<u32, BTreeSet<usize>>>,
+    clock: Cell<u64>,
+    /// For each thread in a system call, when it began.
     calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
     kept: RefCell<Vec<Violation>>,
@@ -125,12 +143,14 @@ pub(crate) struct Oracle {
 
 impl Oracle {
     pub(crate) fn new(frames: u32, cpus: usize) -> Self {
+        let unused = History { place: Place::NOWHERE, freed: 0 };
         Self {
-            incarnations: RefCell::new(vec![0; frames as usize].into()),
-            first: RefCell::new(vec![Place::NOWHERE; frames as usize].into()),
+            frames: RefCell::new(vec![unused; frames as usize].into()),
             more: RefCell::default(),
+            huge: RefCell::default(),
             held: (0..cpus).map(|_| RefCell::default()).collect(),
-            fills: Cell::new(0),
+            loaded: RefCell::default(),
+            clock: Cell::new(0),
             calls: RefCell::default(),
             violations: Cell::new(0),
             kept: RefCell::default(),
@@ -150,9 +170,15 @@ impl Oracle {
         self.stale_hits.get()
     }
 
-    /// How often a frame was freed so far.
-    pub(crate) fn incarnation(&self, frame: u32) -> u32 {
-        self.incarnations.borrow()[frame as usize]
+    /// The time of something that is cached or freed now: later than all before it.
+    pub(crate) fn tick(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// When a frame was last freed.
+    fn freed_at(&self, frame: u32) -> u64 {
+        self.frames.borrow()[frame as usize].freed
     }
 
     fn broken(&self, world: &World, rule: Rule, cpu: usize, address: Option<u64>, frame: u32) {
@@ -166,29 +192,43 @@ impl Oracle {
 
     /// A CPU cached a translation.
     pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, fill: &Fill) {
-        let Fill { frame, writable, dirty, .. } = *fill;
-        {
-            let filled = self.fills.replace(self.fills.get() + 1);
-            let mut held = self.held[cpu].borrow_mut();
-            held[asid as usize].add(page, Held { filled, frame, writable, dirty });
+        let Fill { size, frame, filled, writable, dirty, .. } = *fill;
+        let held = Held { filled, frame, writable, dirty };
+        if !self.held[cpu].borrow_mut().under(asid).add(page, size, held) {
+            // Where it is was noted when it was filled first.
+            return;
+        }
+        if size == PageSize::Huge {
+            let place = Place::new(cpu, page & !(HUGE_PAGES - 1), asid);
+            note(self.huge.borrow_mut().entry(frame).or_default(), place);
+            return;
         }
         let place = Place::new(cpu, page, asid);
-        let mut first = self.first.borrow_mut();
-        let known = &mut first[frame as usize];
+        let known = &mut self.frames.borrow_mut()[frame as usize].place;
         if *known == Place::NOWHERE {
             *known = place;
         } else if *known != place {
-            let mut more = self.more.borrow_mut();
-            let places = more.entry(frame).or_default();
-            if !places.contains(&place) {
-                places.push(place);
+            note(self.more.borrow_mut().entry(frame).or_default(), place);
+        }
+    }
+
+    /// A CPU loads a root in place of another; either may be the kernel's.
+    pub(crate) fn loads(&self, cpu: usize, before: u32, root: u32) {
+        let mut loaded = self.loaded.borrow_mut();
+        if let Some(cpus) = loaded.get_mut(&before) {
+            cpus.remove(&cpu);
+            if cpus.is_empty() {
+                loaded.remove(&before);
             }
+        }
+        if root != KERNEL_ROOT {
+            loaded.entry(root).or_default().insert(cpu);
         }
     }
 
     /// A thread enters the kernel.
     pub(crate) fn called(&self, thread: usize) {
-        self.calls.borrow_mut().insert(thread, self.fills.get());
+        self.calls.borrow_mut().insert(thread, self.clock.get());
     }
 
     /// It leaves.
@@ -196,76 +236,66 @@ impl Oracle {
         self.calls.borrow_mut().remove(&thread);
     }
 
-    /// A CPU invalidated what it held for a page, or everything under an ASID.
+    /// What a CPU held for a page was invalidated, or everything under an ASID.
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
-        let held = &mut self.held[cpu].borrow_mut()[asid as usize];
+        let mut held = self.held[cpu].borrow_mut();
+        let Some(held) = held.get_mut(asid) else { return };
         match page {
             Some(page) => held.remove(page),
             None => held.clear(),
         }
     }
 
-    /// A CPU invalidated everything.
+    /// Everything that a CPU held was invalidated.
     pub(crate) fn invalidated_all(&self, cpu: usize) {
         self.held[cpu].take();
     }
 
-    /// A CPU used a cached translation.
-    pub(crate) fn hit(&self, sim: &Sim, cpu: usize, entry: &Cached) {
-        let address = Some(entry.page() << PAGE_SHIFT);
-        if entry.incarnation != self.incarnation(entry.frame) {
-            self.broken(sim, Rule::Frame, cpu, address, entry.frame);
+    /// A CPU used a cached translation of a page.
+    pub(crate) fn hit(&self, sim: &Sim, cpu: usize, page: u64, entry: &Cached) {
+        let (address, frame) = (Some(page << PAGE_SHIFT), entry.frame(page));
+        if entry.filled < self.freed_at(frame) {
+            self.broken(sim, Rule::Frame, cpu, address, frame);
         } else if entry.root != sim.cpus[cpu].root.get() {
-            self.broken(sim, Rule::Tag, cpu, address, entry.frame);
-        } else if translation(sim, entry.root, entry.page()).is_none_or(|(frame, _)| frame != entry.frame) {
+            self.broken(sim, Rule::Tag, cpu, address, frame);
+        } else if translation(sim, entry.root, page).is_none_or(|(now, _)| now != frame) {
             self.stale_hits.set(self.stale_hits.get() + 1);
         }
     }
 
-    /// A walker used a cached way to a table.
-    pub(crate) fn walked(&self, world: &World, cpu: usize, page: u64, table: u32, incarnation: u32) {
-        if incarnation != self.incarnation(table) {
+    /// A walker used a way to a table that was cached at some time.
+    pub(crate) fn walked(&self, world: &World, cpu: usize, page: u64, table: u32, filled: u64) {
+        if filled < self.freed_at(table) {
             self.broken(world, Rule::Table, cpu, Some(page << PAGE_SHIFT), table);
         }
     }
 
     pub(crate) fn observe(&self, sim: &Sim, event: Event<'_>) {
         match event {
-            Event::FrameAllocated(_) | Event::Superseded(_) => {}
+            Event::FrameAllocated(_) => {}
             Event::FrameFreed(frame) => self.freed(sim, frame.get()),
             Event::TableFreed(table) => self.table_freed(sim, table.get()),
-            Event::Installed { space, address, frame, .. } => {
-                running(sim, space, |index, cpu| {
-                    let held = self.held[index].borrow();
-                    let mut held = held[cpu.asid.get() as usize].of(address >> PAGE_SHIFT);
-                    if let Some(old) = held.find(|old| old.frame != frame.get()) {
-                        self.broken(sim, Rule::OneTranslation, index, Some(address), old.frame);
-                    }
-                });
+            Event::Installed { space, address, frame, size } => {
+                self.installed(sim, space, address >> PAGE_SHIFT, frame.get(), size);
             }
             Event::Returned { space, start, end } => self.returned(sim, space, start, end),
-            Event::WriteOut(frame) => {
-                for place in self.places(frame.get()) {
-                    let (index, page, entry) = self.look(sim, place, frame.get());
-                    if entry.is_some_and(|entry| entry.writable && entry.dirty) {
-                        self.broken(sim, Rule::Clean, index, Some(page << PAGE_SHIFT), frame.get());
-                    }
+            Event::WriteOut(frame) => self.reachable(sim, frame.get(), |cpu, page, held| {
+                if held.writable && held.dirty {
+                    self.broken(sim, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame.get());
                 }
-            }
+            }),
+            Event::Superseded(frame) => self.reachable(sim, frame.get(), |cpu, page, _| {
+                self.broken(sim, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame.get());
+            }),
         }
     }
 
     fn freed(&self, sim: &Sim, frame: u32) {
-        for place in self.places(frame) {
-            let (index, page, entry) = self.look(sim, place, frame);
-            if entry.is_some() {
-                self.broken(sim, Rule::Frame, index, Some(page << PAGE_SHIFT), frame);
-            }
-        }
-        self.first.borrow_mut()[frame as usize] = Place::NOWHERE;
+        self.reachable(sim, frame, |cpu, page, _| {
+            self.broken(sim, Rule::Frame, cpu, Some(page << PAGE_SHIFT), frame);
+        });
         self.more.borrow_mut().remove(&frame);
-        let incarnation = &mut self.incarnations.borrow_mut()[frame as usize];
-        *incarnation = incarnation.wrapping_add(1);
+        self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
     }
 
     /// A table is freed: no CPU may have it on its walker's way, lazy CPUs included, nor have it as its root.
@@ -274,68 +304,358 @@ impl Oracle {
             if cpu.root.get() == KERNEL_ROOT {
                 continue;
             }
-            let on_the_way = cpu.tlb.borrow().paths_under(cpu.asid.get()).any(|(path, _)| path == table);
+            let on_the_way = cpu.tlb.borrow().tables_under(cpu.asid.get()).any(|path| path == table);
             if on_the_way || cpu.root.get() == table {
                 self.broken(sim, Rule::Table, index, None, table);
             }
         }
     }
 
-    /// An unmap returns: what CPUs have held for the range since before it was called must be what the page tables say
-    /// now. What they filled since then may be on its way out by another operation, which answers for it.
+    /// A translation became visible: no CPU may hold one of any of its pages, of whatever size, that leads elsewhere.
+    /// Other rights to the same frame are another matter.
+    fn installed(&self, sim: &Sim, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
+        // Where an entry leads does not depend on its size: the distance from page to frame is the same.
+        let differs =
+            |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
+        self.running(sim, space, |index, cpu| {
+            let held = self.held[index].borrow();
+            let Some(held) = held.get(cpu.asid.get()) else { return };
+            let other = match size {
+                PageSize::Small => held.small(page).map(|held| (page, held)).find(differs),
+                PageSize::Huge => held.small_within(page..page + HUGE_PAGES).find(differs),
+            };
+            let other = other.or_else(|| held.huge_within(page..page + 1).find(differs));
+            if let Some((held_page, held)) = other {
+                let address = held_page.max(page) << PAGE_SHIFT;
+                self.broken(sim, Rule::OneTranslation, index, Some(address), held.frame);
+            }
+        });
+    }
+
+    /// An operation on a range returns: what CPUs have held for it since before it was called must be what the page
+    /// tables say now. What they filled since then may be on its way out by another operation, which answers for it.
     fn returned(&self, sim: &Sim, space: &AddressSpace, start: u64, end: u64) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
         let thread = World::cpu(sim).task.get();
         let began = thread.and_then(|thread| self.calls.borrow().get(&thread.0).copied()).unwrap_or(u64::MAX);
-        running(sim, space, |index, cpu| {
+        self.running(sim, space, |index, cpu| {
             let held = self.held[index].borrow();
-            let held = held[cpu.asid.get() as usize].within(pages.clone());
-            for (page, old) in held.filter(|(_, old)| old.filled < began) {
-                let now = translation(sim, cpu.root.get(), page);
-                if now.is_none_or(|(frame, writable)| frame != old.frame || (old.writable && !writable)) {
-                    self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), old.frame);
+            let Some(held) = held.get(cpu.asid.get()) else { return };
+            let small = held.small_within(pages.clone()).map(|(page, old)| (page, 1, old));
+            let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, HUGE_PAGES, old));
+            for (first, count, old) in small.chain(huge).filter(|(.., old)| old.filled <= began) {
+                let judged = pages.start.max(first)..pages.end.min(first + count);
+                if let Some((page, frame)) = disagrees(sim, cpu.root.get(), first, &old, judged) {
+                    self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), frame);
                 }
             }
         });
     }
 
-    /// Everywhere that the frame's translation was cached since it was last freed.
-    fn places(&self, frame: u32) -> Vec<Place> {
-        let first = self.first.borrow()[frame as usize];
-        if first == Place::NOWHERE {
-            return Vec::new();
+    /// Calls `visit` with the CPU, the page and the entry for each entry that leads to `frame` and that a CPU may hold
+    /// and use.
+    fn reachable(&self, sim: &Sim, frame: u32, mut visit: impl FnMut(usize, u64, Held)) {
+        let usable = |place: Place| {
+            let cpu = &sim.cpus[place.cpu()];
+            cpu.asid.get() == place.asid() && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy()
+        };
+        let mut small = |place: Place| {
+            let held = self.held[place.cpu()].borrow();
+            let mut held = held.get(place.asid()).into_iter().flat_map(|held| held.small(place.page()));
+            if let Some(held) = held.find(|held| held.frame == frame && usable(place)) {
+                visit(place.cpu(), place.page(), held);
+            }
+        };
+        let first = self.frames.borrow()[frame as usize].place;
+        if first != Place::NOWHERE {
+            small(first);
         }
-        let mut places = vec![first];
         if let Some(more) = self.more.borrow().get(&frame) {
-            places.extend(more);
+            more.iter().copied().for_each(small);
         }
-        places
+        let offset = frame & (HUGE_PAGES as u32 - 1);
+        let mut huge = self.huge.borrow_mut();
+        let Some(places) = huge.get_mut(&(frame - offset)) else { return };
+        places.retain(|place| {
+            let held = self.held[place.cpu()].borrow();
+            let mut held = held.get(place.asid()).into_iter().flat_map(|held| held.huge(place.page()));
+            let found = held.find(|held| held.frame == frame - offset);
+            if let Some(held) = found.filter(|_| usable(*place)) {
+                visit(place.cpu(), place.page() + u64::from(offset), held);
+            }
+            // Single frames of it come and go, so nothing but this says when the place is forgotten.
+            found.is_some()
+        });
+        if places.is_empty() {
+            huge.remove(&(frame - offset));
+        }
     }
 
-    /// What a CPU could use at a place now: the CPU, the page, and the entry for `frame` if it is reachable.
-    fn look(&self, sim: &Sim, place: Place, frame: u32) -> (usize, u64, Option<Held>) {
-        let (index, page, asid) = (place.cpu(), place.page(), place.asid());
-        let cpu = &sim.cpus[index];
-        let reachable = cpu.asid.get() == asid && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy();
-        let held = self.held[index].borrow();
-        let held = held[asid as usize].of(page).find(|held| reachable && held.frame == frame);
-        (index, page, held)
+    /// Calls `visit` for each CPU that runs `space` and is not lazy.
+    fn running(&self, sim: &Sim, space: &AddressSpace, mut visit: impl FnMut(usize, &CpuState)) {
+        let root = (space.root().0 >> PAGE_SHIFT) as u32;
+        let loaded = self.loaded.borrow();
+        for &index in loaded.get(&root).into_iter().flatten() {
+            let state = &sim.cpus[index];
+            if !state.engine.is_lazy() {
+                visit(index, state);
+            }
+        }
     }
 }
 
-/// Calls `visit` for each CPU that runs `space` and is not lazy.
-fn running(sim: &Sim, space: &AddressSpace, mut visit: impl FnMut(usize, &CpuState)) {
-    let root = (space.root().0 >> PAGE_SHIFT) as u32;
-    space.cpus().for_each(|cpu: CpuId| {
-        let state = &sim.cpus[cpu.index()];
-        if state.root.get() == root && !state.engine.is_lazy() {
-            visit(cpu.index(), state);
-        }
-    });
+/// Adds a place to those that are known.
+fn note(places: &mut Vec<Place>, place: Place) {
+    if !places.contains(&place) {
+        places.push(place);
+    }
+}
+
+/// The first page of `judged` for which an entry from `first` on is not, or allows more than, what the page tables say
+/// now, with the frame to which the entry leads.
+fn disagrees(sim: &Sim, root: u32, first: u64, old: &Held, mut judged: Range<u64>) -> Option<(u64, u32)> {
+    judged.find_map(|page| {
+        let frame = old.frame + (page - first) as u32;
+        let wrong = match translation(sim, root, page) {
+            Some((now, writable)) => now != frame || (old.writable && !writable),
+            None => true,
+        };
+        wrong.then_some((page, frame))
+    })
 }
 
 /// What the page tables say about a page: the frame, and whether stores are allowed.
 fn translation(sim: &Sim, root: u32, page: u64) -> Option<(u32, bool)> {
-    let entry = sim.table(sim.descend(root, page)?).get(Table::index(page << PAGE_SHIFT, 0));
-    entry.present().then(|| (entry.frame().get(), entry.writable()))
+    let (table, size) = sim.descend(root, page)?;
+    let entry = sim.table(table).get(Table::index(page << PAGE_SHIFT, level_of(size)));
+    let offset = match size {
+        PageSize::Small => 0,
+        PageSize::Huge => (page & (HUGE_PAGES - 1)) as u32,
+    };
+    entry.present().then(|| (entry.frame().get() + offset, entry.writable()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_memory::FrameNumber;
+
+    use super::*;
+    use crate::lock::tests::{thread, US};
+    use crate::testing::{alone, broken, roomy, run_on, Slot, FRAME, HIDDEN, PRESENT, USER, WRITABLE};
+    use crate::Program;
+
+    fn frame(offset: u32) -> FrameNumber {
+        FrameNumber::new(FRAME + offset)
+    }
+
+    fn observe(program: &Program, event: Event<'_>) {
+        program.sim.observe(event);
+    }
+
+    /// Tells the oracle that a translation became visible.
+    fn install(program: &Program, address: u64, to: FrameNumber, size: PageSize) {
+        observe(program, Event::Installed { space: program.space.coherence(), address, frame: to, size });
+    }
+
+    /// Enters the kernel, lets `change` happen, and returns from an operation on one page.
+    fn change_and_return(program: &Program, address: u64, change: impl FnOnce()) {
+        program.system_call(|_, space| {
+            change();
+            let (start, end) = (address, address + 4096);
+            observe(program, Event::Returned { space: space.coherence(), start, end });
+        });
+    }
+
+    /// Drops a page from the TLB, as the kernel does.
+    fn flush(program: &Program, address: u64) {
+        let sim = &program.sim;
+        sim.forget_page(sim.here.get(), World::cpu(sim).asid.get(), address >> PAGE_SHIFT);
+    }
+
+    /// Runs a thread on a huge page that it has stored to.
+    fn with_huge(body: impl FnOnce(&Program, Slot) + 'static) -> crate::Outcome {
+        alone(move |program| {
+            let huge = Slot::huge(program);
+            program.store(huge.address, 1, 0).expect("a present entry");
+            body(program, huge);
+        })
+    }
+
+    #[test]
+    fn a_frame_amid_a_huge_page_is_freed_while_a_cpu_holds_the_huge_entry() {
+        with_huge(|program, huge| {
+            observe(program, Event::FrameFreed(frame(300)));
+            assert_eq!(broken(program), [(Rule::Frame, Some(huge.at(300)))]);
+            // Using it is worse; the frames beside it are as good as before.
+            program.load(huge.at(299), 1).expect("a present entry");
+            assert_eq!(broken(program).len(), 1);
+            program.load(huge.at(300), 1).expect("a present entry");
+            assert_eq!(broken(program)[1..], [(Rule::Frame, Some(huge.at(300)))]);
+            // It is known as long as it is held, however often single frames go.
+            observe(program, Event::FrameFreed(frame(301)));
+            assert_eq!(broken(program)[2..], [(Rule::Frame, Some(huge.at(301)))]);
+            flush(program, huge.at(7));
+            observe(program, Event::FrameFreed(frame(302)));
+            assert_eq!(broken(program).len(), 3);
+        });
+    }
+
+    #[test]
+    fn a_frame_amid_a_huge_page_is_written_while_a_cpu_holds_a_dirty_huge_entry() {
+        with_huge(|program, huge| {
+            observe(program, Event::WriteOut(frame(511)));
+            assert_eq!(broken(program), [(Rule::Clean, Some(huge.at(511)))]);
+            flush(program, huge.address);
+            huge.set(program, huge.get(program) & !(1 << 6));
+            program.load(huge.at(1), 1).expect("a present entry");
+            observe(program, Event::WriteOut(frame(511)));
+            assert_eq!(broken(program).len(), 1, "a clean entry walks again before it stores");
+        });
+    }
+
+    #[test]
+    fn a_superseded_frame_may_not_be_reached_through_an_entry_of_any_size() {
+        with_huge(|program, huge| {
+            observe(program, Event::Superseded(frame(5)));
+            assert_eq!(broken(program), [(Rule::OneVersion, Some(huge.at(5)))]);
+            assert_eq!(Rule::OneVersion.name(), "R6");
+            flush(program, huge.address);
+            observe(program, Event::Superseded(frame(5)));
+            assert_eq!(broken(program).len(), 1);
+            let small = Slot::small(program);
+            let at = FrameNumber::new((small.get(program) >> PAGE_SHIFT) as u32);
+            observe(program, Event::Superseded(at));
+            assert_eq!(broken(program)[1..], [(Rule::OneVersion, Some(small.address))]);
+        });
+    }
+
+    #[test]
+    fn a_superseded_frame_may_not_be_reached_by_another_cpu_that_only_loads() {
+        let shared = std::rc::Rc::new(Cell::new(0));
+        let (page, base) = (shared.clone(), shared);
+        run_on(
+            &roomy(2),
+            vec![
+                thread(0, move |program| {
+                    base.set(Slot::small(program).address);
+                    flush(program, base.get());
+                    program.compute(100 * US);
+                    let at = Slot::of(program, base.get(), PageSize::Small).get(program) >> PAGE_SHIFT;
+                    observe(program, Event::Superseded(FrameNumber::new(at as u32)));
+                    assert_eq!(broken(program), [(Rule::OneVersion, Some(base.get()))]);
+                    let oracle = program.sim.oracle.as_ref().expect("it watches");
+                    assert_eq!(oracle.kept()[0].cpu, 1);
+                }),
+                thread(50 * US, move |program| {
+                    program.load(page.get(), 1).expect("a mapped page");
+                    for _ in 0..200 {
+                        program.compute(US);
+                    }
+                }),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_small_translation_may_not_lead_elsewhere_than_a_huge_one_that_is_held() {
+        with_huge(|program, huge| {
+            install(program, huge.at(9), frame(9), PageSize::Small);
+            install(program, huge.address, frame(0), PageSize::Huge);
+            assert_eq!(broken(program), [], "the same frames, in another size");
+            install(program, huge.at(9), frame(8), PageSize::Small);
+            assert_eq!(broken(program), [(Rule::OneTranslation, Some(huge.at(9)))]);
+            install(program, huge.address, frame(512), PageSize::Huge);
+            assert_eq!(broken(program)[1..], [(Rule::OneTranslation, Some(huge.address))]);
+        });
+    }
+
+    #[test]
+    fn a_huge_translation_may_not_lead_elsewhere_than_a_small_one_that_is_held() {
+        alone(|program| {
+            let small = Slot::small(program);
+            let (page, at) =
+                (small.address >> PAGE_SHIFT & (HUGE_PAGES - 1), small.get(program) >> PAGE_SHIFT);
+            let huge = small.address & !(PageSize::Huge.bytes() - 1);
+            install(program, huge, FrameNumber::new((at - page) as u32), PageSize::Huge);
+            assert_eq!(broken(program), []);
+            install(program, huge, frame(0), PageSize::Huge);
+            assert_eq!(broken(program), [(Rule::OneTranslation, Some(small.address))]);
+        });
+    }
+
+    #[test]
+    fn an_operation_returns_while_a_hidden_entry_may_be_used() {
+        alone(|program| {
+            let small = Slot::small(program);
+            let entry = small.get(program);
+            change_and_return(program, small.address, || ());
+            assert_eq!(broken(program), []);
+            let hide = || small.set(program, entry & !PRESENT | HIDDEN);
+            change_and_return(program, small.address, hide);
+            assert_eq!(broken(program), [(Rule::Return, Some(small.address))]);
+            // Other rights: fewer are to be flushed, more are not.
+            for (now, expected) in [(entry, 1), (entry & !WRITABLE, 2)] {
+                change_and_return(program, small.address, || small.set(program, now));
+                assert_eq!(broken(program).len(), expected);
+            }
+            flush(program, small.address);
+            change_and_return(program, small.address, || small.set(program, 0));
+            assert_eq!(broken(program).len(), 2);
+        });
+    }
+
+    #[test]
+    fn an_operation_on_one_page_returns_while_it_may_be_used_through_a_huge_entry() {
+        with_huge(|program, huge| {
+            change_and_return(program, huge.at(7), || ());
+            assert_eq!(broken(program), []);
+            // Split: the table that takes over leads to the same frames, but for one page.
+            let table = FrameNumber::new(FRAME + 600);
+            for (page, word) in (0..).zip(program.sim.ram.words(table)) {
+                let entry = (u64::from(FRAME) + page) << PAGE_SHIFT | PRESENT | WRITABLE | USER;
+                word.store(if page == 7 { 0 } else { entry }, std::sync::atomic::Ordering::Relaxed);
+            }
+            let split = u64::from(table.get()) << PAGE_SHIFT | PRESENT | WRITABLE | USER;
+            change_and_return(program, huge.at(8), || huge.set(program, split));
+            assert_eq!(broken(program), []);
+            change_and_return(program, huge.at(7), || ());
+            assert_eq!(broken(program), [(Rule::Return, Some(huge.at(7)))]);
+        });
+    }
+
+    #[test]
+    fn what_was_filled_during_an_operation_is_not_its_business() {
+        alone(|program| {
+            let small = Slot::small(program);
+            flush(program, small.address);
+            let refill_and_hide = || {
+                program.load(small.address, 1).expect("a mapped page");
+                small.set(program, 0);
+            };
+            change_and_return(program, small.address, refill_and_hide);
+            assert_eq!(broken(program), []);
+        });
+    }
+
+    #[test]
+    fn a_use_of_an_entry_that_is_hidden_by_now_is_stale() {
+        let outcome = with_huge(|program, huge| {
+            program.load(huge.at(3), 1).expect("a held entry");
+            huge.set(program, huge.get(program) & !PRESENT | HIDDEN);
+            program.load(huge.at(3), 1).expect("a held entry");
+            let small = Slot::small(program);
+            small.set(program, small.get(program) & !PRESENT | HIDDEN);
+            program.load(small.address, 1).expect("a held entry");
+        });
+        assert_eq!((outcome.stale_hits, outcome.violations), (2, 0));
+    }
+
+    #[test]
+    fn places_keep_what_they_are_given() {
+        for (cpu, page, asid) in [(0, 0, 0), (8191, (1 << 35) - 2, u16::MAX), (17, 0x7_1234_5678, 0x1234)] {
+            let place = Place::new(cpu, page, asid);
+            assert_eq!((place.cpu(), place.page(), place.asid()), (cpu, page, asid));
+            assert_ne!(place, Place::NOWHERE);
+        }
+    }
 }

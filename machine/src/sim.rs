@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
-use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, FlushEvent, HeldLocks, PageSize, Platform, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform, Root};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::lock::{SimLock, SimRwLock};
+use crate::task::Sleep;
 use crate::world::{World, KERNEL_ROOT};
 
 /// A handle to a simulated machine.
@@ -18,17 +19,29 @@ impl Sim {
         Self(Rc::new(world))
     }
 
-    /// The lowest-level table for a page in the tables that start at `root`.
-    pub(crate) fn descend(&self, root: u32, page: u64) -> Option<FrameNumber> {
+    /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
+    /// entry translates.
+    pub(crate) fn descend(&self, root: u32, page: u64) -> Option<(FrameNumber, PageSize)> {
         let mut frame = FrameNumber::new(root);
         for level in (1..4).rev() {
             let entry = self.table(frame).get(Table::index(page << PAGE_SHIFT, level));
             if !entry.present() {
                 return None;
             }
+            if level == 1 && entry.is_huge() {
+                return Some((frame, PageSize::Huge));
+            }
             frame = entry.frame();
         }
-        Some(frame)
+        Some((frame, PageSize::Small))
+    }
+}
+
+/// The level of the entries that translate that much.
+pub(crate) const fn level_of(size: PageSize) -> u32 {
+    match size {
+        PageSize::Small => 0,
+        PageSize::Huge => 1,
     }
 }
 
@@ -41,7 +54,8 @@ impl Deref for Sim {
 }
 
 // SAFETY: one host thread runs everything. `this_cpu` is the CPU whose turn it is; a thread moves to another only in
-// `give_way` or when it sleeps, which nothing inside `interrupts_off` or `pinned` does. With interrupts off (`off` > 0)
+// `give_way` or when it sleeps, and `leave`, through which both go, refuses it inside `interrupts_off` and `pinned`. With
+// interrupts off (`off` > 0)
 // `take_interrupts` does nothing and the queue does not consider the CPU's interrupt; the bodies that the engine runs
 // with interrupts off contain no point at which another CPU could take its turn on the same state, since each `Cpu`
 // belongs to one index of the array.
@@ -51,7 +65,12 @@ unsafe impl Platform for Sim {
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
+        let processor = &self.machine.processor;
+        Capabilities {
+            clean_stores_walk: true,
+            asids: processor.asids,
+            broadcast: processor.broadcast_asids.map(|asids| Broadcast { asids }),
+        }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -75,7 +94,11 @@ unsafe impl Platform for Sim {
     }
 
     fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        body()
+        let cpu = World::cpu(self);
+        cpu.pins.set(cpu.pins.get() + 1);
+        let result = body();
+        cpu.pins.set(cpu.pins.get() - 1);
+        result
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
@@ -84,40 +107,44 @@ unsafe impl Platform for Sim {
         if flush {
             self.invalidate_asid(asid);
         }
-        cpu.root.set((root.0 >> PAGE_SHIFT) as u32);
+        self.set_root((root.0 >> PAGE_SHIFT) as u32);
         cpu.asid.set(asid.get());
     }
 
     fn load_kernel_root(&self) {
         self.spend(self.machine.costs.root_load);
-        World::cpu(self).root.set(KERNEL_ROOT);
+        self.set_root(KERNEL_ROOT);
     }
 
     fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
-        let cpu = World::cpu(self);
+        // As INVLPG: whatever translates the address goes, of either size.
         self.spend(self.machine.costs.invalidate_page);
-        self.forget_page(address >> PAGE_SHIFT, asid.get());
-        cpu.invalidations.set(cpu.invalidations.get() + 1);
+        self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
+        self.count_invalidation(self.here.get());
     }
 
     fn invalidate_asid(&self, asid: Asid) {
-        let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_asid);
-        cpu.tlb.borrow_mut().invalidate_asid(asid.get());
-        if let Some(oracle) = &self.oracle {
-            oracle.invalidated(self.here.get(), asid.get(), None);
-        }
-        cpu.invalidations.set(cpu.invalidations.get() + 1);
+        self.forget_asid(self.here.get(), asid.get());
+        self.count_invalidation(self.here.get());
     }
 
     fn invalidate_all(&self) {
-        let cpu = World::cpu(self);
         self.spend(self.machine.costs.invalidate_asid);
-        cpu.tlb.borrow_mut().invalidate_all();
-        if let Some(oracle) = &self.oracle {
-            oracle.invalidated_all(self.here.get());
-        }
-        cpu.invalidations.set(cpu.invalidations.get() + 1);
+        self.forget_all(self.here.get());
+        self.count_invalidation(self.here.get());
+    }
+
+    fn broadcast(&self, asid: Asid, extent: Extent) {
+        World::broadcast(self, asid.get(), extent);
+    }
+
+    fn broadcast_everything(&self) {
+        World::broadcast_everything(self);
+    }
+
+    fn broadcast_wait(&self) {
+        World::broadcast_wait(self);
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -173,37 +200,51 @@ impl Machine for Sim {
         self.ram.table(frame)
     }
 
-    fn zero(&self, _: FrameNumber, count: u32) {
-        // Frames hold nothing but page tables, and a table that is freed has lost all its entries.
+    fn zero(&self, first: FrameNumber, count: u32) {
         self.spend(self.machine.costs.frame_zero * u64::from(count));
-    }
-
-    fn copy(&self, _: FrameNumber, _: FrameNumber, count: u32) {
-        self.spend(2 * self.machine.costs.frame_zero * u64::from(count));
-    }
-
-    fn load(&self, _: FrameNumber, _: usize, into: &mut [u8]) {
-        into.fill(0);
-    }
-
-    fn store(&self, _: FrameNumber, _: usize, _: &[u8]) {}
-
-    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
-        self.spend(self.machine.costs.write_out * pages.len() as u64);
-    }
-
-    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
-        self.spend(self.machine.costs.write_out * pages.len() as u64);
-    }
-
-    fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
-        while busy() {
-            self.spend(self.machine.costs.context_switch);
-            self.give_way();
+        // Without contents frames hold nothing but page tables, and a table that is freed has lost all its entries.
+        if self.contents.is_some() {
+            neighbours(first, count).for_each(|frame| self.ram.zero(frame));
         }
     }
 
-    fn page_ready(&self, _: FrameNumber) {}
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        let cost = self.machine.copy_cost(self.node_of_frame(from), self.node_of_frame(to));
+        self.spend(cost * u64::from(count));
+        if self.contents.is_some() {
+            let pairs = neighbours(from, count).zip(neighbours(to, count));
+            pairs.for_each(|(from, to)| self.ram.copy(from, to));
+        }
+    }
+
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        match self.contents {
+            Some(_) => self.ram.load(frame, offset, into),
+            None => into.fill(0),
+        }
+    }
+
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        if self.contents.is_some() {
+            self.ram.store(frame, offset, from);
+        }
+    }
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        World::write_out(self, pages);
+    }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        World::read_in(self, pages);
+    }
+
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
+        World::wait_for_page(self, frame, busy);
+    }
+
+    fn page_ready(&self, frame: FrameNumber) {
+        World::page_ready(self, frame);
+    }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
         NodeId(self.cpus[cpu.index()].node)
@@ -212,7 +253,7 @@ impl Machine for Sim {
     fn wake_reclaim(&self, node: NodeId) {
         let reclaimer = self.reclaimers.borrow().get(node.index()).copied();
         if let Some(task) = reclaimer {
-            self.wake_task(task);
+            self.wake_task(task, Sleep::AtRest);
         }
     }
 
@@ -229,4 +270,9 @@ impl Machine for Sim {
             oracle.observe(self, event);
         }
     }
+}
+
+/// `count` frames from `first` on.
+fn neighbours(first: FrameNumber, count: u32) -> impl Iterator<Item = FrameNumber> {
+    (first.get()..first.get() + count).map(FrameNumber::new)
 }

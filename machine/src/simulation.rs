@@ -4,17 +4,19 @@ use std::fmt;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use ceasefire::{Counters, Schedule};
+use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, Statistics, PAGE_BYTES,
+    Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
 };
 
 use crate::config::{Machine, Picoseconds};
+use crate::contents::Contents;
 use crate::oracle::{Oracle, Violation};
 use crate::program::Program;
 use crate::ram::Ram;
+use crate::reading::Reading;
 use crate::sim::Sim;
-use crate::task::{Kind, Stop, Task, TaskId};
+use crate::task::{Kind, Sleep, Stop, Task, TaskId};
 use crate::trace::Trace;
 use crate::world::World;
 
@@ -27,6 +29,9 @@ pub struct Options {
     pub schedule: Schedule,
     /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
     pub oracle: bool,
+    /// Whether pages keep their bytes, in frames and on devices. Without, loads give zeros, and a run needs far less of
+    /// the host's memory.
+    pub contents: bool,
     /// How far, in picoseconds, a CPU may run ahead of the one that is furthest behind before that one goes on. 0 is
     /// exact; more saves switches between them. `None`: as long as an interrupt takes at least, since nothing else of
     /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
@@ -39,9 +44,16 @@ pub struct Options {
 }
 
 impl Options {
-    /// The oracle on, no trace, Linux's choices.
+    /// The oracle on, no contents, no trace, Linux's choices.
     pub fn new(schedule: Schedule) -> Self {
-        Self { schedule, oracle: true, slack: None, configure: Box::new(|_| {}), trace: None }
+        Self {
+            schedule,
+            oracle: true,
+            contents: false,
+            slack: None,
+            configure: Box::new(|_| {}),
+            trace: None,
+        }
     }
 }
 
@@ -50,6 +62,7 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("schedule", &self.schedule)
             .field("oracle", &self.oracle)
+            .field("contents", &self.contents)
             .field("slack", &self.slack)
             .finish_non_exhaustive()
     }
@@ -111,22 +124,8 @@ pub struct Outcome {
     pub elapsed: Picoseconds,
     /// What each thread took.
     pub threads: Vec<ThreadTime>,
-    /// What the engine counted.
-    pub counters: Counters,
-    /// What the memory manager counted.
-    pub statistics: Statistics,
-    /// Loads and stores of programs.
-    pub accesses: u64,
-    /// Loads that missed both levels of the TLB.
-    pub misses_load: u64,
-    /// Stores that did, or that found the page clean or read-only.
-    pub misses_store: u64,
-    /// Time that CPUs waited for locks, and how often.
-    pub lock_wait: Picoseconds,
-    /// How often a CPU waited for a lock.
-    pub lock_waits: u64,
-    /// Time that CPUs waited for others to answer a flush.
-    pub answer_wait: Picoseconds,
+    /// What was counted in all.
+    pub reading: Reading,
     /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
     pub stale_hits: u64,
     /// How often a rule was broken. 0 with the oracle off.
@@ -138,7 +137,7 @@ pub struct Outcome {
 /// A machine with its memory manager, ready to run programs.
 #[derive(Debug)]
 pub struct Simulation {
-    sim: Sim,
+    pub(crate) sim: Sim,
     memory: Rc<Memory<Sim>>,
 }
 
@@ -156,7 +155,7 @@ impl Simulation {
             .topology
             .nodes()
             .iter()
-            .map(|node| NodeLayout::new(frames_of(node.bytes) as u32))
+            .map(|node| NodeLayout { frames: frames_of(node.bytes) as u32, tier: node.tier })
             .collect();
         let mut config = Config::new(nodes, machine.topology.cpu_count() as usize, options.schedule);
         (options.configure)(&mut config);
@@ -166,6 +165,7 @@ impl Simulation {
                 (machine.costs.interrupt_send + machine.costs.interrupt_deliver).min(MOST_SLACK)
             }),
             Ram::new(total).map_err(SetupError::Host)?,
+            options.contents.then(Contents::default),
             options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
             Trace::to(options.trace),
         ));
@@ -252,7 +252,7 @@ impl Simulation {
             while let Some(memory) = memory.upgrade() {
                 memory.reclaim_node(NodeId(node));
                 drop(memory);
-                sim.running.stop(Stop::Sleep);
+                sim.running.stop(Stop::Sleep(Sleep::AtRest));
             }
         })?;
         self.sim.reclaimers.borrow_mut().push(id);
@@ -273,18 +273,11 @@ impl Simulation {
                 ended: task.ended,
             })
             .collect();
-        let tallies = &world.tallies;
+        let elapsed = threads.iter().filter_map(|thread| thread.ended).max().unwrap_or(0);
         Outcome {
-            elapsed: threads.iter().filter_map(|thread| thread.ended).max().unwrap_or(0),
+            elapsed,
             threads,
-            counters: self.memory.counters(),
-            statistics: self.memory.statistics(),
-            accesses: tallies.accesses.get(),
-            misses_load: tallies.misses_load.get(),
-            misses_store: tallies.misses_store.get(),
-            lock_wait: tallies.lock_wait_time.get(),
-            lock_waits: tallies.lock_waits.get(),
-            answer_wait: tallies.answer_wait_time.get(),
+            reading: Reading { time: elapsed, ..Reading::of(&self.sim, &self.memory) },
             stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
             violations: world.oracle.as_ref().map_or(0, Oracle::violations),
             broken: world.oracle.as_ref().map_or_else(Vec::new, Oracle::kept),

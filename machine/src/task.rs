@@ -33,7 +33,18 @@ pub(crate) enum Stop {
     /// Another thread shall have the CPU.
     Preempted,
     /// It sleeps until it is woken.
-    Sleep,
+    Sleep(Sleep),
+    /// It sleeps until that time.
+    Until(Picoseconds),
+}
+
+/// How a thread sleeps that has to be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// Between two pieces of work: it holds nothing.
+    AtRest,
+    /// In the middle of one.
+    Amid,
 }
 
 /// What kind of thread it is.
@@ -51,8 +62,10 @@ pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// Boxed, because it is taken out of here for as long as it runs.
     coroutine: Option<Box<Coroutine<(), Stop, (), DefaultStack>>>,
-    asleep: bool,
-    /// When it may run first.
+    asleep: Option<Sleep>,
+    /// The CPU that it ran on last.
+    last: usize,
+    /// When it may run first, or again after it slept in the middle of something.
     start: Picoseconds,
     pub(crate) user: Picoseconds,
     pub(crate) system: Picoseconds,
@@ -140,7 +153,8 @@ impl Task {
             name,
             kind,
             coroutine: Some(Box::new(coroutine)),
-            asleep: true,
+            asleep: Some(Sleep::AtRest),
+            last: 0,
             start: 0,
             user: 0,
             system: 0,
@@ -152,7 +166,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(coroutine) = self.coroutine.take() else { return };
-        if coroutine.started() && !self.asleep && !coroutine.done() {
+        if coroutine.started() && self.asleep != Some(Sleep::AtRest) && !coroutine.done() {
             // Stopped in the middle of the kernel, with locks and half a flush. To unwind it would run the destructors
             // of both, which wait for CPUs that will not run again; so what it holds is lost.
             std::mem::forget(coroutine);
@@ -181,9 +195,20 @@ impl World {
                         self.leave(id);
                         self.place(id);
                     }
-                    Stop::Sleep => {
+                    Stop::Sleep(how) => {
                         self.leave(id);
-                        self.tasks.borrow_mut()[id.0].asleep = true;
+                        let task = &mut self.tasks.borrow_mut()[id.0];
+                        task.asleep = Some(how);
+                        if how == Sleep::Amid {
+                            // Who wakes it may be behind it.
+                            task.start = cpu.clock.get();
+                        }
+                    }
+                    Stop::Until(time) => {
+                        self.leave(id);
+                        let mut sleepers = cpu.sleepers.borrow_mut();
+                        let place = sleepers.partition_point(|&(other, _)| other <= time);
+                        sleepers.insert(place, (time, id));
                     }
                 }
             }
@@ -198,9 +223,9 @@ impl World {
         }
     }
 
-    /// Wakes a sleeping thread.
-    pub(crate) fn wake_task(&self, id: TaskId) {
-        if std::mem::take(&mut self.tasks.borrow_mut()[id.0].asleep) {
+    /// Wakes a thread if it sleeps in that way.
+    pub(crate) fn wake_task(&self, id: TaskId, how: Sleep) {
+        if self.tasks.borrow_mut()[id.0].asleep.take_if(|asleep| *asleep == how).is_some() {
             self.place(id);
         }
     }
@@ -208,7 +233,7 @@ impl World {
     /// Lets a new thread start on a CPU at `time`.
     pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
         let task = &mut self.tasks.borrow_mut()[id.0];
-        (task.asleep, task.start) = (false, time);
+        (task.asleep, task.start) = (None, time);
         let cpu = &self.cpus[index];
         cpu.ready.borrow_mut().push_back(id);
         if cpu.idle.get() {
@@ -221,11 +246,17 @@ impl World {
         self.tasks.borrow()[id.0].start <= self.cpu().clock.get()
     }
 
+    /// When the first of the threads that sleep here goes on.
+    fn next_sleeper(&self) -> Picoseconds {
+        self.cpu().sleepers.borrow().front().map_or(NEVER, |&(time, _)| time)
+    }
+
     /// Whether the thread of this CPU should give way.
     pub(crate) fn should_give_way(&self) -> bool {
         let cpu = self.cpu();
         (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get())
-            && cpu.ready.borrow().iter().any(|&id| self.started(id))
+            && (self.next_sleeper() <= cpu.clock.get()
+                || cpu.ready.borrow().iter().any(|&id| self.started(id)))
     }
 
     /// A place where another thread may take over, if no lock is held.
@@ -238,9 +269,19 @@ impl World {
 
     /// Settles the accounts of a thread that leaves its CPU. What runs there next is decided when the CPU's turn comes
     /// again: until then others may be behind it, whose threads it must not take.
+    ///
+    /// # Panics
+    /// If something ties it to the CPU, such as a lock: the CPU's next thread would seem to hold it.
     fn leave(&self, id: TaskId) {
         let cpu = self.cpu();
+        assert!(
+            cpu.may_be_left(),
+            "a thread leaves its CPU pinned, with interrupts off, or with {:?}",
+            cpu.held
+        );
+        self.finish_broadcasts();
         let mut tasks = self.tasks.borrow_mut();
+        tasks[id.0].last = self.here.get();
         tasks[id.0].user += cpu.user.take();
         tasks[id.0].system += cpu.system.take();
         cpu.task.set(None);
@@ -253,16 +294,19 @@ impl World {
         // What it did since its last thread left belongs to nobody.
         cpu.user.set(0);
         cpu.system.set(0);
-        let own = {
+        // Who slept has had the least time.
+        let slept =
+            if self.next_sleeper() <= cpu.clock.get() { cpu.sleepers.borrow_mut().pop_front() } else { None };
+        let own = slept.map(|(_, id)| id).or_else(|| {
             let mut ready = cpu.ready.borrow_mut();
             let first = ready.iter().position(|&id| self.started(id));
             first.and_then(|first| ready.remove(first))
-        };
+        });
         let Some(id) = own.or_else(|| self.steal()) else {
             self.memory().engine().enter_lazy();
             let tasks = self.tasks.borrow();
             let starts = cpu.ready.borrow().iter().map(|id| tasks[id.0].start).min();
-            cpu.wake.set(starts.unwrap_or(NEVER));
+            cpu.wake.set(starts.unwrap_or(NEVER).min(self.next_sleeper()));
             if !cpu.idle.replace(true) {
                 self.idle.set(self.idle.get() + 1);
             }
@@ -280,7 +324,8 @@ impl World {
             Kind::Program(space) => drop(self.memory().engine().switch_to(&space)),
             Kind::Kernel(_) => self.memory().engine().enter_lazy(),
         }
-        cpu.slice_end.set(cpu.clock.get() + self.machine.costs.time_slice);
+        let slice_end = cpu.clock.get() + self.machine.costs.time_slice;
+        cpu.slice_end.set(slice_end.min(self.next_sleeper()));
         cpu.wake.set(cpu.clock.get());
     }
 
@@ -302,9 +347,12 @@ impl World {
     }
 
     /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
-    /// can best spare the time, and for a program's the one it is on.
+    /// can best spare the time, and for a program's the one it was on.
     fn place(&self, id: TaskId) {
-        let kind = self.tasks.borrow()[id.0].kind.clone();
+        let (kind, last) = {
+            let task = &self.tasks.borrow()[id.0];
+            (task.kind.clone(), task.last)
+        };
         let node = match kind {
             Kind::Program(_) => None,
             Kind::Kernel(node) => Some(node),
@@ -312,9 +360,14 @@ impl World {
         let on_node = |index: &usize| node.is_none_or(|node| self.cpus[*index].node == node);
         let now = self.cpu().clock.get();
         let free = |index: &usize| self.cpus[*index].idle.get();
-        let idle = if self.idle.get() > 0 { (0..self.cpus.len()).filter(on_node).find(free) } else { None };
+        let idle = match kind {
+            _ if self.idle.get() == 0 => None,
+            // What it used is still warm there.
+            Kind::Program(_) if free(&last) => Some(last),
+            _ => (0..self.cpus.len()).filter(on_node).find(free),
+        };
         let index = idle.unwrap_or_else(|| match kind {
-            Kind::Program(_) => self.here.get(),
+            Kind::Program(_) => last,
             Kind::Kernel(_) => (0..self.cpus.len())
                 .filter(on_node)
                 .max_by_key(|&index| (self.time_had(index), Reverse(index)))

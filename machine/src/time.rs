@@ -28,8 +28,8 @@ impl Prices {
             (Work::ReclaimPage, costs.reclaim_page),
             (Work::TableChange, costs.table_allocate),
             (Work::AreaChange, costs.area_change),
-            (Work::Protect, costs.map),
-            (Work::MigratePage, costs.map),
+            (Work::Protect, costs.protect),
+            (Work::MigratePage, costs.migrate_page),
         ] {
             prices[work as usize] = cost;
         }

@@ -3,23 +3,31 @@
 //! Sets are kept in order of use, the last used first, so the entry replaced is the one unused for longest. Flushing
 //! an ASID raises its epoch, which makes every entry from before it invalid at once; such entries are replaced like
 //! any other, so the misses that a flush causes later are all there.
+//!
+//! Translations of 2 MiB share both levels with those of 4 KiB, each in the set that its own page number picks; a
+//! lookup asks for both sizes, but only once the TLB has held a large one.
+
+use ceasefire::PageSize;
 
 use crate::config::TlbGeometry;
 
-/// ASIDs that entries can carry.
-pub(crate) const ASIDS: usize = 8;
 /// What a set's vacancies carry: no page has this tag.
 const VACANT: u64 = u64::MAX;
+/// log2 of the small pages in a huge one.
+pub(crate) const HUGE_SHIFT: u32 = PageSize::Huge.shift() - PageSize::Small.shift();
+/// Where in a tag the page number starts: above it are at most 36 bits, below the size and 16 bits of ASID.
+const TAG_PAGE: u32 = 17;
+const TAG_HUGE: u64 = 1 << 16;
 
 /// A cached translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cached {
     tag: u64,
     epoch: u32,
-    /// The frame that it leads to.
-    pub(crate) frame: u32,
-    /// How often that frame had been freed when the entry was made.
-    pub(crate) incarnation: u32,
+    /// The frame that it leads to, the first if it is huge.
+    frame: u32,
+    /// When it was made, by the oracle's clock.
+    pub(crate) filled: u64,
     /// The root of the tables that it came from.
     pub(crate) root: u32,
     /// Stores are allowed.
@@ -30,19 +38,24 @@ pub(crate) struct Cached {
 
 impl Cached {
     const VACANT: Self =
-        Self { tag: VACANT, epoch: 0, frame: 0, incarnation: 0, root: 0, writable: false, dirty: false };
+        Self { tag: VACANT, epoch: 0, frame: 0, filled: 0, root: 0, writable: false, dirty: false };
 
-    /// The page that it translates.
-    pub(crate) fn page(&self) -> u64 {
-        self.tag >> 8
+    /// The frame that holds `page`, which it translates.
+    pub(crate) fn frame(&self, page: u64) -> u32 {
+        if self.tag & TAG_HUGE == 0 {
+            self.frame
+        } else {
+            self.frame + (page as u32 & ((1 << HUGE_SHIFT) - 1))
+        }
     }
 }
 
 /// What a walk found, to be cached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
+    pub(crate) size: PageSize,
     pub(crate) frame: u32,
-    pub(crate) incarnation: u32,
+    pub(crate) filled: u64,
     pub(crate) root: u32,
     pub(crate) writable: bool,
     pub(crate) dirty: bool,
@@ -54,7 +67,15 @@ struct Path {
     tag: u64,
     epoch: u32,
     table: u32,
-    incarnation: u32,
+    filled: u64,
+}
+
+/// What tells the entries of a TLB apart: page, size and ASID.
+fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
+    match size {
+        PageSize::Small => page << TAG_PAGE | u64::from(asid),
+        PageSize::Huge => page >> HUGE_SHIFT << TAG_PAGE | TAG_HUGE | u64::from(asid),
+    }
 }
 
 #[derive(Debug)]
@@ -74,21 +95,21 @@ impl Level {
         }
     }
 
-    fn set(&mut self, page: u64) -> &mut [Cached] {
-        let start = (page & self.mask) as usize * self.ways;
+    fn set(&mut self, tag: u64) -> &mut [Cached] {
+        let start = (tag >> TAG_PAGE & self.mask) as usize * self.ways;
         &mut self.entries[start..start + self.ways]
     }
 
     /// Finds an entry and makes it the last used of its set.
     fn find(&mut self, tag: u64, epoch: u32) -> Option<&mut Cached> {
-        let set = self.set(tag >> 8);
+        let set = self.set(tag);
         let way = set.iter().position(|entry| entry.tag == tag && entry.epoch == epoch)?;
         set[..=way].rotate_right(1);
         Some(&mut set[0])
     }
 
     fn insert(&mut self, entry: Cached) {
-        let set = self.set(entry.page());
+        let set = self.set(entry.tag);
         // An older entry of the same page must not stay behind the new one.
         let way = set.iter().position(|old| old.tag == entry.tag).unwrap_or(set.len() - 1);
         set[way] = entry;
@@ -96,7 +117,7 @@ impl Level {
     }
 
     fn remove(&mut self, tag: u64) {
-        for entry in self.set(tag >> 8) {
+        for entry in self.set(tag) {
             if entry.tag == tag {
                 *entry = Cached::VACANT;
             }
@@ -118,32 +139,53 @@ pub(crate) struct Tlb {
     first: Level,
     second: Level,
     walk: Box<[Path]>,
-    epochs: [u32; ASIDS],
+    /// How often each ASID was flushed, as far as any was used.
+    epochs: Vec<u32>,
+    /// It may hold huge entries.
+    huge: bool,
 }
 
 impl Tlb {
     pub(crate) fn new(geometry: &TlbGeometry) -> Self {
-        let empty = Path { tag: VACANT, epoch: 0, table: 0, incarnation: 0 };
+        let empty = Path { tag: VACANT, epoch: 0, table: 0, filled: 0 };
         Self {
             first: Level::new(geometry.l1.entries, geometry.l1.ways),
             second: Level::new(geometry.l2.entries, geometry.l2.ways),
             walk: vec![empty; geometry.walk_cache as usize].into(),
-            epochs: [0; ASIDS],
+            epochs: Vec::new(),
+            huge: false,
         }
     }
 
-    fn tag(page: u64, asid: u16) -> u64 {
-        page << 8 | u64::from(asid)
+    /// An ASID under which nothing was cached yet is in its first epoch.
+    fn epoch(&self, asid: u16) -> u32 {
+        self.epochs.get(asid as usize).copied().unwrap_or(0)
+    }
+
+    /// The epoch for something that is about to be cached.
+    fn epoch_to_fill(&mut self, asid: u16) -> u32 {
+        if self.epochs.len() <= asid as usize {
+            self.epochs.resize(asid as usize + 1, 0);
+        }
+        self.epochs[asid as usize]
     }
 
     /// Looks a page up, as an access does.
     pub(crate) fn find(&mut self, page: u64, asid: u16) -> Hit {
-        let (tag, epoch) = (Self::tag(page, asid), self.epochs[asid as usize]);
-        if let Some(entry) = self.first.find(tag, epoch) {
+        let epoch = self.epoch(asid);
+        let small = tag(page, PageSize::Small, asid);
+        if let Some(entry) = self.first.find(small, epoch) {
             return Hit::First(*entry);
         }
-        let Some(entry) = self.second.find(tag, epoch) else { return Hit::None };
-        let entry = *entry;
+        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        if let Some(entry) = huge.and_then(|huge| self.first.find(huge, epoch)) {
+            return Hit::First(*entry);
+        }
+        let mut found = self.second.find(small, epoch).copied();
+        if let (None, Some(huge)) = (found, huge) {
+            found = self.second.find(huge, epoch).copied();
+        }
+        let Some(entry) = found else { return Hit::None };
         self.first.insert(entry);
         Hit::Second(entry)
     }
@@ -151,21 +193,17 @@ impl Tlb {
     /// Looks a page up without any effect.
     #[cfg(test)]
     pub(crate) fn peek(&self, page: u64, asid: u16) -> Option<Cached> {
-        let (tag, epoch) = (Self::tag(page, asid), self.epochs[asid as usize]);
-        [&self.first, &self.second].into_iter().find_map(|level| {
-            let start = (page & level.mask) as usize * level.ways;
-            let set = &level.entries[start..start + level.ways];
-            set.iter().find(|entry| entry.tag == tag && entry.epoch == epoch).copied()
-        })
+        let tags = [tag(page, PageSize::Small, asid), tag(page, PageSize::Huge, asid)];
+        self.under(asid).find(|entry| tags.contains(&entry.tag))
     }
 
     /// Every valid entry under an ASID; a page may come twice.
     #[cfg(test)]
     pub(crate) fn under(&self, asid: u16) -> impl Iterator<Item = Cached> + '_ {
-        let epoch = self.epochs[asid as usize];
+        let epoch = self.epoch(asid);
         [&self.first, &self.second].into_iter().flat_map(move |level| {
             let valid = move |entry: &&Cached| {
-                entry.tag != VACANT && entry.tag & 0xff == u64::from(asid) && entry.epoch == epoch
+                entry.tag != VACANT && entry.tag as u16 == asid && entry.epoch == epoch
             };
             level.entries.iter().filter(valid).copied()
         })
@@ -173,49 +211,51 @@ impl Tlb {
 
     /// Caches what a walk found.
     pub(crate) fn fill(&mut self, page: u64, asid: u16, fill: Fill) {
-        let Fill { frame, incarnation, root, writable, dirty } = fill;
-        let epoch = self.epochs[asid as usize];
-        let entry = Cached { tag: Self::tag(page, asid), epoch, frame, incarnation, root, writable, dirty };
+        let Fill { size, frame, filled, root, writable, dirty } = fill;
+        let epoch = self.epoch_to_fill(asid);
+        let entry = Cached { tag: tag(page, size, asid), epoch, frame, filled, root, writable, dirty };
+        self.huge |= size == PageSize::Huge;
         self.first.insert(entry);
         self.second.insert(entry);
     }
 
-    /// The lowest-level table that a walk for `page` may start at, with its incarnation.
-    pub(crate) fn path(&self, page: u64, asid: u16) -> Option<(u32, u32)> {
-        let tag = Self::tag(page >> 9, asid);
+    /// The lowest-level table that a walk for `page` may start at, and when that was cached.
+    pub(crate) fn path(&self, page: u64, asid: u16) -> Option<(u32, u64)> {
+        let tag = tag(page, PageSize::Huge, asid);
         let path = self.walk.get(self.walk_slot(page)?)?;
-        (path.tag == tag && path.epoch == self.epochs[asid as usize])
-            .then_some((path.table, path.incarnation))
+        (path.tag == tag && path.epoch == self.epoch(asid)).then_some((path.table, path.filled))
     }
 
     /// Caches the way to a lowest-level table.
-    pub(crate) fn fill_path(&mut self, page: u64, asid: u16, table: u32, incarnation: u32) {
+    pub(crate) fn fill_path(&mut self, page: u64, asid: u16, table: u32, filled: u64) {
         if let Some(slot) = self.walk_slot(page) {
-            let (tag, epoch) = (Self::tag(page >> 9, asid), self.epochs[asid as usize]);
-            self.walk[slot] = Path { tag, epoch, table, incarnation };
+            let (tag, epoch) = (tag(page, PageSize::Huge, asid), self.epoch_to_fill(asid));
+            self.walk[slot] = Path { tag, epoch, table, filled };
         }
     }
 
     fn walk_slot(&self, page: u64) -> Option<usize> {
-        (!self.walk.is_empty()).then(|| (page >> 9) as usize % self.walk.len())
+        (!self.walk.is_empty()).then(|| (page >> HUGE_SHIFT) as usize % self.walk.len())
     }
 
-    /// Every valid way to a table under an ASID, as table and incarnation.
-    pub(crate) fn paths_under(&self, asid: u16) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let epoch = self.epochs[asid as usize];
-        self.walk
-            .iter()
-            .filter(move |path| {
-                path.tag != VACANT && path.tag & 0xff == u64::from(asid) && path.epoch == epoch
-            })
-            .map(|path| (path.table, path.incarnation))
+    /// The tables to which there is a valid way under an ASID.
+    pub(crate) fn tables_under(&self, asid: u16) -> impl Iterator<Item = u32> + '_ {
+        let epoch = self.epoch(asid);
+        let valid = move |path: &&Path| path.tag != VACANT && path.tag as u16 == asid && path.epoch == epoch;
+        self.walk.iter().filter(valid).map(|path| path.table)
     }
 
-    /// Invalidates one page, and the walk cache's way to it (Intel SDM volume 3, section 4.10.4.1).
+    /// Invalidates what translates one page, of either size, and the walk cache's way to it (Intel SDM volume 3, section
+    /// 4.10.4.1).
     pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
-        let tag = Self::tag(page, asid);
-        self.first.remove(tag);
-        self.second.remove(tag);
+        let small = tag(page, PageSize::Small, asid);
+        self.first.remove(small);
+        self.second.remove(small);
+        if self.huge {
+            let huge = tag(page, PageSize::Huge, asid);
+            self.first.remove(huge);
+            self.second.remove(huge);
+        }
         if let Some(slot) = self.walk_slot(page) {
             self.walk[slot].tag = VACANT;
         }
@@ -223,7 +263,8 @@ impl Tlb {
 
     /// Invalidates everything under an ASID.
     pub(crate) fn invalidate_asid(&mut self, asid: u16) {
-        let epoch = &mut self.epochs[asid as usize];
+        // Where the ASID was never used there is nothing to invalidate.
+        let Some(epoch) = self.epochs.get_mut(asid as usize) else { return };
         *epoch = epoch.wrapping_add(1);
         if *epoch == 0 {
             // The count has come round: entries from its first time must not come alive again.
@@ -235,6 +276,7 @@ impl Tlb {
     pub(crate) fn invalidate_all(&mut self) {
         self.first.entries.fill(Cached::VACANT);
         self.second.entries.fill(Cached::VACANT);
+        self.huge = false;
         for path in &mut self.walk {
             path.tag = VACANT;
         }
@@ -255,7 +297,24 @@ mod tests {
     }
 
     fn fill(frame: u32) -> Fill {
-        Fill { frame, incarnation: 0, root: 1, writable: false, dirty: false }
+        Fill { size: PageSize::Small, frame, filled: 0, root: 1, writable: false, dirty: false }
+    }
+
+    fn huge(frame: u32) -> Fill {
+        Fill { size: PageSize::Huge, ..fill(frame) }
+    }
+
+    /// Where a page's translation is found, and to which frame it leads.
+    fn found(tlb: &mut Tlb, page: u64, asid: u16) -> Option<u32> {
+        match tlb.find(page, asid) {
+            Hit::First(entry) | Hit::Second(entry) => Some(entry.frame(page)),
+            Hit::None => None,
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_half_a_cache_line() {
+        assert_eq!(size_of::<Cached>(), 32);
     }
 
     #[test]
@@ -271,15 +330,29 @@ mod tests {
 
     #[test]
     fn flushing_an_asid_leaves_the_others() {
+        for (one, other) in [(0, 1), (1, 0), (7, u16::MAX), (u16::MAX, 7), (0x100, 0x200)] {
+            let mut tlb = tlb();
+            tlb.fill(1, one, fill(1));
+            tlb.fill(1, other, fill(2));
+            tlb.fill(1, one, huge(512));
+            tlb.fill_path(1, one, 9, 0);
+            assert_eq!(tlb.tables_under(one).collect::<Vec<_>>(), [9]);
+            assert_eq!(tlb.tables_under(other).count(), 0);
+            tlb.invalidate_asid(one);
+            assert_eq!(tlb.find(1, one), Hit::None);
+            assert_eq!(tlb.path(1, one), None);
+            assert_eq!(tlb.under(one).count(), 0);
+            assert_eq!(found(&mut tlb, 1, other), Some(2));
+        }
+    }
+
+    #[test]
+    fn asids_take_memory_when_they_are_used() {
         let mut tlb = tlb();
-        tlb.fill(1, 0, fill(1));
-        tlb.fill(1, 1, fill(2));
-        tlb.fill_path(1, 0, 9, 0);
-        tlb.invalidate_asid(0);
-        assert_eq!(tlb.find(1, 0), Hit::None);
-        assert_eq!(tlb.path(1, 0), None);
-        assert_eq!(tlb.under(0).count(), 0);
-        assert!(matches!(tlb.find(1, 1), Hit::First(entry) if entry.frame == 2));
+        tlb.invalidate_asid(u16::MAX);
+        assert_eq!((tlb.find(1, u16::MAX), tlb.epochs.len()), (Hit::None, 0));
+        tlb.fill(1, 40, fill(1));
+        assert_eq!(tlb.epochs.len(), 41);
     }
 
     #[test]
@@ -301,5 +374,46 @@ mod tests {
         tlb.fill(1, 0, fill(1));
         tlb.fill(1, 0, fill(2));
         assert_eq!(tlb.under(0).map(|entry| entry.frame).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn a_huge_entry_translates_every_page_in_it_and_no_other() {
+        let mut tlb = tlb();
+        tlb.fill(3 * 512 + 7, 2, huge(1024));
+        for (page, frame) in
+            [(1535, None), (1536, Some(1024)), (1800, Some(1288)), (2047, Some(1535)), (2048, None)]
+        {
+            assert_eq!(found(&mut tlb, page, 2), frame, "page {page}");
+        }
+        assert_eq!(found(&mut tlb, 1800, 1), None);
+        // The small page of the same number is another entry.
+        assert_eq!(found(&mut tlb, 3, 2), None);
+    }
+
+    #[test]
+    fn a_huge_entry_that_fell_out_of_the_first_level_comes_back_from_the_second() {
+        let mut tlb = tlb();
+        for number in [0, 4, 8] {
+            tlb.fill(number * 512, 0, huge(number as u32 * 512));
+        }
+        assert!(matches!(tlb.find(1, 0), Hit::Second(entry) if entry.frame(1) == 1));
+        assert!(matches!(tlb.find(2, 0), Hit::First(entry) if entry.frame(2) == 2));
+    }
+
+    #[test]
+    fn invalidating_a_page_takes_the_huge_entry_that_translates_it_and_the_small_one_but_not_its_neighbours()
+    {
+        let mut tlb = tlb();
+        tlb.fill(512, 0, huge(1024));
+        tlb.fill(513, 0, fill(7));
+        tlb.fill(514, 0, fill(8));
+        tlb.fill(1024, 0, huge(2048));
+        tlb.invalidate_page(513, 0);
+        assert_eq!(found(&mut tlb, 513, 0), None);
+        assert_eq!(found(&mut tlb, 512, 0), None, "it went as a whole");
+        assert_eq!(found(&mut tlb, 514, 0), Some(8));
+        assert_eq!(found(&mut tlb, 1025, 0), Some(2049));
+        tlb.invalidate_all();
+        assert_eq!((found(&mut tlb, 1025, 0), tlb.huge), (None, false));
     }
 }

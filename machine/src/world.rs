@@ -7,13 +7,17 @@
 //! same seed gives the same run.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
 use ceasefire::{Cpu, HeldLocks};
-use ceasefire_memory::Memory;
+use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
 
 use crate::config::{Machine, Picoseconds};
+use crate::contents::Contents;
+use crate::config::Storage;
+use crate::device::Device;
+use crate::invalidate::Broadcast;
 use crate::oracle::Oracle;
 use crate::ram::Ram;
 use crate::sim::Sim;
@@ -35,6 +39,8 @@ pub(crate) struct CpuState {
     pub(crate) wake: Cell<Picoseconds>,
     /// How many reasons there are for interrupts to be off.
     pub(crate) off: Cell<u32>,
+    /// How many reasons there are for its thread to stay here.
+    pub(crate) pins: Cell<u32>,
     /// Since when they have been on.
     pub(crate) on_since: Cell<Picoseconds>,
     /// When the interrupt that is under way arrives.
@@ -47,6 +53,8 @@ pub(crate) struct CpuState {
     pub(crate) task: Cell<Option<TaskId>>,
     /// Threads that wait for it.
     pub(crate) ready: RefCell<VecDeque<TaskId>>,
+    /// Threads that sleep until a time and go on here, the earliest first.
+    pub(crate) sleepers: RefCell<VecDeque<(Picoseconds, TaskId)>>,
     /// When another thread gets its turn, if one waits.
     pub(crate) slice_end: Cell<Picoseconds>,
     /// A thread was woken that should run soon.
@@ -63,11 +71,19 @@ pub(crate) struct CpuState {
     pub(crate) walked_line: Cell<u64>,
     /// How often anything was invalidated here.
     pub(crate) invalidations: Cell<u64>,
+    /// The invalidations of all CPUs that it has started and not waited for.
+    pub(crate) broadcasts: RefCell<Vec<Broadcast>>,
     pub(crate) engine: Cpu<Sim>,
+    /// The locks of the thread that it runs; no thread leaves a CPU with any.
     pub(crate) held: HeldLocks,
 }
 
 impl CpuState {
+    /// Whether its thread may leave it: nothing ties the one to the other.
+    pub(crate) fn may_be_left(&self) -> bool {
+        self.held.is_empty() && self.off.get() == 0 && self.pins.get() == 0
+    }
+
     /// When it will take its next interrupt, as things are.
     fn next_interrupt(&self) -> Picoseconds {
         if self.off.get() == 0 && self.interrupt.get() != NEVER {
@@ -115,7 +131,15 @@ pub struct World {
     pub(crate) alive: Cell<usize>,
     /// The background reclaimers' threads, by node.
     pub(crate) reclaimers: RefCell<Vec<TaskId>>,
+    /// Threads that wait for a frame's page, in the order in which they came.
+    pub(crate) waiters: RefCell<BTreeMap<u32, Vec<TaskId>>>,
     pub(crate) ram: Ram,
+    /// What pages hold, if that is kept.
+    pub(crate) contents: Option<Contents>,
+    /// The device of files and swap, if it takes any time.
+    pub(crate) storage: Option<(Storage, RefCell<Device>)>,
+    /// The first frame after each node's.
+    node_ends: Box<[u32]>,
     pub(crate) memory: OnceCell<Weak<Memory<Sim>>>,
     pub(crate) oracle: Option<Oracle>,
     pub(crate) trace: Trace,
@@ -127,6 +151,7 @@ impl World {
         machine: Machine,
         slack: Picoseconds,
         ram: Ram,
+        contents: Option<Contents>,
         oracle: Option<Oracle>,
         trace: Trace,
     ) -> Self {
@@ -135,12 +160,14 @@ impl World {
                 clock: Cell::new(0),
                 wake: Cell::new(NEVER),
                 off: Cell::new(0),
+                pins: Cell::new(0),
                 on_since: Cell::new(0),
                 interrupt: Cell::new(NEVER),
                 answered_at: Cell::new(0),
                 idle: Cell::new(true),
                 task: Cell::new(None),
                 ready: RefCell::default(),
+                sleepers: RefCell::default(),
                 slice_end: Cell::new(0),
                 preempt: Cell::new(false),
                 user: Cell::new(0),
@@ -151,11 +178,18 @@ impl World {
                 asid: Cell::new(0),
                 walked_line: Cell::new(NEVER),
                 invalidations: Cell::new(0),
+                broadcasts: RefCell::default(),
                 engine: Cpu::new(),
                 held: HeldLocks::new(),
             })
             .collect();
+        let frames = machine.topology.nodes().iter().map(|node| (node.bytes / PAGE_BYTES) as u32);
+        let node_ends = frames.scan(0, |end, frames| {
+            *end += frames;
+            Some(*end)
+        });
         Self {
+            node_ends: node_ends.collect(),
             prices: Prices::new(&machine.costs),
             idle: Cell::new(cpus.len()),
             cpus,
@@ -168,7 +202,10 @@ impl World {
             standing: Cell::new(true),
             alive: Cell::new(0),
             reclaimers: RefCell::default(),
+            waiters: RefCell::default(),
             ram,
+            contents,
+            storage: machine.storage.map(|storage| (storage, RefCell::new(Device::new(storage.queue_depth)))),
             memory: OnceCell::new(),
             oracle,
             trace,
@@ -191,6 +228,19 @@ impl World {
             .get()
             .and_then(Weak::upgrade)
             .expect("the memory manager lives as long as the machine runs")
+    }
+
+    /// The node whose memory a frame is.
+    pub(crate) fn node_of_frame(&self, frame: FrameNumber) -> u16 {
+        self.node_ends.partition_point(|&end| end <= frame.get()) as u16
+    }
+
+    /// This CPU translates through other tables from now on.
+    pub(crate) fn set_root(&self, root: u32) {
+        let before = self.cpu().root.replace(root);
+        if let Some(oracle) = &self.oracle {
+            oracle.loads(self.here.get(), before, root);
+        }
     }
 
     /// How long a line or a message takes between two CPUs.
@@ -287,14 +337,6 @@ impl World {
         }
         self.requeue(index);
         true
-    }
-
-    /// The CPU drops what it has cached for a page.
-    pub(crate) fn forget_page(&self, page: u64, asid: u16) {
-        self.cpu().tlb.borrow_mut().invalidate_page(page, asid);
-        if let Some(oracle) = &self.oracle {
-            oracle.invalidated(self.here.get(), asid, Some(page));
-        }
     }
 
     /// Takes the interrupts that have arrived, if interrupts are on.

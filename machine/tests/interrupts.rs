@@ -51,7 +51,7 @@ fn an_interrupt_arrives_after_it_was_sent_and_delivered_and_its_line_and_itself_
     let expected: Vec<_> =
         (1..4).map(|n| (sent + n * one + costs.interrupt_deliver + FAR, n as usize)).collect();
     assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
-    assert_eq!(outcome.counters.interrupts, 3);
+    assert_eq!(outcome.reading.counters.interrupts, 3);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_sender_waits_for_the_last_answer() {
         // way there, the handler, whose last act is to fetch the sender's line, and the line's way back.
         let way = costs.interrupt_deliver + FAR;
         let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
-        assert_eq!(outcome.answer_wait, way + handler + FAR - costs.invalidate_page, "{others} others");
+        assert_eq!(outcome.reading.answer_wait, way + handler + FAR - costs.invalidate_page, "{others} others");
     }
 }
 
@@ -93,8 +93,8 @@ fn a_request_to_a_cpu_with_an_interrupt_under_way_sends_none() {
     simulation.spawn("computes", 2, 0, &space, |program| compute(program, 100)).expect("a stack");
     let outcome = run_clean(&simulation);
     // Each asks the two others, and once more because it finds the other's unmap open. CPU 2 is asked by both at once.
-    assert_eq!((outcome.counters.shootdowns, outcome.counters.requests), (4, 8));
-    assert_eq!(outcome.counters.interrupts, 6);
+    assert_eq!((outcome.reading.counters.shootdowns, outcome.reading.counters.requests), (4, 8));
+    assert_eq!(outcome.reading.counters.interrupts, 6);
     // Two entries to the handler for four requests, and no second flush where the first made up for both.
     let costs = &machine.costs;
     let handlers = 2 * (costs.interrupt_handle + costs.invalidate_asid + 2 * FAR);
@@ -112,8 +112,8 @@ fn nobody_interrupts_a_cpu_that_is_idle_or_lazy() {
     let other = simulation.memory().new_space().expect("a frame");
     simulation.spawn("another", 3, 0, &other, |program| compute(program, 100)).expect("a stack");
     let outcome = run_clean(&simulation);
-    assert_eq!((outcome.counters.interrupts, outcome.counters.shootdowns), (0, 0));
-    assert_eq!(outcome.answer_wait, 0);
+    assert_eq!((outcome.reading.counters.interrupts, outcome.reading.counters.shootdowns), (0, 0));
+    assert_eq!(outcome.reading.answer_wait, 0);
 }
 
 #[test]
@@ -139,15 +139,15 @@ fn a_lazy_cpu_is_interrupted_before_tables_are_freed_and_catches_up_when_it_come
         .expect("a stack");
     simulation
         .spawn("first", 1, 10 * US, &space, move |program| {
-            program.store(shared.get(), 1).expect("a mapped page");
-            program.store(at(shared.get(), 1), 1).expect("a mapped page");
+            program.store(shared.get(), 1, 0).expect("a mapped page");
+            program.store(at(shared.get(), 1), 1, 0).expect("a mapped page");
         })
         .expect("a stack");
     // While CPU 1 was lazy a page was discarded: nobody interrupted it, so coming back it flushes.
     simulation.spawn("second", 1, 70 * US, &space, |program| program.compute(US)).expect("a stack");
     let outcome = run_clean(&simulation);
-    assert_eq!(outcome.counters.flushes_free, 1, "the second thread found its CPU behind");
-    assert_eq!(outcome.counters.interrupts, 1, "only for the tables");
+    assert_eq!(outcome.reading.counters.flushes_free, 1, "the second thread found its CPU behind");
+    assert_eq!(outcome.reading.counters.interrupts, 1, "only for the tables");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn two_that_flush_at_once_answer_each_other() {
                     .system_call(|memory, space| memory.map_anonymous(space, 1))
                     .expect("room for a page");
                 for round in 1..100 {
-                    program.store(base, 1).expect("a mapped page");
+                    program.store(base, 1, 0).expect("a mapped page");
                     program.compute((round * 20 * US).saturating_sub(now(program) * 1000));
                     program
                         .system_call(|memory, space| memory.discard(space, base, PAGE_BYTES))
@@ -172,5 +172,5 @@ fn two_that_flush_at_once_answer_each_other() {
             .expect("a stack");
     }
     let outcome = run_clean(&simulation);
-    assert!(outcome.counters.requests >= 198);
+    assert!(outcome.reading.counters.requests >= 198);
 }

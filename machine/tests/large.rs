@@ -16,7 +16,7 @@ fn a_flush_reaches_who_runs_the_space_and_nobody_else() {
     let shared = memory.map_anonymous(&space, 1).expect("room in an empty space");
     for number in 0..8u16 {
         let body = move |program: &ceasefire_machine::Program| {
-            program.store(shared, 1).expect("a mapped page");
+            program.store(shared, 1, 0).expect("a mapped page");
             if number == 7 {
                 // Late enough that the others have come to the page.
                 program.compute(1_000_000_000);
@@ -33,6 +33,6 @@ fn a_flush_reaches_who_runs_the_space_and_nobody_else() {
     }
     let outcome = simulation.run(|_, _| true).expect("no trace");
     assert_eq!((outcome.violations, outcome.broken), (0, vec![]));
-    assert_eq!(outcome.counters.interrupts, 7);
-    assert_eq!(outcome.counters.shootdowns, 1);
+    assert_eq!(outcome.reading.counters.interrupts, 7);
+    assert_eq!(outcome.reading.counters.shootdowns, 1);
 }

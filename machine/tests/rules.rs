@@ -121,8 +121,11 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
                 let base = areas.borrow()[random.below(3) as usize];
                 let address = at(base, random.below(PAGES));
                 // What was unmapped meanwhile is a signal to a real program, and nothing here.
-                let _ =
-                    if random.below(2) == 0 { program.load(address, 4) } else { program.store(address, 4) };
+                let _ = if random.below(2) == 0 {
+                    program.load(address, 4).map(drop)
+                } else {
+                    program.store(address, 4, 0)
+                };
                 if base == 0 {
                     program.compute(US);
                 }
@@ -140,7 +143,7 @@ fn unmapping_what_others_use_breaks_no_rule() {
             for seed in 0..SEEDS {
                 let outcome = unmap_under_use(&machine(&[cpus], 2048), setup, seed);
                 assert_clean(&outcome, setup);
-                assert!(outcome.counters.interrupts > 100, "seed {seed}: {outcome:?}");
+                assert!(outcome.reading.counters.interrupts > 100, "seed {seed}: {outcome:?}");
             }
         }
     }
@@ -173,8 +176,8 @@ fn dirty_under_pressure(machine: &Machine, setup: Setup) -> Outcome {
             }
             let base = told(program, &shared);
             for page in (8..pages).filter(|page| page % cpus == cpu) {
-                program.store(at(base, page), 4).expect("a mapped page");
-                program.store(at(base, page % 8), 4).expect("a mapped page");
+                program.store(at(base, page), 4, 0).expect("a mapped page");
+                program.store(at(base, page % 8), 4, 0).expect("a mapped page");
             }
         };
         simulation.spawn(format!("writes/{cpu}"), cpu as u16, 0, &space, body).expect("a stack");
@@ -188,7 +191,7 @@ fn writing_out_what_others_store_to_breaks_no_rule() {
         for setup in guarded() {
             let outcome = dirty_under_pressure(&machine(&[cpus], 2048), setup);
             assert_clean(&outcome, setup);
-            assert!(outcome.statistics.written > 200, "{:?}", outcome.statistics);
+            assert!(outcome.reading.statistics.written > 200, "{:?}", outcome.reading.statistics);
         }
     }
 }
@@ -216,7 +219,7 @@ fn exit_beside_lazy(machine: &Machine, setup: Setup) -> Outcome {
                 }
                 let base = told(program, &shared);
                 for page in 0..64 {
-                    program.store(at(base, (page * 37 + cpu * 64) % 2048), 1).expect("a mapped page");
+                    program.store(at(base, (page * 37 + cpu * 64) % 2048), 1, 0).expect("a mapped page");
                 }
                 if cpu == 0 {
                     while now(program) * 1000 < start + 2000 * US {
@@ -237,7 +240,7 @@ fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
         for setup in guarded() {
             let outcome = exit_beside_lazy(&machine(&[cpus], 4096), setup);
             assert_clean(&outcome, setup);
-            assert!(outcome.counters.interrupts >= u64::from(cpus - 1) * 3, "{:?}", outcome.counters);
+            assert!(outcome.reading.counters.interrupts >= u64::from(cpus - 1) * 3, "{:?}", outcome.reading.counters);
         }
     }
 }
@@ -296,7 +299,7 @@ fn discarding_what_reclaim_takes_breaks_no_rule() {
         for setup in guarded() {
             let outcome = discard_under_reclaim(&machine(&[cpus], 2048), setup);
             assert_clean(&outcome, setup);
-            assert!(outcome.statistics.reclaimed_background > 100, "{:?}", outcome.statistics);
+            assert!(outcome.reading.statistics.reclaimed_background > 100, "{:?}", outcome.reading.statistics);
         }
     }
 }
@@ -337,8 +340,8 @@ fn streaming_through_files_breaks_no_rule() {
         for cpus in [&[2][..], &[8], &[2, 2]] {
             let outcome = stream(&machine(cpus, 4096), setup, 3);
             assert_clean(&outcome, setup);
-            let reclaimed = outcome.statistics.reclaimed_background + outcome.statistics.reclaimed_direct;
-            assert!(reclaimed > 1000, "{:?}", outcome.statistics);
+            let reclaimed = outcome.reading.statistics.reclaimed_background + outcome.reading.statistics.reclaimed_direct;
+            assert!(reclaimed > 1000, "{:?}", outcome.reading.statistics);
         }
     }
 }

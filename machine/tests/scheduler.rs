@@ -135,7 +135,7 @@ fn the_reclaimer_wakes_on_an_idle_cpu_of_its_node_and_sleeps_again() {
         let space = memory.new_space().expect("a frame");
         simulation.spawn("reads", 0, 0, &space, read_file(file)).expect("a stack");
         let outcome = run_clean(&simulation);
-        assert!(outcome.statistics.reclaimed_background > 1000, "{:?}", outcome.statistics);
+        assert!(outcome.reading.statistics.reclaimed_background > 1000, "{:?}", outcome.reading.statistics);
         for thread in outcome.threads.iter().filter(|thread| thread.kernel) {
             assert!(thread.system > 0 && thread.user == 0 && thread.ended.is_none(), "{thread:?}");
         }
@@ -152,12 +152,12 @@ fn the_reclaimer_interrupts_a_program_where_no_cpu_is_idle() {
     let space = memory.new_space().expect("a frame");
     simulation.spawn("reads", 0, 0, &space, read_file(file)).expect("a stack");
     let outcome = run_clean(&simulation);
-    let statistics = outcome.statistics;
+    let statistics = outcome.reading.statistics;
     assert!(statistics.reclaimed_background > statistics.reclaimed_direct, "{statistics:?}");
     let busy: Picoseconds = outcome.threads.iter().map(|thread| thread.user + thread.system).sum();
     // The reclaimer may be in the middle of a turn when the program ends, which is not on its account yet.
     assert!((outcome.elapsed - busy) < machine.costs.time_slice, "{outcome:?}");
-    assert_eq!(outcome.counters.interrupts, 0, "there is nobody to interrupt");
+    assert_eq!(outcome.reading.counters.interrupts, 0, "there is nobody to interrupt");
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
                         .system_call(|memory, space| memory.map_shared(space, file, 0, 2048, true))
                         .expect("room for the file");
                     for page in 0..2048 {
-                        program.store(at(base, page), 16).expect("a mapped page");
+                        program.store(at(base, page), 16, 0).expect("a mapped page");
                     }
                 })
                 .expect("a stack");
         }
         let outcome = run_clean(&simulation);
-        assert!(outcome.lock_waits > 100 && outcome.answer_wait > 0, "{outcome:?}");
+        assert!(outcome.reading.lock_waits > 100 && outcome.reading.answer_wait > 0, "{outcome:?}");
         assert_accounts_add_up(&outcome, &[("reads/0", 0), ("reads/1", US), ("reads/2", 2 * US)]);
     }
 }
@@ -196,7 +196,7 @@ fn what_hits_an_idle_cpu_is_on_nobodys_account() {
         .spawn("unmaps", 0, 0, &space, |program| {
             for _ in 0..10 {
                 let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
-                program.store(base, 1).expect("a mapped page");
+                program.store(base, 1, 0).expect("a mapped page");
                 // Frees tables: the idle CPU has to leave the space.
                 program.system_call(|memory, space| memory.unmap(space, base, 4096)).expect("a mapped page");
             }
@@ -206,7 +206,7 @@ fn what_hits_an_idle_cpu_is_on_nobodys_account() {
     let other = simulation.memory().new_space().expect("a frame");
     simulation.spawn("late", 1, 500 * US, &other, compute(10)).expect("a stack");
     let outcome = run_clean(&simulation);
-    assert_eq!(outcome.counters.interrupts, 1);
+    assert_eq!(outcome.reading.counters.interrupts, 1);
     let late = outcome.threads.iter().find(|thread| thread.name == "late").expect("it ran");
     assert_eq!((late.user, late.system), (10 * US, arrival(&machine)));
 }
@@ -237,7 +237,7 @@ fn a_flush_costs_later_misses() {
                     let base =
                         program.system_call(|memory, space| memory.map_anonymous(space, 40)).expect("room");
                     for page in 0..40 {
-                        program.store(at(base, page), 1).expect("a mapped page");
+                        program.store(at(base, page), 1, 0).expect("a mapped page");
                     }
                     if flushes {
                         program
@@ -250,9 +250,9 @@ fn a_flush_costs_later_misses() {
         run_clean(&simulation)
     };
     let (without, with) = (misses(false), misses(true));
-    assert_eq!(with.counters.interrupts, 20);
+    assert_eq!(with.reading.counters.interrupts, 20);
     // The reader's pages fit its TLB. Each flush of everything makes it miss each of them once more.
-    assert_eq!(with.misses_load, without.misses_load + 20 * pages);
+    assert_eq!(with.reading.misses_load, without.reading.misses_load + 20 * pages);
     assert!(ended(&with, "reads") > ended(&without, "reads") + 20 * FAR);
 }
 
@@ -286,6 +286,6 @@ fn a_flush_of_one_page_costs_a_miss_of_that_page() {
         .expect("a stack");
     let outcome = run_clean(&simulation);
     // A miss, the fault, and the access that is tried again.
-    assert_eq!(outcome.misses_load, 2 * 16 + 2 * 20);
-    assert_eq!(outcome.counters.flushes_page, 2 * 20);
+    assert_eq!(outcome.reading.misses_load, 2 * 16 + 2 * 20);
+    assert_eq!(outcome.reading.counters.flushes_page, 2 * 20);
 }

@@ -25,10 +25,10 @@ fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {
             for page in 0..1500 {
                 program.load(at(shared, page), 16).expect("a mapped page");
                 if page % 3 == 0 {
-                    program.store(at(shared, page), 1).expect("a mapped page");
+                    program.store(at(shared, page), 1, 0).expect("a mapped page");
                 }
-                program.store(at(own, page % 64), 1).expect("a mapped page");
-                program.store(at(fresh, page % 64), 1).expect("a mapped page");
+                program.store(at(own, page % 64), 1, 0).expect("a mapped page");
+                program.store(at(fresh, page % 64), 1, 0).expect("a mapped page");
                 if page % 100 == 99 {
                     program
                         .system_call(|memory, space| memory.discard(space, fresh, 50 * PAGE_BYTES))
@@ -90,7 +90,7 @@ fn no_frame_is_lost() {
             let free = simulation.memory().free_frames();
             let files = mixed(&simulation, &[0; 4]);
             let outcome = run_clean(&simulation);
-            assert!(outcome.statistics.written > 0 && outcome.statistics.reclaimed_background > 0);
+            assert!(outcome.reading.statistics.written > 0 && outcome.reading.statistics.reclaimed_background > 0);
             for file in files {
                 simulation.memory().delete_file(file);
             }
@@ -109,12 +109,12 @@ fn slack_changes_the_results_little() {
         let precise = with(Some(0));
         for slack in [None, Some(US / 2)] {
             let rough = with(slack);
-            assert_eq!(rough.accesses, precise.accesses);
+            assert_eq!(rough.reading.accesses, precise.reading.accesses);
             for (what, rough, precise) in [
                 ("elapsed", rough.elapsed, precise.elapsed),
-                ("interrupts", rough.counters.interrupts, precise.counters.interrupts),
-                ("misses", rough.misses_load, precise.misses_load),
-                ("reclaimed", rough.statistics.scanned, precise.statistics.scanned),
+                ("interrupts", rough.reading.counters.interrupts, precise.reading.counters.interrupts),
+                ("misses", rough.reading.misses_load, precise.reading.misses_load),
+                ("reclaimed", rough.reading.statistics.scanned, precise.reading.statistics.scanned),
             ] {
                 let ratio = rough as f64 / precise as f64;
                 assert!(

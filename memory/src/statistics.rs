@@ -10,6 +10,14 @@ macro_rules! statistics {
             $($(#[$doc])* pub $name: u64,)*
         }
 
+        impl Statistics {
+            /// What was counted since an `earlier` reading.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+
         /// One CPU's share, on cache lines of its own.
         #[derive(Debug, Default)]
         #[repr(align(64))]

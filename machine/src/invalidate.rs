@@ -1,0 +1,237 @@
+//! Invalidation: what a CPU drops from its own TLB, and what the hardware makes all of them drop.
+//!
+//! A broadcast is started by one CPU and takes effect on every CPU when that CPU waits for it. Real hardware may be
+//! faster; nothing may rely on that, so here every entry lives until the wait, which is the worst case. A CPU also waits
+//! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
+
+use ceasefire::Extent;
+use ceasefire_memory::PAGE_SHIFT;
+
+use crate::world::World;
+
+/// What a broadcast invalidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broadcast {
+    /// A part of what is tagged with an ASID.
+    Tagged(u16, Extent),
+    /// All of every CPU's TLB.
+    Everything,
+}
+
+impl World {
+    /// A CPU drops what it has cached for a page, of either size.
+    pub(crate) fn forget_page(&self, index: usize, asid: u16, page: u64) {
+        self.cpus[index].tlb.borrow_mut().invalidate_page(page, asid);
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(index, asid, Some(page));
+        }
+    }
+
+    /// A CPU drops what it has cached under an ASID.
+    pub(crate) fn forget_asid(&self, index: usize, asid: u16) {
+        self.cpus[index].tlb.borrow_mut().invalidate_asid(asid);
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(index, asid, None);
+        }
+    }
+
+    /// A CPU drops all that it has cached.
+    pub(crate) fn forget_all(&self, index: usize) {
+        self.cpus[index].tlb.borrow_mut().invalidate_all();
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated_all(index);
+        }
+    }
+
+    /// A thread of the CPU's that accesses a page many times has to look it up again.
+    pub(crate) fn count_invalidation(&self, index: usize) {
+        let invalidations = &self.cpus[index].invalidations;
+        invalidations.set(invalidations.get() + 1);
+    }
+
+    /// This CPU starts to invalidate a part of an ASID on all CPUs.
+    pub(crate) fn broadcast(&self, asid: u16, extent: Extent) {
+        self.start_broadcast(Broadcast::Tagged(asid, extent));
+    }
+
+    /// This CPU starts to invalidate everything on all CPUs.
+    pub(crate) fn broadcast_everything(&self) {
+        self.start_broadcast(Broadcast::Everything);
+    }
+
+    fn start_broadcast(&self, broadcast: Broadcast) {
+        self.spend(self.machine.costs.broadcast_send);
+        self.cpu().broadcasts.borrow_mut().push(broadcast);
+    }
+
+    /// Waits until what this CPU started has taken effect everywhere.
+    pub(crate) fn broadcast_wait(&self) {
+        let started = std::mem::take(&mut *self.cpu().broadcasts.borrow_mut());
+        for index in 0..self.cpus.len() {
+            for &broadcast in &started {
+                self.take_effect(index, broadcast);
+            }
+        }
+        self.spend(self.machine.costs.broadcast_wait);
+    }
+
+    /// This CPU gets another thread: it waits for what it started, if anything.
+    pub(crate) fn finish_broadcasts(&self) {
+        if !self.cpu().broadcasts.borrow().is_empty() {
+            self.broadcast_wait();
+        }
+    }
+
+    fn take_effect(&self, index: usize, broadcast: Broadcast) {
+        self.count_invalidation(index);
+        match broadcast {
+            Broadcast::Everything => self.forget_all(index),
+            Broadcast::Tagged(asid, Extent::All) => self.forget_asid(index, asid),
+            Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
+                for number in 0..u64::from(count) {
+                    self.forget_page(index, asid, (start + (number << size.shift())) >> PAGE_SHIFT);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use ceasefire::{PageSize, Schedule};
+    use ceasefire_memory::{Event, FrameNumber, Machine as _};
+
+    use super::*;
+    use crate::lock::tests::{now, thread, US};
+    use crate::testing::{broken, roomy, run_on, Notes, Slot};
+    use crate::{Options, Program, Simulation};
+
+    /// Whether CPU 1 could still use a page: its TLB, the way to the table, and the oracle.
+    fn held_by_1(program: &Program, address: u64) -> [bool; 3] {
+        let (page, cpu) = (address >> PAGE_SHIFT, &program.sim.cpus[1]);
+        let (asid, tlb) = (cpu.asid.get(), cpu.tlb.borrow());
+        let before = broken(program).len();
+        let frame = Slot::of(program, address, PageSize::Small).get(program) >> PAGE_SHIFT;
+        program.sim.observe(Event::Superseded(FrameNumber::new(frame as u32)));
+        [tlb.peek(page, asid).is_some(), tlb.path(page, asid).is_some(), broken(program).len() > before]
+    }
+
+    /// CPU 1 uses a page at 20 us; CPU 0 then broadcasts from 50 us on.
+    fn broadcast_beside(broadcast: impl FnOnce(&Program, u64) + 'static) {
+        let shared = Rc::new(Cell::new(0));
+        let base = shared.clone();
+        run_on(
+            &roomy(2),
+            vec![
+                thread(0, move |program| {
+                    let address = Slot::small(program).address;
+                    program.sim.forget_all(0);
+                    base.set(address);
+                    program.compute(50 * US);
+                    broadcast(program, address);
+                }),
+                thread(20 * US, move |program| {
+                    program.load(shared.get(), 1).expect("a mapped page");
+                    for _ in 0..200 {
+                        program.compute(US);
+                    }
+                }),
+            ],
+        );
+    }
+
+    /// The ASID under which CPU 1 runs.
+    fn asid_of_1(program: &Program) -> u16 {
+        program.sim.cpus[1].asid.get()
+    }
+
+    #[test]
+    fn a_broadcast_takes_effect_everywhere_when_it_is_waited_for() {
+        type Start = fn(&Program, u64);
+        let page: Start = |program, address| {
+            let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::Small };
+            program.sim.broadcast(asid_of_1(program), extent);
+        };
+        let asid: Start = |program, _| program.sim.broadcast(asid_of_1(program), Extent::All);
+        let everything: Start = |program, _| program.sim.broadcast_everything();
+        for start in [page, asid, everything] {
+            broadcast_beside(move |program, address| {
+                let invalidations = program.sim.cpus[1].invalidations.get();
+                start(program, address);
+                assert_eq!(held_by_1(program, address), [true; 3], "nothing is gone before the wait");
+                program.sim.broadcast_wait();
+                assert_eq!(held_by_1(program, address), [false; 3]);
+                assert!(program.sim.cpus[1].invalidations.get() > invalidations);
+            });
+        }
+    }
+
+    #[test]
+    fn a_broadcast_reaches_what_it_names_and_nothing_else() {
+        broadcast_beside(|program, address| {
+            let asid = asid_of_1(program);
+            program.sim.broadcast(asid + 1, Extent::All);
+            program
+                .sim
+                .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::Small });
+            program.sim.broadcast_wait();
+            // Only the way to the table, which the neighbours share.
+            assert_eq!(held_by_1(program, address), [true, false, true]);
+        });
+    }
+
+    #[test]
+    fn starting_and_waiting_have_their_costs() {
+        broadcast_beside(|program, _| {
+            let costs = &program.sim.machine.costs;
+            let begun = now(program);
+            program.sim.broadcast(0, Extent::All);
+            program.sim.broadcast(1, Extent::All);
+            assert_eq!(now(program), begun + 2 * costs.broadcast_send);
+            program.sim.broadcast_wait();
+            assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait);
+            program.sim.finish_broadcasts();
+            assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait, "nothing is left");
+        });
+    }
+
+    #[test]
+    fn a_thread_that_loses_its_cpu_has_waited_for_what_it_started() {
+        let mut machine = roomy(2);
+        machine.costs.time_slice = 10 * US;
+        let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
+        let simulation = Simulation::new(&machine, exact).expect("it fits");
+        let space = simulation.memory().new_space().expect("a frame");
+        let (seen, shared) = (Notes::default(), Rc::new(Cell::new(0)));
+        let (base, user) = (shared.clone(), shared.clone());
+        simulation
+            .spawn("broadcasts", 0, 0, &space, move |program| {
+                base.set(Slot::small(program).address);
+                program.sim.forget_all(0);
+                program.compute(50 * US);
+                program.sim.broadcast(asid_of_1(program), Extent::All);
+                // The other has been waiting for the CPU since 60 us.
+                program.compute(50 * US);
+            })
+            .expect("a stack");
+        simulation
+            .spawn("uses", 1, 20 * US, &space, move |program| {
+                program.load(user.get(), 1).expect("a mapped page");
+                for _ in 0..300 {
+                    program.compute(US);
+                }
+            })
+            .expect("a stack");
+        let notes: Notes<[bool; 3]> = seen.clone();
+        simulation
+            .spawn("sees", 0, 60 * US, &space, move |program| {
+                notes.borrow_mut().push(held_by_1(program, shared.get()));
+            })
+            .expect("a stack");
+        simulation.run(|_, _| true).expect("no trace");
+        assert_eq!(*seen.borrow(), [[false; 3]]);
+    }
+}

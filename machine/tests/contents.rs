@@ -1,0 +1,123 @@
+//! Programs compute with what they stored, on a machine whose pages have contents.
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ceasefire::Schedule;
+use ceasefire_machine::{Options, Program, Simulation};
+use ceasefire_memory::{FaultError, PAGE_BYTES, USER_END};
+use common::{at, exact, machine, run_clean, simulation, Random, SCHEDULES, US};
+
+fn with_contents(cpus: u16, schedule: Schedule) -> Simulation {
+    let options = Options { contents: true, ..exact(schedule) };
+    Simulation::new(&machine(&[cpus], 4096), options).expect("the machine fits the host")
+}
+
+/// Runs one program alone.
+fn alone(simulation: &Simulation, body: impl FnOnce(&Program) + 'static) {
+    let space = simulation.memory().new_space().expect("a frame");
+    simulation.spawn("alone", 0, 0, &space, body).expect("a stack");
+    run_clean(simulation);
+}
+
+#[test]
+fn a_word_is_loaded_as_it_was_stored() {
+    alone(&with_contents(1, Schedule::Batched), |program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+        assert_eq!(program.load(base, 1), Ok(0), "fresh memory");
+        program.store(base + 16, 1, 0x0102_0304_0506_0708).expect("a mapped page");
+        program.store(at(base, 1) - 1, 3, u64::MAX).expect("a mapped page");
+        for (offset, expected) in [(8, 0), (16, 0x0102_0304_0506_0708), (23, 0x0102_0304_0506_0708), (24, 0)]
+        {
+            assert_eq!(program.load(base + offset, 1), Ok(expected), "at {offset}");
+        }
+        assert_eq!(program.load(base + PAGE_BYTES - 8, 2), Ok(u64::MAX));
+        assert_eq!(program.load(base + PAGE_BYTES, 1), Ok(0), "the next page");
+    });
+}
+
+#[test]
+fn without_contents_loads_give_zeros() {
+    alone(&simulation(&machine(&[1], 4096), Schedule::Batched), |program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        program.store(base, 1, 7).expect("a mapped page");
+        assert_eq!(program.load(base, 1), Ok(0));
+    });
+}
+
+#[test]
+fn nothing_translates_what_is_not_a_programs() {
+    alone(&with_contents(1, Schedule::Batched), |program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        program.store(base, 1, 7).expect("a mapped page");
+        for high in [USER_END, 1 << 48, 1 << 59, 1 << 63] {
+            assert_eq!(program.load(base | high, 1), Err(FaultError::NotMapped(base | high)));
+        }
+    });
+}
+
+#[test]
+fn a_private_page_is_a_copy_and_a_shared_one_is_not() {
+    for schedule in SCHEDULES {
+        let simulation = with_contents(1, schedule);
+        let file = simulation.memory().create_file(4).expect("a free object");
+        alone(&simulation, move |program| {
+            let map = |writable| {
+                program.system_call(|memory, space| memory.map_shared(space, file, 0, 4, writable))
+            };
+            let (shared, other) = (map(true).expect("room"), map(false).expect("room"));
+            let private = program.system_call(|memory, space| memory.map_private(space, file, 0, 4));
+            let private = private.expect("room");
+            program.store(shared, 1, 5).expect("a mapped page");
+            assert_eq!((program.load(other, 1), program.load(private, 1)), (Ok(5), Ok(5)));
+            program.store(private + 8, 1, 6).expect("a mapped page");
+            assert_eq!((program.load(other + 8, 1), program.load(private, 1)), (Ok(0), Ok(5)));
+            program.store(shared, 1, 9).expect("a mapped page");
+            assert_eq!((program.load(other, 1), program.load(private, 1)), (Ok(9), Ok(5)));
+        });
+    }
+}
+
+/// Threads hand a counter round through one page, each with a page of its own beside it, while one of them discards
+/// that of its own again and again.
+#[test]
+fn threads_on_many_cpus_see_what_the_others_stored_last() {
+    const ROUNDS: u64 = 200;
+    for schedule in SCHEDULES {
+        let simulation = with_contents(4, schedule);
+        let space = simulation.memory().new_space().expect("a frame");
+        let base = simulation.memory().map_anonymous(&space, 8).expect("room");
+        let turns = Rc::new(Cell::new(0));
+        for cpu in 0..4u16 {
+            let turns = turns.clone();
+            let body = move |program: &Program| {
+                let mut random = Random(u64::from(cpu));
+                let own = at(base, 1 + u64::from(cpu));
+                let mut stored = 0;
+                while turns.get() < ROUNDS {
+                    if turns.get() % 4 != u64::from(cpu) {
+                        program.compute(US);
+                        continue;
+                    }
+                    assert_eq!(program.load(base, 1), Ok(turns.get()));
+                    assert_eq!(program.load(own, 1), Ok(stored));
+                    stored = random.below(u64::MAX);
+                    program.store(own, 1, stored).expect("a mapped page");
+                    if cpu == 3 {
+                        let discard =
+                            program.system_call(|memory, space| memory.discard(space, own, PAGE_BYTES));
+                        discard.expect("a mapped page");
+                        stored = 0;
+                    }
+                    program.store(base, 1, turns.get() + 1).expect("a mapped page");
+                    turns.set(turns.get() + 1);
+                }
+            };
+            simulation.spawn(format!("{cpu}"), cpu, 0, &space, body).expect("a stack");
+        }
+        run_clean(&simulation);
+        assert_eq!(turns.get(), ROUNDS);
+    }
+}
