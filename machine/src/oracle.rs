@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
-use ceasefire_memory::{Event, Machine, Table, PAGE_SHIFT};
+use ceasefire_memory::{Event, Machine, Protection, Table, PAGE_SHIFT};
 
 use crate::holdings::{ByAsid, Held};
 use crate::sim::{level_of, Sim};
@@ -278,7 +278,7 @@ impl Oracle {
             Event::Installed { space, address, frame, size } => {
                 self.installed(sim, space, address >> PAGE_SHIFT, frame.get(), size);
             }
-            Event::Returned { space, start, end } => self.returned(sim, space, start, end),
+            Event::Returned { space, start, end, allowed } => self.returned(sim, space, start, end, allowed),
             Event::WriteOut(frame) => self.reachable(sim, frame.get(), |cpu, page, held| {
                 if held.writable && held.dirty {
                     self.broken(sim, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame.get());
@@ -334,7 +334,9 @@ impl Oracle {
 
     /// An operation on a range returns: what CPUs have held for it since before it was called must be what the page
     /// tables say now. What they filled since then may be on its way out by another operation, which answers for it.
-    fn returned(&self, sim: &Sim, space: &AddressSpace, start: u64, end: u64) {
+    ///
+    /// Where loads are still allowed only an entry that allows stores is judged: the others may be owed a flush.
+    fn returned(&self, sim: &Sim, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
         let thread = World::cpu(sim).task.get();
         let began = thread.and_then(|thread| self.calls.borrow().get(&thread.0).copied()).unwrap_or(u64::MAX);
@@ -343,7 +345,8 @@ impl Oracle {
             let Some(held) = held.get(cpu.asid.get()) else { return };
             let small = held.small_within(pages.clone()).map(|(page, old)| (page, 1, old));
             let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, HUGE_PAGES, old));
-            for (first, count, old) in small.chain(huge).filter(|(.., old)| old.filled <= began) {
+            let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
+            for (first, count, old) in small.chain(huge).filter(|(.., old)| judged(old)) {
                 let judged = pages.start.max(first)..pages.end.min(first + count);
                 if let Some((page, frame)) = disagrees(sim, cpu.root.get(), first, &old, judged) {
                     self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), frame);
@@ -462,7 +465,8 @@ mod tests {
         program.system_call(|_, space| {
             change();
             let (start, end) = (address, address + 4096);
-            observe(program, Event::Returned { space: space.coherence(), start, end });
+            let allowed = Protection::None;
+            observe(program, Event::Returned { space: space.coherence(), start, end, allowed });
         });
     }
 

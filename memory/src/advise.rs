@@ -7,7 +7,7 @@ use ceasefire::{Gather, PageSize, RwLock, BATCH};
 
 use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
-use crate::area::{checked_end, Area, RangeError, Source};
+use crate::area::{checked_end, Area, Protection, RangeError, Source};
 use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::reclaim::Why;
@@ -93,7 +93,7 @@ impl<P: Machine> Memory<P> {
         }
         gather.finish();
         drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end });
+        self.platform().observe(Event::Returned { space: space.coherence(), start, end, allowed: Protection::None });
         Ok(())
     }
 
@@ -124,8 +124,6 @@ impl<P: Machine> Memory<P> {
             });
         }
         gather.finish();
-        drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end });
         Ok(())
     }
 
@@ -241,7 +239,7 @@ impl<P: Machine> Memory<P> {
         pages: &mut Vec<Isolated>,
     ) -> u64 {
         let next = end.min((start | ((1 << crate::table::LEAF_SHIFT) - 1)) + 1);
-        let Some(leaf) = self.settled_leaf(space, start) else { return next };
+        let Some(leaf) = self.settled_leaf(space, start) else { return self.next_table(space, start).min(end) };
         let step = if leaf.size() == PageSize::Huge { next - start } else { PAGE_BYTES };
         for address in (start..next).step_by(step as usize) {
             if pages.len() == BATCH {

@@ -183,6 +183,13 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::Buddy, 1);
     }
 
+    /// A frame for reclaim itself, down to the last there is.
+    pub(crate) fn allocate_reserve(&self) -> Option<Frame> {
+        let frame = self.allocate_above(self.home(), |_| 0)?;
+        self.platform().observe(Event::FrameAllocated(frame.number()));
+        Some(frame)
+    }
+
     /// A frame of this node alone, leaving its minimum; nothing is reclaimed for it.
     pub(crate) fn allocate_on(&self, node: NodeId) -> Option<Frame> {
         let frame = self.allocate_from(node, self.nodes[node.index()].watermarks.min)?;

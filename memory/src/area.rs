@@ -177,11 +177,32 @@ impl Areas {
         (floor, ceiling)
     }
 
-    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it.
+    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it and merging neighbours that
+    /// became alike.
     pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Area)) {
-        for mut part in self.remove(start, end) {
-            change(&mut part);
-            self.insert(part);
+        let mut parts = self.remove(start, end);
+        for part in &mut parts {
+            change(part);
+            self.insert(*part);
+        }
+        let seams = parts.first().into_iter().map(|part| part.start).chain(parts.iter().map(|part| part.end));
+        for seam in seams.collect::<Vec<u64>>() {
+            self.merge_at(seam);
+        }
+    }
+
+    /// Makes one area of two that meet at an address and continue each other.
+    fn merge_at(&mut self, seam: u64) {
+        let before = self.0.range(..seam).next_back().map(|(_, area)| *area);
+        let after = self.0.get(&seam).copied();
+        if let (Some(before), Some(after)) = (before, after) {
+            if (Area { start: before.start, first: before.first, ..after }) == (Area { end: after.end, ..before })
+                && before.end == seam
+                && before.index(seam) == after.first
+            {
+                self.0.remove(&seam);
+                self.0.insert(before.start, Area { end: after.end, ..before });
+            }
         }
     }
 
@@ -266,6 +287,20 @@ mod tests {
         }
         assert_eq!(areas.remove(2 << 12, 10 << 12), [area(2, 4), area(6, 8), area(8, 10)]);
         assert_eq!(areas.overlapping(0, USER_END).copied().collect::<Vec<_>>(), [area(0, 2), area(10, 12)]);
+    }
+
+    #[test]
+    fn what_is_changed_back_is_one_area_again() {
+        let mut areas = Areas::default();
+        areas.insert(area(10, 20));
+        areas.insert(area(20, 25));
+        areas.change(12 << 12, 15 << 12, |area| area.locked = true);
+        assert_eq!(areas.all().count(), 4);
+        areas.change(11 << 12, 22 << 12, |area| area.locked = false);
+        assert_eq!(areas.all().copied().collect::<Vec<_>>(), [area(10, 25)]);
+        areas.insert(Area { first: 7, ..area(25, 26) });
+        areas.change(10 << 12, 26 << 12, |area| area.huge = true);
+        assert_eq!(areas.all().count(), 2, "pages of one object, but not its next");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<P: Machine> Memory<P> {
         let mut arriving: [(Block, FrameNumber); MOST_AHEAD] =
             [(Block { store: Store::File(file), index }, FrameNumber::new(0)); MOST_AHEAD];
         let mut asked = 0;
-        for (at, frame) in (index..).zip(fresh.into_iter().take(got).flatten()) {
+        for (frame, at) in fresh.into_iter().take(got).flatten().zip(index..) {
             let on_device = stored >> (at - index) & 1 != 0;
             if !on_device {
                 platform.zero(frame.number(), 1);

@@ -90,7 +90,8 @@ impl<P: Machine> Memory<P> {
         loop {
             match self.resolve(space, address & !(PAGE_BYTES - 1), access)? {
                 Progress::Done => return Ok(()),
-                Progress::Again => {}
+                // Whoever changed it may need this CPU to finish.
+                Progress::Again => self.platform().reschedule(),
                 Progress::Wait(frame) => self.wait_for_page(frame),
                 Progress::Far(page) => {
                     self.bring_near(page);
@@ -170,7 +171,7 @@ impl<P: Machine> Memory<P> {
             return self.swap_in(space, area, address, slot);
         }
         if entry.is_hidden() {
-            return Ok(self.reveal(&leaf, address, entry));
+            return Ok(self.reveal(&leaf, area, address, entry));
         }
         if access == Access::Read || entry.writable() {
             return Ok(Progress::Done);
@@ -301,8 +302,10 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Lets a hidden page be used again, and notes who does.
-    fn reveal(&self, leaf: &Leaf<'_, P>, address: u64, entry: Entry) -> Progress {
+    fn reveal(&self, leaf: &Leaf<'_, P>, area: &Area, address: u64, entry: Entry) -> Progress {
         let frame = entry.frame();
+        // It may have been hidden because nothing was allowed, and less is allowed now than before that.
+        let entry = if area.protection == Protection::ReadWrite { entry } else { entry.read_only() };
         leaf.install(address, entry.reveal().used(false));
         self.count(|share| &share.hints, 1);
         let info = self.frames.get(frame);

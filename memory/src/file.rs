@@ -13,6 +13,7 @@ use ceasefire::{Batch, Gather, Lock, RwLock, BATCH};
 
 use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT};
 use crate::allocate::OutOfMemory;
+use crate::area::Protection;
 use crate::cache::Cached;
 use crate::machine::{Event, Machine};
 use crate::object::{ObjectId, TooManyObjects};
@@ -146,6 +147,11 @@ impl<P: Machine> Memory<P> {
         if end > LONGEST {
             return Err(WriteError::TooLong(end));
         }
+        let before = self.file_bytes(file);
+        if end > before {
+            // What a mapping stored behind the end does not become part of the file.
+            self.clear_tail(file, before).map_err(|OutOfMemory| WriteError::OutOfMemory { written: 0 })?;
+        }
         let mut written = 0;
         while written < from.len() {
             let at = offset + written as u64;
@@ -154,12 +160,18 @@ impl<P: Machine> Memory<P> {
                 let mut pages = self.objects.get(file).pages.lock(self.platform());
                 pages.bytes = pages.bytes.max(at + part as u64);
             }
-            let page = self.locked_page(file, (at / PAGE_BYTES) as u32);
-            if let Some(page) = page.map_err(|OutOfMemory| WriteError::OutOfMemory { written })? {
-                let bytes = &from[written..written + part];
-                self.platform().store(page.frame(), (at % PAGE_BYTES) as usize, bytes);
-                self.frames.get(page.frame()).set_dirty();
-                self.unlock_and_put(page);
+            match self.locked_page(file, (at / PAGE_BYTES) as u32) {
+                Ok(Some(page)) => {
+                    let bytes = &from[written..written + part];
+                    self.platform().store(page.frame(), (at % PAGE_BYTES) as usize, bytes);
+                    self.frames.get(page.frame()).set_dirty();
+                    self.unlock_and_put(page);
+                }
+                Ok(None) => {}
+                Err(OutOfMemory) => {
+                    self.cut(file, before.max(at));
+                    return Err(WriteError::OutOfMemory { written });
+                }
             }
             written += part;
         }
@@ -176,27 +188,33 @@ impl<P: Machine> Memory<P> {
             return Err(TruncateError::TooLong(bytes));
         }
         let before = self.file_bytes(file);
-        // What lies behind the end in the last page, old or new, is zeros from now on, whatever was stored there.
-        let cut = bytes.min(before);
-        let tail = if cut.is_multiple_of(PAGE_BYTES) {
-            None
-        } else {
-            let page = self.locked_page(file, (cut / PAGE_BYTES) as u32);
-            page.map_err(|OutOfMemory| TruncateError::OutOfMemory)?
-        };
-        self.objects.get(file).pages.lock(self.platform()).bytes = bytes;
-        if let Some(page) = tail {
-            let offset = (cut % PAGE_BYTES) as usize;
-            self.platform().store(page.frame(), offset, &[0; PAGE_BYTES as usize][offset..]);
-            self.frames.get(page.frame()).set_dirty();
-            self.unlock_and_put(page);
-        }
+        self.clear_tail(file, bytes.min(before)).map_err(|OutOfMemory| TruncateError::OutOfMemory)?;
+        self.cut(file, bytes);
+        Ok(())
+    }
+
+    /// Sets the length of a file, and drops the pages beyond it.
+    fn cut(&self, file: ObjectId, bytes: u64) {
+        let before = core::mem::replace(&mut self.objects.get(file).pages.lock(self.platform()).bytes, bytes);
         if bytes < before {
             let first = bytes.div_ceil(PAGE_BYTES) as u32;
             self.zap_mappings(file, first);
             self.drop_pages(file, first);
             // Once more: a fault may have found a page just before it was dropped.
             self.zap_mappings(file, first);
+        }
+    }
+
+    /// Fills what lies behind byte `end` in its page with zeros, whatever was stored there.
+    fn clear_tail(&self, file: ObjectId, end: u64) -> Result<(), OutOfMemory> {
+        if end.is_multiple_of(PAGE_BYTES) {
+            return Ok(());
+        }
+        if let Some(page) = self.locked_page(file, (end / PAGE_BYTES) as u32)? {
+            let offset = (end % PAGE_BYTES) as usize;
+            self.platform().store(page.frame(), offset, &[0; PAGE_BYTES as usize][offset..]);
+            self.frames.get(page.frame()).set_dirty();
+            self.unlock_and_put(page);
         }
         Ok(())
     }
@@ -212,23 +230,29 @@ impl<P: Machine> Memory<P> {
         let mut busy = 0;
         loop {
             let mut pages = Vec::with_capacity(BATCH);
-            while pages.len() < BATCH {
+            let mut more = true;
+            while more && pages.len() < BATCH {
                 let found = {
-                    let pages = self.objects.get(file).pages.lock(self.platform());
-                    let found = pages.next(at).filter(|(index, _)| *index < first.saturating_add(count));
-                    found.filter(|(_, frame)| {
-                        let held = self.frames.get(*frame).try_hold();
-                        busy += u64::from(!held);
-                        held
-                    })
+                    let cached = self.objects.get(file).pages.lock(self.platform());
+                    let found = cached.next(at).filter(|(index, _)| *index < first.saturating_add(count));
+                    found.map(|(index, frame)| (index, frame, self.frames.get(frame).try_hold()))
                 };
-                let Some((index, frame)) = found else { break };
-                at = index + 1;
-                match self.isolate_page(frame) {
-                    Some(page) => pages.push(page),
-                    None => busy += 1,
+                match found {
+                    None => more = false,
+                    // It is on its way to another frame.
+                    Some((index, _, false)) => {
+                        at = index + 1;
+                        busy += 1;
+                    }
+                    Some((index, frame, true)) => {
+                        at = index + 1;
+                        match self.isolate_page(frame) {
+                            Some(page) => pages.push(page),
+                            None => busy += 1,
+                        }
+                        self.put(frame);
+                    }
                 }
-                self.put(frame);
             }
             if pages.is_empty() {
                 break;
@@ -318,9 +342,7 @@ impl<P: Machine> Memory<P> {
         batch: &mut Batch<'_, P, PageLock<'m, P>, R>,
     ) {
         let info = self.frames.get(frame);
-        if info.maps() == 0 {
-            return;
-        }
+        // Even if nothing seems to map it: a fault or an unmap may be about to say so, with the table locked.
         self.for_each_mapping(frame, |mapper, leaf, address| {
             let entry = leaf.get(address);
             if entry.writable() || entry.dirty() {
@@ -402,7 +424,7 @@ impl<P: Machine> Memory<P> {
             self.zap(&mapper.space, &mut gather, (start, mapper.end()), FlushAt::EachTable);
             gather.finish();
             let (space, end) = (mapper.space.coherence(), mapper.end());
-            self.platform().observe(Event::Returned { space, start, end });
+            self.platform().observe(Event::Returned { space, start, end, allowed: Protection::None });
         }
     }
 }

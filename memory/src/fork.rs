@@ -10,14 +10,14 @@ use core::fmt;
 
 use ceasefire::{Gather, PageSize, RwLock};
 
-use crate::address::{PAGE_BYTES, USER_END};
+use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
-use crate::area::{Area, Areas};
+use crate::area::{Area, Areas, Protection};
 use crate::huge::HUGE_BYTES;
 use crate::machine::{Event, Machine, Work};
 use crate::object::ObjectId;
 use crate::space::{area_mapper, SpaceHandle};
-use crate::table::{Entry, Found, SettledLeaf};
+use crate::table::{Entry, SettledLeaf};
 use crate::Memory;
 
 /// Why a space cannot be forked.
@@ -62,10 +62,8 @@ impl<P: Machine> Memory<P> {
         let areas = self.lock_to_fork(parent)?;
         // Tables first: for them memory may have to be reclaimed, which needs the mappers.
         for area in areas.all().filter(|area| area.anonymous().is_some()) {
-            for base in bases(area) {
-                if self.find_table(parent, base) != Found::Nothing {
-                    self.make_table(child, base)?;
-                }
+            for base in self.tables_of(parent, area) {
+                self.make_table(child, base)?;
             }
         }
         let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, parent.coherence(), |()| {});
@@ -76,10 +74,13 @@ impl<P: Machine> Memory<P> {
             self.copy_area(parent, child, &copy, &mut gather);
         }
         gather.finish();
+        for area in areas.all().filter(|area| area.anonymous().is_some()) {
+            let (space, allowed) = (parent.coherence(), Protection::Read);
+            self.platform().observe(Event::Returned { space, start: area.start, end: area.end, allowed });
+        }
         drop(areas);
         // Nobody else knows the child yet; its lock is taken only now because two of a rank are never held at once.
         *child.areas.write(self.platform()) = copies;
-        self.platform().observe(Event::Returned { space: parent.coherence(), start: 0, end: USER_END });
         Ok(())
     }
 
@@ -100,7 +101,7 @@ impl<P: Machine> Memory<P> {
         }
         let Some(object) = area.anonymous() else { return };
         let mut copied = Vec::new();
-        for base in bases(area) {
+        for base in self.tables_of(parent, area) {
             let range = (base.max(area.start), area.end.min(base + HUGE_BYTES));
             if let Some(leaf) = self.settled_leaf(parent, range.0) {
                 debug_assert_eq!(leaf.size(), PageSize::Small, "fork split all huge pages");
@@ -111,7 +112,7 @@ impl<P: Machine> Memory<P> {
             }
             if let Some(leaf) = self.lock_leaf(child, range.0) {
                 for (address, entry) in copied.drain(..) {
-                    leaf.finish_move(address, entry);
+                    leaf.put_back(address, entry);
                 }
             }
             debug_assert!(copied.is_empty(), "the child's tables were made before");
@@ -158,9 +159,4 @@ impl<P: Machine> Memory<P> {
             copied.push((address, shared));
         }
     }
-}
-
-/// The starts of the 2 MiB that an area lies in.
-fn bases(area: &Area) -> impl Iterator<Item = u64> {
-    (area.start & !(HUGE_BYTES - 1)..area.end).step_by(HUGE_BYTES as usize)
 }

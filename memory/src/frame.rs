@@ -194,18 +194,21 @@ impl FrameInfo {
     }
 
     pub(crate) fn references(&self) -> u32 {
-        self.references.load(Ordering::Acquire)
+        self.references.load(Ordering::SeqCst)
     }
 
     /// Adds a reference; the caller must have seen one that cannot go away meanwhile.
+    ///
+    /// Either this is seen by whoever locked the page and counts its holders, or [`FrameInfo::locked`] says yes after it:
+    /// hence the one order of all four.
     pub(crate) fn hold(&self) {
-        self.references.fetch_add(1, Ordering::Relaxed);
+        self.references.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Adds a reference unless the last one is gone.
     pub(crate) fn try_hold(&self) -> bool {
         let held = |count: u32| (count > 0).then_some(count + 1);
-        self.references.fetch_update(Ordering::Acquire, Ordering::Relaxed, held).is_ok()
+        self.references.fetch_update(Ordering::SeqCst, Ordering::Relaxed, held).is_ok()
     }
 
     /// Lets go of a reference; how many are left.
@@ -288,7 +291,7 @@ impl FrameInfo {
 
     /// Locks it; false if it is locked.
     pub(crate) fn try_lock(&self) -> bool {
-        self.state.fetch_or(LOCKED, Ordering::AcqRel) & LOCKED == 0
+        self.state.fetch_or(LOCKED, Ordering::SeqCst) & LOCKED == 0
     }
 
     /// Unlocks it; whether anyone waits for that.
@@ -302,7 +305,7 @@ impl FrameInfo {
     }
 
     fn is(&self, bit: u8) -> bool {
-        self.state.load(Ordering::Acquire) & bit != 0
+        self.state.load(Ordering::SeqCst) & bit != 0
     }
 
     /// The swap slot that holds its page too.

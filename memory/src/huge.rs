@@ -13,7 +13,7 @@ use ceasefire::{Batch, Cleared, ClearedTable, Gather, PageSize, RwLock, Schedule
 
 use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
-use crate::area::{Area, Areas, Source};
+use crate::area::{Area, Areas, Protection, Source};
 use crate::frame::{huge_frames, Frame, LruState, HUGE_FRAMES};
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
@@ -88,7 +88,8 @@ impl<P: Machine> Memory<P> {
         // One reference for the translation, one on the way to the lists.
         info.adopt(own, area.index(base), 2, 1, LruState::new(true));
         info.set_huge(true);
-        install_new(&leaf, base, Entry::page(number, true).used(true).huge());
+        let writable = area.protection == Protection::ReadWrite;
+        install_new(&leaf, base, Entry::page(number, writable).used(writable).huge());
         drop(leaf);
         self.list_soon(number);
         true
@@ -139,8 +140,10 @@ impl<P: Machine> Memory<P> {
     ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>, OutOfMemory> {
         loop {
             let areas = space.areas.write(self.platform());
-            let bases = |area: &Area| (base_of(area.start)..area.end).step_by(HUGE_BYTES as usize);
-            let split = areas.all().flat_map(bases).try_for_each(|base| self.split_at(space, base));
+            let private = areas.all().filter(|area| area.anonymous().is_some());
+            let mut bases = private.flat_map(|area| self.tables_of(space, area));
+            let split = bases.try_for_each(|base| self.split_at(space, base));
+            drop(bases);
             match split {
                 Ok(()) => return Ok(areas),
                 Err(Unsplit::OutOfMemory) => return Err(OutOfMemory),
@@ -150,6 +153,24 @@ impl<P: Machine> Memory<P> {
                 }
             }
         }
+    }
+
+    /// The starts of the 2 MiB that an area lies in, as far as there is a table or a huge page for them.
+    pub(crate) fn tables_of<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        area: &Area,
+    ) -> impl Iterator<Item = u64> + 'm {
+        let (start, end) = (base_of(area.start), area.end);
+        let mut at = start;
+        core::iter::from_fn(move || {
+            while at < end && self.find_table(space, at) == Found::Nothing {
+                at = self.next_table(space, at);
+            }
+            let base = at;
+            at += HUGE_BYTES;
+            (base < end).then_some(base)
+        })
     }
 
     /// Splits the huge pages that the ends of a range cut.
@@ -186,7 +207,7 @@ impl<P: Machine> Memory<P> {
     }
 
     /// An empty table for [`Memory::split`].
-    pub(crate) fn table_to_split(&self) -> Result<Frame, OutOfMemory> {
+    fn table_to_split(&self) -> Result<Frame, OutOfMemory> {
         let table = self.allocate(self.home())?;
         self.platform().zero(table.number(), 1);
         Ok(table)
@@ -238,6 +259,9 @@ impl<P: Machine> Memory<P> {
         let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
             return Err(CollapseError::NotAnonymous(address));
         };
+        if area.protection == Protection::None {
+            return Ok(false);
+        }
         let table = match self.find_table(space, base) {
             Found::Nothing => return Ok(false),
             Found::Huge(_) => return Ok(true),
@@ -275,7 +299,8 @@ impl<P: Machine> Memory<P> {
             let info = self.frames.get(number);
             info.adopt(own, area.index(base), 2, 1, LruState::new(true));
             info.set_huge(true);
-            above.install(base, Entry::page(number, true).used(true).huge());
+            let writable = area.protection == Protection::ReadWrite;
+            above.install(base, Entry::page(number, writable).used(writable).huge());
         }
         drop(mappers);
         drop(areas);

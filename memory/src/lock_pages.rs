@@ -3,13 +3,14 @@
 //! The area says so, and so does the reverse map, where reclaim asks before it unmaps a page. Migration may still move
 //! the page: its program does not notice.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use ceasefire::RwLock;
 
 use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
-use crate::area::{checked_end, Area, Protection, RangeError};
+use crate::area::{checked_end, Area, Areas, Protection, RangeError};
 use crate::fault::{Access, FaultError};
 use crate::machine::{Machine, Work};
 use crate::space::{area_mapper, SpaceHandle};
@@ -43,15 +44,15 @@ impl From<RangeError> for LockError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Brings the pages of a range into memory and keeps them there (mlock). Pages that the program may store to are its
-    /// own afterwards: no later store waits for a copy.
+    /// Brings the pages of a range into memory and keeps them there (mlock). Anonymous pages that the program may store to
+    /// are its own afterwards; a private page of a file is still copied at the first store (Linux copies it here).
     ///
     /// # Errors
     /// [`LockError`]; the range is as unlocked as it was then.
     pub fn lock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        let before = self.set_locked(space, (start, end), |_| true)?;
+        let before = self.set_all_locked(space, (start, end), true)?;
         let failed = |error: FaultError| match error {
             FaultError::OutOfMemory => LockError::OutOfMemory,
             FaultError::NotMapped(address)
@@ -63,15 +64,16 @@ impl<P: Machine> Memory<P> {
             let access = match area.protection {
                 // Nothing can be brought in; it stays locked for when it may be used (Linux does the same).
                 Protection::None => continue,
-                Protection::ReadWrite if area.anonymous().is_some() => Access::Write,
+                Protection::ReadWrite if area.file().is_none() => Access::Write,
                 _ => Access::Read,
             };
             let (first, last) = (area.start.max(start), area.end.min(end));
             for address in (first..last).step_by(PAGE_BYTES as usize) {
                 if let Err(error) = self.fault(space, address, access) {
-                    let was = |address| before.iter().any(|area| area.locked && (area.start..area.end).contains(&address));
-                    // Another thread may have unmapped it meanwhile: then there is nothing to set back.
-                    let _ = self.set_locked(space, (start, end), was);
+                    let was = |address| {
+                        before.iter().any(|area| area.locked && (area.start..area.end).contains(&address))
+                    };
+                    self.set_locked(space, &mut space.areas.write(self.platform()), (start, end), was);
                     return Err(failed(error));
                 }
             }
@@ -86,21 +88,33 @@ impl<P: Machine> Memory<P> {
     pub fn unlock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        self.set_locked(space, (start, end), |_| false).map(drop)
+        self.set_all_locked(space, (start, end), false).map(drop)
     }
 
-    /// Says for each area of a range whether its pages stay; what the areas were before.
-    fn set_locked(
+    /// Says for a range without holes whether its pages stay; what the areas were before.
+    fn set_all_locked(
         &self,
         space: &SpaceHandle<P>,
         (start, end): (u64, u64),
-        locked: impl Fn(u64) -> bool,
-    ) -> Result<alloc::vec::Vec<Area>, LockError> {
+        locked: bool,
+    ) -> Result<Vec<Area>, LockError> {
         let mut areas = space.areas.write(self.platform());
         if let Some(hole) = areas.hole(start, end) {
             return Err(LockError::NotMapped(hole));
         }
         let before = areas.overlapping(start, end).copied().collect();
+        self.set_locked(space, &mut areas, (start, end), |_| locked);
+        Ok(before)
+    }
+
+    /// Says for each area of a range, by its start, whether its pages stay.
+    fn set_locked(
+        &self,
+        space: &SpaceHandle<P>,
+        areas: &mut Areas,
+        (start, end): (u64, u64),
+        locked: impl Fn(u64) -> bool,
+    ) {
         areas.change(start, end, |area| area.locked = locked(area.start));
         for area in areas.overlapping(start, end) {
             for object in area.objects() {
@@ -109,6 +123,5 @@ impl<P: Machine> Memory<P> {
                 mappers.add(area_mapper(space, area));
             }
         }
-        Ok(before)
     }
 }

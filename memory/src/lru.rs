@@ -85,12 +85,14 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn list_soon(&self, frame: FrameNumber) {
         let platform = self.platform();
         platform.pinned(|| {
-            let mut batch = self.lru_batches[platform.this_cpu().index()].lock(platform);
-            let at = batch.count;
-            batch.pages[at] = frame;
-            batch.count += 1;
-            if batch.count >= self.config.lru_batch {
-                let full = core::mem::take(&mut *batch);
+            let full = {
+                let mut batch = self.lru_batches[platform.this_cpu().index()].lock(platform);
+                let at = batch.count;
+                batch.pages[at] = frame;
+                batch.count += 1;
+                (batch.count >= self.config.lru_batch).then(|| core::mem::take(&mut *batch))
+            };
+            if let Some(full) = full {
                 self.list(full.pages[..full.count].iter().copied(), Work::LruAdd);
             }
         });

@@ -3,6 +3,7 @@
 use ceasefire::{AddressSpace, CpuId, PageSize, Platform};
 
 use crate::address::{Block, FrameNumber};
+use crate::area::Protection;
 use crate::node::NodeId;
 use crate::space::SpaceHandle;
 use crate::table::Table;
@@ -49,7 +50,8 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// Called often while it is low; must be cheap and may be called from any CPU.
     fn wake_reclaim(&self, node: NodeId);
 
-    /// A place where a long operation lets others run: no lock is held.
+    /// A place where a long operation lets others run, if the machine can: locks over which a flush may be waited for
+    /// (see [`locks`](crate::locks)) may be held, no others.
     fn reschedule(&self) {}
 
     /// `count` pieces of work are done now; a simulator charges their time.
@@ -124,7 +126,7 @@ pub enum Event<'a> {
         /// Of which size.
         size: PageSize,
     },
-    /// An operation that took translations away for good is about to return to the program.
+    /// An operation that took translations or rights away for good is about to return to the program.
     Returned {
         /// In which space.
         space: &'a AddressSpace,
@@ -132,6 +134,8 @@ pub enum Event<'a> {
         start: u64,
         /// Up to which address, exclusive.
         end: u64,
+        /// What translations from before it may still be used for: nothing, or loads.
+        allowed: Protection,
     },
     /// The page was declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),

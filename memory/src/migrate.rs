@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use ceasefire::{Batch, Lock, PageSize, RwLock, Schedule};
+use ceasefire::{Batch, Lock, PageSize, RwLock, Schedule, BATCH};
 
 use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
 use crate::frame::{Frame, HUGE_FRAMES};
@@ -97,11 +97,13 @@ struct Journey {
     full: Cell<bool>,
     /// Pages that somebody uses.
     busy: RefCell<Vec<Isolated>>,
+    /// Pages for which there is no room.
+    homeless: RefCell<Vec<Isolated>>,
 }
 
 impl Journey {
     fn to(to: NodeId) -> Self {
-        Self { to, moved: Cell::new(0), full: Cell::new(false), busy: RefCell::default() }
+        Self { to, moved: Cell::new(0), full: Cell::new(false), busy: RefCell::default(), homeless: RefCell::default() }
     }
 }
 
@@ -170,16 +172,17 @@ impl<P: Machine> Memory<P> {
         self.put(frame);
         let Some(page) = page else { return };
         let journey = Journey::to(to);
-        self.move_batch(core::iter::once(page), &journey, false);
-        self.put_back(journey.busy.take().into_iter());
+        self.move_batch::<1>(core::iter::once(page), &journey, false);
+        self.put_back(journey.busy.take().into_iter().chain(journey.homeless.take()));
         self.count(|share| &share.promoted, journey.moved.get());
     }
 
     /// Moves pages that nobody used lately to a slower node; how many went. Those that did not are put in `left`.
     pub(crate) fn demote(&self, pages: impl Iterator<Item = Isolated>, to: NodeId, left: &mut Vec<Isolated>) -> u64 {
         let journey = Journey::to(to);
-        self.move_batch(pages, &journey, false);
+        self.move_batch::<BATCH>(pages, &journey, false);
         left.append(&mut journey.busy.borrow_mut());
+        left.append(&mut journey.homeless.borrow_mut());
         self.count(|share| &share.demoted, journey.moved.get());
         journey.moved.get()
     }
@@ -193,7 +196,7 @@ impl<P: Machine> Memory<P> {
             while at < area.end {
                 let next = area.end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
                 let Some(leaf) = self.lock_leaf(space, at) else {
-                    at = next;
+                    at = self.next_table(space, at).min(area.end);
                     continue;
                 };
                 let step = if leaf.size() == PageSize::Huge { next - at } else { PAGE_BYTES };
@@ -241,24 +244,24 @@ impl<P: Machine> Memory<P> {
     fn travel(&self, pages: &mut Vec<Isolated>, journey: &Journey) -> u64 {
         for _ in 0..ROUNDS {
             if pages.is_empty() {
-                return 0;
+                break;
             }
-            self.move_batch(pages.drain(..), journey, false);
+            self.move_batch::<MIGRATE_BATCH>(pages.drain(..), journey, false);
             core::mem::swap(pages, &mut journey.busy.borrow_mut());
         }
         for page in pages.drain(..) {
-            self.move_batch(core::iter::once(page), journey, true);
+            self.move_batch::<1>(core::iter::once(page), journey, true);
         }
         let busy = journey.busy.take();
         let size = |page: &Isolated| if self.frames.get(page.number()).huge() { HUGE_FRAMES } else { 1 };
         let count = busy.iter().map(|page| u64::from(size(page))).sum();
-        self.put_back(busy.into_iter());
+        self.put_back(busy.into_iter().chain(journey.homeless.take()));
         count
     }
 
-    /// Moves up to a batch of pages with one flush. Those for which there is no room go back to the lists.
-    fn move_batch(&self, pages: impl Iterator<Item = Isolated>, journey: &Journey, patient: bool) {
-        let mut batch: Batch<'_, P, Move<'_, P>, _, MIGRATE_BATCH> =
+    /// Moves pages with one flush for each `N` of them.
+    fn move_batch<const N: usize>(&self, pages: impl Iterator<Item = Isolated>, journey: &Journey, patient: bool) {
+        let mut batch: Batch<'_, P, Move<'_, P>, _, N> =
             Batch::new(&self.engine, self.config.schedule, |page| self.arrive(page, journey));
         for page in pages {
             self.platform().work(Work::MigratePage, 1);
@@ -268,6 +271,12 @@ impl<P: Machine> Memory<P> {
                 journey.busy.borrow_mut().push(page);
                 continue;
             };
+            if self.frames.get(page.number()).place().is_none() {
+                // It has left its file: whoever holds it last frees it.
+                drop(lock);
+                self.put_back(core::iter::once(page));
+                continue;
+            }
             if self.frames.get(page.number()).huge() {
                 self.move_huge(page, lock, journey);
                 continue;
@@ -275,7 +284,7 @@ impl<P: Machine> Memory<P> {
             let Some(target) = self.allocate_on(journey.to) else {
                 journey.full.set(true);
                 drop(lock);
-                self.put_back(core::iter::once(page));
+                journey.homeless.borrow_mut().push(page);
                 continue;
             };
             self.begin_move(page.number(), |space, cleared| batch.record(space, cleared));
@@ -314,7 +323,7 @@ impl<P: Machine> Memory<P> {
             if entry.is_moving() && entry.frame() == from {
                 info.hold();
                 info.mapped();
-                leaf.finish_move(address, entry.end_move(to));
+                leaf.put_back(address, entry.end_move(to));
             }
         });
     }
@@ -334,7 +343,8 @@ impl<P: Machine> Memory<P> {
         let Move { page, lock, target } = page;
         let (from, to) = (page.number(), target.number());
         let references = self.unused(from);
-        if !self.frames.get(from).take(references) {
+        let info = self.frames.get(from);
+        if info.place().is_none() || !info.take(references) {
             self.end_move(from, from);
             drop(lock);
             self.free(target);
@@ -381,7 +391,7 @@ impl<P: Machine> Memory<P> {
         let Some(target) = self.allocate_huge(journey.to, mark) else {
             journey.full.set(true);
             drop(lock);
-            self.put_back(core::iter::once(page));
+            journey.homeless.borrow_mut().push(page);
             return;
         };
         self.begin_move(from, |space, cleared| self.flush_alone(space, cleared));

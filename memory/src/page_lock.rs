@@ -41,7 +41,7 @@ impl<P: Machine> fmt::Debug for PageLock<'_, P> {
 impl<P: Machine> Memory<P> {
     /// Locks a page that the caller holds a reference to, if nobody else has it locked.
     pub(crate) fn try_lock_page(&self, frame: FrameNumber) -> Option<PageLock<'_, P>> {
-        self.frames.get(frame).try_lock().then_some(PageLock { memory: self, frame })
+        self.frames.get(frame).try_lock().then(|| PageLock { memory: self, frame })
     }
 
     /// Locks a page that the caller holds a reference to, however long that takes. No lock may be held.

@@ -1,7 +1,7 @@
 //! The pages of a file that are in memory, and which of the others its device holds.
 //!
-//! A directory of chunks of 64 neighbouring pages, present only where they hold a page or the device does. A page that
-//! is in neither place is a hole and reads as zeros. The swap device uses the same for its slots.
+//! A directory of chunks of 64 neighbouring pages, in two levels, present only where they hold a page or the device does.
+//! A page that is in neither place is a hole and reads as zeros. The swap device uses the same for its slots.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,18 +20,30 @@ struct Chunk {
     stored: u64,
 }
 
+/// Neighbouring chunks that are found through one pointer.
+const GROUP: usize = 1024;
+
+type Group = [Option<Box<Chunk>>; GROUP];
+
 /// The pages of an object that are in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    chunks: Vec<Option<Box<Chunk>>>,
+    /// Grown to where the last group is: half a megabyte for the largest object.
+    groups: Vec<Option<Box<Group>>>,
     /// The object's length in bytes.
     pub(crate) bytes: u64,
+}
+
+/// Which group, which chunk of it, and which place in that.
+fn place(index: u32) -> (usize, usize, usize) {
+    let chunk = index as usize / CHUNK;
+    (chunk / GROUP, chunk % GROUP, index as usize % CHUNK)
 }
 
 impl Pages {
     /// None, of an object of `bytes`.
     pub(crate) fn new(bytes: u64) -> Self {
-        Self { chunks: Vec::new(), bytes }
+        Self { groups: Vec::new(), bytes }
     }
 
     /// The object's length in pages, the last one perhaps in part.
@@ -40,16 +52,17 @@ impl Pages {
     }
 
     fn chunk(&self, index: u32) -> Option<&Chunk> {
-        self.chunks.get(index as usize / CHUNK)?.as_deref()
+        let (group, chunk, _) = place(index);
+        self.groups.get(group)?.as_ref()?[chunk].as_deref()
     }
 
     fn chunk_mut(&mut self, index: u32) -> &mut Chunk {
-        let at = index as usize / CHUNK;
-        if at >= self.chunks.len() {
-            self.chunks.resize_with(at + 1, || None);
+        let (group, chunk, _) = place(index);
+        if group >= self.groups.len() {
+            self.groups.resize_with(group + 1, || None);
         }
-        self.chunks[at]
-            .get_or_insert_with(|| Box::new(Chunk { present: 0, frames: [ABSENT; CHUNK], stored: 0 }))
+        let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
+        group[chunk].get_or_insert_with(|| Box::new(Chunk { present: 0, frames: [ABSENT; CHUNK], stored: 0 }))
     }
 
     pub(crate) fn find(&self, index: u32) -> Option<FrameNumber> {
@@ -94,37 +107,50 @@ impl Pages {
         }
     }
 
-    /// Lets go of a chunk that says nothing.
+    /// Lets go of a chunk that says nothing. Its group stays until the object ends.
     fn shrink(&mut self, index: u32) {
-        let slot = &mut self.chunks[index as usize / CHUNK];
-        if slot.as_ref().is_some_and(|chunk| chunk.present == 0 && chunk.stored == 0) {
-            *slot = None;
+        let (group, chunk, _) = place(index);
+        if let Some(group) = &mut self.groups[group] {
+            if group[chunk].as_ref().is_some_and(|chunk| chunk.present == 0 && chunk.stored == 0) {
+                group[chunk] = None;
+            }
         }
+    }
+
+    /// The chunks from that of page `from` on, with the first page of each.
+    fn chunks_from(&self, from: u32) -> impl Iterator<Item = (u32, &Chunk)> {
+        let (first, skip, _) = place(from);
+        let groups = self.groups.iter().enumerate().skip(first);
+        groups.filter_map(|(at, group)| Some((at, group.as_ref()?))).flat_map(move |(at, group)| {
+            let chunks = group.iter().enumerate().skip(if at == first { skip } else { 0 });
+            chunks.filter_map(move |(chunk, present)| {
+                Some((((at * GROUP + chunk) * CHUNK) as u32, present.as_deref()?))
+            })
+        })
     }
 
     /// The first page at or after `from` that is in memory.
     pub(crate) fn next(&self, from: u32) -> Option<(u32, FrameNumber)> {
-        let start = from as usize / CHUNK;
-        self.chunks.iter().enumerate().skip(start).find_map(|(at, chunk)| {
-            let chunk = chunk.as_ref()?;
-            let skip = if at == start { from as usize % CHUNK } else { 0 };
+        self.chunks_from(from).find_map(|(first, chunk)| {
+            let skip = from.saturating_sub(first) as usize;
             let slot = (skip..CHUNK).find(|&slot| chunk.frames[slot] != ABSENT)?;
-            Some(((at * CHUNK + slot) as u32, FrameNumber::new(chunk.frames[slot])))
+            Some((first + slot as u32, FrameNumber::new(chunk.frames[slot])))
         })
     }
 
     /// Forgets what the device holds from page `from` on.
     pub(crate) fn forget_stored(&mut self, from: u32) {
-        for at in from as usize / CHUNK..self.chunks.len() {
-            let Some(chunk) = &mut self.chunks[at] else { continue };
-            chunk.stored &= if at == from as usize / CHUNK { (1 << (from as usize % CHUNK)) - 1 } else { 0 };
-            self.shrink((at * CHUNK) as u32);
+        let starts: Vec<u32> = self.chunks_from(from).map(|(first, _)| first).collect();
+        for first in starts {
+            let keep = from.saturating_sub(first);
+            self.chunk_mut(first).stored &= (1 << keep) - 1;
+            self.shrink(first);
         }
     }
 
     /// How many are in memory.
     pub(crate) fn present(&self) -> u64 {
-        self.chunks.iter().flatten().map(|chunk| u64::from(chunk.present)).sum()
+        self.chunks_from(0).map(|(_, chunk)| u64::from(chunk.present)).sum()
     }
 }
 
@@ -138,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keeps_what_a_map_would(steps in prop::collection::vec((0u32..300, 0u32..5), 1..200)) {
+        fn keeps_what_a_map_would(steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
             let (mut pages, mut frames, mut stored) = (Pages::new(0), BTreeMap::new(), BTreeMap::new());
             for (number, (index, action)) in (0..).zip(steps) {
                 match action {

@@ -4,6 +4,7 @@
 //! then. Giving rights changes no entry: the next store faults and finds out whether its page must be copied first, made
 //! dirty, or simply allowed. A page that may not be used at all keeps its entry, hidden.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use ceasefire::{Gather, PageSize};
@@ -73,21 +74,27 @@ impl<P: Machine> Memory<P> {
         if let Some(area) = areas.overlapping(start, end).find(|area| area.limit < protection) {
             return Err(ProtectError::Forbidden(area.start.max(start)));
         }
-        let narrower = areas.overlapping(start, end).any(|area| area.protection > protection);
+        let narrowed: Vec<(u64, u64)> = areas
+            .overlapping(start, end)
+            .filter(|area| area.protection > protection)
+            .map(|area| (area.start.max(start), area.end.min(end)))
+            .collect();
         areas.change(start, end, |area| area.protection = protection);
-        // Even where no entry has to change: what batches owe in the range may be a right that is taken away now.
-        if narrower {
-            let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
-            self.for_each_leaf(space, (start, end), |leaf, (start, end)| {
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        for &range in &narrowed {
+            self.for_each_leaf(space, range, |leaf, (start, end)| {
                 let step = if leaf.size() == PageSize::Huge { end - start } else { PAGE_BYTES };
                 for address in (start..end).step_by(step as usize) {
                     restrict(&mut gather, leaf, address, protection);
                 }
             });
-            gather.finish();
         }
+        gather.finish();
         drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end });
+        for (start, end) in narrowed {
+            let space = space.coherence();
+            self.platform().observe(Event::Returned { space, start, end, allowed: protection });
+        }
         Ok(())
     }
 }

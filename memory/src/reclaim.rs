@@ -235,6 +235,8 @@ impl<P: Machine> Memory<P> {
             }
             permits.push(permit);
         }
+        // What can be freed is free before the device is waited for, and no flush is owed meanwhile.
+        batch.settle();
         self.write_blocks(&blocks[..count]);
         for permit in permits.drain() {
             batch.hold(permit.into_page());
@@ -271,7 +273,9 @@ impl<P: Machine> Memory<P> {
         if !self.frames.get(frame).huge() {
             return true;
         }
-        let Ok(table) = self.table_to_split() else { return false };
+        // Reclaim does not reclaim: the reserve is for this.
+        let Some(table) = self.allocate_reserve() else { return false };
+        self.platform().zero(table.number(), 1);
         let mut table = Some(table);
         self.for_each_mapping(frame, |mapper, leaf, base| {
             if leaf.size() == PageSize::Huge {
@@ -334,7 +338,7 @@ impl<P: Machine> Memory<P> {
                 if lazy && entry.dirty() {
                     // Stored to since its program said that it can do without it. Its entry comes back as it was.
                     info.set_lru(info.lru().set_lazy(false));
-                    leaf.install(address, entry);
+                    leaf.put_back(address, entry);
                     used = true;
                     return;
                 }

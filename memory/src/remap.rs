@@ -9,15 +9,16 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Cleared, Gather, PageSize, RwLock};
+use ceasefire::{Cleared, ClearedTable, Gather, PageSize, RwLock};
 
-use crate::address::PAGE_BYTES;
+use crate::address::{PAGE_BYTES, USER_END};
 use crate::allocate::OutOfMemory;
-use crate::area::{checked_end, Area, Areas, RangeError};
+use crate::area::{checked_end, Area, Areas, Protection, RangeError};
 use crate::huge::{Unsplit, HUGE_BYTES};
 use crate::machine::{Event, Machine, Work};
 use crate::space::{area_mapper, SpaceHandle};
 use crate::table::{install_new, Entry, Found};
+use crate::unmap::Held;
 use crate::Memory;
 
 /// Where a mapping may go.
@@ -85,7 +86,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<u64, RemapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        checked_end(start, new_bytes)?;
+        checked_end(0, new_bytes)?;
         if let Placement::At(at) = placement {
             let new_end = checked_end(at, new_bytes)?;
             if at < end && start < new_end {
@@ -117,8 +118,12 @@ impl<P: Machine> Memory<P> {
                 self.relocate(space, &part, &moved);
                 areas.insert(moved);
             }
+            let kept_here = if to == start { kept } else { 0 };
+            self.free_tables(space, &areas, (start + kept_here, end));
             drop(areas);
-            self.platform().observe(Event::Returned { space: space.coherence(), start, end });
+            let gone = if to == start { start + kept } else { start };
+            let (space, allowed) = (space.coherence(), Protection::None);
+            self.platform().observe(Event::Returned { space, start: gone, end, allowed });
             return Ok(to);
         }
     }
@@ -172,6 +177,18 @@ impl<P: Machine> Memory<P> {
     fn vacate(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64)) {
         let removed = areas.remove(start, end);
         self.tear_down(space, &removed, (start, end), (start, start));
+    }
+
+    /// Frees the tables that nothing needs any more now that a range maps nothing.
+    fn free_tables(&self, space: &SpaceHandle<P>, areas: &Areas, (start, end): (u64, u64)) {
+        let mut gather: Gather<'_, P, Held, _> =
+            Gather::new(&self.engine, space.coherence(), |held| self.release(held));
+        if start < end {
+            self.unlink_tables(space, start, end, areas.around(start), &mut |address, table| {
+                gather.table(ClearedTable::new(address), Held::Table(table));
+            });
+        }
+        gather.finish();
     }
 
     /// Moves what `old` maps to where `new` maps it, and tells the reverse map. Both may be in one place, and `new` may be
@@ -282,10 +299,11 @@ fn destination(
     if u64::from(area.index(start)) + new_bytes / PAGE_BYTES > u64::from(u32::MAX) {
         return Err(no_room);
     }
-    let grows_here = area.end == end && areas.hole(end, start + new_bytes) == Some(end) && areas.overlapping(end, start + new_bytes).next().is_none();
+    let fits = start.checked_add(new_bytes).is_some_and(|new_end| new_end <= USER_END);
+    let grows_here = || fits && area.end == end && areas.overlapping(end, start + new_bytes).next().is_none();
     match placement {
         Placement::At(at) => Ok(at),
-        _ if new_bytes <= end - start || grows_here => Ok(start),
+        _ if new_bytes <= end - start || grows_here() => Ok(start),
         Placement::Here => Err(no_room),
         Placement::Anywhere => areas.room(new_bytes).ok_or(no_room),
     }

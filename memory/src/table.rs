@@ -356,12 +356,12 @@ impl<P: Machine> Leaf<'_, P> {
         self.table.set(self.index(address), entry);
         let platform = self.memory.platform();
         platform.work(Work::Map, 1);
-        let space = self.space.coherence();
+        let (space, address) = (self.space.coherence(), address & !(self.size.bytes() - 1));
         platform.observe(Event::Installed { space, address, frame: entry.frame(), size: self.size });
     }
 
-    /// Lets a moving entry be what it was before, hidden or present.
-    pub(crate) fn finish_move(&self, address: u64, entry: Entry) {
+    /// Puts back an entry that was here before or elsewhere, present or not, for the same page.
+    pub(crate) fn put_back(&self, address: u64, entry: Entry) {
         if entry.present() {
             self.install(address, entry);
         } else {
@@ -418,8 +418,10 @@ pub(crate) fn install_new<P: Machine>(leaf: &SettledLeaf<'_, P>, address: u64, e
     leaf.install(address, entry);
 }
 
+/// What CPUs may hold of an entry. One that is hidden was present before, and whoever hid it may not have flushed yet
+/// (Linux: `pte_accessible`).
 fn held(old: Entry) -> ceasefire::Entry {
-    ceasefire::Entry { accessible: old.present(), dirty: old.dirty() }
+    ceasefire::Entry { accessible: old.maps(), dirty: old.dirty() }
 }
 
 impl<P: Machine> Memory<P> {
@@ -438,6 +440,21 @@ impl<P: Machine> Memory<P> {
             frame = entry.frame();
         }
         Found::Leaf(frame)
+    }
+
+    /// The first address after `address` that another table than the missing one may translate.
+    pub(crate) fn next_table(&self, space: &SpaceHandle<P>, address: u64) -> u64 {
+        let mut frame = space.root();
+        let mut level = TOP;
+        while level > 1 {
+            let entry = self.platform().table(frame).get(Table::index(address, level));
+            if !entry.present() {
+                break;
+            }
+            frame = entry.frame();
+            level -= 1;
+        }
+        ((address >> (PAGE_SHIFT + 9 * level)) + 1) << (PAGE_SHIFT + 9 * level)
     }
 
     /// The table above the lowest on the way to an address.
@@ -507,8 +524,12 @@ impl<P: Machine> Memory<P> {
         let mut at = start;
         while at < end {
             let next = end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
-            if let Some(leaf) = self.settled_leaf(space, at) {
-                visit(&leaf, (at, next));
+            match self.settled_leaf(space, at) {
+                Some(leaf) => visit(&leaf, (at, next)),
+                None => {
+                    at = self.next_table(space, at).min(end);
+                    continue;
+                }
             }
             at = next;
             self.platform().reschedule();
@@ -598,11 +619,13 @@ impl<P: Machine> Memory<P> {
             if entry.present() {
                 debug_assert!(!entry.is_huge(), "a huge page is left at {at:#x}");
                 let child = entry.frame();
+                let whole = at >= floor && at + span <= ceiling.min(USER_END);
                 if level > 1 {
-                    let part = (start.max(at), end.min(at + span));
+                    // A table that goes takes all below it along: what moved away may have left empty ones.
+                    let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
                     self.unlink_below(child, level - 1, part, (floor, ceiling), unlinked);
                 }
-                if at >= floor && at + span <= ceiling.min(USER_END) {
+                if whole {
                     let lock = self.table_locks.of(table).lock(self.platform());
                     self.platform().table(table).set(index, Entry::NONE);
                     drop(lock);

@@ -10,7 +10,7 @@ use ceasefire::{ClearedTable, Gather, PageSize, RwLock};
 
 use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
 use crate::allocate::OutOfMemory;
-use crate::area::{checked_end, Area, RangeError};
+use crate::area::{checked_end, Area, Protection, RangeError};
 use crate::frame::Frame;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
@@ -75,7 +75,7 @@ impl<P: Machine> Memory<P> {
         let limits = areas.around(start);
         self.tear_down(space, &removed, (start, end), limits);
         drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end });
+        self.platform().observe(Event::Returned { space: space.coherence(), start, end, allowed: Protection::None });
         Ok(())
     }
 
@@ -135,34 +135,47 @@ impl<P: Machine> Memory<P> {
         flush: FlushAt,
     ) {
         self.for_each_leaf(space, range, |leaf, (start, end)| {
-            let step = if leaf.size() == PageSize::Huge { end - start } else { PAGE_BYTES };
-            for address in (start..end).step_by(step as usize) {
-                self.zap_entry(gather, leaf, address);
+            let huge = leaf.size() == PageSize::Huge;
+            if huge && flush == FlushAt::EachTable && end - start < PageSize::Huge.bytes() {
+                // Its ends were split when this began, so it came later: it may stay.
+                return;
             }
-            if flush == FlushAt::EachTable {
+            let step = if huge { end - start } else { PAGE_BYTES };
+            let mut dirty = false;
+            for address in (start..end).step_by(step as usize) {
+                dirty |= self.zap_entry(gather, leaf, address);
+            }
+            // Whoever writes a page of a file out looks for entries like these, and must not find them gone while CPUs
+            // can still store through them (Linux commit 1cf35d47712d).
+            if dirty || flush == FlushAt::EachTable {
                 gather.flush();
             }
         });
     }
 
-    /// Clears one entry, whatever it stands for.
+    /// Clears one entry, whatever it stands for; whether a page of a file was stored to through it.
     pub(crate) fn zap_entry<R: FnMut(Held)>(
         &self,
         gather: &mut Gather<'_, P, Held, R>,
         leaf: &SettledLeaf<'_, P>,
         address: u64,
-    ) {
+    ) -> bool {
         let entry = leaf.get(address);
         if entry.maps() {
             let (old, cleared) = leaf.clear(address);
-            gather.unmap(leaf, cleared, self.unmapped_frame(old).map(Held::Page));
-        } else if !entry.is_none() {
+            let page = self.unmapped_frame(old);
+            gather.unmap(leaf, cleared, page.map(Held::Page));
+            let of_file = |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
+            return old.dirty() && page.is_some_and(of_file);
+        }
+        if !entry.is_none() {
             // A moving page has given up its claim here already; nothing will lead to it when it arrives.
             leaf.note(address, crate::table::Entry::NONE);
             if let Some(slot) = entry.slot() {
                 self.unname_slot(slot);
             }
         }
+        false
     }
 
     pub(crate) fn release(&self, held: Held) {

@@ -1,0 +1,163 @@
+//! A script: a small machine and what the threads of a few programs do on it, as data and as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ceasefire::Schedule;
+
+use crate::operation::{Numbers, Step};
+
+/// A node of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeSetup {
+    pub(crate) cpus: u32,
+    pub(crate) frames: u32,
+    pub(crate) tier: u32,
+}
+
+macro_rules! setup {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// The machine and its memory manager.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(crate) struct Setup {
+            pub(crate) nodes: Vec<NodeSetup>,
+            /// The pages of each file.
+            pub(crate) files: Vec<u32>,
+            $($(#[$doc])* pub(crate) $field: u32,)*
+        }
+
+        impl Setup {
+            fn numbers(&self) -> Vec<(&'static str, u32)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+
+            fn read(&mut self, mut numbers: Numbers<'_>) -> Result<(), String> {
+                $(self.$field = numbers.take(stringify!($field))?;)*
+                numbers.finish()
+            }
+
+            const EMPTY: Self = Self { nodes: Vec::new(), files: Vec::new(), $($field: 0),* };
+        }
+    };
+}
+
+setup! {
+    /// 1 for the batched schedule, 0 for one flush a page.
+    batched,
+    /// Pages of swap.
+    swap,
+    /// How many pages a fault maps.
+    fault_around,
+    /// How many pages a miss reads.
+    read_ahead,
+    /// How many new pages a CPU collects.
+    lru_batch,
+    /// Whether reclaim demotes.
+    demote,
+    /// Nanoseconds that a CPU may run ahead of the others.
+    slack,
+    /// Nanoseconds after which another thread gets its turn.
+    slice,
+    /// Threads; thread t starts on CPU t, counted round and round.
+    threads,
+    /// Spaces at the start; thread t starts in space t, counted round and round.
+    spaces,
+}
+
+impl Setup {
+    pub(crate) fn cpus(&self) -> u32 {
+        self.nodes.iter().map(|node| node.cpus).sum()
+    }
+
+    pub(crate) fn frames(&self) -> u32 {
+        self.nodes.iter().map(|node| node.frames).sum()
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        if self.batched == 0 {
+            Schedule::PerPage
+        } else {
+            Schedule::Batched
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let bounds = [
+            ("CPUs", self.cpus(), 1, 64),
+            ("frames", self.frames(), 16, 1 << 20),
+            ("threads", self.threads, 1, 32),
+            ("spaces", self.spaces, 1, self.threads),
+            ("files", self.files.len() as u32, 1, 16),
+            ("lru_batch", self.lru_batch, 1, 31),
+        ];
+        bounds.iter().try_for_each(|&(what, value, low, high)| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("{value} {what}: between {low} and {high} are possible"))
+            }
+        })
+    }
+}
+
+/// A machine and what is done on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Script {
+    pub(crate) setup: Setup,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for NodeSetup { cpus, frames, tier } in &self.setup.nodes {
+            writeln!(f, "node cpus={cpus} frames={frames} tier={tier}")?;
+        }
+        for pages in &self.setup.files {
+            writeln!(f, "file pages={pages}")?;
+        }
+        write!(f, "setup")?;
+        self.setup.numbers().iter().try_for_each(|(name, number)| write!(f, " {name}={number}"))?;
+        writeln!(f)?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+impl FromStr for Script {
+    type Err = String;
+
+    /// Lines as [`Display`](fmt::Display) writes them; what follows a `#` is left out.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut script = Self { setup: Setup::EMPTY, steps: Vec::new() };
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            script.read(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+        }
+        script.setup.check()?;
+        Ok(script)
+    }
+}
+
+impl Script {
+    fn read(&mut self, line: &str) -> Result<(), String> {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let numbers = || Numbers::new(rest.split_whitespace());
+        match first {
+            "" => {}
+            "node" => {
+                let mut numbers = numbers()?;
+                let mut take = |name| numbers.take(name);
+                let node = NodeSetup { cpus: take("cpus")?, frames: take("frames")?, tier: take("tier")? };
+                self.setup.nodes.push(node);
+                numbers.finish()?;
+            }
+            "file" => {
+                let mut numbers = numbers()?;
+                self.setup.files.push(numbers.take("pages")?);
+                numbers.finish()?;
+            }
+            "setup" => self.setup.read(numbers()?)?,
+            _ => self.steps.push(line.parse()?),
+        }
+        Ok(())
+    }
+}
