@@ -23,7 +23,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The experiments [default: all]
+    /// The experiments [default: all that can run on the machine and at the scale]
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiments: Vec<String>,
     /// The mechanisms, separated by commas [default: those that the paper compares]

@@ -13,7 +13,7 @@ use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 use serde::Serialize;
 
 use crate::args::CompareArguments;
-use crate::failure::Failure;
+use crate::failure::{complain, Failure};
 use crate::names;
 use crate::progress::Progress;
 use crate::table;
@@ -28,23 +28,39 @@ struct Results<'a> {
 }
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
-    let plans = plans(arguments)?;
+    let Selection { plans, skipped } = select(arguments)?;
     let json = arguments.json.as_deref().map(open_json).transpose()?;
+    for line in skipped {
+        complain(&format!("skipped: {line}"));
+    }
     let mut reports = run_all(&plans, arguments.jobs)?;
     compare(&mut reports);
     let written = write(json, &plans, &reports);
     // That a rule was broken matters more than that the output was not read to its end.
-    let count = reports.iter().map(|report| report.violations).sum();
-    if count > 0 {
-        let first = reports.iter().flat_map(|report| {
-            report
-                .broken
-                .iter()
-                .map(|line| format!("{} {} {}: {line}", report.experiment, report.machine, report.mechanism))
-        });
-        return Err(Failure::Broken { count, first: first.take(8).collect() });
+    sound(&reports).and(written)
+}
+
+/// Whether no rule was broken and no load was wrong.
+fn sound(reports: &[Report]) -> Done {
+    let rules = reports.iter().map(|report| report.violations).sum();
+    let loads = reports.iter().map(|report| report.loads_wrong).sum();
+    if (rules, loads) == (0, 0) {
+        return Ok(());
     }
-    written
+    let run = |report: &Report| format!("{} {} {}", report.experiment, report.machine, report.mechanism);
+    let broken = reports.iter().flat_map(|report| {
+        let run = run(report);
+        report.broken.iter().map(move |line| format!("{run}: {line}"))
+    });
+    let wrong = reports.iter().filter(|report| report.loads_wrong > 0).map(|report| {
+        format!(
+            "{}: {} of {} loads compared were wrong",
+            run(report),
+            report.loads_wrong,
+            report.loads_compared
+        )
+    });
+    Err(Failure::Broken { rules, loads, lines: broken.take(8).chain(wrong).collect() })
 }
 
 fn write(json: Option<Json>, plans: &[Plan], reports: &[Report]) -> Done {
@@ -58,8 +74,15 @@ fn write(json: Option<Json>, plans: &[Plan], reports: &[Report]) -> Done {
     print(&table::of(plans, reports))
 }
 
+/// The runs that the command line asks for.
+struct Selection {
+    plans: Vec<Plan>,
+    /// What it did not name and what cannot run as it says: a line each, with the bound.
+    skipped: Vec<String>,
+}
+
 /// Every run that the command line asks for, each checked before the first begins.
-fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
+fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().collect()
     } else {
@@ -73,7 +96,8 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
         |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
     let chosen: Vec<Mechanism> =
         once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
-    let mut plans = Vec::new();
+    let named = !arguments.experiments.is_empty();
+    let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
         let machines: Vec<Machine> = match &arguments.machine {
             Some(name) => vec![machine(name)?],
@@ -85,29 +109,34 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
                 Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
                 None => machine,
             };
-            for &mechanism in mechanisms {
-                let mut plan = Plan {
-                    experiment,
-                    machine: machine.clone(),
-                    mechanism,
-                    scale: arguments.scale.unwrap_or(experiment.scale),
-                    seed: arguments.seed,
-                    oracle: !arguments.no_oracle,
-                    trace: arguments.trace.clone(),
-                };
-                let least = plan.least_scale();
-                if least > 1.0 {
-                    return Err(Failure::Input(too_many_cpus(&plan, least)));
+            let mut plan = Plan {
+                experiment,
+                machine,
+                mechanism: Mechanism::PerPage,
+                scale: arguments.scale.unwrap_or(experiment.scale),
+                seed: arguments.seed,
+                oracle: !arguments.no_oracle,
+                trace: arguments.trace.clone(),
+            };
+            if arguments.scale.is_none() {
+                plan.scale = plan.scale.max(plan.least_scale()).min(1.0);
+            }
+            match plan.check() {
+                Ok(()) => {
+                    plans.extend(mechanisms.iter().map(|&mechanism| Plan { mechanism, ..plan.clone() }));
                 }
-                if arguments.scale.is_none() {
-                    plan.scale = plan.scale.max(least);
+                Err(error) => {
+                    let line = format!("{} on {}: {error}", experiment.name, plan.machine.name);
+                    if named || !error.is_bound_of_experiment() {
+                        return Err(Failure::Input(line));
+                    }
+                    skipped.push(line);
                 }
-                plan.check().map_err(|error| {
-                    Failure::Input(format!("{} on {}: {error}", experiment.name, plan.machine.name))
-                })?;
-                plans.push(plan);
             }
         }
+    }
+    if plans.is_empty() {
+        return Err(Failure::Input(format!("no experiment can run: {}", skipped.join("; "))));
     }
     if arguments.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
@@ -115,17 +144,7 @@ fn plans(arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
             plans.len()
         )));
     }
-    Ok(plans)
-}
-
-/// Why no scale works: even at full size the machine has not the memory for so many CPUs.
-fn too_many_cpus(plan: &Plan, least: f64) -> String {
-    let (name, cpus) = (&plan.machine.name, plan.machine.topology.cpu_count());
-    let most = (f64::from(cpus) / least) as u16;
-    format!(
-        "{} on {name}: {cpus} CPUs are too many for its memory at any scale: at most {most}",
-        plan.experiment.name
-    )
+    Ok(Selection { plans, skipped })
 }
 
 /// The items without those that are the same as an earlier one.
@@ -231,4 +250,43 @@ fn write_json(mut file: File, text: &str) -> io::Result<()> {
         file.set_len(0)?;
     }
     file.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let plan = Plan {
+            experiment: Experiment::find("migrate").expect("an experiment"),
+            machine: machine("2-socket-intel")
+                .and_then(|machine| machine.with_cpus(2).map_err(Failure::input))
+                .expect("a machine"),
+            mechanism: Mechanism::Batched,
+            scale: 0.0001,
+            seed: 1,
+            oracle: true,
+            trace: None,
+        };
+        plan.run(|_| true).expect("a run")
+    }
+
+    #[test]
+    fn a_wrong_load_is_a_failure_as_a_broken_rule_is() {
+        let good = report();
+        assert!(good.loads_compared > 0);
+        assert!(sound(&[good.clone(), good.clone()]).is_ok());
+        let wrong = Report { loads_wrong: 3, loads_compared: 100, ..good.clone() };
+        let Err(Failure::Broken { rules, loads, lines }) = sound(&[good.clone(), wrong]) else {
+            panic!("three loads were wrong");
+        };
+        assert_eq!((rules, loads), (0, 3));
+        assert_eq!(lines, ["migrate 2-socket-intel batched: 3 of 100 loads compared were wrong"]);
+        let broken = Report { violations: 2, broken: vec!["R1".into(), "R7".into()], ..good };
+        let Err(Failure::Broken { rules, loads, lines }) = sound(&[broken]) else {
+            panic!("two rules were broken");
+        };
+        assert_eq!((rules, loads), (2, 0));
+        assert_eq!(lines, ["migrate 2-socket-intel batched: R1", "migrate 2-socket-intel batched: R7"]);
+    }
 }

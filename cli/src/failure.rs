@@ -1,4 +1,4 @@
-//! What goes wrong, in one line, and the exit code for it: 1 a rule was broken, 2 usage or input.
+//! What goes wrong, in one line, and the exit code for it: 1 a rule was broken or a load was wrong, 2 usage or input.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -9,8 +9,9 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// Usage or input: one line that a person can act on.
     Input(String),
-    /// A rule of coherence was broken: the first few, and how often in all.
-    Broken { count: u64, first: Vec<String> },
+    /// Rules of coherence were broken, or loads returned what they must not: how often in all, and in words what is known
+    /// of them.
+    Broken { rules: u64, loads: u64, lines: Vec<String> },
     /// Whoever reads our output has gone; nothing is wrong.
     NoReader,
 }
@@ -37,11 +38,16 @@ impl Failure {
                 complain(&message);
                 ExitCode::from(2)
             }
-            Self::Broken { count, first } => {
-                for line in first {
+            Self::Broken { rules, loads, lines } => {
+                for line in lines {
                     complain(&line);
                 }
-                complain(&format!("rules were broken {count} times"));
+                if rules > 0 {
+                    complain(&format!("rules were broken {rules} times"));
+                }
+                if loads > 0 {
+                    complain(&format!("loads returned something else than was stored {loads} times"));
+                }
                 ExitCode::from(1)
             }
         }
@@ -49,7 +55,7 @@ impl Failure {
 }
 
 /// Writes one line to standard error, whatever names and values it repeats. If nobody reads that, there is nobody to tell.
-fn complain(message: &str) {
+pub(crate) fn complain(message: &str) {
     let mut line = String::from("ceasefire: ");
     for c in message.chars() {
         if c.is_control() {

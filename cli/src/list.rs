@@ -29,11 +29,12 @@ fn experiments() -> String {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,
-            "{}\n  {}\n  {}\n  machines: {}\n  mechanisms: {}\n  scale: {} unless told otherwise",
+            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  scale: {} unless told otherwise",
             experiment.name,
             experiment.description,
             experiment.paper,
             experiment.machines.join(", "),
+            if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
             experiment.scale,
         );

@@ -3,39 +3,112 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ceasefire_experiments::{Comparison, Mechanism, Plan, Report};
+use ceasefire_experiments::{Comparison, Experiment, Mechanism, Plan, Report};
 use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
 
-/// What is shown of a report: the published metric that it stands for, if any, and how to print it.
+/// What is shown of a report: how to get it, the published metrics that it stands for, and where it is shown.
 struct Metric {
     name: &'static str,
-    published: Option<&'static str>,
     value: fn(&Report) -> f64,
+    published: &'static [&'static str],
+    shown: Shown,
+}
+
+/// Where a row is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Where any mechanism has something of it, or the paper does.
+    IfAny,
+    /// The same, but only where the whole run is measured: it is of the programs' whole time.
+    IfWhole,
+    /// Wherever it is known, though it be 0.
+    IfKnown,
+    /// Everywhere.
+    Always,
+}
+
+/// A row that is shown if any mechanism has something of it.
+const fn metric(name: &'static str, value: fn(&Report) -> f64) -> Metric {
+    Metric { name, value, published: &[], shown: Shown::IfAny }
+}
+
+impl Metric {
+    const fn published(self, published: &'static [&'static str]) -> Self {
+        Self { published, ..self }
+    }
+
+    const fn shown(self, shown: Shown) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// The paper's figures for it, and their name.
+    fn paper<'a>(&self, report: &'a Report) -> Option<(&'static str, &'a Comparison)> {
+        self.published.iter().find_map(|name| Some((*name, report.published.get(name)?)))
+    }
+
+    /// Whether it says anything of these runs.
+    fn is_shown(&self, experiment: &Experiment, reports: &[Report]) -> bool {
+        let any = |test: fn(f64) -> bool| reports.iter().any(|report| test((self.value)(report)));
+        let is_something = || any(|value| value.abs() > 0.0) || self.paper(&reports[0]).is_some();
+        match self.shown {
+            Shown::IfAny => is_something(),
+            Shown::IfWhole => !experiment.windowed && is_something(),
+            Shown::IfKnown => any(|value| !value.is_nan()),
+            Shown::Always => true,
+        }
+    }
+}
+
+/// A value, or that there is none.
+fn known(is_known: bool, value: f64) -> f64 {
+    if is_known {
+        value
+    } else {
+        f64::NAN
+    }
+}
+
+/// So much of it for each MiB that was moved.
+fn per_mib(report: &Report, value: u64) -> f64 {
+    known(report.pages_migrated > 0, value as f64 / report.mib_migrated())
 }
 
 const METRICS: &[Metric] = &[
-    metric("elapsed, s", Some("elapsed"), |report| report.elapsed_s),
-    metric("user time, s", Some("user"), |report| report.user_s),
-    metric("system time, s", Some("system"), |report| report.system_s),
-    metric("interrupts per second", Some("interrupts_per_second"), |report| report.interrupts_per_s),
-    metric("range of finishes, s", Some("time_range"), |report| report.finish_range_s),
-    metric("their deviation, s", Some("time_stddv"), |report| report.finish_stddev_s),
-    metric("interrupts", None, |report| report.interrupts as f64),
-    metric("shootdowns", None, |report| report.shootdowns as f64),
-    metric("flushes, everything", None, |report| report.flushes_full as f64),
-    metric("flushes, one page", None, |report| report.flushes_page as f64),
-    metric("faults", None, |report| report.faults as f64),
-    metric("pages reclaimed", None, |report| report.pages_reclaimed as f64),
-    metric("TLB misses, loads", None, |report| report.tlb_misses_load as f64),
-    metric("waits for answers, s", None, |report| report.answer_wait_s),
-    metric("waits for locks, s", None, |report| report.lock_wait_s),
-    metric("rules broken", None, |report| if report.oracle { report.violations as f64 } else { f64::NAN }),
+    metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed"]),
+    metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
+    metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
+    metric("pages migrated", |report| report.pages_migrated as f64),
+    metric("pages migrated per second", |report| {
+        known(report.elapsed_s > 0.0, report.pages_migrated as f64 / report.elapsed_s)
+    })
+    .published(&["pages_migrated_per_second"]),
+    metric("TLB interrupts per second", |report| report.interrupts_per_s)
+        .published(&["interrupts_per_second", "tlb_interrupts"]),
+    metric("range of finishes, s", |report| report.finish_range_s)
+        .published(&["time_range"])
+        .shown(Shown::IfWhole),
+    metric("their deviation, s", |report| report.finish_stddev_s)
+        .published(&["time_stddv"])
+        .shown(Shown::IfWhole),
+    metric("TLB interrupts", |report| report.interrupts as f64),
+    metric("shootdowns", |report| report.shootdowns as f64),
+    metric("shootdowns per MiB moved", |report| per_mib(report, report.shootdowns)),
+    metric("broadcasts", |report| report.broadcasts as f64),
+    metric("broadcasts per MiB moved", |report| per_mib(report, report.broadcasts)),
+    metric("flushes, everything", |report| report.flushes_full as f64),
+    metric("flushes, one page", |report| report.flushes_page as f64),
+    metric("faults", |report| report.faults as f64),
+    metric("pages reclaimed", |report| report.pages_reclaimed as f64),
+    metric("TLB misses, loads", |report| report.tlb_misses_load as f64),
+    metric("waits for answers, s", |report| report.answer_wait_s),
+    metric("flush waits per MiB moved, ns", |report| report.flush_wait_ns_per_mib.unwrap_or(f64::NAN)),
+    metric("waits for locks, s", |report| report.lock_wait_s),
+    metric("loads compared", |report| report.loads_compared as f64),
+    metric("loads wrong", |report| known(report.loads_compared > 0, report.loads_wrong as f64))
+        .shown(Shown::IfKnown),
+    metric("rules broken", |report| known(report.oracle, report.violations as f64)).shown(Shown::Always),
 ];
-
-const fn metric(name: &'static str, published: Option<&'static str>, value: fn(&Report) -> f64) -> Metric {
-    Metric { name, published, value }
-}
 
 /// All results.
 pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
@@ -46,14 +119,14 @@ pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
             report.experiment == reports[at].experiment && report.machine == reports[at].machine
         };
         let count = reports[at..].iter().take_while(|report| same(report)).count();
-        block(&mut text, &plans[at].machine, &reports[at..at + count]);
+        block(&mut text, &plans[at], &reports[at..at + count]);
         at += count;
     }
     text
 }
 
 /// One experiment on one machine.
-fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
+fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
     let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
     // Writing to a string does not fail.
@@ -62,7 +135,7 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
         "{} on {}: {} CPUs, {} threads, scale {}, seed {}, {oracle}",
         first.experiment, first.machine, first.cpus, first.threads, first.scale, first.seed
     );
-    let fitted = fitted_rows(machine);
+    let fitted = fitted_rows(&plan.machine);
     let is_baseline = |report: &&Report| report.mechanism == Mechanism::PerPage.name();
     let baseline = reports.iter().find(is_baseline);
     let others: Vec<&Report> = reports.iter().filter(|report| !is_baseline(report)).collect();
@@ -80,7 +153,7 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
     }
     let columns = header.len();
     table.set_header(header);
-    for metric in METRICS {
+    for metric in METRICS.iter().filter(|metric| metric.is_shown(plan.experiment, reports)) {
         let mut row = vec![metric.name.to_owned()];
         row.extend(baseline.iter().map(|report| number((metric.value)(report))));
         for other in &others {
@@ -90,8 +163,7 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
             row.push(number(value));
             row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.3}")));
         }
-        let paper = metric.published.and_then(|name| Some((name, first.published.get(name)?)));
-        if let Some((name, paper)) = paper {
+        if let Some((name, paper)) = metric.paper(first) {
             let ours = others.first().and_then(|other| other.published.get(name)?.ours);
             row.extend(beside(name, paper, ours, &fitted));
         }
@@ -107,6 +179,10 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
             text,
             "Published figures are for scale 1: times and counts shrink with the scale, rates and ratios compare."
         );
+    }
+    if first.published.values().any(Comparison::is_relative) {
+        let _ =
+            writeln!(text, "'relative': the paper gives no more than the ratio, with its own baseline as 1.");
     }
     let own = builtin(&first.machine).and_then(Result::ok).map(|machine| machine.topology.cpu_count());
     if let Some(own) = own.filter(|own| *own != first.cpus && has_published) {
@@ -126,6 +202,12 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
         (true, 0) => "no rule was broken".to_owned(),
         (true, count) => format!("rules were broken {count} times"),
     };
+    let loads = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let verdict = match (loads(|report| report.loads_compared), loads(|report| report.loads_wrong)) {
+        (0, _) => verdict,
+        (_, 0) => format!("{verdict}, no load was wrong"),
+        (_, wrong) => format!("{verdict}, {wrong} loads were wrong"),
+    };
     let _ = writeln!(text, "{verdict}; {wall:.1} s of processor time\n");
 }
 
@@ -133,8 +215,14 @@ fn block(text: &mut String, machine: &Machine, reports: &[Report]) {
 fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
     let marks: Vec<&str> =
         ["before", "after"].into_iter().filter(|side| fitted.contains(&format!("{name}, {side}"))).collect();
+    let figures = if paper.is_relative() {
+        // As published: digits more would be a precision that the paper does not claim.
+        format!("relative: {} -> {}", paper.before, paper.after)
+    } else {
+        format!("{} -> {}", number(paper.before), number(paper.after))
+    };
     [
-        format!("{} -> {}", number(paper.before), number(paper.after)),
+        figures,
         format!("{:.3}", paper.ratio),
         ours.map_or("-".into(), |ours| format!("{:+.3}", ours - paper.ratio)),
         if marks.is_empty() { String::new() } else { format!("fitted: {}", marks.join(", ")) },
@@ -173,7 +261,9 @@ fn number(value: f64) -> String {
     } else if value >= 10.0 {
         format!("{value:.2}")
     } else {
-        format!("{value:.4}")
+        // Four decimals, and more where fewer than three of them would matter.
+        let leading_zeros = (-value.log10()).floor().max(0.0) as usize;
+        format!("{value:.*}", 4.max(leading_zeros + 3))
     }
 }
 
@@ -186,6 +276,10 @@ mod tests {
         assert_eq!(number(1_234_567.0), "1_234_567");
         assert_eq!(number(999.0), "999");
         assert_eq!(number(159.62), "159.62");
+        assert_eq!(number(3.917), "3.9170");
+        assert_eq!(number(0.5), "0.5000");
         assert_eq!(number(0.0123), "0.0123");
+        assert_eq!(number(0.000_002_243), "0.00000224");
+        assert_eq!(number(0.0), "0");
     }
 }

@@ -22,6 +22,26 @@ fn quick(more: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// A tiny run of a migration as JSON: its results.
+fn quick_migration(experiment: &str) -> Vec<Value> {
+    let output = ceasefire(&[
+        "compare",
+        experiment,
+        "--machine",
+        "2-socket-intel",
+        "--cpus",
+        "4",
+        "--scale",
+        "0.0005",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "nothing but JSON in a pipe");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    json["results"].as_array().expect("an array").clone()
+}
+
 /// Runs something wrong and gives the one line that it is told.
 fn refused(arguments: &[&str]) -> String {
     let output = ceasefire(arguments);
@@ -90,6 +110,9 @@ fn the_json_has_every_field_with_its_type() {
             "debts_created",
             "stale_hits",
             "violations",
+            "pages_scanned",
+            "loads_compared",
+            "loads_wrong",
         ] {
             assert!(result[field].is_u64(), "{field}");
         }
@@ -103,6 +126,9 @@ fn the_json_has_every_field_with_its_type() {
             "operations_per_s",
             "interrupts_per_s",
             "debt_age_max_s",
+            "kernel_s",
+            "lock_wait_s",
+            "answer_wait_s",
             "wall_s",
         ] {
             assert!(result[field].is_f64(), "{field}");
@@ -110,9 +136,15 @@ fn the_json_has_every_field_with_its_type() {
         for field in ["interrupt", "broadcast", "switch", "tick", "local"] {
             assert!(result["debts_settled_by"][field].is_u64(), "{field}");
         }
-        for field in ["before", "after", "ratio", "ours"] {
+        for field in ["before", "after", "ratio", "ours", "measured"] {
             assert!(result["published"]["elapsed"][field].is_f64(), "{field}");
         }
+        assert_eq!(result["published"]["elapsed"]["unit"], "s");
+        assert!(result["oracle"].is_boolean() && result["broken"].is_array());
+        // Nothing is moved.
+        assert!(result["flush_wait_ns_per_mib"].is_null());
+        assert_eq!(result["loads_compared"], result["operations"]);
+        assert_eq!(result["loads_wrong"], 0);
         assert_eq!(result["violations"], 0);
     }
     let [per_page, batched] = &results[..] else { panic!("two mechanisms") };
@@ -126,6 +158,152 @@ fn the_json_has_every_field_with_its_type() {
 }
 
 #[test]
+fn a_migration_moves_pages_and_every_load_finds_what_was_stored() {
+    let number = |result: &Value, field: &str| result[field].as_f64().unwrap_or_else(|| panic!("{field}"));
+    let small = quick_migration("migrate");
+    let huge = quick_migration("migrate-huge");
+    for result in small.iter().chain(&huge) {
+        assert!(number(result, "pages_migrated") > 0.0);
+        assert_eq!(result["operations"], result["pages_migrated"]);
+        assert_eq!(result["violations"], 0);
+        assert!(number(result, "loads_compared") > 0.0);
+        assert_eq!(result["loads_wrong"], 0);
+        let mib = number(result, "pages_migrated") / 256.0;
+        let (wait, said) =
+            (number(result, "answer_wait_s") * 1e9 / mib, number(result, "flush_wait_ns_per_mib"));
+        assert!(said > 0.0 && (said / wait - 1.0).abs() < 1e-9, "{said} is {wait}");
+    }
+    let [per_page, batched] = &small[..] else { panic!("two mechanisms") };
+    // Each page is flushed on its own, whatever its size: a page of 2 MiB costs what one of 4 KiB does.
+    let per_mib = |result| number(result, "shootdowns") / number(result, "pages_migrated") * 256.0;
+    assert!((per_mib(per_page) - 256.0).abs() < 1e-9, "{}", per_mib(per_page));
+    assert!((per_mib(&huge[0]) - 0.5).abs() < 1e-9, "{}", per_mib(&huge[0]));
+    assert!(per_mib(batched) < 1.0, "{}", per_mib(batched));
+    let paper = &batched["published"];
+    assert_eq!(
+        (&paper["tlb_interrupts"]["unit"], &paper["tlb_interrupts"]["after"]),
+        (&"relative".into(), &0.009.into())
+    );
+    let ours = number(batched, "interrupts_per_s") / number(per_page, "interrupts_per_s");
+    assert!((number(&paper["tlb_interrupts"], "ours") - ours).abs() < 1e-9);
+    let ours = number(batched, "operations_per_s") / number(per_page, "operations_per_s");
+    assert!((number(&paper["pages_migrated_per_second"], "ours") - ours).abs() < 1e-9);
+}
+
+#[test]
+fn what_was_not_named_and_cannot_run_is_skipped_with_a_line() {
+    let run = |arguments: &[&str]| {
+        let output = ceasefire(&[&["compare", "--mechanism", "batched"], arguments].concat());
+        let (out, told) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+        let (out, told) = (out.expect("UTF-8"), told.expect("UTF-8"));
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        (out, told)
+    };
+    let skipped = |told: &str| -> Vec<String> {
+        let lines = told.lines().map(|line| {
+            let line = line.strip_prefix("ceasefire: skipped: ").unwrap_or_else(|| panic!("{line}"));
+            line.split_once(':').expect("a reason").0.to_owned()
+        });
+        lines.collect()
+    };
+    // One socket is one node.
+    let (out, told) = run(&["--machine", "1-socket", "--scale", "0.003"]);
+    assert!(out.contains("mmap-read on 1-socket") && !out.contains("migrate"), "{out}");
+    assert_eq!(skipped(&told), ["migrate on 1-socket", "migrate-huge on 1-socket"]);
+    assert!(told.contains("at least 2"), "{told}");
+    // What can run of the machines of the papers, at a scale that is too small for the rest.
+    let (out, told) = run(&["--cpus", "4", "--scale", "0.0001", "--json", "-"]);
+    let json: Value = serde_json::from_str(&out).expect("JSON");
+    let ran: Vec<_> =
+        json["results"].as_array().expect("an array").iter().map(|run| &run["experiment"]).collect();
+    assert_eq!(ran, ["migrate", "migrate"]);
+    assert_eq!(
+        skipped(&told),
+        ["mmap-read on 4-node-48-cpu", "mmap-read on 1-socket", "migrate-huge on 2-socket-intel"]
+    );
+    assert!(told.lines().all(|line| line.contains("scale 0.0001") && line.contains("at least")), "{told}");
+    // With nothing left it is an error, in one line with every bound.
+    let message = refused(&["compare", "--machine", "1-socket", "--scale", "0.0001"]);
+    for part in ["no experiment can run", "at least 0.002 works", "at least 2 are needed"] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+}
+
+#[test]
+fn what_was_named_and_cannot_run_is_refused_with_its_bound() {
+    let message = refused(&["compare", "migrate", "--machine", "1-socket"]);
+    assert!(message.contains("migrate on 1-socket") && message.contains("at least 2"), "{message}");
+    refused(&["compare", "mmap-read", "migrate", "--machine", "1-socket"]);
+    let message = refused(&["compare", "migrate", "--machine", "2-socket-intel", "--cpus", "1"]);
+    assert!(message.contains("too few nodes with CPUs: 1"), "{message}");
+    let message = refused(&["compare", "migrate", "--machine", "2-socket-intel", "--scale", "0.0001"]);
+    assert!(message.contains("at least 0.0005"), "{message}");
+    // The range does not fit on a node of 2 GiB, at any scale.
+    let text = include_str!("../../machine/machines/2-socket-intel.toml")
+        .replace("value = 64, unit = \"GiB\"", "value = 2, unit = \"GiB\"");
+    let file = Scratch::new("narrow.toml", &text);
+    let message = refused(&["compare", "migrate", "--machine", file.path()]);
+    assert!(message.contains("node 0 has 2048.0 MiB") && message.contains("at least 5120 MiB"), "{message}");
+}
+
+#[test]
+fn nodes_without_cpus_are_passed_over() {
+    let mut text = include_str!("../../machine/machines/2-socket-intel.toml").to_owned();
+    let node = "    { cpus = 32,";
+    let far = "    { cpus = 0, memory = { value = 64, unit = \"GiB\", source = \"invented\" } },\n";
+    text.insert_str(text.find(node).expect("a node"), far);
+    let file = Scratch::new("far.toml", &text);
+    let output = ceasefire(&[
+        "compare",
+        "migrate",
+        "--machine",
+        file.path(),
+        "--cpus",
+        "2",
+        "--scale",
+        "0.0005",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["results"][0]["pages_migrated"].as_u64().is_some_and(|pages| pages > 0));
+}
+
+#[test]
+fn the_table_of_a_migration_has_its_own_rows() {
+    let table = |experiment: &str| {
+        let machine = ["--machine", "2-socket-intel", "--cpus", "4", "--scale", "0.0005"];
+        let output = ceasefire(&[&["compare", experiment], &machine[..]].concat());
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    // The cells of a row.
+    let row = |text: &str, name: &str| -> Option<Vec<String>> {
+        let rows =
+            text.lines().map(|line| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
+        rows.into_iter()
+            .find(|cells| cells.get(1).is_some_and(|cell| cell == name))
+            .map(|cells| cells[2..].to_vec())
+    };
+    let text = table("migrate");
+    assert_eq!(row(&text, "shootdowns per MiB moved").expect("a row")[0], "256");
+    assert_eq!(row(&text, "TLB interrupts per second").expect("a row")[3], "relative: 1 -> 0.009");
+    assert_eq!(row(&text, "pages migrated per second").expect("a row")[3], "relative: 1 -> 3.917");
+    assert!(row(&text, "pages migrated").is_some() && row(&text, "flush waits per MiB moved, ns").is_some());
+    assert_eq!(row(&text, "loads wrong").expect("a row")[..2], ["0", "0"]);
+    assert_eq!(row(&text, "rules broken").expect("a row")[..2], ["0", "0"]);
+    assert!(text.contains("no rule was broken, no load was wrong"), "{text}");
+    // Nothing of these, or nothing of the part of the run that is measured.
+    for name in ["pages reclaimed", "broadcasts", "user time, s", "range of finishes, s"] {
+        assert!(row(&text, name).is_none(), "{name} in {text}");
+    }
+    let text = table("migrate-huge");
+    assert_eq!(row(&text, "shootdowns per MiB moved").expect("a row")[0], "0.5000");
+    // Nothing is published of it.
+    assert!(!text.contains("relative"), "{text}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let first = quick(&[]);
     assert_eq!(without_wall(&first), without_wall(&quick(&["--jobs", "1"])));
@@ -134,7 +312,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 
 #[test]
 fn the_table_shows_ours_beside_the_published() {
-    let output = ceasefire(&["compare", "--machine", "1-socket", "--scale", "0.003"]);
+    let output = ceasefire(&["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.003"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     for part in
         ["mmap-read on 1-socket", "per-page", "batched", "500_000 -> 45_000", "fitted", "no rule was broken"]
@@ -163,6 +341,7 @@ fn a_machine_file_is_read_and_its_faults_are_named() {
     let file = Scratch::new("good.toml", good);
     let output = ceasefire(&[
         "compare",
+        "mmap-read",
         "--machine",
         file.path(),
         "--scale",
@@ -215,18 +394,20 @@ fn a_matrix_that_is_not_square_is_refused() {
 
 #[test]
 fn sizes_out_of_bounds_are_answered_with_the_bound() {
-    let message = refused(&["compare", "--machine", "1-socket", "--scale", "0.0001"]);
+    let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.0001"]);
     let least =
         message.rsplit("at least ").next().and_then(|rest| rest.split(' ').next()).expect("the least scale");
-    let output = ceasefire(&["compare", "--machine", "1-socket", "--scale", least, "--json", "-"]);
+    let output =
+        ceasefire(&["compare", "mmap-read", "--machine", "1-socket", "--scale", least, "--json", "-"]);
     assert_eq!(output.status.code(), Some(0), "the least that works, {least}, works");
     for scale in ["0", "-1", "nan", "1.5"] {
-        refused(&["compare", "--machine", "1-socket", &format!("--scale={scale}")]);
+        refused(&["compare", "mmap-read", "--machine", "1-socket", &format!("--scale={scale}")]);
     }
     assert!(refused(&["compare", "--scale", "-1"]).contains("at least"));
-    let message = refused(&["compare", "--machine", "1-socket", "--cpus", "8192"]);
+    let message = refused(&["compare", "mmap-read", "--machine", "1-socket", "--cpus", "8192"]);
     let most = message.trim_end().rsplit(' ').next().expect("the most CPUs");
-    let output = ceasefire(&["compare", "--machine", "1-socket", "--cpus", "8192", "--scale", "1"]);
+    let output =
+        ceasefire(&["compare", "mmap-read", "--machine", "1-socket", "--cpus", "8192", "--scale", "1"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(most.parse::<u16>().is_ok_and(|most| most > 8), "{message}");
     for cpus in ["0", "-1", "x", "99999999999"] {
@@ -239,8 +420,18 @@ fn sizes_out_of_bounds_are_answered_with_the_bound() {
 #[test]
 fn a_trace_has_a_line_for_each_event() {
     let file = Scratch::new("trace", "");
-    let one =
-        ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched", "--json", "-"];
+    let one = [
+        "compare",
+        "mmap-read",
+        "--machine",
+        "1-socket",
+        "--scale",
+        "0.003",
+        "--mechanism",
+        "batched",
+        "--json",
+        "-",
+    ];
     let mut arguments = one.to_vec();
     arguments.extend(["--trace", file.path()]);
     let output = ceasefire(&arguments);
@@ -263,6 +454,7 @@ fn a_trace_has_a_line_for_each_event() {
     assert!(refused(&["compare", "--trace", file.path()]).contains("choose one"));
     assert!(refused(&[
         "compare",
+        "mmap-read",
         "--machine",
         "1-socket",
         "--mechanism",
@@ -276,7 +468,19 @@ fn a_trace_has_a_line_for_each_event() {
 #[test]
 fn lists_say_what_there_is() {
     for (what, parts) in [
-        ("experiments", vec!["mmap-read", "BATCH-RECLAIM", "4-node-48-cpu, 1-socket"]),
+        (
+            "experiments",
+            vec![
+                "mmap-read\n",
+                "BATCH-RECLAIM",
+                "4-node-48-cpu, 1-socket",
+                "migrate\n",
+                "BATCH-MIGRATE",
+                "2-socket-intel, 128-core-arm64",
+                "needs: 2 nodes with CPUs",
+                "migrate-huge\n",
+            ],
+        ),
         ("machines", vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "host"]),
         ("mechanisms", vec!["per-page", "batched"]),
     ] {
@@ -314,6 +518,7 @@ fn a_reader_that_leaves_is_no_error() {
 fn the_host_can_be_a_machine() {
     let output = ceasefire(&[
         "compare",
+        "mmap-read",
         "--machine",
         "host",
         "--scale",
@@ -341,6 +546,7 @@ fn a_mechanism_named_twice_runs_once() {
 fn the_default_scale_holds_the_working_set_of_more_cpus() {
     let output = ceasefire(&[
         "compare",
+        "mmap-read",
         "--machine",
         "1-socket",
         "--cpus",
@@ -357,7 +563,8 @@ fn the_default_scale_holds_the_working_set_of_more_cpus() {
 #[test]
 fn earlier_results_survive_a_run_that_fails() {
     let file = Scratch::new("earlier.json", "earlier");
-    let arguments = ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
+    let arguments =
+        ["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
     refused(&[&arguments[..], &["--json", file.path(), "--trace", "/nowhere/t"]].concat());
     assert_eq!(fs::read_to_string(&file.0).expect("readable"), "earlier");
     let longer = "x".repeat(100_000);
@@ -381,7 +588,7 @@ fn broken_pipe() -> Stdio {
 
 #[test]
 fn nobody_reading_is_quiet_wherever_it_writes() {
-    let run = ["compare", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
+    let run = ["compare", "mmap-read", "--machine", "1-socket", "--scale", "0.003", "--mechanism", "batched"];
     for arguments in [&run[..], &[&run[..], &["--json", "-"]].concat(), &["list", "machines"], &["--help"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
         let child = command.args(arguments).stdout(broken_pipe()).stderr(Stdio::piped()).spawn();

@@ -5,12 +5,14 @@
 //! reclaimed pages are the same number but for the memory's size. Each figure is the best of a few runs: the host is
 //! shared, and what disturbs a run only slows it down.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Instant;
 
 use ceasefire_experiments::{Experiment, Mechanism, Plan};
 use ceasefire_machine::config::builtin;
 use ceasefire_machine::{Options, Simulation};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::{NodeId, PAGE_BYTES};
 
 /// Faults per second of wall time on one core.
 fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, oracle: bool) -> f64 {
@@ -41,11 +43,57 @@ fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, 
     outcome.reading.statistics.faults as f64 / begun.elapsed().as_secs_f64()
 }
 
+/// Pages moved between two nodes per second of wall time on one core: one thread moves a program back and forth whose
+/// other threads compute, so that every flush has CPUs to reach.
+fn pages_migrated_per_second(mechanism: ceasefire::Schedule) -> f64 {
+    const PAGES: u64 = 1 << 15;
+    const ROUNDS: u16 = 20;
+    let machine = builtin("2-socket-intel").expect("a built-in machine").expect("a valid file");
+    let machine = machine.scaled(1.0 / 128.0).expect("a scale above 0");
+    let options = Options { oracle: false, ..Options::new(mechanism) };
+    let simulation = Simulation::new(&machine, options).expect("a machine that fits the host");
+    let space = simulation.memory().new_space().expect("memory for a table");
+    let over = Rc::new(Cell::new(false));
+    let taken = Rc::new(Cell::new(0.0));
+    for cpu in 1..machine.topology.cpu_count() / 2 {
+        let over = over.clone();
+        let body = move |program: &ceasefire_machine::Program| {
+            while !over.get() {
+                program.compute(1_000_000_000);
+            }
+        };
+        simulation.spawn("computes", cpu, 0, &space, body).expect("a stack");
+    }
+    let measured = taken.clone();
+    let body = move |program: &ceasefire_machine::Program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, PAGES));
+        let base = base.expect("room in an empty space");
+        for page in 0..PAGES {
+            program.store(base + page * PAGE_BYTES, 1, 1).expect("free memory");
+        }
+        let begun = Instant::now();
+        for round in 0..ROUNDS {
+            let (from, to) = (NodeId(round % 2), NodeId((round + 1) % 2));
+            let migrated = program.system_call(|memory, space| memory.migrate_space(space, from, to));
+            assert_eq!(migrated.expect("room on the other node").moved, PAGES);
+        }
+        measured.set(begun.elapsed().as_secs_f64());
+        over.set(true);
+    };
+    simulation.spawn("migratepages", 0, 0, &space, body).expect("a stack");
+    simulation.run(|_, _| true).expect("no trace");
+    (PAGES * u64::from(ROUNDS)) as f64 / taken.get()
+}
+
 fn best(runs: u32, run: impl Fn() -> f64) -> f64 {
     (0..runs).map(|_| run()).fold(0.0, f64::max)
 }
 
 fn main() {
+    for mechanism in Mechanism::ALL {
+        let rate = best(3, || pages_migrated_per_second(mechanism.schedule()));
+        println!("pages migrated, 2-socket-intel, {mechanism}\t{rate:.0}\t1/s\t2000000\tmin");
+    }
     for machine in ["1-socket", "4-node-48-cpu"] {
         for mechanism in Mechanism::ALL {
             let schedule = mechanism.schedule();

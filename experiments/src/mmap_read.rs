@@ -34,7 +34,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     machines: &["4-node-48-cpu", "1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
     scale: 1.0 / 16.0,
+    nodes: 1,
+    windowed: false,
     bytes_per_cpu: 2 << 20,
+    bytes_per_node: 0,
     contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
     start,
 };
@@ -73,7 +76,10 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             for page in 0..pages {
                 // A hole reads as zeros.
                 let compare = |value| {
-                    loads.set(Verdict { compared: loads.get().compared + 1, wrong: loads.get().wrong + u64::from(value != 0) });
+                    loads.set(Verdict {
+                        compared: loads.get().compared + 1,
+                        wrong: loads.get().wrong + u64::from(value != 0),
+                    });
                 };
                 if program.load_then(base + page * PAGE_BYTES, LOADS, compare).is_err() {
                     return;
@@ -89,7 +95,10 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
         progress: Box::new(move |accesses| accesses as f64 / planned as f64),
         finish: Box::new(move |outcome| {
             if outcome.reading.accesses < planned {
-                return Err(RunError::Unfinished { done: outcome.reading.accesses / u64::from(LOADS), planned: planned / u64::from(LOADS) });
+                return Err(RunError::Unfinished {
+                    done: outcome.reading.accesses / u64::from(LOADS),
+                    planned: planned / u64::from(LOADS),
+                });
             }
             Ok(Finished { operations: planned / u64::from(LOADS), window: None, verdict: verdict.get() })
         }),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use ceasefire_machine::config::{Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading, SetupError, Simulation};
-use ceasefire_memory::{OutOfMemory, TooManyObjects};
+use ceasefire_memory::{NodeId, OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
 use crate::mechanism::Mechanism;
@@ -37,6 +37,9 @@ pub struct Plan {
     pub trace: Option<PathBuf>,
 }
 
+/// Says what came of a run.
+type Finish = Box<dyn FnOnce(&Outcome) -> Result<Finished, RunError>>;
+
 /// A machine with its programs, about to run.
 pub(crate) struct Started {
     pub(crate) simulation: Simulation,
@@ -45,7 +48,7 @@ pub(crate) struct Started {
     /// How much of it is done, given the loads and stores made so far.
     pub(crate) progress: Box<dyn Fn(u64) -> f64>,
     /// What came of it, once all programs have ended.
-    pub(crate) finish: Box<dyn FnOnce(&Outcome) -> Result<Finished, RunError>>,
+    pub(crate) finish: Finish,
 }
 
 /// What the programs of a run did.
@@ -83,8 +86,26 @@ pub enum RunError {
     },
     /// The machine has too few nodes with CPUs.
     Nodes {
+        /// How many it has.
+        found: usize,
         /// How many the experiment needs.
         needed: usize,
+    },
+    /// A node has too little memory, at full size, for what the experiment keeps on it.
+    NodeMemory {
+        /// Its number.
+        node: usize,
+        /// How many bytes it has.
+        bytes: u64,
+        /// How many the experiment needs.
+        needed: u64,
+    },
+    /// The machine has not the memory for so many CPUs, even at full size.
+    Cpus {
+        /// How many it has.
+        cpus: u16,
+        /// How many its memory is enough for.
+        most: u16,
     },
     /// The trace could not be written.
     Trace {
@@ -111,7 +132,21 @@ impl fmt::Display for RunError {
             Self::Unfinished { done, planned } => {
                 write!(f, "the machine ran out of memory after {done} of {planned} operations")
             }
-            Self::Nodes { needed } => write!(f, "the machine has fewer than {needed} nodes with CPUs"),
+            Self::Nodes { found, needed } => {
+                write!(f, "too few nodes with CPUs: {found}, where at least {needed} are needed")
+            }
+            Self::NodeMemory { node, bytes, needed } => {
+                let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+                write!(
+                    f,
+                    "node {node} has {:.1} MiB of memory, too few: at least {} MiB are needed",
+                    mib(*bytes),
+                    mib(*needed)
+                )
+            }
+            Self::Cpus { cpus, most } => {
+                write!(f, "{cpus} CPUs are too many for its memory at any scale: at most {most}")
+            }
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
@@ -120,6 +155,18 @@ impl fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+impl RunError {
+    /// Whether what stands in the way is a bound of this experiment, so that another may run there at that scale.
+    pub fn is_bound_of_experiment(&self) -> bool {
+        match self {
+            // No experiment runs at a scale of nothing, or at one that is no number.
+            Self::Scale { scale, .. } => *scale > 0.0,
+            Self::Nodes { .. } | Self::NodeMemory { .. } | Self::Cpus { .. } => true,
+            _ => false,
+        }
+    }
+}
 
 impl From<SetupError> for RunError {
     fn from(error: SetupError) -> Self {
@@ -148,14 +195,26 @@ impl Plan {
         (needed as f64 / topology.bytes() as f64 * 1e4).ceil() / 1e4
     }
 
-    /// Whether it can be run at its scale.
+    /// Whether it can be run on its machine and at its scale.
     ///
     /// # Errors
-    /// [`RunError::Scale`] with the least that works, or [`RunError::ScaleTooLarge`].
+    /// [`RunError::ScaleTooLarge`], or the bound that the machine or the scale crosses: [`RunError::Nodes`],
+    /// [`RunError::NodeMemory`], [`RunError::Cpus`] or [`RunError::Scale`].
     pub fn check(&self) -> Result<(), RunError> {
-        let least = self.least_scale();
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));
+        }
+        let needed = self.experiment.bytes_per_node;
+        for node in self.nodes()?.into_iter().map(NodeId::index) {
+            let bytes = self.machine.topology.nodes()[node].bytes;
+            if bytes < needed {
+                return Err(RunError::NodeMemory { node, bytes, needed });
+            }
+        }
+        let least = self.least_scale();
+        if least > 1.0 {
+            let cpus = self.machine.topology.cpu_count();
+            return Err(RunError::Cpus { cpus, most: (f64::from(cpus) / least) as u16 });
         }
         // Written so that a scale that is no number is refused too.
         if self.scale >= least {
@@ -192,6 +251,18 @@ impl Plan {
     /// the host has to hold no more than [`MOST_CONTENTS`].
     pub fn keeps_contents(&self) -> bool {
         self.oracle && (self.experiment.contents_bytes)(self) <= MOST_CONTENTS
+    }
+
+    /// The nodes that it uses: the first that have CPUs, as many as the experiment needs.
+    pub(crate) fn nodes(&self) -> Result<Vec<NodeId>, RunError> {
+        let needed = self.experiment.nodes;
+        let all = self.machine.topology.nodes().iter().zip(0..);
+        let with_cpus = all.filter(|(node, _)| !node.cpus.is_empty()).map(|(_, number)| NodeId(number));
+        let nodes: Vec<NodeId> = with_cpus.take(needed).collect();
+        if nodes.len() < needed {
+            return Err(RunError::Nodes { found: nodes.len(), needed });
+        }
+        Ok(nodes)
     }
 
     pub(crate) fn scaled_machine(&self) -> Result<Machine, RunError> {

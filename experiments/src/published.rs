@@ -1,5 +1,8 @@
 //! What the papers published.
 
+/// The unit of a figure of which only the ratio was published.
+pub(crate) const RELATIVE: &str = "relative";
+
 /// A published figure, before and after the paper's mechanism.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
@@ -9,7 +12,7 @@ pub struct Row {
     pub machine: &'static str,
     /// What was measured.
     pub metric: &'static str,
-    /// In which unit.
+    /// In which unit; `relative` if only the ratio was published.
     pub unit: &'static str,
     /// The baseline.
     pub before: f64,
@@ -47,9 +50,9 @@ static ROWS: &[Row] = &[
     row("mmap-read", "1-socket", "user", "s", 58.09, 57.64),
     row("mmap-read", "1-socket", "system", "s", 111.82, 76.56),
     row("mmap-read", "1-socket", "interrupts_per_second", "1/s", 500_000.0, 45_000.0),
-    row("migrate", "2-socket-intel", "tlb_interrupts", "relative", 1.0, 0.009),
-    row("migrate", "2-socket-intel", "pages_migrated_per_second", "relative", 1.0, 3.917),
-    row("migrate", "128-core-arm64", "pages_migrated_per_second", "relative", 1.0, 1.78),
+    row("migrate", "2-socket-intel", "tlb_interrupts", RELATIVE, 1.0, 0.009),
+    row("migrate", "2-socket-intel", "pages_migrated_per_second", RELATIVE, 1.0, 3.917),
+    row("migrate", "128-core-arm64", "pages_migrated_per_second", RELATIVE, 1.0, 1.78),
 ];
 
 /// The figures published for an experiment on a machine.

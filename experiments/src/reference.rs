@@ -17,7 +17,7 @@ pub(crate) struct Reference(Rc<Words>);
 struct Words {
     start: Cell<u64>,
     /// Empty if frames have no contents.
-    words: RefCell<Vec<u64>>,
+    values: RefCell<Vec<u64>>,
     stores: Cell<u64>,
     loads: Cell<u64>,
     wrong: Cell<u64>,
@@ -29,7 +29,7 @@ impl Reference {
         let count = if contents { bytes as usize / 8 } else { 0 };
         Self(Rc::new(Words {
             start: Cell::new(0),
-            words: RefCell::new(vec![0; count]),
+            values: RefCell::new(vec![0; count]),
             stores: Cell::new(0),
             loads: Cell::new(0),
             wrong: Cell::new(0),
@@ -46,7 +46,7 @@ impl Reference {
         let words = &*self.0;
         program.load_then(address, count, |value| {
             words.loads.set(words.loads.get() + 1);
-            if words.words.borrow()[words.index(address)] != value {
+            if words.values.borrow()[words.index(address)] != value {
                 words.wrong.set(words.wrong.get() + 1);
             }
         })
@@ -56,7 +56,7 @@ impl Reference {
     pub(crate) fn store(&self, program: &Program, address: u64) -> Result<(), FaultError> {
         let words = &*self.0;
         let value = words.stores.replace(words.stores.get() + 1) + 1;
-        program.store_then(address, 1, value, || words.words.borrow_mut()[words.index(address)] = value)
+        program.store_then(address, 1, value, || words.values.borrow_mut()[words.index(address)] = value)
     }
 
     /// How many loads were compared, and how many of them returned something else.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ceasefire_machine::{Outcome, Reading};
+use ceasefire_memory::PAGE_BYTES;
 use serde::Serialize;
 
 use crate::mechanism::Mechanism;
 use crate::plan::{Finished, Plan};
-use crate::published::{published, Row};
+use crate::published::{published, Row, RELATIVE};
 
 const SECOND: f64 = 1e12;
 
@@ -29,6 +30,8 @@ pub struct SettledBy {
 /// A published figure beside ours.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The paper's unit; `relative` if it gives no more than the ratio, its baseline being 1.
+    pub unit: &'static str,
     /// The paper's baseline, in the paper's unit.
     pub before: f64,
     /// With the paper's mechanism.
@@ -41,7 +44,18 @@ pub struct Comparison {
     pub measured: f64,
 }
 
+impl Comparison {
+    /// Whether the paper gives no more than the ratio.
+    pub fn is_relative(&self) -> bool {
+        self.unit == RELATIVE
+    }
+}
+
 /// What one run measured. Times are simulated seconds, but for `wall_s`.
+///
+/// Where the experiment measures between two moments of its run, as `migrate` does, elapsed time, rates and counts are of
+/// the time between them. The times of programs and of the kernel's threads, the spread of finishes, what the oracle saw
+/// and the loads compared are always of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment's name.
@@ -58,7 +72,7 @@ pub struct Report {
     pub threads: usize,
     /// The mechanism's name.
     pub mechanism: &'static str,
-    /// From the first program's start to the last one's end.
+    /// From the first program's start to the last one's end, or between the two moments.
     pub elapsed_s: f64,
     /// Time of all programs outside the kernel.
     pub user_s: f64,
@@ -114,6 +128,8 @@ pub struct Report {
     pub lock_wait_s: f64,
     /// Time that CPUs waited for the answers to a flush.
     pub answer_wait_s: f64,
+    /// The same in nanoseconds for each MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
+    pub flush_wait_ns_per_mib: Option<f64>,
     /// Whether the oracle watched; without it the next two say nothing.
     pub oracle: bool,
     /// Uses of owed entries, which the rules allow.
@@ -149,15 +165,15 @@ impl Report {
         let elapsed_s = seconds(measured.time);
         let programs = || outcome.threads.iter().filter(|thread| !thread.kernel);
         let sum = |times: &mut dyn Iterator<Item = u64>| seconds(times.sum());
-        let finishes: Vec<f64> = programs()
+        let durations: Vec<f64> = programs()
             .zip(starts)
             .filter_map(|(thread, start)| Some(seconds(thread.ended?.saturating_sub(*start))))
             .collect();
-        let count = finishes.len().max(1) as f64;
-        let mean = finishes.iter().sum::<f64>() / count;
-        let deviation = (finishes.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
-        let longest = finishes.iter().copied().fold(0.0, f64::max);
-        let shortest = finishes.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
+        let count = durations.len().max(1) as f64;
+        let mean = durations.iter().sum::<f64>() / count;
+        let deviation = (durations.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let longest = durations.iter().copied().fold(0.0, f64::max);
+        let shortest = durations.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
         let (counters, statistics) = (&measured.counters, &measured.statistics);
         Self {
@@ -205,6 +221,8 @@ impl Report {
             debt_age_max_s: counters.debt_age_max_ns as f64 / 1e9,
             lock_wait_s: seconds(measured.lock_wait),
             answer_wait_s: seconds(measured.answer_wait),
+            flush_wait_ns_per_mib: (statistics.migrated > 0)
+                .then(|| seconds(measured.answer_wait) * 1e9 / mib(statistics.migrated)),
             oracle: plan.oracle,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
@@ -214,6 +232,11 @@ impl Report {
             wall_s,
             published: BTreeMap::new(),
         }
+    }
+
+    /// MiB moved between nodes.
+    pub fn mib_migrated(&self) -> f64 {
+        mib(self.pages_migrated)
     }
 
     /// The figure that a published row speaks of.
@@ -229,6 +252,10 @@ impl Report {
             _ => return None,
         })
     }
+}
+
+fn mib(pages: u64) -> f64 {
+    (pages * PAGE_BYTES) as f64 / f64::from(1 << 20)
 }
 
 /// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
@@ -249,8 +276,8 @@ pub fn compare(reports: &mut [Report]) {
                 let before =
                     baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
                 let ours = before.map(|before| measured / before);
-                let Row { metric, before, after, .. } = *row;
-                Some((metric, Comparison { before, after, ratio: after / before, ours, measured }))
+                let Row { metric, unit, before, after, .. } = *row;
+                Some((metric, Comparison { unit, before, after, ratio: after / before, ours, measured }))
             })
             .collect();
     }

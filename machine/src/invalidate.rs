@@ -73,6 +73,8 @@ impl World {
             }
         }
         self.spend(self.machine.costs.broadcast_wait);
+        let tally = &self.tallies.answer_wait_time;
+        tally.set(tally.get() + self.machine.costs.broadcast_wait);
     }
 
     /// This CPU gets another thread: it waits for what it started, if anything.

@@ -270,7 +270,7 @@ impl<P: Machine> Memory<P> {
         let Some(page) = original else { return entry.is_none() || shown };
         let place = self.frames.get(page).place();
         match place {
-            // Truncation takes a page out of its file before it looks for mappings for the last time.
+            // Truncation takes a page out of its file before it looks for mappings.
             None => false,
             Some((object, _)) if object.is_anonymous() => shown,
             Some(place) => {
@@ -415,7 +415,7 @@ impl<P: Machine> Memory<P> {
             let info = self.frames.get(frame);
             let store = at == address && access == Access::Write;
             let old = leaf.get(at);
-            // Truncation takes a page out of its file before it looks for mappings for the last time.
+            // Truncation takes a page out of its file before it looks for mappings.
             if !old.is_none() || info.place().map(|(_, index)| index) != Some(area.index(at)) {
                 continue;
             }

@@ -2,8 +2,7 @@
 //!
 //! A page of a file is written out while it is locked, after every entry through which it could be stored to was narrowed
 //! and flushed; a fault that would make it writable again waits for the lock, and so does write. A page that leaves the
-//! file because of a truncation is out of it before its mappings are looked for the last time; a fault that found it
-//! before looks again. As under every file system, the caller keeps changes of one file's length or bytes by system
+//! file because of a truncation is out of it before its mappings are looked for; a fault that found it before looks again. As under every file system, the caller keeps changes of one file's length or bytes by system
 //! calls apart (Linux: the inode's lock); loads, stores and reads need no such care.
 
 use alloc::vec::Vec;
@@ -198,9 +197,9 @@ impl<P: Machine> Memory<P> {
         let before = core::mem::replace(&mut self.objects.get(file).pages.lock(self.platform()).bytes, bytes);
         if bytes < before {
             let first = bytes.div_ceil(PAGE_BYTES) as u32;
-            self.zap_mappings(file, first);
+            // In this order: a fault that found a page before it was dropped asks again with the table locked, so what is
+            // not mapped by now never will be, and nobody sees the file's page where a private copy was.
             self.drop_pages(file, first);
-            // Once more: a fault may have found a page just before it was dropped.
             self.zap_mappings(file, first);
         }
     }

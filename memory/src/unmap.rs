@@ -116,6 +116,11 @@ impl<P: Machine> Memory<P> {
         for area in removed {
             self.zap(space, &mut gather, (area.start, area.end), FlushAt::End);
         }
+        if removed.iter().any(|area| area.file().is_some()) {
+            // Before the file's truncation or write-out no longer finds this space: what they promise holds for CPUs that
+            // still use what was cleared here, too.
+            gather.flush();
+        }
         for area in removed {
             self.unhook_area(space, area);
         }

@@ -378,8 +378,7 @@ fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
     let (rig, space) = owing_rig();
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
-    rig.platform().at_write_out(move || {
-        assert!(inner_space.coherence().owes());
+    rig.platform().while_owing(&space, move || {
         inner.store(&inner_space, private, 9).unwrap();
         assert_eq!(
             inner.on(1, || inner.load(&inner_space, private)),
@@ -403,7 +402,7 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (result, stale) = std::sync::mpsc::channel();
-    rig.platform().at_write_out(move || {
+    rig.platform().while_owing(&space, move || {
         inner.memory.unmap(&inner_space, private, PAGE_BYTES).unwrap();
         result.send(inner.on(1, || inner.load(&inner_space, private)).is_ok()).unwrap();
     });

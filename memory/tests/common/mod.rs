@@ -20,8 +20,8 @@ use ceasefire::{
     DYNAMIC_ASIDS,
 };
 use ceasefire_memory::{
-    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
-    PAGE_SHIFT,
+    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, Work,
+    PAGE_BYTES, PAGE_SHIFT,
 };
 
 /// What the frames hold that nobody owns.
@@ -99,6 +99,8 @@ pub(crate) struct Threads {
     at_write_out: Mutex<Option<Hook>>,
     /// Done at the next place where others may run.
     at_reschedule: Mutex<Option<Hook>>,
+    /// Done when reclaim looks at a page while it owes flushes in a space.
+    while_owing: Mutex<Option<(SpaceHandle<Threads>, Hook)>>,
     /// Done when the pages of a file are next unlocked.
     at_unlock: Mutex<Option<Hook>>,
 }
@@ -141,6 +143,7 @@ impl Threads {
             failed: AtomicBool::new(false),
             at_write_out: Mutex::default(),
             at_reschedule: Mutex::default(),
+            while_owing: Mutex::default(),
             at_unlock: Mutex::default(),
         }
     }
@@ -186,9 +189,14 @@ impl Threads {
         self.woken[node.index()].swap(false, Ordering::AcqRel)
     }
 
-    /// Does `hook` within the next write-out, while reclaim has cleared translations and not flushed them.
+    /// Does `hook` within the next write-out.
     pub(crate) fn at_write_out(&self, hook: impl FnOnce() + Send + 'static) {
         *self.at_write_out.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// Does `hook` when reclaim next looks at a page while it owes flushes in `space`.
+    pub(crate) fn while_owing(&self, space: &SpaceHandle<Threads>, hook: impl FnOnce() + Send + 'static) {
+        *self.while_owing.lock().unwrap() = Some((space.clone(), Box::new(hook)));
     }
 
     /// Does `hook` at the next place where others may run, with no lock held.
@@ -499,6 +507,19 @@ impl Machine for Threads {
         assert_eq!(OFF.get(), 0, "rescheduled with interrupts off");
         self.poll();
         do_once(&self.at_reschedule);
+    }
+
+    fn work(&self, work: Work, _: u32) {
+        if work == Work::ReclaimPage {
+            let hook = {
+                let mut hook = self.while_owing.lock().unwrap();
+                let owes = hook.as_ref().is_some_and(|(space, _)| space.coherence().owes());
+                if owes { hook.take() } else { None }
+            };
+            if let Some((_, hook)) = hook {
+                hook();
+            }
+        }
     }
 
     fn observe(&self, event: Event) {
