@@ -175,10 +175,12 @@ fn a_migration_moves_pages_and_every_load_finds_what_was_stored() {
     }
     let [per_page, batched] = &small[..] else { panic!("two mechanisms") };
     // Each page is flushed on its own, whatever its size: a page of 2 MiB costs what one of 4 KiB does.
-    let per_mib = |result| number(result, "shootdowns") / number(result, "pages_migrated") * 256.0;
-    assert!((per_mib(per_page) - 256.0).abs() < 1e-9, "{}", per_mib(per_page));
-    assert!((per_mib(&huge[0]) - 0.5).abs() < 1e-9, "{}", per_mib(&huge[0]));
-    assert!(per_mib(batched) < 1.0, "{}", per_mib(batched));
+    for (result, pages) in [(per_page, 1.0), (&huge[0], 512.0)] {
+        let moved = number(result, "pages_migrated") / pages;
+        // The measured time may begin or end between a page's flush and its arrival.
+        assert!((number(result, "shootdowns") - moved).abs() <= 1.0, "{moved} of {pages} pages");
+    }
+    assert!(number(batched, "shootdowns") * 256.0 < number(batched, "pages_migrated"));
     let paper = &batched["published"];
     assert_eq!(
         (&paper["tlb_interrupts"]["unit"], &paper["tlb_interrupts"]["after"]),
@@ -286,7 +288,12 @@ fn the_table_of_a_migration_has_its_own_rows() {
             .map(|cells| cells[2..].to_vec())
     };
     let text = table("migrate");
-    assert_eq!(row(&text, "shootdowns per MiB moved").expect("a row")[0], "256");
+    let per_mib = |text: &str| {
+        let row = row(text, "shootdowns per MiB moved").expect("a row");
+        row[0].parse::<f64>().unwrap_or_else(|_| panic!("{row:?}"))
+    };
+    // But for the page whose flush is inside the measured time and whose arrival is not.
+    assert!((per_mib(&text) / 256.0 - 1.0).abs() < 0.02, "{text}");
     assert_eq!(row(&text, "TLB interrupts per second").expect("a row")[3], "relative: 1 -> 0.009");
     assert_eq!(row(&text, "pages migrated per second").expect("a row")[3], "relative: 1 -> 3.917");
     assert!(row(&text, "pages migrated").is_some() && row(&text, "flush waits per MiB moved, ns").is_some());
@@ -298,7 +305,7 @@ fn the_table_of_a_migration_has_its_own_rows() {
         assert!(row(&text, name).is_none(), "{name} in {text}");
     }
     let text = table("migrate-huge");
-    assert_eq!(row(&text, "shootdowns per MiB moved").expect("a row")[0], "0.5000");
+    assert!((per_mib(&text) / 0.5 - 1.0).abs() < 0.02, "{text}");
     // Nothing is published of it.
     assert!(!text.contains("relative"), "{text}");
 }
