@@ -149,11 +149,11 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
         progress: Box::new(move |_| done.done.get()),
         finish: Box::new(move |_| {
             let window: Option<(Reading, Reading)> = window.take();
-            let moved = window.map_or(0, |(before, after)| after.since(&before).statistics.migrated);
-            if moved == 0 {
+            let count = window.map_or(0, |(before, after)| after.since(&before).statistics.migrated);
+            if count == 0 {
                 return Err(RunError::Unfinished { done: 0, planned: test.pages });
             }
-            Ok(Finished { operations: moved, window, verdict: test.reference.verdict() })
+            Ok(Finished { operations: count, window, verdict: test.reference.verdict() })
         }),
     })
 }

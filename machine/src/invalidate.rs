@@ -196,7 +196,11 @@ mod tests {
             program.sim.broadcast_wait();
             assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait);
             program.sim.finish_broadcasts();
-            assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait, "nothing is left");
+            assert_eq!(
+                now(program),
+                begun + 2 * costs.broadcast_send + costs.broadcast_wait,
+                "nothing is left"
+            );
         });
     }
 

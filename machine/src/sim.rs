@@ -3,7 +3,10 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
-use ceasefire::{Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform, Root};
+use ceasefire::{
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform,
+    Root,
+};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::lock::{SimLock, SimRwLock};

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_memory::{
-    Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
-};
+use ceasefire_memory::{Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES};
 
 use crate::config::{Machine, Picoseconds};
 use crate::contents::Contents;

@@ -6,8 +6,8 @@
 use ceasefire_memory::{Block, FrameNumber};
 
 use crate::config::Picoseconds;
-use crate::contents::Contents;
 use crate::config::Storage;
+use crate::contents::Contents;
 use crate::task::{Sleep, Stop};
 use crate::world::World;
 

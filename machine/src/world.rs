@@ -13,9 +13,9 @@ use std::rc::{Rc, Weak};
 use ceasefire::{Cpu, HeldLocks};
 use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
 
+use crate::config::Storage;
 use crate::config::{Machine, Picoseconds};
 use crate::contents::Contents;
-use crate::config::Storage;
 use crate::device::Device;
 use crate::invalidate::Broadcast;
 use crate::oracle::Oracle;

@@ -78,7 +78,11 @@ fn the_sender_waits_for_the_last_answer() {
         // way there, the handler, whose last act is to fetch the sender's line, and the line's way back.
         let way = costs.interrupt_deliver + FAR;
         let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
-        assert_eq!(outcome.reading.answer_wait, way + handler + FAR - costs.invalidate_page, "{others} others");
+        assert_eq!(
+            outcome.reading.answer_wait,
+            way + handler + FAR - costs.invalidate_page,
+            "{others} others"
+        );
     }
 }
 

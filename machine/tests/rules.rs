@@ -240,7 +240,11 @@ fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
         for setup in guarded() {
             let outcome = exit_beside_lazy(&machine(&[cpus], 4096), setup);
             assert_clean(&outcome, setup);
-            assert!(outcome.reading.counters.interrupts >= u64::from(cpus - 1) * 3, "{:?}", outcome.reading.counters);
+            assert!(
+                outcome.reading.counters.interrupts >= u64::from(cpus - 1) * 3,
+                "{:?}",
+                outcome.reading.counters
+            );
         }
     }
 }
@@ -299,7 +303,11 @@ fn discarding_what_reclaim_takes_breaks_no_rule() {
         for setup in guarded() {
             let outcome = discard_under_reclaim(&machine(&[cpus], 2048), setup);
             assert_clean(&outcome, setup);
-            assert!(outcome.reading.statistics.reclaimed_background > 100, "{:?}", outcome.reading.statistics);
+            assert!(
+                outcome.reading.statistics.reclaimed_background > 100,
+                "{:?}",
+                outcome.reading.statistics
+            );
         }
     }
 }
@@ -340,7 +348,8 @@ fn streaming_through_files_breaks_no_rule() {
         for cpus in [&[2][..], &[8], &[2, 2]] {
             let outcome = stream(&machine(cpus, 4096), setup, 3);
             assert_clean(&outcome, setup);
-            let reclaimed = outcome.reading.statistics.reclaimed_background + outcome.reading.statistics.reclaimed_direct;
+            let reclaimed =
+                outcome.reading.statistics.reclaimed_background + outcome.reading.statistics.reclaimed_direct;
             assert!(reclaimed > 1000, "{:?}", outcome.reading.statistics);
         }
     }

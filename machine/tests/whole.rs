@@ -90,7 +90,9 @@ fn no_frame_is_lost() {
             let free = simulation.memory().free_frames();
             let files = mixed(&simulation, &[0; 4]);
             let outcome = run_clean(&simulation);
-            assert!(outcome.reading.statistics.written > 0 && outcome.reading.statistics.reclaimed_background > 0);
+            assert!(
+                outcome.reading.statistics.written > 0 && outcome.reading.statistics.reclaimed_background > 0
+            );
             for file in files {
                 simulation.memory().delete_file(file);
             }

@@ -64,7 +64,7 @@ fn check<'a>(
     if let Some(hole) = hole {
         return Err(AdviseError::NotMapped(hole));
     }
-    areas.find_map(|area| refused(area)).map_or(Ok(()), Err)
+    areas.find_map(refused).map_or(Ok(()), Err)
 }
 
 fn locked(area: &Area) -> Option<AdviseError> {
@@ -93,7 +93,12 @@ impl<P: Machine> Memory<P> {
         }
         gather.finish();
         drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end, allowed: Protection::None });
+        self.platform().observe(Event::Returned {
+            space: space.coherence(),
+            start,
+            end,
+            allowed: Protection::None,
+        });
         Ok(())
     }
 
@@ -231,15 +236,11 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes pages off the lists as far as one table and a batch reach; where it stopped.
-    fn take_from_leaf(
-        &self,
-        space: &SpaceHandle<P>,
-        start: u64,
-        end: u64,
-        pages: &mut Vec<Isolated>,
-    ) -> u64 {
+    fn take_from_leaf(&self, space: &SpaceHandle<P>, start: u64, end: u64, pages: &mut Vec<Isolated>) -> u64 {
         let next = end.min((start | ((1 << crate::table::LEAF_SHIFT) - 1)) + 1);
-        let Some(leaf) = self.settled_leaf(space, start) else { return self.next_table(space, start).min(end) };
+        let Some(leaf) = self.settled_leaf(space, start) else {
+            return self.next_table(space, start).min(end);
+        };
         let step = if leaf.size() == PageSize::Huge { next - start } else { PAGE_BYTES };
         for address in (start..next).step_by(step as usize) {
             if pages.len() == BATCH {

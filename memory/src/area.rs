@@ -196,7 +196,8 @@ impl Areas {
         let before = self.0.range(..seam).next_back().map(|(_, area)| *area);
         let after = self.0.get(&seam).copied();
         if let (Some(before), Some(after)) = (before, after) {
-            if (Area { start: before.start, first: before.first, ..after }) == (Area { end: after.end, ..before })
+            if (Area { start: before.start, first: before.first, ..after })
+                == (Area { end: after.end, ..before })
                 && before.end == seam
                 && before.index(seam) == after.first
             {
@@ -265,7 +266,16 @@ mod tests {
         let source = Source::Anonymous(ObjectId::new(0));
         let protection = Protection::ReadWrite;
         let (first, limit) = (start as u32, protection);
-        Area { start: start << 12, end: end << 12, source, first, protection, limit, locked: false, huge: false }
+        Area {
+            start: start << 12,
+            end: end << 12,
+            source,
+            first,
+            protection,
+            limit,
+            locked: false,
+            huge: false,
+        }
     }
 
     #[test]

@@ -104,13 +104,7 @@ impl<P: Machine> Memory<P> {
 
     /// Puts a page into a file, locked if its bytes are still to come; the frame back if there is a page already or the
     /// device holds other than was thought. The caller has one reference to the page.
-    fn insert(
-        &self,
-        file: ObjectId,
-        index: u32,
-        frame: Frame,
-        arriving: bool,
-    ) -> Result<FrameNumber, Frame> {
+    fn insert(&self, file: ObjectId, index: u32, frame: Frame, arriving: bool) -> Result<FrameNumber, Frame> {
         let mut pages = self.objects.get(file).pages.lock(self.platform());
         if pages.find(index).is_some() || pages.is_stored(index) != arriving || index >= pages.len() {
             return Err(frame);

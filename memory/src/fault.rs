@@ -187,7 +187,8 @@ impl<P: Machine> Memory<P> {
             leaf.install(address, writable(entry));
             return Ok(Progress::Done);
         };
-        let copied = frame != self.zero && self.frames.get(frame).place().is_some_and(|(object, _)| object == own);
+        let copied =
+            frame != self.zero && self.frames.get(frame).place().is_some_and(|(object, _)| object == own);
         if copied && self.make_exclusive(frame) {
             leaf.install(address, writable(entry));
             return Ok(Progress::Done);
@@ -221,13 +222,14 @@ impl<P: Machine> Memory<P> {
         let fresh = match self.allocate(self.home()) {
             Ok(fresh) => fresh,
             Err(error) => {
-                original.into_iter().for_each(|page| self.put(page));
+                if let Some(page) = original {
+                    self.put(page);
+                }
                 return Err(error.into());
             }
         };
         let surplus = {
-            let leaf =
-                self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
+            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
             if self.still_shows(&leaf, area, address, original) {
                 match original {
                     Some(page) => platform.copy(page, fresh.number(), 1),
@@ -247,7 +249,9 @@ impl<P: Machine> Memory<P> {
                 Some(fresh)
             }
         };
-        original.into_iter().for_each(|page| self.put(page));
+        if let Some(page) = original {
+            self.put(page);
+        }
         Ok(match surplus {
             Some(frame) => {
                 self.free(frame);

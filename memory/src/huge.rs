@@ -68,7 +68,10 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn fault_huge(&self, space: &SpaceHandle<P>, area: &Area, address: u64) -> bool {
         let Source::Anonymous(own) = area.source else { return false };
         let base = base_of(address);
-        if base < area.start || base + HUGE_BYTES > area.end || self.find_table(space, address) != Found::Nothing {
+        if base < area.start
+            || base + HUGE_BYTES > area.end
+            || self.find_table(space, address) != Found::Nothing
+        {
             return false;
         }
         let Ok(Found::Leaf(table)) = self.make_table_of(space, base, 1) else { return false };
@@ -202,7 +205,9 @@ impl<P: Machine> Memory<P> {
             }
             _ => Some(table),
         };
-        left.into_iter().for_each(|table| self.free(table));
+        if let Some(table) = left {
+            self.free(table);
+        }
         Ok(())
     }
 
@@ -278,7 +283,9 @@ impl<P: Machine> Memory<P> {
             return Ok(false);
         };
         // With the space and the mappers exclusively, nobody comes here until the huge page is in place.
-        let Found::Leaf(above) = self.find_above(space, base) else { unreachable!("the table was found above") };
+        let Found::Leaf(above) = self.find_above(space, base) else {
+            unreachable!("the table was found above")
+        };
         let number = huge.into_number();
         {
             let above = self.lock_table(space, above, PageSize::Huge);

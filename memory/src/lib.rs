@@ -16,14 +16,14 @@
 extern crate alloc;
 
 mod address;
+mod advise;
 mod allocate;
 mod area;
-mod advise;
 mod buddy;
 mod cache;
+mod fault;
 mod file;
 mod fork;
-mod fault;
 mod frame;
 mod hint;
 mod huge;
@@ -48,8 +48,8 @@ mod table;
 mod unmap;
 
 pub use address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT, USER_END};
-pub use allocate::OutOfMemory;
 pub use advise::AdviseError;
+pub use allocate::OutOfMemory;
 pub use area::{Area, MapError, Protection, RangeError, Source};
 pub use fault::{Access, FaultError};
 pub use file::{Busy, TruncateError, WriteError};
@@ -57,8 +57,8 @@ pub use fork::ForkError;
 pub use frame::Frame;
 pub use huge::{CollapseError, HUGE_BYTES};
 pub use lock_pages::LockError;
-pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
 pub use machine::{Event, Machine, Work};
+pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
 pub use node::{NodeId, NodeLayout, Watermarks};
 pub use object::{ObjectId, TooManyObjects};
 pub use protect::ProtectError;

@@ -70,8 +70,9 @@ impl Isolated {
     }
 
     /// Its page has moved to another frame, to which the reference of the isolation went along.
-    pub(crate) fn moved_to(self, frame: FrameNumber) -> Self {
-        Self(frame)
+    pub(crate) fn moved_to(mut self, frame: FrameNumber) -> Self {
+        self.0 = frame;
+        self
     }
 
     /// Whoever took all references, that of the isolation included, owns the frame.
@@ -192,9 +193,8 @@ impl<P: Machine> Memory<P> {
         let mut kinds = [false, false];
         if anonymous_too {
             self.age(&mut lists, true);
-            let mut total = |anonymous: bool| {
-                lists.of(anonymous, false).len() + lists.of(anonymous, true).len()
-            };
+            let mut total =
+                |anonymous: bool| lists.of(anonymous, false).len() + lists.of(anonymous, true).len();
             let anonymous_first = total(true) > total(false);
             kinds = [anonymous_first, !anonymous_first];
         }

@@ -62,7 +62,7 @@ impl fmt::Display for MigrateError {
     }
 }
 
-/// What became of one page that was to be moved (Linux: the status array of move_pages).
+/// What became of one page that was to be moved (Linux: the status array of `move_pages`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
     /// It is on the node asked for.
@@ -103,12 +103,18 @@ struct Journey {
 
 impl Journey {
     fn to(to: NodeId) -> Self {
-        Self { to, moved: Cell::new(0), full: Cell::new(false), busy: RefCell::default(), homeless: RefCell::default() }
+        Self {
+            to,
+            moved: Cell::new(0),
+            full: Cell::new(false),
+            busy: RefCell::default(),
+            homeless: RefCell::default(),
+        }
     }
 }
 
 impl<P: Machine> Memory<P> {
-    /// Moves the pages of a program that are on one node to another (migrate_pages). Pages that other programs map too
+    /// Moves the pages of a program that are on one node to another (`migrate_pages`). Pages that other programs map too
     /// stay, as in Linux.
     ///
     /// # Errors
@@ -140,7 +146,7 @@ impl<P: Machine> Memory<P> {
         Ok(migrated)
     }
 
-    /// Moves single pages of a program (move_pages); what became of each, in order.
+    /// Moves single pages of a program (`move_pages`); what became of each, in order.
     pub fn move_pages(&self, space: &SpaceHandle<P>, pages: &[(u64, NodeId)]) -> Vec<Moved> {
         self.list_collected();
         pages.iter().map(|&(address, to)| self.move_page(space, address, to)).collect()
@@ -178,7 +184,12 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Moves pages that nobody used lately to a slower node; how many went. Those that did not are put in `left`.
-    pub(crate) fn demote(&self, pages: impl Iterator<Item = Isolated>, to: NodeId, left: &mut Vec<Isolated>) -> u64 {
+    pub(crate) fn demote(
+        &self,
+        pages: impl Iterator<Item = Isolated>,
+        to: NodeId,
+        left: &mut Vec<Isolated>,
+    ) -> u64 {
         let journey = Journey::to(to);
         self.move_batch::<BATCH>(pages, &journey, false);
         left.append(&mut journey.busy.borrow_mut());
@@ -260,7 +271,12 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Moves pages with one flush for each `N` of them.
-    fn move_batch<const N: usize>(&self, pages: impl Iterator<Item = Isolated>, journey: &Journey, patient: bool) {
+    fn move_batch<const N: usize>(
+        &self,
+        pages: impl Iterator<Item = Isolated>,
+        journey: &Journey,
+        patient: bool,
+    ) {
         let mut batch: Batch<'_, P, Move<'_, P>, _, N> =
             Batch::new(&self.engine, self.config.schedule, |page| self.arrive(page, journey));
         for page in pages {
@@ -297,7 +313,11 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Marks every entry that leads to a page as moving.
-    fn begin_move(&self, frame: FrameNumber, mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared)) {
+    fn begin_move(
+        &self,
+        frame: FrameNumber,
+        mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared),
+    ) {
         let info = self.frames.get(frame);
         if info.maps() == 0 {
             return;
@@ -354,10 +374,10 @@ impl<P: Machine> Memory<P> {
         // From here on nobody can take hold of the page: who finds it in its cache waits for its lock.
         self.platform().observe(Event::Superseded(from));
         self.platform().copy(from, to, 1);
-        self.take_over(from, target.into_number(), references);
+        let arriving = self.take_over(from, target.into_number(), references);
         self.end_move(from, to);
         self.frames.get(from).orphan();
-        drop(lock);
+        drop((lock, arriving));
         // One of the references is that of the isolation: the copy goes to the lists in its place.
         let arrived = page.moved_to(to);
         self.free(Frame::owned(from));
@@ -366,12 +386,14 @@ impl<P: Machine> Memory<P> {
         self.count(|share| &share.migrated, 1);
     }
 
-    /// Puts the copy of a page in its place, in every respect but translations.
-    fn take_over(&self, from: FrameNumber, to: FrameNumber, references: u32) {
+    /// Puts the copy of a page in its place, in every respect but translations. It is locked until they are there too:
+    /// whoever writes it out must find the entries through which it can be stored to.
+    fn take_over(&self, from: FrameNumber, to: FrameNumber, references: u32) -> Option<PageLock<'_, P>> {
         let (old, new) = (self.frames.get(from), self.frames.get(to));
-        let Some((object, index)) = old.place() else { return };
+        let (object, index) = old.place()?;
         let platform = self.platform();
         new.adopt(object, index, references, 0, old.lru());
+        let lock = self.try_lock_page(to);
         if old.dirty() {
             new.set_dirty();
         }
@@ -382,6 +404,7 @@ impl<P: Machine> Memory<P> {
         } else if !object.is_anonymous() {
             self.objects.get(object).pages.lock(platform).replace(index, from, to);
         }
+        lock
     }
 
     /// Moves a huge page, with a flush of its own.
@@ -409,11 +432,11 @@ impl<P: Machine> Memory<P> {
             self.platform().observe(Event::Superseded(FrameNumber::new(from.get() + offset)));
         }
         self.platform().copy(from, to, HUGE_FRAMES);
-        self.take_over(from, target.into_number(), 1);
+        let arriving = self.take_over(from, target.into_number(), 1);
         self.frames.get(to).set_huge(true);
         self.end_move(from, to);
         info.orphan();
-        drop(lock);
+        drop((lock, arriving));
         info.set_huge(false);
         let arrived = page.moved_to(to);
         self.free_huge(crate::frame::HugeFrame::owned(from));

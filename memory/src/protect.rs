@@ -120,6 +120,9 @@ fn restrict<P: Machine>(
             gather.narrow(leaf, narrowed);
         }
     } else if entry.is_moving() {
-        leaf.note(address, if protection == Protection::None { entry.hide_after() } else { entry.read_only() });
+        leaf.note(
+            address,
+            if protection == Protection::None { entry.hide_after() } else { entry.read_only() },
+        );
     }
 }

@@ -157,7 +157,9 @@ impl<P: Machine> Memory<P> {
         }
         let mut left = Vec::new();
         let moved = self.demote(unused.into_iter(), to, &mut left);
-        if self.nodes[to.index()].free() < self.nodes[to.index()].watermarks.low && self.nodes[to.index()].wake() {
+        if self.nodes[to.index()].free() < self.nodes[to.index()].watermarks.low
+            && self.nodes[to.index()].wake()
+        {
             self.platform().wake_reclaim(to);
         }
         moved as u32 + self.evict(left.into_iter(), Why::Unused).0
@@ -284,7 +286,9 @@ impl<P: Machine> Memory<P> {
                 }
             }
         });
-        table.into_iter().for_each(|table| self.free(table));
+        if let Some(table) = table {
+            self.free(table);
+        }
         !self.frames.get(frame).huge()
     }
 

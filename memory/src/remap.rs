@@ -26,9 +26,9 @@ use crate::Memory;
 pub enum Placement {
     /// It stays where it is.
     Here,
-    /// It may move if it cannot grow where it is (MREMAP_MAYMOVE).
+    /// It may move if it cannot grow where it is (`MREMAP_MAYMOVE`).
     Anywhere,
-    /// It goes exactly there; what is mapped there is unmapped first (MREMAP_FIXED).
+    /// It goes exactly there; what is mapped there is unmapped first (`MREMAP_FIXED`).
     At(u64),
 }
 
@@ -170,7 +170,9 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a range is all that one table translates, and can move with it: the new place lies alike and is empty.
     fn moves_whole(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), to: u64) -> bool {
-        end - start == HUGE_BYTES && to % HUGE_BYTES == 0 && self.find_table(space, to) == Found::Nothing
+        end - start == HUGE_BYTES
+            && to.is_multiple_of(HUGE_BYTES)
+            && self.find_table(space, to) == Found::Nothing
     }
 
     /// Unmaps a range, and leaves the tables.
@@ -261,19 +263,18 @@ impl<P: Machine> Memory<P> {
 
     /// Moves a whole table, or a huge page, to where nothing is.
     fn move_table(&self, space: &SpaceHandle<P>, from: u64, to: u64) {
-        let (Found::Leaf(above), Found::Leaf(target)) = (self.find_above(space, from), self.find_above(space, to))
+        let (Found::Leaf(above), Found::Leaf(target)) =
+            (self.find_above(space, from), self.find_above(space, to))
         else {
             return;
         };
         let entry = {
-            let leaf =
-                self.engine.settle(space.coherence(), self.lock_table(space, above, PageSize::Huge));
+            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, above, PageSize::Huge));
             if leaf.get(from).is_none() {
                 return;
             }
             let entry = self.set_table(&leaf, from, Entry::NONE);
-            let mut gather: Gather<'_, P, (), _, 1> =
-                Gather::new(&self.engine, space.coherence(), |()| {});
+            let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
             // Its first and its last page stand for all in between, and for the way to them.
             for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
                 let held = ceasefire::Entry { accessible: true, dirty: entry.dirty() };

@@ -175,7 +175,12 @@ impl<P: Machine> Memory<P> {
 
     /// The page in a slot, held, or the one to wait for; brought in for a place of anonymous memory if it is not in
     /// memory. `None` if no entry names the slot any more.
-    pub(crate) fn swapped_in(&self, slot: u32, object: ObjectId, index: u32) -> Result<Option<Cached>, OutOfMemory> {
+    pub(crate) fn swapped_in(
+        &self,
+        slot: u32,
+        object: ObjectId,
+        index: u32,
+    ) -> Result<Option<Cached>, OutOfMemory> {
         let platform = self.platform();
         let look = || {
             platform.work(Work::CacheFind, 1);

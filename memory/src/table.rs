@@ -524,12 +524,11 @@ impl<P: Machine> Memory<P> {
         let mut at = start;
         while at < end {
             let next = end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
-            match self.settled_leaf(space, at) {
-                Some(leaf) => visit(&leaf, (at, next)),
-                None => {
-                    at = self.next_table(space, at).min(end);
-                    continue;
-                }
+            if let Some(leaf) = self.settled_leaf(space, at) {
+                visit(&leaf, (at, next));
+            } else {
+                at = self.next_table(space, at).min(end);
+                continue;
             }
             at = next;
             self.platform().reschedule();

@@ -75,7 +75,12 @@ impl<P: Machine> Memory<P> {
         let limits = areas.around(start);
         self.tear_down(space, &removed, (start, end), limits);
         drop(areas);
-        self.platform().observe(Event::Returned { space: space.coherence(), start, end, allowed: Protection::None });
+        self.platform().observe(Event::Returned {
+            space: space.coherence(),
+            start,
+            end,
+            allowed: Protection::None,
+        });
         Ok(())
     }
 
@@ -170,7 +175,8 @@ impl<P: Machine> Memory<P> {
             let (old, cleared) = leaf.clear(address);
             let page = self.unmapped_frame(old);
             gather.unmap(leaf, cleared, page.map(Held::Page));
-            let of_file = |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
+            let of_file =
+                |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
             return old.dirty() && page.is_some_and(of_file);
         }
         if !entry.is_none() {

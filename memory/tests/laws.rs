@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    AdviseError, Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError, SpaceHandle,
-    TooManyObjects, UnmapError, PAGE_BYTES, USER_END,
+    AdviseError, Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError,
+    SpaceHandle, TooManyObjects, UnmapError, PAGE_BYTES, USER_END,
 };
 use proptest::prelude::*;
 

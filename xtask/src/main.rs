@@ -1,4 +1,4 @@
-//! Build, test and bench tasks that cargo has no word for: `cargo xtask test`, `cargo xtask bench`.
+//! Build, test and bench tasks that cargo has no word for: `cargo xtask test`, `cargo xtask bench` and others.
 //!
 //! Each task is one module and a plain function; `failure` says how a task stops, `workspace` what cargo knows of this
 //! repository.
@@ -10,6 +10,7 @@ mod hosts;
 mod licences;
 mod links;
 mod msrv;
+mod programs;
 mod speed;
 mod table;
 mod test;
@@ -27,6 +28,7 @@ tasks:
   bench [--quick] [--json FILE|-] what the engine costs in instructions, how fast the simulator runs
                                     --quick      the instruction counts alone: exact, and done within a minute
                                     --json FILE  the same as JSON; - for standard output, without the tables
+  programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; what fails is made small
   help                            this text
 ";
 
@@ -51,7 +53,10 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["test"] => test::run(),
         ["test", surplus, ..] => Err(Failure::usage(format!("`test` takes no arguments, got `{surplus}`"))),
         ["bench", options @ ..] => bench::run(&bench::Options::parse(options)?),
-        [unknown, ..] => Err(Failure::usage(format!("no task `{unknown}`: there are test, bench and help"))),
+        ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
+        [unknown, ..] => {
+            Err(Failure::usage(format!("no task `{unknown}`: there are test, bench, programs and help")))
+        }
     }
 }
 

@@ -490,7 +490,7 @@ impl Machine for Threads {
 
     fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
         assert!(self.core().held.is_empty(), "waits for a page while it holds a lock");
-        self.idle_until(&|| !busy());
+        self.idle_until(|| !busy());
     }
 
     fn page_ready(&self, _: FrameNumber) {}
@@ -514,7 +514,11 @@ impl Machine for Threads {
             let hook = {
                 let mut hook = self.while_owing.lock().unwrap();
                 let owes = hook.as_ref().is_some_and(|(space, _)| space.coherence().owes());
-                if owes { hook.take() } else { None }
+                if owes {
+                    hook.take()
+                } else {
+                    None
+                }
             };
             if let Some((_, hook)) = hook {
                 hook();

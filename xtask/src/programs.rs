@@ -1,0 +1,62 @@
+//! `cargo xtask programs`: random programs against a plain model of memory, by the hundred thousand.
+//!
+//! The same test as in `cargo test`, which tries a few hundred, in a build that is optimised and keeps every assertion.
+
+use crate::failure::{self, Failure};
+use crate::workspace::Workspace;
+
+/// Programs that are tried unless told otherwise.
+const PROGRAMS: u64 = 100_000;
+
+/// Which programs are tried.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    count: u64,
+    /// The number of the first.
+    from: u64,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
+        let number = |text: &str| {
+            let refused = || Failure::usage(format!("`{text}` is no number of programs: a whole number"));
+            text.parse::<u64>().map_err(|_| refused())
+        };
+        let mut options = Self { count: PROGRAMS, from: 0 };
+        let mut rest = arguments.iter();
+        while let Some(&argument) = rest.next() {
+            match (argument, rest.len()) {
+                ("--from", 0) => return Err(Failure::usage("--from needs the number of a program")),
+                ("--from", _) => options.from = number(rest.next().copied().unwrap_or_default())?,
+                _ => options.count = number(argument)?,
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Tries them; the first that fails is made small and printed.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let workspace = Workspace::load()?;
+    let test = "test --profile checked --package ceasefire-machine --test model -- --nocapture";
+    failure::run(
+        workspace
+            .cargo(test)
+            .env("CEASEFIRE_PROGRAMS", options.count.to_string())
+            .env("CEASEFIRE_SEED", options.from.to_string()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_anything_else_is_refused() {
+        assert_eq!(Options::parse(&[]).unwrap(), Options { count: PROGRAMS, from: 0 });
+        assert_eq!(Options::parse(&["7", "--from", "90"]).unwrap(), Options { count: 7, from: 90 });
+        for wrong in [&["--from"][..], &["many"], &["-1"], &["--from", "x"]] {
+            assert_eq!(Options::parse(wrong).unwrap_err().code(), 2, "{wrong:?}");
+        }
+    }
+}
