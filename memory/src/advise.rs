@@ -12,7 +12,7 @@ use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::reclaim::Why;
 use crate::space::SpaceHandle;
-use crate::table::SettledLeaf;
+use crate::table::{Found, SettledLeaf, LEAF_SHIFT};
 use crate::unmap::{FlushAt, Held};
 use crate::Memory;
 
@@ -166,7 +166,7 @@ impl<P: Machine> Memory<P> {
     /// # Errors
     /// [`AdviseError`]; nothing has changed then.
     pub fn advise_cold(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.take_off_lists(space, start, bytes, |pages| {
+        self.take_off_lists(space, start, bytes, false, |pages| {
             for page in &*pages {
                 self.set_standing(page, |state| state.set_active(false).set_referenced(false));
             }
@@ -179,7 +179,7 @@ impl<P: Machine> Memory<P> {
     /// # Errors
     /// [`AdviseError`]; nothing has changed then.
     pub fn advise_page_out(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.take_off_lists(space, start, bytes, |pages| {
+        self.take_off_lists(space, start, bytes, true, |pages| {
             self.evict(pages.drain(..), Why::Advised);
         })
     }
@@ -206,12 +206,13 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes the pages of a range that only this program maps off the lists, marks them unused, and hands them over, up
-    /// to a batch at a time, with nothing locked.
+    /// to a batch at a time, with nothing locked. With `split`, huge pages in small ones, as far as they lie in the range.
     fn take_off_lists(
         &self,
         space: &SpaceHandle<P>,
         start: u64,
         bytes: u64,
+        split: bool,
         mut handle: impl FnMut(&mut Vec<Isolated>),
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
@@ -226,6 +227,14 @@ impl<P: Machine> Memory<P> {
                     check(areas.hole(start, end), areas.overlapping(start, end), locked)?;
                 }
                 while at < end && pages.len() < BATCH {
+                    if split && matches!(self.find_table(space, at), Found::Huge(_)) {
+                        // One that cannot be split now stays, like any page that is in use.
+                        if self.split_at(space, at).is_err() {
+                            at = (at | ((1 << LEAF_SHIFT) - 1)) + 1;
+                            continue;
+                        }
+                        self.list_own();
+                    }
                     at = self.take_from_leaf(space, at, end, &mut pages);
                 }
             }
@@ -237,7 +246,7 @@ impl<P: Machine> Memory<P> {
 
     /// Takes pages off the lists as far as one table and a batch reach; where it stopped.
     fn take_from_leaf(&self, space: &SpaceHandle<P>, start: u64, end: u64, pages: &mut Vec<Isolated>) -> u64 {
-        let next = end.min((start | ((1 << crate::table::LEAF_SHIFT) - 1)) + 1);
+        let next = end.min((start | ((1 << LEAF_SHIFT) - 1)) + 1);
         let Some(leaf) = self.settled_leaf(space, start) else {
             return self.next_table(space, start).min(end);
         };

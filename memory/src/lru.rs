@@ -187,6 +187,7 @@ impl<P: Machine> Memory<P> {
     /// pages.
     pub(crate) fn isolate(&self, node: NodeId, out: &mut [Option<Isolated>]) -> usize {
         let anonymous_too = self.can_move_anonymous(node);
+        let room = anonymous_too && self.room_for_anonymous(node);
         let mut taken = 0;
         let mut lists = self.nodes[node.index()].lists.lock(self.platform());
         self.age(&mut lists, false);
@@ -195,7 +196,7 @@ impl<P: Machine> Memory<P> {
             self.age(&mut lists, true);
             let mut total =
                 |anonymous: bool| lists.of(anonymous, false).len() + lists.of(anonymous, true).len();
-            let anonymous_first = total(true) > total(false);
+            let anonymous_first = room && total(true) > total(false);
             kinds = [anonymous_first, !anonymous_first];
         }
         for anonymous in kinds.into_iter().take(1 + usize::from(anonymous_too)) {
@@ -222,6 +223,18 @@ impl<P: Machine> Memory<P> {
     /// Whether anonymous pages of a node can be put anywhere.
     fn can_move_anonymous(&self, node: NodeId) -> bool {
         (self.config.demote && self.slower[node.index()].is_some()) || self.config.swap_pages > 0
+    }
+
+    /// Whether there is room for another anonymous page there. Where there is none, most of them cannot go, and must not
+    /// keep reclaim from the pages of files that can (Linux: `can_reclaim_anon_pages`); those that have a slot already
+    /// still can.
+    fn room_for_anonymous(&self, node: NodeId) -> bool {
+        let room = |slower: NodeId| {
+            let slower = &self.nodes[slower.index()];
+            slower.free() > slower.watermarks.min
+        };
+        (self.config.demote && self.slower[node.index()].is_some_and(room))
+            || (self.config.swap_pages > 0 && self.free_slots() > 0)
     }
 
     /// Moves the oldest active pages to the inactive list while there are more active than inactive ones (Linux:

@@ -109,20 +109,23 @@ fn restrict<P: Machine>(
     let entry = leaf.get(address);
     if entry.maps() {
         let changes = match protection {
-            Protection::None => entry.present(),
+            // The right to store goes too: a later Read takes no right away, and finds no entry to change.
+            Protection::None => entry.present() || entry.writable(),
             _ => entry.writable(),
         };
         if changes && protection < Protection::ReadWrite {
             let (_, narrowed) = leaf.narrow(address, |entry| match protection {
-                Protection::None => entry.hide(),
+                Protection::None => entry.read_only().hide(),
                 _ => entry.read_only(),
             });
             gather.narrow(leaf, narrowed);
         }
     } else if entry.is_moving() {
-        leaf.note(
-            address,
-            if protection == Protection::None { entry.hide_after() } else { entry.read_only() },
-        );
+        let narrowed = match protection {
+            Protection::None => entry.read_only().hide_after(),
+            Protection::Read => entry.read_only(),
+            Protection::ReadWrite => entry,
+        };
+        leaf.note(address, narrowed);
     }
 }

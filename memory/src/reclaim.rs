@@ -148,7 +148,7 @@ impl<P: Machine> Memory<P> {
     fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
         let mut unused = Vec::with_capacity(BATCH);
         for page in pages {
-            if self.was_used(&page) {
+            if self.is_needed(&page, Why::Unused) {
                 self.note_use(&page);
                 self.put_back(core::iter::once(page));
             } else {
@@ -292,15 +292,16 @@ impl<P: Machine> Memory<P> {
         !self.frames.get(frame).huge()
     }
 
-    /// Whether a page was used since this was last asked.
-    fn was_used(&self, page: &Isolated) -> bool {
-        let mut used = false;
+    /// Whether a mapped page has to stay: it is locked somewhere, or was used since this was last asked, if that matters.
+    fn is_needed(&self, page: &Isolated, why: Why) -> bool {
+        let mut needed = false;
         if self.frames.get(page.number()).maps() > 0 {
-            self.for_each_mapping(page.number(), |_, leaf, address| {
-                used |= leaf.test_and_clear_accessed(address);
+            self.for_each_mapping(page.number(), |mapper, leaf, address| {
+                needed |= mapper.locked;
+                needed |= why == Why::Unused && leaf.test_and_clear_accessed(address);
             });
         }
-        used
+        needed
     }
 
     /// Takes a page's translations away, unless it is needed; whether it may be freed.
@@ -312,16 +313,19 @@ impl<P: Machine> Memory<P> {
     ) -> bool {
         let frame = page.number();
         let info = self.frames.get(frame);
-        if why == Why::Unused && info.maps() > 1 && self.was_used(page) {
-            // All mappings are asked first: taking some away from a page that stays would only cost faults.
+        let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
+        let lazy = info.lru().lazy();
+        let swaps = anonymous && !lazy;
+        // All mappings are asked first: taking some away from a page that stays would only cost faults, and a slot that
+        // it does not need would be one less for those that go.
+        let asked = info.maps() > 1 || (swaps && info.slot().is_none());
+        if why != Why::Invalid && asked && self.is_needed(page, why) {
             self.note_use(page);
             return false;
         }
         let mut used = false;
         if info.maps() > 0 {
-            let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
-            let lazy = info.lru().lazy();
-            if anonymous && !lazy && !self.add_to_swap(frame) {
+            if swaps && !self.add_to_swap(frame) {
                 return false;
             }
             let gone = info.slot().map_or(Entry::NONE, Entry::swapped);

@@ -98,10 +98,14 @@ impl<P: Machine> Memory<P> {
             let to = destination(&areas, (start, end), new_bytes, placement)?;
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
-                Err(Unsplit::OutOfMemory) => return Err(RemapError::OutOfMemory),
-                Err(Unsplit::Moving(frame)) => {
+                Err(error) => {
+                    // The tables that were made already.
+                    self.free_unneeded(space, &areas, (to, to + new_bytes));
                     drop(areas);
-                    self.wait_for_page(frame);
+                    match error {
+                        Unsplit::OutOfMemory => return Err(RemapError::OutOfMemory),
+                        Unsplit::Moving(frame) => self.wait_for_page(frame),
+                    }
                     continue;
                 }
             }
@@ -118,8 +122,7 @@ impl<P: Machine> Memory<P> {
                 self.relocate(space, &part, &moved);
                 areas.insert(moved);
             }
-            let kept_here = if to == start { kept } else { 0 };
-            self.free_tables(space, &areas, (start + kept_here, end));
+            self.free_unneeded(space, &areas, (start, end));
             drop(areas);
             let gone = if to == start { start + kept } else { start };
             let (space, allowed) = (space.coherence(), Protection::None);
@@ -181,14 +184,22 @@ impl<P: Machine> Memory<P> {
         self.tear_down(space, &removed, (start, end), (start, start));
     }
 
-    /// Frees the tables that nothing needs any more now that a range maps nothing.
-    fn free_tables(&self, space: &SpaceHandle<P>, areas: &Areas, (start, end): (u64, u64)) {
+    /// Frees the tables that translate a part of a range and nothing that is mapped.
+    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &Areas, (start, end): (u64, u64)) {
         let mut gather: Gather<'_, P, Held, _> =
             Gather::new(&self.engine, space.coherence(), |held| self.release(held));
-        if start < end {
-            self.unlink_tables(space, start, end, areas.around(start), &mut |address, table| {
+        let mut at = start;
+        while at < end {
+            if let Some(area) = areas.find(at) {
+                at = area.end;
+                continue;
+            }
+            let (floor, ceiling) = areas.around(at);
+            let stop = end.min(ceiling);
+            self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
                 gather.table(ClearedTable::new(address), Held::Table(table));
             });
+            at = stop;
         }
         gather.finish();
     }
