@@ -11,7 +11,8 @@
 //!   it takes the page-table lock ([`Settled`]).
 //!
 //! The kernel implements [`Platform`] and embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU
-//! data. The crate has no dependency, allocates nothing and takes no lock.
+//! data. The crate has no dependency, allocates nothing and takes no lock; only who wants an ASID while another CPU
+//! flushes all of them waits for it.
 //!
 //! Two transports carry a flush to other CPUs. Interrupts: the protocol that Linux arrived at for x86 (generations,
 //! per-CPU ASID slots, lazy CPUs, interrupts with acknowledgement). Broadcasts, where the processor has them

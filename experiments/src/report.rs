@@ -130,18 +130,18 @@ pub struct Report {
     pub answer_wait_s: f64,
     /// The same in nanoseconds for each MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
     pub flush_wait_ns_per_mib: Option<f64>,
-    /// Whether the oracle watched; without it the next two say nothing.
+    /// Whether the oracle watched; without it the next three say nothing.
     pub oracle: bool,
     /// Uses of owed entries, which the rules allow.
     pub stale_hits: u64,
     /// Rules broken.
     pub violations: u64,
+    /// The first of them, in words.
+    pub broken: Vec<String>,
     /// Loads that were compared with what they must return; 0 where frames keep no bytes, at large scales.
     pub loads_compared: u64,
     /// How many of these returned something else.
     pub loads_wrong: u64,
-    /// The first of them, in words.
-    pub broken: Vec<String>,
     /// Seconds that the run took on the host.
     pub wall_s: f64,
     /// The paper's figures by metric.
@@ -226,9 +226,9 @@ impl Report {
             oracle: plan.oracle,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
+            broken: outcome.broken.iter().map(ToString::to_string).collect(),
             loads_compared: finished.verdict.compared,
             loads_wrong: finished.verdict.wrong,
-            broken: outcome.broken.iter().map(ToString::to_string).collect(),
             wall_s,
             published: BTreeMap::new(),
         }

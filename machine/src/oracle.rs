@@ -30,7 +30,7 @@ pub enum Rule {
     Frame,
     /// R2 table: no walker can read a page-table page after it was freed.
     Table,
-    /// R3 return: once an unmap returned, no CPU uses the old translation.
+    /// R3 return: once an operation that takes translations or rights away returned, no CPU uses the old translation.
     Return,
     /// R4 tag: an entry found under an ASID was filled by that ASID's present owner.
     Tag,
@@ -38,7 +38,7 @@ pub enum Rule {
     Clean,
     /// R6 one version: no CPU reads an old copy once any CPU could have seen a newer one of the same page.
     OneVersion,
-    /// R7 one translation: no two CPUs see different frames at one address.
+    /// R7 one translation: no two CPUs see different frames at one address. The same frame with other rights is no break.
     OneTranslation,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Violations kept in full; beyond these only the count goes on.
+/// Violations of each rule kept in full; beyond these only the count goes on.
 const KEPT: usize = 16;
 
 /// Small pages in a huge one.
@@ -184,7 +184,7 @@ impl Oracle {
     fn broken(&self, world: &World, rule: Rule, cpu: usize, address: Option<u64>, frame: u32) {
         self.violations.set(self.violations.get() + 1);
         let mut kept = self.kept.borrow_mut();
-        if kept.len() < KEPT {
+        if kept.iter().filter(|kept| kept.rule == rule).count() < KEPT {
             let time_ns = world.cpu().clock.get() / 1000;
             kept.push(Violation { rule, cpu: cpu as u16, time_ns, address, frame });
         }

@@ -168,7 +168,8 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
         let memory = simulation.memory();
         let file = memory.create_file(2048).expect("a free object");
         let space = memory.new_space().expect("a frame");
-        // Three threads that contend for everything; the fourth CPU is the reclaimer's.
+        // Three threads that contend for everything but the right to store, for which a thread sleeps while the page is
+        // written out; the fourth CPU is the reclaimer's.
         for cpu in 0..3 {
             simulation
                 .spawn(format!("reads/{cpu}"), cpu, u64::from(cpu) * US, &space, move |program| {
@@ -176,7 +177,7 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
                         .system_call(|memory, space| memory.map_shared(space, file, 0, 2048, true))
                         .expect("room for the file");
                     for page in 0..2048 {
-                        program.store(at(base, page), 16, 0).expect("a mapped page");
+                        program.load(at(base, page), 16).expect("a mapped page");
                     }
                 })
                 .expect("a stack");

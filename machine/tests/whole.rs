@@ -60,7 +60,7 @@ fn the_same_setup_gives_the_same_run_to_the_last_line_of_its_trace() {
                 (mixed_run(&machine(&[2, 2], 4096), options, &[0, 3 * US, US, 2 * US]), sink.text())
             };
             let (first, second) = (traced(), traced());
-            assert!(first.1.lines().count() > 1000, "{:?}", first.0);
+            assert!(first.1.lines().count() > 500, "{:?}", first.0);
             assert!(first == second, "{schedule:?} {slack:?}");
         }
     }
@@ -103,28 +103,37 @@ fn no_frame_is_lost() {
     }
 }
 
+/// What runs of the same programs that start at different times come to together: one alone is a matter of chance.
+fn sums(schedule: Schedule, slack: Option<Picoseconds>) -> [(&'static str, u64); 5] {
+    let mut sums = [("accesses", 0), ("elapsed", 0), ("interrupts", 0), ("misses", 0), ("scanned", 0)];
+    for round in 0..8 {
+        let starts = [0, 1, 2, 3].map(|cpu| (cpu * round) % 7 * US);
+        let options = Options { slack, ..Options::new(schedule) };
+        let Outcome { elapsed, reading, .. } = mixed_run(&machine(&[4], 4096), options, &starts);
+        let (counters, statistics) = (reading.counters, reading.statistics);
+        let figures =
+            [reading.accesses, elapsed, counters.interrupts, reading.misses_load, statistics.scanned];
+        for ((_, sum), figure) in sums.iter_mut().zip(figures) {
+            *sum += figure;
+        }
+    }
+    sums
+}
+
 #[test]
 fn slack_changes_the_results_little() {
     for schedule in SCHEDULES {
-        let with =
-            |slack| mixed_run(&machine(&[4], 4096), Options { slack, ..Options::new(schedule) }, &[0; 4]);
-        let precise = with(Some(0));
+        let precise = sums(schedule, Some(0));
         for slack in [None, Some(US / 2)] {
-            let rough = with(slack);
-            assert_eq!(rough.reading.accesses, precise.reading.accesses);
-            for (what, rough, precise) in [
-                ("elapsed", rough.elapsed, precise.elapsed),
-                ("interrupts", rough.reading.counters.interrupts, precise.reading.counters.interrupts),
-                ("misses", rough.reading.misses_load, precise.reading.misses_load),
-                ("reclaimed", rough.reading.statistics.scanned, precise.reading.statistics.scanned),
-            ] {
+            for ((what, rough), (_, precise)) in sums(schedule, slack).into_iter().zip(precise) {
                 let ratio = rough as f64 / precise as f64;
                 assert!(
                     (0.9..1.1).contains(&ratio),
-                    "{what}: {rough} with slack {slack:?}, {precise} without"
+                    "{what}: {rough} with slack {slack:?}, {precise} without, {schedule:?}"
                 );
             }
         }
+        assert!(precise.iter().all(|(_, sum)| *sum > 500), "{precise:?}");
     }
 }
 

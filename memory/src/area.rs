@@ -90,13 +90,11 @@ impl Area {
 /// Why a range cannot be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapError {
-    /// The length is zero or reaches beyond [`USER_END`] or the largest object.
+    /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
     Length(u64),
-    /// The address is not a multiple of the page size, or beyond [`USER_END`].
-    Address(u64),
-    /// No identity for another object.
+    /// No identity for another object (ENOMEM).
     Objects(TooManyObjects),
-    /// No free range of that length.
+    /// No free range of that length (ENOMEM).
     NoRoom(u64),
 }
 
@@ -105,9 +103,6 @@ impl fmt::Display for MapError {
         match self {
             Self::Length(pages) => {
                 write!(f, "{pages} pages cannot be mapped: between 1 and {} can", u32::MAX)
-            }
-            Self::Address(address) => {
-                write!(f, "{address:#x} is not a page-aligned address below {USER_END:#x}")
             }
             Self::Objects(error) => error.fmt(f),
             Self::NoRoom(pages) => write!(f, "no free range of {pages} pages below {USER_END:#x}"),

@@ -15,7 +15,7 @@ use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
 use crate::area::{Area, Protection, Source};
 use crate::cache::Cached;
-use crate::frame::LruState;
+use crate::frame::{Frame, LruState};
 use crate::machine::{Machine, Work};
 use crate::object::ObjectId;
 use crate::space::SpaceHandle;
@@ -128,13 +128,13 @@ impl<P: Machine> Memory<P> {
         }
         match (area.source, access) {
             (Source::Anonymous(_), Access::Read) => {
-                let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, size));
+                let leaf = self.lock_table(space, table, size);
                 if leaf.get(address).is_none() {
-                    install_new(&leaf, address, Entry::page(self.zero, false).used(false));
+                    leaf.install(address, Entry::page(self.zero, false).used(false));
                 }
                 Ok(Progress::Done)
             }
-            (Source::Anonymous(own), Access::Write) => self.own_copy(space, table, area, own, address, None),
+            (Source::Anonymous(own), Access::Write) => self.fresh_page(space, table, area, own, address),
             (Source::Private { file, copies }, Access::Write) => {
                 match self.cached_page(file, area.index(address))? {
                     None => Err(FaultError::BeyondEnd(address)),
@@ -165,6 +165,11 @@ impl<P: Machine> Memory<P> {
         }
         if entry.is_moving() {
             return Ok(Progress::Wait(entry.frame()));
+        }
+        if entry.is_gone() {
+            let leaf = self.engine.settle(space.coherence(), leaf);
+            leaf.note(address, Entry::NONE);
+            return Ok(Progress::Again);
         }
         if let Some(slot) = entry.slot() {
             drop(leaf);
@@ -207,6 +212,37 @@ impl<P: Machine> Memory<P> {
         self.own_copy(space, table, area, own, address, original)
     }
 
+    /// Gives the program a page of zeros where nothing is.
+    fn fresh_page(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        area: &Area,
+        object: ObjectId,
+        address: u64,
+    ) -> Result<Progress, FaultError> {
+        let fresh = self.allocate(self.home())?;
+        let leaf = self.lock_table(space, table, PageSize::Small);
+        if !leaf.get(address).is_none() {
+            drop(leaf);
+            self.free(fresh);
+            return Ok(Progress::Again);
+        }
+        self.platform().zero(fresh.number(), 1);
+        let number = self.adopt_copy(fresh, area, object, address);
+        leaf.install(address, Entry::page(number, true).used(true));
+        drop(leaf);
+        self.list_soon(number);
+        Ok(Progress::Done)
+    }
+
+    /// Makes a frame the private page of an area at `address`, held by a translation and on its way to the lists.
+    fn adopt_copy(&self, fresh: Frame, area: &Area, object: ObjectId, address: u64) -> FrameNumber {
+        let number = fresh.into_number();
+        self.frames.get(number).adopt(object, area.index(address), 2, 1, LruState::new(true));
+        number
+    }
+
     /// Gives the program a frame of its own at `address`, with what it could read there so far: `original`, which is held
     /// and let go of, or zeros.
     fn own_copy(
@@ -238,10 +274,8 @@ impl<P: Machine> Memory<P> {
                 if leaf.get(address).present() {
                     self.take_away(space, &leaf, address);
                 }
-                let number = fresh.number();
-                // One reference for the translation, one on the way to the lists.
-                self.frames.get(number).adopt(object, area.index(address), 2, 1, LruState::new(true));
-                install_new(&leaf, address, Entry::page(fresh.into_number(), true).used(true));
+                let number = self.adopt_copy(fresh, area, object, address);
+                install_new(&leaf, address, Entry::page(number, true).used(true));
                 drop(leaf);
                 self.list_soon(number);
                 None
@@ -389,13 +423,7 @@ impl<P: Machine> Memory<P> {
         let mut wait = None;
         {
             let leaf = self.lock_table(space, table, PageSize::Small);
-            if let Source::Private { .. } = area.source {
-                // A copy may have been there that nobody has flushed yet.
-                let leaf = self.engine.settle(space.coherence(), leaf);
-                self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
-            } else {
-                self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
-            }
+            self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
         }
         for frame in found.into_iter().take(slots).flatten() {
             self.put(frame);

@@ -13,7 +13,8 @@ use crate::space::SpaceHandle;
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
-    /// Hides the pages that are mapped in a range until they are used again; how many.
+    /// Hides the pages that are mapped in a range until they are used again; how many, a huge page counting 512. A huge page
+    /// that lies in the range only in part is left as it is.
     ///
     /// # Errors
     /// [`RangeError`]; nothing has changed then.
@@ -26,13 +27,18 @@ impl<P: Machine> Memory<P> {
         for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
             let range = (start.max(area.start), end.min(area.end));
             self.for_each_leaf(space, range, |leaf, (start, end)| {
-                let step = if leaf.size() == PageSize::Huge { end - start } else { PAGE_BYTES };
+                let huge = leaf.size() == PageSize::Huge;
+                if huge && end - start < PageSize::Huge.bytes() {
+                    // Who uses a part says nothing of the rest.
+                    return;
+                }
+                let step = if huge { end - start } else { PAGE_BYTES };
                 for address in (start..end).step_by(step as usize) {
                     let entry = leaf.get(address);
                     if entry.present() && entry.frame() != self.zero {
                         let (_, narrowed) = leaf.narrow(address, crate::table::Entry::hide);
                         gather.narrow(leaf, narrowed);
-                        hidden += 1;
+                        hidden += step / PAGE_BYTES;
                     }
                 }
             });

@@ -70,10 +70,11 @@ impl<P: Machine> Memory<P> {
             let (first, last) = (area.start.max(start), area.end.min(end));
             for address in (first..last).step_by(PAGE_BYTES as usize) {
                 if let Err(error) = self.fault(space, address, access) {
-                    let was = |address| {
-                        before.iter().any(|area| area.locked && (area.start..area.end).contains(&address))
-                    };
-                    self.set_locked(space, &mut space.areas.write(self.platform()), (start, end), was);
+                    let mut areas = space.areas.write(self.platform());
+                    for area in &before {
+                        let range = (area.start.max(start), area.end.min(end));
+                        self.set_locked(space, &mut areas, range, area.locked);
+                    }
                     return Err(failed(error));
                 }
             }
@@ -103,19 +104,13 @@ impl<P: Machine> Memory<P> {
             return Err(LockError::NotMapped(hole));
         }
         let before = areas.overlapping(start, end).copied().collect();
-        self.set_locked(space, &mut areas, (start, end), |_| locked);
+        self.set_locked(space, &mut areas, (start, end), locked);
         Ok(before)
     }
 
-    /// Says for each area of a range, by its start, whether its pages stay.
-    fn set_locked(
-        &self,
-        space: &SpaceHandle<P>,
-        areas: &mut Areas,
-        (start, end): (u64, u64),
-        locked: impl Fn(u64) -> bool,
-    ) {
-        areas.change(start, end, |area| area.locked = locked(area.start));
+    /// Says whether the pages of a range stay, as far as anything is mapped there.
+    fn set_locked(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64), locked: bool) {
+        areas.change(start, end, |area| area.locked = locked);
         for area in areas.overlapping(start, end) {
             for object in area.objects() {
                 let mut mappers = self.objects.get(object).mappers.write(self.platform());

@@ -2,8 +2,9 @@
 //!
 //! It is a bit of the frame's state, because there is one for every page and hardly any is ever contended. It may be held
 //! for long, over flushes and devices; so whoever waits for it sleeps and holds nothing else. Whoever holds one already
-//! only tries for a second. Readers of a page need no lock: a reference keeps it. Only a fault that makes a page of a
-//! file writable asks whether it is locked, because then its bytes must stay as they are.
+//! only tries for a second. Readers of a page need no lock: a reference keeps it. Only who is
+//! about to make a page writable, or to take it for a huge one, asks whether it is locked, because then its bytes must
+//! stay as they are.
 
 use core::fmt;
 

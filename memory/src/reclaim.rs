@@ -3,8 +3,8 @@
 //! A few pages come off the back of an inactive list. Where there is slower memory they move there. Otherwise each is
 //! unmapped wherever it is mapped, unless it was used since the last look; one flush settles them all; then those that are
 //! still unused leave their cache and are free. *Then*: until the flush a page stays in its file or in the cache of the
-//! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page that
-//! was looked at is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
+//! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page whose
+//! lock was to be had is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
 //! still reach it through what was cleared here.
 
 use alloc::vec::Vec;
@@ -328,7 +328,8 @@ impl<P: Machine> Memory<P> {
             if swaps && !self.add_to_swap(frame) {
                 return false;
             }
-            let gone = info.slot().map_or(Entry::NONE, Entry::swapped);
+            let of_file = if anonymous { Entry::GONE } else { Entry::NONE };
+            let gone = info.slot().map_or(of_file, Entry::swapped);
             self.for_each_mapping(frame, |mapper, leaf, address| {
                 if used || (mapper.locked && why != Why::Invalid) {
                     used = true;

@@ -86,7 +86,8 @@ impl<P: Machine> Memory<P> {
     ) -> Result<u64, RemapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        checked_end(0, new_bytes)?;
+        // Of what it will be only the length matters yet: it may go elsewhere.
+        checked_end(0, new_bytes).map_err(|_| RangeError { start, bytes: new_bytes })?;
         if let Placement::At(at) = placement {
             let new_end = checked_end(at, new_bytes)?;
             if at < end && start < new_end {
@@ -124,9 +125,12 @@ impl<P: Machine> Memory<P> {
             }
             self.free_unneeded(space, &areas, (start, end));
             drop(areas);
-            let gone = if to == start { start + kept } else { start };
-            let (space, allowed) = (space.coherence(), Protection::None);
-            self.platform().observe(Event::Returned { space, start: gone, end, allowed });
+            let kept_here = if to == start { kept } else { 0 };
+            let taken = if to == start { to } else { to + new_bytes };
+            for (start, end) in [(start + kept_here, end), (to, taken)] {
+                let (space, allowed) = (space.coherence(), Protection::None);
+                self.platform().observe(Event::Returned { space, start, end, allowed });
+            }
             return Ok(to);
         }
     }

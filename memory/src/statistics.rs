@@ -54,7 +54,7 @@ statistics! {
     migrated_huge,
     /// Small pages moved to slower memory instead of being freed.
     demoted,
-    /// Pages moved to the node of the CPU that used them.
+    /// Small pages moved to the node of the CPU that used them; a huge page counts 512.
     promoted,
     /// Hidden pages that were used.
     hints,

@@ -48,6 +48,8 @@ impl Entry {
     const HIDDEN: u64 = 1 << 9;
     const MIGRATING: u64 = 2 << 9;
     const SWAPPED: u64 = 3 << 9;
+    /// Nothing is here, but a flush may be owed for what was.
+    const OWING: u64 = 1 << 8;
     /// It was hidden before its page began to move, and will be again.
     const HIDE_AFTER: u64 = 1 << 11;
     const FRAME: u64 = 0x000f_ffff_ffff_f000;
@@ -153,6 +155,15 @@ impl Entry {
     /// The page is in `slot` of the swap device.
     pub const fn swapped(slot: u32) -> Self {
         Self((slot as u64) << PAGE_SHIFT | Self::SWAPPED)
+    }
+
+    /// Nothing is here any more, but CPUs may still hold what was: whoever puts something else here settles first. Wherever
+    /// else reclaim leaves nothing, the page can be found again in its cache until the flush, and no other takes its place.
+    pub(crate) const GONE: Self = Self(Self::OWING);
+
+    /// Whether it is [`Entry::GONE`].
+    pub(crate) const fn is_gone(self) -> bool {
+        self.0 == Self::OWING
     }
 
     /// Whether it stands for nothing at all.
@@ -344,9 +355,9 @@ impl<P: Machine> Leaf<'_, P> {
         self.table.get(self.index(address))
     }
 
-    /// Puts a translation where there was none, to the page that was there before or that nobody could have known in its
-    /// place: a page of a file in its cache, the frame that a page moved to. Anything else goes through
-    /// [`install_new`].
+    /// Puts a translation where there was none, or widens the rights of the one that is there. What it leads to must be
+    /// what was there before (a page in its cache, the frame that a page moved to), or the place must be one where nothing
+    /// is owed: in anonymous memory an entry says so itself ([`Entry::GONE`]). Anything else goes through [`install_new`].
     pub(crate) fn install(&self, address: u64, entry: Entry) {
         let old = self.get(address);
         debug_assert!(

@@ -6,61 +6,13 @@ use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 use ceasefire_memory::{
     AdviseError, Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError,
-    SpaceHandle, TooManyObjects, UnmapError, PAGE_BYTES, USER_END,
+    TooManyObjects, UnmapError, Work, PAGE_BYTES, USER_END,
 };
 use proptest::prelude::*;
 
 mod common;
 
-use common::{Rig, Threads};
-
-type Space = SpaceHandle<Threads>;
-
-fn config(frames: u32) -> Config {
-    let nodes = vec![NodeLayout::new(frames / 2), NodeLayout::new(frames - frames / 2)];
-    Config { objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
-}
-
-/// A machine of two CPUs on two nodes, with a space that both run.
-fn shared_space(frames: u32) -> (Rig, Space) {
-    let rig = Rig::by_hand(config(frames));
-    let space = rig.memory.new_space().unwrap();
-    rig.run(&space);
-    rig.on(1, || rig.run(&space));
-    (rig, space)
-}
-
-/// Ends the program and checks that nothing is left of it.
-fn finish(rig: &Rig, space: Space, files: &[ObjectId], free: u64) {
-    rig.on(1, || drop(rig.memory.engine().unload()));
-    rig.memory.exit(space);
-    for &file in files {
-        rig.memory.delete_file(file);
-    }
-    rig.memory.list_collected();
-    assert_eq!(rig.memory.free_frames(), free, "frames were lost or found");
-    rig.platform().assert_no_violation();
-}
-
-/// Looks at pages until all that is unused was reclaimed, by asking for more than there is.
-fn exhaust(rig: &Rig) -> Vec<Space> {
-    let mut spaces = Vec::new();
-    while let Ok(space) = rig.memory.new_space() {
-        spaces.push(space);
-    }
-    spaces
-}
-
-fn end(rig: &Rig, spaces: Vec<Space>) {
-    for space in spaces {
-        rig.memory.exit(space);
-    }
-}
-
-/// The address of page `page` of a range.
-fn at(start: u64, page: u64) -> u64 {
-    start + page * PAGE_BYTES
-}
+use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 #[test]
 fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
@@ -359,7 +311,9 @@ fn owed_translation(rig: &Rig, space: &Space) -> u64 {
     let start = rig.memory.map_shared(space, dirty, 0, 1, true).unwrap();
     rig.store(space, start, 1).unwrap();
     let (rig, space) = (rig.clone(), space.clone());
-    rig.clone().platform().at_reschedule(move || rig.memory.unmap(&space, start, PAGE_BYTES).unwrap());
+    rig.clone()
+        .platform()
+        .at(Moment::Reschedule, move || rig.memory.unmap(&space, start, PAGE_BYTES).unwrap());
     private
 }
 
@@ -373,19 +327,29 @@ fn owing_rig() -> (Rig, Space) {
     (rig, space)
 }
 
+/// Does `act` when reclaim next looks at a page while it owes flushes in `space`.
+fn while_owing(rig: &Rig, space: &Space, act: Box<dyn FnOnce() + Send>) {
+    let (inner, owing) = (rig.clone(), space.clone());
+    rig.platform().at(Moment::Work(Work::ReclaimPage), move || {
+        if owing.coherence().owes() {
+            act();
+        } else {
+            while_owing(&inner, &owing, act);
+        }
+    });
+}
+
 #[test]
 fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
     let (rig, space) = owing_rig();
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
-    rig.platform().while_owing(&space, move || {
+    let store = move || {
         inner.store(&inner_space, private, 9).unwrap();
-        assert_eq!(
-            inner.on(1, || inner.load(&inner_space, private)),
-            Ok(9),
-            "R7: the old page is still read"
-        );
-    });
+        let seen = inner.on(1, || inner.load(&inner_space, private));
+        assert_eq!(seen, Ok(9), "R7: the old page is still read");
+    };
+    while_owing(&rig, &space, Box::new(store));
     let spaces = exhaust(&rig);
     assert_eq!(rig.platform().written(), 1);
     assert_eq!(rig.on(1, || rig.load(&space, private)), Ok(9));
@@ -402,10 +366,11 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (result, stale) = std::sync::mpsc::channel();
-    rig.platform().while_owing(&space, move || {
+    let unmap = move || {
         inner.memory.unmap(&inner_space, private, PAGE_BYTES).unwrap();
         result.send(inner.on(1, || inner.load(&inner_space, private)).is_ok()).unwrap();
-    });
+    };
+    while_owing(&rig, &space, Box::new(unmap));
     drop(exhaust(&rig));
     stale.recv().unwrap()
 }
@@ -448,7 +413,7 @@ fn a_page_that_is_being_deleted_is_not_reclaimed_as_well() {
     rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
     // The page is out of the file, and the file's reference not given up yet.
     let inner = rig.clone();
-    rig.platform().at_unlock(move || inner.on(1, || end(&inner, exhaust(&inner))));
+    rig.platform().at(Moment::Unlock, move || inner.on(1, || end(&inner, exhaust(&inner))));
     finish(&rig, space, &[file], free);
 }
 

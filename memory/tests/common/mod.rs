@@ -12,16 +12,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
 
 use ceasefire::{
     Asid, Capabilities, Cpu, CpuId, CpuSet, HeldLocks, Lock, LockClass, PageSize, Platform, Root, RwLock,
-    DYNAMIC_ASIDS,
+    Schedule, DYNAMIC_ASIDS,
 };
 use ceasefire_memory::{
-    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, Work,
-    PAGE_BYTES, PAGE_SHIFT,
+    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, NodeLayout, ObjectId,
+    SpaceHandle, Table, Work, PAGE_BYTES, PAGE_SHIFT,
 };
 
 /// What the frames hold that nobody owns.
@@ -41,25 +41,69 @@ struct Content {
     words: [AtomicU64; WORDS],
     table: OnceLock<Box<Table>>,
     allocated: AtomicBool,
-    /// How often it was freed, and how often its write-out began.
+    /// When it was last freed, when its write-out last began, and when another frame last took its page over.
     freed: AtomicU64,
     written: AtomicU64,
+    superseded: AtomicU64,
 }
 
-/// A TLB entry, with what its frame had been through when it was filled.
+/// A TLB entry, and when it was filled.
 #[derive(Clone, Copy)]
 struct Cached {
+    /// Of a huge page: the first of its frames.
     frame: FrameNumber,
+    size: PageSize,
     writable: bool,
     dirty: bool,
-    freed: u64,
-    written: u64,
+    filled: u64,
+}
+
+/// What is tagged with one ASID, by the address divided by the size.
+#[derive(Default)]
+struct Entries {
+    small: HashMap<u64, Cached>,
+    huge: HashMap<u64, Cached>,
+}
+
+impl Entries {
+    fn of(&mut self, size: PageSize) -> &mut HashMap<u64, Cached> {
+        match size {
+            PageSize::Small => &mut self.small,
+            PageSize::Huge => &mut self.huge,
+        }
+    }
+
+    fn find(&self, address: u64) -> Option<&Cached> {
+        let small = self.small.get(&(address >> PageSize::Small.shift()));
+        small.or_else(|| self.huge.get(&(address >> PageSize::Huge.shift())))
+    }
+
+    /// Forgets what translates an address, whatever its size, as the processor does.
+    fn remove(&mut self, address: u64) {
+        for size in [PageSize::Small, PageSize::Huge] {
+            self.of(size).remove(&(address >> size.shift()));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.small.clear();
+        self.huge.clear();
+    }
+
+    /// Whether a part of the 2 MiB at `address` is translated in a size other than `size`.
+    fn mixed(&self, address: u64, size: PageSize) -> bool {
+        let base = address >> PageSize::Huge.shift();
+        match size {
+            PageSize::Small => self.huge.contains_key(&base),
+            PageSize::Huge => self.small.keys().any(|page| page >> 9 == base),
+        }
+    }
 }
 
 #[derive(Default)]
 struct Tlb {
     loaded: Option<(FrameNumber, usize)>,
-    entries: [HashMap<u64, Cached>; DYNAMIC_ASIDS],
+    entries: [Entries; DYNAMIC_ASIDS],
 }
 
 struct Core {
@@ -69,13 +113,32 @@ struct Core {
     tlb: Mutex<Tlb>,
 }
 
-type Hook = Box<dyn FnOnce() + Send>;
+/// A moment at which another CPU can be let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Pages were written out; reclaim has cleared translations and may not have flushed them.
+    WriteOut,
+    /// Pages are about to be read in.
+    ReadIn,
+    /// A place where others may run.
+    Reschedule,
+    /// The pages of a file or of the swap device were unlocked.
+    Unlock,
+    /// A page is about to be copied.
+    Copy,
+    /// A page that is held is read.
+    Load,
+    /// A CPU begins to wait for a page.
+    Wait,
+    /// Work was done.
+    Work(Work),
+}
 
-fn do_once(hook: &Mutex<Option<Hook>>) {
-    let hook = hook.lock().unwrap().take();
-    if let Some(hook) = hook {
-        hook();
-    }
+/// What to do at a moment, and how often it has to come first.
+struct Hook {
+    moment: Moment,
+    after: u32,
+    act: Box<dyn FnOnce() + Send>,
 }
 
 /// The machine.
@@ -87,6 +150,8 @@ pub(crate) struct Threads {
     by_hand: bool,
     clock: AtomicU64,
     woken: Box<[AtomicBool]>,
+    /// Orders what happens to frames and when TLB entries were filled.
+    sequence: AtomicU64,
     tables_freed: AtomicU64,
     written: AtomicU64,
     /// What the devices hold.
@@ -95,14 +160,11 @@ pub(crate) struct Threads {
     first: OnceLock<String>,
     /// A CPU failed: nobody waits for it any more.
     failed: AtomicBool,
-    /// Done at the next write-out.
-    at_write_out: Mutex<Option<Hook>>,
-    /// Done at the next place where others may run.
-    at_reschedule: Mutex<Option<Hook>>,
-    /// Done when reclaim looks at a page while it owes flushes in a space.
-    while_owing: Mutex<Option<(SpaceHandle<Threads>, Hook)>>,
-    /// Done when the pages of a file are next unlocked.
-    at_unlock: Mutex<Option<Hook>>,
+    hooks: Mutex<Vec<Hook>>,
+    /// How many hooks there are: none, most of the time.
+    hooked: AtomicUsize,
+    /// How often a CPU found a lock taken.
+    contended: AtomicU64,
 }
 
 impl fmt::Debug for Threads {
@@ -120,6 +182,7 @@ impl Threads {
             allocated: AtomicBool::new(false),
             freed: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            superseded: AtomicU64::new(0),
         };
         let core = |_| Core {
             engine: Cpu::new(),
@@ -135,16 +198,16 @@ impl Threads {
             by_hand,
             clock: AtomicU64::new(0),
             woken: config.nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+            sequence: AtomicU64::new(1),
             tables_freed: AtomicU64::new(0),
             written: AtomicU64::new(0),
             stored: Mutex::default(),
             violations: AtomicU64::new(0),
             first: OnceLock::new(),
             failed: AtomicBool::new(false),
-            at_write_out: Mutex::default(),
-            at_reschedule: Mutex::default(),
-            while_owing: Mutex::default(),
-            at_unlock: Mutex::default(),
+            hooks: Mutex::default(),
+            hooked: AtomicUsize::new(0),
+            contended: AtomicU64::new(0),
         }
     }
 
@@ -172,6 +235,10 @@ impl Threads {
         self.violations.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn first_violation(&self) -> Option<&str> {
+        self.first.get().map(String::as_str)
+    }
+
     pub(crate) fn assert_no_violation(&self) {
         assert_eq!(self.violations(), 0, "the first: {:?}", self.first.get());
     }
@@ -189,30 +256,58 @@ impl Threads {
         self.woken[node.index()].swap(false, Ordering::AcqRel)
     }
 
-    /// Does `hook` within the next write-out.
-    pub(crate) fn at_write_out(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.at_write_out.lock().unwrap() = Some(Box::new(hook));
+    /// Does `act` when `moment` comes next.
+    pub(crate) fn at(&self, moment: Moment, act: impl FnOnce() + Send + 'static) {
+        self.after(0, moment, act);
     }
 
-    /// Does `hook` when reclaim next looks at a page while it owes flushes in `space`.
-    pub(crate) fn while_owing(&self, space: &SpaceHandle<Threads>, hook: impl FnOnce() + Send + 'static) {
-        *self.while_owing.lock().unwrap() = Some((space.clone(), Box::new(hook)));
+    /// Does `act` when `moment` comes for the time after the next `times`.
+    pub(crate) fn after(&self, times: u32, moment: Moment, act: impl FnOnce() + Send + 'static) {
+        self.hooks.lock().unwrap().push(Hook { moment, after: times, act: Box::new(act) });
+        self.hooked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Does `hook` at the next place where others may run, with no lock held.
-    pub(crate) fn at_reschedule(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.at_reschedule.lock().unwrap() = Some(Box::new(hook));
+    /// Forgets what was to be done at moments that did not come.
+    pub(crate) fn forget_hooks(&self) {
+        let hooks = std::mem::take(&mut *self.hooks.lock().unwrap());
+        self.hooked.fetch_sub(hooks.len(), Ordering::SeqCst);
     }
 
-    /// Does `hook` when the pages of a file are next unlocked.
-    pub(crate) fn at_unlock(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.at_unlock.lock().unwrap() = Some(Box::new(hook));
+    /// Whether all that was to be done at some moment is done.
+    pub(crate) fn all_done(&self) -> bool {
+        self.hooked.load(Ordering::SeqCst) == 0
+    }
+
+    /// How often a CPU found a lock taken.
+    pub(crate) fn contended(&self) -> u64 {
+        self.contended.load(Ordering::SeqCst)
+    }
+
+    fn reach(&self, moment: Moment) {
+        if self.hooked.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let hook = {
+            let mut hooks = self.hooks.lock().unwrap();
+            let Some(index) = hooks.iter().position(|hook| hook.moment == moment) else { return };
+            if hooks[index].after > 0 {
+                hooks[index].after -= 1;
+                return;
+            }
+            hooks.remove(index)
+        };
+        (hook.act)();
+        self.hooked.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn next(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Whether the CPU holds an entry for `address` under the ASID that is loaded.
     pub(crate) fn caches(&self, cpu: usize, address: u64) -> bool {
         let tlb = self.cores[cpu].tlb.lock().unwrap();
-        tlb.loaded.is_some_and(|(_, asid)| tlb.entries[asid].contains_key(&(address >> PAGE_SHIFT)))
+        tlb.loaded.is_some_and(|(_, asid)| tlb.entries[asid].find(address).is_some())
     }
 
     /// Takes the interrupts that wait for this CPU, unless they are off.
@@ -263,6 +358,9 @@ impl Threads {
             if let Some(guard) = attempt() {
                 return Held { guard, _section: Section { platform: self, class } };
             }
+            if spins == 0 {
+                self.contended.fetch_add(1, Ordering::SeqCst);
+            }
             self.spin(&mut spins);
         }
     }
@@ -277,28 +375,34 @@ impl Threads {
         let mut tlb = self.core().tlb.lock().unwrap();
         let (loaded, asid) = tlb.loaded.expect("a program runs with its space loaded");
         assert_eq!(loaded, root, "the space that is loaded");
-        let page = address >> PAGE_SHIFT;
-        let hit = tlb.entries[asid].get(&page).copied();
+        let hit = tlb.entries[asid].find(address).copied();
         // A store through a clean entry walks again; a fault drops the entry that caused it.
         let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);
         let entry = if let Some(entry) = hit.filter(usable) {
             entry
         } else {
-            tlb.entries[asid].remove(&page);
+            tlb.entries[asid].remove(address);
             let entry = self.walk(root, address, store.is_some())?;
-            tlb.entries[asid].insert(page, entry);
+            let mixed = tlb.entries[asid].mixed(address, entry.size);
+            self.check(!mixed, "R7, translations of both sizes", entry.frame);
+            tlb.entries[asid].of(entry.size).insert(address >> entry.size.shift(), entry);
             entry
         };
-        let content = self.content(entry.frame);
-        let current =
-            content.allocated.load(Ordering::Acquire) && content.freed.load(Ordering::Acquire) == entry.freed;
-        self.check(current, "R1, an entry leads to a frame freed since", entry.frame);
+        let offset = match entry.size {
+            PageSize::Small => 0,
+            PageSize::Huge => Table::index(address, 0) as u32,
+        };
+        let frame = FrameNumber::new(entry.frame.get() + offset);
+        let content = self.content(frame);
+        let since = |moment: &AtomicU64| moment.load(Ordering::Acquire) > entry.filled;
+        let current = content.allocated.load(Ordering::Acquire) && !since(&content.freed);
+        self.check(current, "R1, an entry leads to a frame freed since", frame);
+        self.check(!since(&content.superseded), "R6, an entry leads to an old version", frame);
         let word = &content.words[(address % PAGE_BYTES / 8) as usize % WORDS];
         match store {
             None => Some(word.load(Ordering::Acquire)),
             Some(value) => {
-                let unseen = content.written.load(Ordering::Acquire) != entry.written;
-                self.check(!unseen, "R5, a store lands unseen after write-out began", entry.frame);
+                self.check(!since(&content.written), "R5, a store lands unseen after write-out began", frame);
                 Some(word.swap(value, Ordering::AcqRel))
             }
         }
@@ -306,30 +410,36 @@ impl Threads {
 
     fn walk(&self, root: FrameNumber, address: u64, store: bool) -> Option<Cached> {
         let mut frame = root;
-        for level in (1..=3).rev() {
+        let (mut level, mut size) = (3, PageSize::Small);
+        while level > 0 {
             let entry = self.table(frame).get(Table::index(address, level));
             if !entry.present() {
                 return None;
             }
+            if entry.is_huge() {
+                size = PageSize::Huge;
+                break;
+            }
             frame = entry.frame();
+            level -= 1;
         }
-        let (table, index) = (self.table(frame), Table::index(address, 0));
+        let (table, index) = (self.table(frame), Table::index(address, level));
         let entry = loop {
             let entry = table.get(index);
-            if !entry.present() || (store && !entry.writable()) {
+            if !entry.present() || entry.is_huge() != (size == PageSize::Huge) || (store && !entry.writable())
+            {
                 return None;
             }
             if let Some(used) = table.mark_used(index, entry, store) {
                 break used;
             }
         };
-        let content = self.content(entry.frame());
         Some(Cached {
             frame: entry.frame(),
+            size,
             writable: entry.writable(),
             dirty: entry.dirty(),
-            freed: content.freed.load(Ordering::Acquire),
-            written: content.written.load(Ordering::Acquire),
+            filled: self.sequence.load(Ordering::SeqCst),
         })
     }
 }
@@ -381,10 +491,9 @@ unsafe impl Platform for Threads {
         fence(Ordering::SeqCst);
     }
 
-    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
-        assert_eq!(size, PageSize::Small);
+    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
         let mut tlb = self.core().tlb.lock().unwrap();
-        tlb.entries[usize::from(asid.get())].remove(&(address >> PAGE_SHIFT));
+        tlb.entries[usize::from(asid.get())].remove(address);
     }
 
     fn invalidate_asid(&self, asid: Asid) {
@@ -392,7 +501,7 @@ unsafe impl Platform for Threads {
     }
 
     fn invalidate_all(&self) {
-        self.core().tlb.lock().unwrap().entries.iter_mut().for_each(HashMap::clear);
+        self.core().tlb.lock().unwrap().entries.iter_mut().for_each(Entries::clear);
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -441,6 +550,7 @@ impl Machine for Threads {
     }
 
     fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        self.reach(Moment::Copy);
         for offset in 0..count {
             let content = |first: FrameNumber| self.content(FrameNumber::new(first.get() + offset));
             let (from, to) = (&content(from).words, &content(to).words);
@@ -451,6 +561,7 @@ impl Machine for Threads {
     }
 
     fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        self.reach(Moment::Load);
         let words = self.content(frame).words.each_ref().map(|word| word.load(Ordering::Acquire));
         for (at, byte) in (offset..).zip(into) {
             *byte = words.get(at / 8).map_or(0, |word| word.to_le_bytes()[at % 8]);
@@ -475,10 +586,11 @@ impl Machine for Threads {
             self.stored.lock().unwrap().insert(block, words);
             self.written.fetch_add(1, Ordering::Relaxed);
         }
-        do_once(&self.at_write_out);
+        self.reach(Moment::WriteOut);
     }
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        self.reach(Moment::ReadIn);
         for &(block, frame) in pages {
             let words = self.stored.lock().unwrap().get(&block).copied();
             self.check(words.is_some(), "read from a device before it was written", frame);
@@ -490,6 +602,9 @@ impl Machine for Threads {
 
     fn wait_for_page(&self, _: FrameNumber, busy: &dyn Fn() -> bool) {
         assert!(self.core().held.is_empty(), "waits for a page while it holds a lock");
+        if busy() {
+            self.reach(Moment::Wait);
+        }
         self.idle_until(|| !busy());
     }
 
@@ -506,24 +621,11 @@ impl Machine for Threads {
     fn reschedule(&self) {
         assert_eq!(OFF.get(), 0, "rescheduled with interrupts off");
         self.poll();
-        do_once(&self.at_reschedule);
+        self.reach(Moment::Reschedule);
     }
 
     fn work(&self, work: Work, _: u32) {
-        if work == Work::ReclaimPage {
-            let hook = {
-                let mut hook = self.while_owing.lock().unwrap();
-                let owes = hook.as_ref().is_some_and(|(space, _)| space.coherence().owes());
-                if owes {
-                    hook.take()
-                } else {
-                    None
-                }
-            };
-            if let Some((_, hook)) = hook {
-                hook();
-            }
-        }
+        self.reach(Moment::Work(work));
     }
 
     fn observe(&self, event: Event) {
@@ -536,7 +638,7 @@ impl Machine for Threads {
                 let content = self.content(frame);
                 let was = content.allocated.swap(false, Ordering::AcqRel);
                 self.check(was, "freed twice", frame);
-                content.freed.fetch_add(1, Ordering::AcqRel);
+                content.freed.store(self.next(), Ordering::Release);
                 for word in &content.words {
                     word.store(POISON, Ordering::Release);
                 }
@@ -552,9 +654,12 @@ impl Machine for Threads {
                 self.check(allocated, "a free frame is mapped", frame);
             }
             Event::WriteOut(frame) => {
-                self.content(frame).written.fetch_add(1, Ordering::AcqRel);
+                self.content(frame).written.store(self.next(), Ordering::Release);
             }
-            Event::Returned { .. } | Event::Superseded(_) => {}
+            Event::Superseded(frame) => {
+                self.content(frame).superseded.store(self.next(), Ordering::Release);
+            }
+            Event::Returned { .. } => {}
         }
     }
 }
@@ -577,7 +682,7 @@ impl Drop for Section<'_> {
             self.platform.interrupts_on();
         }
         if self.class.rank == ceasefire_memory::locks::PAGES.rank {
-            do_once(&self.platform.at_unlock);
+            self.platform.reach(Moment::Unlock);
         }
     }
 }
@@ -755,6 +860,55 @@ impl Drop for OnPanic<'_> {
             self.0.failed.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// An address space of the rig.
+pub(crate) type Space = SpaceHandle<Threads>;
+
+pub(crate) fn config(frames: u32) -> Config {
+    let nodes = vec![NodeLayout::new(frames / 2), NodeLayout::new(frames - frames / 2)];
+    Config { objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
+}
+
+/// A machine of two CPUs on two nodes, with a space that both run.
+pub(crate) fn shared_space(frames: u32) -> (Rig, Space) {
+    let rig = Rig::by_hand(config(frames));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    (rig, space)
+}
+
+/// Ends the program and checks that nothing is left of it.
+pub(crate) fn finish(rig: &Rig, space: Space, files: &[ObjectId], free: u64) {
+    rig.on(1, || drop(rig.memory.engine().unload()));
+    rig.memory.exit(space);
+    for &file in files {
+        rig.memory.delete_file(file);
+    }
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), free, "frames were lost or found");
+    rig.platform().assert_no_violation();
+}
+
+/// Looks at pages until all that is unused was reclaimed, by asking for more than there is.
+pub(crate) fn exhaust(rig: &Rig) -> Vec<Space> {
+    let mut spaces = Vec::new();
+    while let Ok(space) = rig.memory.new_space() {
+        spaces.push(space);
+    }
+    spaces
+}
+
+pub(crate) fn end(rig: &Rig, spaces: Vec<Space>) {
+    for space in spaces {
+        rig.memory.exit(space);
+    }
+}
+
+/// The address of page `page` of a range.
+pub(crate) fn at(start: u64, page: u64) -> u64 {
+    start + page * PAGE_BYTES
 }
 
 /// Numbers that are the same in every run (splitmix64).

@@ -1,0 +1,466 @@
+//! Huge pages: made by faults and by collapsing, split at the ends of what is done to a part of them, moved whole.
+
+use ceasefire::Schedule;
+use ceasefire_memory::{
+    CollapseError, Config, FaultError, Migrated, NodeId, NodeLayout, Placement, Protection, UnmapError, Work,
+    HUGE_BYTES, PAGE_BYTES,
+};
+
+mod common;
+
+use common::{at, end, exhaust, finish, Moment, Rig, Space};
+
+const NEAR: NodeId = NodeId(0);
+const FAR: NodeId = NodeId(1);
+
+fn layout() -> Config {
+    let nodes = vec![NodeLayout::new(4096), NodeLayout::new(4096)];
+    Config { swap_pages: 2048, lru_batch: 1, ..Config::new(nodes, 2, Schedule::Batched) }
+}
+
+fn running(config: Config) -> (Rig, Space, u64) {
+    let rig = Rig::by_hand(config);
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    (rig, space, free)
+}
+
+fn fill(rig: &Rig, space: &Space, start: u64, pages: u64) {
+    for page in 0..pages {
+        rig.store(space, at(start, page), 0).unwrap();
+        rig.on(1, || rig.store(space, at(start, page), page + 1)).unwrap();
+    }
+    rig.memory.list_collected();
+}
+
+/// Memory of `count` huge pages that both CPUs use; small page `n` holds `n + 1`.
+fn huge(count: u64) -> (Rig, Space, u64, u64) {
+    let (rig, space, free) = running(layout());
+    let start = rig.memory.map_anonymous(&space, count * 512).unwrap();
+    rig.memory.advise_huge(&space, start, count * HUGE_BYTES, true).unwrap();
+    fill(&rig, &space, start, count * 512);
+    (rig, space, start, free)
+}
+
+/// The same memory in small pages.
+fn small(pages: u64) -> (Rig, Space, u64, u64) {
+    let (rig, space, free) = running(layout());
+    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    fill(&rig, &space, start, pages);
+    (rig, space, start, free)
+}
+
+fn both(rig: &Rig, body: impl Fn()) {
+    for cpu in 0..2 {
+        rig.on(cpu, &body);
+    }
+}
+
+fn assert_kept(rig: &Rig, space: &Space, start: u64, pages: std::ops::Range<u64>) {
+    both(rig, || {
+        for page in pages.clone() {
+            assert_eq!(rig.load(space, at(start, page)), Ok(page + 1), "page {page}");
+        }
+    });
+}
+
+fn finish_all(rig: &Rig, space: Space, free: u64) {
+    finish(rig, space, &[], free);
+    assert_eq!(rig.memory.free_slots(), 2048);
+}
+
+#[test]
+fn one_fault_brings_a_huge_page_where_there_is_room_for_one() {
+    let (rig, space, start, free) = huge(2);
+    assert_eq!(rig.memory.statistics().faults, 2);
+    assert_kept(&rig, &space, start, 0..1024);
+    let odd = rig.memory.map_anonymous(&space, 600).unwrap();
+    rig.memory.advise_huge(&space, odd, 600 * PAGE_BYTES, true).unwrap();
+    let before = rig.memory.free_frames();
+    rig.store(&space, at(odd, 599), 1).unwrap();
+    assert!(before - rig.memory.free_frames() < 5, "it would reach beyond the area");
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_huge_page_that_a_load_brings_in_takes_stores_only_where_they_are_allowed() {
+    let (rig, space, free) = running(layout());
+    let start = rig.memory.map_anonymous(&space, 512).unwrap();
+    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    rig.memory.protect(&space, start, HUGE_BYTES, Protection::Read).unwrap();
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(start, 7)), Ok(0));
+        assert_eq!(rig.store(&space, at(start, 7), 1), Err(FaultError::ReadOnly(at(start, 7))));
+    });
+    rig.memory.protect(&space, start, HUGE_BYTES, Protection::ReadWrite).unwrap();
+    both(&rig, || rig.store(&space, at(start, 7), 1).unwrap());
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn without_512_neighbouring_frames_pages_stay_small() {
+    let nodes = vec![NodeLayout::new(400), NodeLayout::new(400)];
+    let (rig, space, free) = running(Config { nodes, ..layout() });
+    let start = rig.memory.map_anonymous(&space, 512).unwrap();
+    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(5));
+    assert_eq!(rig.memory.collapse(&space, start), Err(CollapseError::OutOfMemory));
+    assert_eq!(rig.load(&space, start), Ok(5));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn unmapping_a_part_splits_and_keeps_the_rest() {
+    let (rig, space, start, free) = huge(2);
+    rig.memory.unmap(&space, at(start, 100), 600 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 2);
+    assert_kept(&rig, &space, start, 0..100);
+    assert_kept(&rig, &space, start, 700..1024);
+    both(&rig, || {
+        for page in [100, 511, 512, 699] {
+            assert_eq!(rig.load(&space, at(start, page)), Err(FaultError::NotMapped(at(start, page))));
+        }
+    });
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn unmapping_the_whole_splits_nothing_and_frees_all() {
+    let (rig, space, start, free) = huge(2);
+    let before = rig.memory.free_frames();
+    rig.memory.unmap(&space, start, HUGE_BYTES).unwrap();
+    assert_eq!((rig.memory.statistics().splits, rig.memory.free_frames()), (0, before + 512));
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Err(FaultError::NotMapped(at(start, 3)))));
+    assert_kept(&rig, &space, start, 512..1024);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn protecting_a_part_splits_at_its_ends_alone() {
+    let (rig, space, start, free) = huge(3);
+    rig.memory.protect(&space, at(start, 500), 600 * PAGE_BYTES, Protection::Read).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 2, "the one in the middle stays whole");
+    both(&rig, || {
+        for page in 0..1536 {
+            let address = at(start, page);
+            let expected =
+                if (500..1100).contains(&page) { Err(FaultError::ReadOnly(address)) } else { Ok(()) };
+            assert_eq!(rig.store(&space, address, page + 1), expected, "page {page}");
+        }
+    });
+    rig.memory.protect(&space, start, 3 * HUGE_BYTES, Protection::None).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 700)), Err(FaultError::NoAccess(at(start, 700)))));
+    rig.memory.protect(&space, start, 3 * HUGE_BYTES, Protection::Read).unwrap();
+    assert_kept(&rig, &space, start, 0..1536);
+    both(&rig, || assert!(rig.store(&space, at(start, 700), 1).is_err()));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn discarding_a_part_zeroes_it_alone() {
+    let (rig, space, start, free) = huge(1);
+    rig.memory.discard(&space, at(start, 100), 10 * PAGE_BYTES).unwrap();
+    both(&rig, || {
+        for page in 0..512 {
+            let expected = if (100..110).contains(&page) { 0 } else { page + 1 };
+            assert_eq!(rig.load(&space, at(start, page)), Ok(expected));
+        }
+    });
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_huge_page_moves_whole_where_the_places_lie_alike_and_in_parts_elsewhere() {
+    for (to, splits) in [(1 << 40, 0), ((1 << 40) + 5 * PAGE_BYTES, 1)] {
+        let (rig, space, start, free) = huge(1);
+        let moved = rig.memory.remap(&space, start, HUGE_BYTES, HUGE_BYTES, Placement::At(to));
+        assert_eq!((moved, rig.memory.statistics().splits), (Ok(to), splits));
+        assert_kept(&rig, &space, to, 0..512);
+        both(&rig, || {
+            for page in 0..512 {
+                assert_eq!(rig.load(&space, at(start, page)), Err(FaultError::NotMapped(at(start, page))));
+            }
+        });
+        assert_eq!(rig.memory.migrate_space(&space, NEAR, FAR).unwrap().moved, 512, "the reverse map knows");
+        assert_kept(&rig, &space, to, 0..512);
+        finish_all(&rig, space, free);
+    }
+}
+
+#[test]
+fn a_mapping_goes_over_a_huge_page() {
+    let (rig, space, start, free) = huge(2);
+    let other = rig.memory.map_anonymous(&space, 512).unwrap();
+    fill(&rig, &space, other, 512);
+    rig.memory.remap(&space, other, HUGE_BYTES, HUGE_BYTES, Placement::At(start)).unwrap();
+    rig.memory.remap(&space, at(start, 1), PAGE_BYTES, PAGE_BYTES, Placement::At(at(start, 600))).unwrap();
+    both(&rig, || {
+        assert_eq!(rig.load(&space, start), Ok(1));
+        assert_eq!(rig.load(&space, at(start, 600)), Ok(2));
+        assert_eq!(rig.load(&space, at(start, 601)), Ok(602));
+        assert_eq!(rig.load(&space, at(start, 1)), Err(FaultError::NotMapped(at(start, 1))));
+    });
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn fork_splits_and_both_keep_their_own() {
+    let (rig, space, start, free) = huge(1);
+    let child = rig.memory.fork(&space).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 1);
+    rig.on(1, || rig.store(&space, at(start, 5), 99)).unwrap();
+    rig.run(&child);
+    assert_eq!(rig.load(&child, at(start, 5)), Ok(6));
+    rig.store(&child, at(start, 6), 77).unwrap();
+    rig.memory.exit(child);
+    rig.run(&space);
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 6)), Ok(7)));
+    assert_eq!(rig.load(&space, at(start, 5)), Ok(99));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_split_without_a_frame_for_the_table_is_an_error_and_changes_nothing() {
+    let nodes = vec![NodeLayout::new(1024), NodeLayout::new(64)];
+    let (rig, space, free) = running(Config { nodes, swap_pages: 0, ..layout() });
+    let start = rig.memory.map_anonymous(&space, 512).unwrap();
+    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    fill(&rig, &space, start, 512);
+    assert_eq!(rig.memory.statistics().faults, 1);
+    let filler = rig.memory.map_anonymous(&space, 1024).unwrap();
+    assert!((0..1024).any(|page| rig.store(&space, at(filler, page), 1).is_err()));
+    assert_eq!(rig.memory.unmap(&space, at(start, 1), PAGE_BYTES), Err(UnmapError::OutOfMemory));
+    assert!(rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).is_err());
+    assert!(rig.memory.discard(&space, at(start, 1), PAGE_BYTES).is_err());
+    assert!(rig.memory.fork(&space).is_err());
+    assert!(rig.memory.remap(&space, at(start, 1), PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).is_err());
+    assert_kept(&rig, &space, start, 0..512);
+    both(&rig, || rig.store(&space, at(start, 1), 2).unwrap());
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn small_pages_collapse_into_a_huge_one() {
+    let (rig, space, start, free) = small(1024);
+    rig.memory.discard(&space, at(start, 7), PAGE_BYTES).unwrap();
+    assert_eq!(rig.load(&space, at(start, 8)), Ok(9));
+    let before = rig.memory.free_frames();
+    assert_eq!(rig.memory.collapse(&space, at(start, 300) + 5), Ok(true));
+    assert_eq!(rig.memory.free_frames(), before, "511 pages and a table for 512");
+    let faults = rig.memory.statistics().faults;
+    assert_kept(&rig, &space, start, 8..1024);
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 7)), Ok(0)));
+    both(&rig, || (0..512).for_each(|page| rig.store(&space, at(start, page), 3).unwrap()));
+    assert_eq!(rig.memory.statistics().faults, faults);
+    assert_eq!(rig.memory.collapse(&space, start), Ok(true), "it is one");
+    assert_eq!(rig.memory.statistics().collapses, 1);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn collapsed_memory_takes_stores_only_where_they_are_allowed() {
+    let (rig, space, start, free) = small(1024);
+    rig.memory.protect(&space, start, HUGE_BYTES, Protection::Read).unwrap();
+    let collapsed = rig.memory.collapse(&space, start).unwrap();
+    assert_kept(&rig, &space, start, 0..512);
+    both(&rig, || {
+        assert_eq!(
+            rig.store(&space, at(start, 9), 1),
+            Err(FaultError::ReadOnly(at(start, 9))),
+            "{collapsed}"
+        );
+    });
+    rig.memory.discard(&space, at(start, 512), HUGE_BYTES).unwrap();
+    rig.memory.protect(&space, at(start, 512), HUGE_BYTES, Protection::None).unwrap();
+    let _ = rig.memory.collapse(&space, at(start, 512)).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 600)), Err(FaultError::NoAccess(at(start, 600)))));
+    rig.memory.protect(&space, start, 2 * HUGE_BYTES, Protection::ReadWrite).unwrap();
+    both(&rig, || {
+        rig.store(&space, at(start, 9), 1).unwrap();
+        assert_eq!(rig.load(&space, at(start, 600)), Ok(0));
+    });
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn pages_in_other_use_do_not_collapse() {
+    let (rig, space, start, free) = small(1024);
+    assert_eq!(rig.memory.collapse(&space, start - 1), Err(CollapseError::NotAnonymous(start - 1)));
+    let file = rig.memory.create_file(512).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 512, true).unwrap();
+    assert_eq!(rig.memory.collapse(&space, shared), Err(CollapseError::NotAnonymous(shared)));
+    let part = rig.memory.map_anonymous(&space, 511).unwrap();
+    assert_eq!(rig.memory.collapse(&space, part), Err(CollapseError::NotAnonymous(part)));
+    let untouched = rig.memory.map_anonymous(&space, 512).unwrap();
+    assert_eq!(rig.memory.collapse(&space, untouched), Ok(false));
+    let child = rig.memory.fork(&space).unwrap();
+    assert_eq!(rig.memory.collapse(&space, start), Ok(false), "shared");
+    rig.memory.exit(child);
+    rig.run(&space);
+    rig.memory.advise_page_out(&space, at(start, 511), PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.collapse(&space, start), Ok(false), "on the swap device");
+    rig.memory.hint(&space, at(start, 600), PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.collapse(&space, at(start, 512)), Ok(false), "hidden");
+    assert_kept(&rig, &space, start, 0..1024);
+    assert_eq!(rig.memory.statistics().collapses, 0);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_huge_page_migrates_whole_with_a_flush_of_its_own() {
+    let (rig, space, start, free) = huge(3);
+    let before = rig.memory.counters();
+    assert_eq!(rig.memory.migrate_space(&space, NEAR, FAR), Ok(Migrated { moved: 1536, busy: 0 }));
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 3);
+    let statistics = rig.memory.statistics();
+    assert_eq!((statistics.migrated, statistics.migrated_huge, statistics.splits), (1536, 3, 0));
+    assert_kept(&rig, &space, start, 0..1536);
+    both(&rig, || rig.store(&space, at(start, 700), 701).unwrap());
+    assert_eq!(rig.memory.migrate_space(&space, NEAR, FAR), Ok(Migrated::default()));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_node_without_room_for_a_huge_page_is_full() {
+    let nodes = vec![NodeLayout::new(4096), NodeLayout::new(400)];
+    let (rig, space, free) = running(Config { nodes, ..layout() });
+    let start = rig.memory.map_anonymous(&space, 512).unwrap();
+    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    fill(&rig, &space, start, 512);
+    assert!(rig.memory.migrate_space(&space, NEAR, FAR).is_err());
+    assert_kept(&rig, &space, start, 0..512);
+    rig.memory.advise_page_out(&space, start, HUGE_BYTES).unwrap();
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_hidden_huge_page_comes_to_its_user() {
+    let (rig, space, start, free) = huge(1);
+    assert_eq!(rig.memory.hint(&space, start, HUGE_BYTES), Ok(512));
+    assert!(!rig.platform().caches(1, at(start, 9)));
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 9))), Ok(10));
+    assert_eq!(rig.memory.statistics().promoted, 512);
+    assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn reclaim_splits_a_huge_page_and_takes_its_parts() {
+    let (rig, space, start, free) = huge(2);
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.memory.statistics().splits, 2);
+    assert_eq!(rig.memory.free_slots(), 2048 - 1024);
+    assert_kept(&rig, &space, start, 0..1024);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn paging_out_takes_all_of_a_huge_page_and_no_more_than_was_named() {
+    let (rig, space, start, free) = huge(2);
+    rig.memory.advise_page_out(&space, start, HUGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), 2048 - 512, "all of it");
+    rig.memory.advise_page_out(&space, at(start, 768), 256 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), 2048 - 768, "the second half");
+    let faults = rig.memory.statistics().faults;
+    assert_kept(&rig, &space, start, 512..768);
+    assert_eq!(rig.memory.statistics().faults, faults);
+    assert_kept(&rig, &space, start, 0..1024);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_huge_page_locked_in_part_is_there_and_goes_in_part() {
+    let (rig, space, start, free) = huge(1);
+    rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.memory.free_slots(), 2048 - 412);
+    let faults = rig.memory.statistics().faults;
+    assert_kept(&rig, &space, start, 0..100);
+    assert_eq!(rig.memory.statistics().faults, faults);
+    assert_kept(&rig, &space, start, 0..512);
+    rig.memory.unmap(&space, start, 200 * PAGE_BYTES).unwrap();
+    assert_kept(&rig, &space, start, 200..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn an_unmap_after_a_lock_in_part_takes_no_more_than_it_names() {
+    let (rig, space, start, free) = huge(1);
+    rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 100), 412 * PAGE_BYTES).unwrap();
+    assert_kept(&rig, &space, start, 0..100);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn what_is_done_to_a_huge_page_that_moves_is_done_when_it_has_arrived_or_before() {
+    type Act = fn(&Rig, &Space, u64);
+    let acts: [(&str, Act); 4] = [
+        ("munmap", |rig, space, start| rig.memory.unmap(space, start, HUGE_BYTES).unwrap()),
+        ("mprotect", |rig, space, start| {
+            rig.memory.protect(space, start, HUGE_BYTES, Protection::Read).unwrap();
+        }),
+        ("mremap", |rig, space, start| {
+            rig.memory.remap(space, start, HUGE_BYTES, HUGE_BYTES, Placement::At(1 << 40)).unwrap();
+        }),
+        ("madvise", |rig, space, start| rig.memory.discard(space, start, HUGE_BYTES).unwrap()),
+    ];
+    for (name, act) in acts {
+        for early in [true, false] {
+            let (rig, space, start, free) = huge(1);
+            let (inner, inner_space) = (rig.clone(), space.clone());
+            let moment = if early { Moment::Work(Work::MigratePage) } else { Moment::Copy };
+            rig.platform().at(moment, move || inner.on(1, || act(&inner, &inner_space, start)));
+            rig.memory.migrate_space(&space, NEAR, FAR).unwrap();
+            assert!(rig.platform().all_done());
+            let page = at(start, 3);
+            both(&rig, || match name {
+                "munmap" => assert_eq!(rig.load(&space, page), Err(FaultError::NotMapped(page))),
+                "mprotect" => {
+                    assert_eq!(rig.load(&space, page), Ok(4));
+                    assert_eq!(rig.store(&space, page, 1), Err(FaultError::ReadOnly(page)));
+                }
+                "mremap" => {
+                    assert_eq!(rig.load(&space, page), Err(FaultError::NotMapped(page)));
+                    assert_eq!(rig.load(&space, at(1 << 40, 3)), Ok(4));
+                }
+                _ => assert_eq!(rig.load(&space, page), Ok(0)),
+            });
+            finish_all(&rig, space, free);
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_reclaimed_does_not_collapse_and_is_not_lost() {
+    let (rig, space, start, free) = small(512);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // The first page is unmapped and held by the batch; the second is about to be looked at.
+    rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
+        inner.on(1, || assert_eq!(inner.memory.collapse(&inner_space, start), Ok(false)));
+    });
+    rig.memory.advise_page_out(&space, start, 2 * PAGE_BYTES).unwrap();
+    assert!(rig.platform().all_done());
+    assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn stores_before_a_collapse_are_in_it_and_no_cpu_stores_to_what_is_copied() {
+    let (rig, space, start, free) = small(512);
+    let inner = rig.clone();
+    rig.platform().at(Moment::Copy, move || {
+        for cpu in 0..2 {
+            assert!((0..512).all(|page| !inner.platform().caches(cpu, at(start, page))), "CPU {cpu}");
+        }
+    });
+    assert_eq!(rig.memory.collapse(&space, start), Ok(true));
+    assert!(rig.platform().all_done());
+    assert_kept(&rig, &space, start, 0..512);
+    finish_all(&rig, space, free);
+}

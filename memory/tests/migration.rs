@@ -1,0 +1,657 @@
+//! Moving pages between nodes: batches, single pages, hints and demotion, and what others do meanwhile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use ceasefire::Schedule;
+use ceasefire_memory::{
+    Config, FaultError, MigrateError, Migrated, Moved, NodeId, NodeLayout, Placement, Protection, RangeError,
+    Work, PAGE_BYTES, USER_END,
+};
+
+mod common;
+
+use common::{at, config, exhaust, finish, shared_space, Moment, Rig, Space};
+
+const NEAR: NodeId = NodeId(0);
+const FAR: NodeId = NodeId(1);
+
+/// A machine of two CPUs on two nodes, a space that both run, and `pages` pages on the first node that both have used:
+/// page `n` holds `n + 1`.
+fn pages_in_use(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
+    let rig = Rig::by_hand(config);
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    for page in 0..pages {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+        rig.on(1, || rig.store(&space, at(start, page) + 8, page)).unwrap();
+    }
+    (rig, space, start, free)
+}
+
+fn assert_kept(rig: &Rig, space: &Space, start: u64, pages: u64) {
+    for cpu in 0..2 {
+        for page in 0..pages {
+            assert_eq!(rig.on(cpu, || rig.load(space, at(start, page))), Ok(page + 1), "page {page}");
+            assert_eq!(rig.on(cpu, || rig.load(space, at(start, page) + 8)), Ok(page), "page {page}");
+        }
+    }
+}
+
+fn moved(rig: &Rig, space: &Space) -> Migrated {
+    rig.memory.migrate_space(space, NEAR, FAR).unwrap()
+}
+
+/// Interrupting flushes that `body` costs.
+fn shootdowns(rig: &Rig, body: impl FnOnce()) -> u64 {
+    let before = rig.memory.counters();
+    body();
+    rig.memory.counters().since(&before).shootdowns
+}
+
+#[test]
+fn a_batch_of_pages_costs_one_flush_and_keeps_their_bytes() {
+    let (rig, space, start, free) = pages_in_use(config(4096), 512);
+    let flushes = shootdowns(&rig, || assert_eq!(moved(&rig, &space), Migrated { moved: 512, busy: 0 }));
+    assert_eq!(flushes, 1);
+    assert_kept(&rig, &space, start, 512);
+    assert_eq!(moved(&rig, &space), Migrated::default(), "none is left where they were");
+    assert_eq!(rig.memory.statistics().migrated, 512);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn pages_beyond_a_batch_cost_another_flush() {
+    let (rig, space, start, free) = pages_in_use(config(4096), 700);
+    let flushes = shootdowns(&rig, || assert_eq!(moved(&rig, &space).moved, 700));
+    assert_eq!(flushes, 2);
+    assert_kept(&rig, &space, start, 700);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn without_batches_every_page_costs_a_flush() {
+    let (rig, space, start, free) = pages_in_use(Config { schedule: Schedule::PerPage, ..config(1024) }, 40);
+    let flushes = shootdowns(&rig, || assert_eq!(moved(&rig, &space).moved, 40));
+    assert_eq!(flushes, 40);
+    assert_kept(&rig, &space, start, 40);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_page_of_a_file_moves_with_its_place_and_stays_dirty_or_clean() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(8).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    rig.store(&space, at(start, 1), 11).unwrap();
+    rig.load(&space, at(start, 2)).unwrap();
+    assert_eq!(moved(&rig, &space).moved, 7);
+    assert_eq!(rig.memory.cached_pages(file), 7, "no page is there twice");
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 1))), Ok(11));
+    assert_eq!(rig.memory.sync(file), 1, "the dirty one and no other");
+    assert_eq!(moved(&rig, &space).moved, 0);
+    assert_eq!(rig.memory.migrate_space(&space, FAR, NEAR).unwrap().moved, 7);
+    assert_eq!(rig.memory.sync(file), 0, "what was clean stays it");
+    rig.store(&space, at(start, 1), 12).unwrap();
+    assert_eq!(rig.memory.sync(file), 1);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn pages_that_others_map_too_stay() {
+    let (rig, space, start, free) = pages_in_use(config(1024), 4);
+    let child = rig.memory.fork(&space).unwrap();
+    let file = rig.memory.create_file(4).unwrap();
+    let own = rig.memory.map_shared(&space, file, 0, 4, false).unwrap();
+    let other = rig.memory.new_space().unwrap();
+    let theirs = rig.memory.map_shared(&other, file, 0, 4, false).unwrap();
+    rig.load(&space, own).unwrap();
+    rig.run(&other);
+    rig.load(&other, theirs).unwrap();
+    rig.run(&space);
+    assert_eq!(moved(&rig, &space), Migrated::default());
+    rig.memory.exit(other);
+    rig.run(&space);
+    rig.memory.exit(child);
+    rig.run(&space);
+    assert_eq!(moved(&rig, &space), Migrated { moved: 8, busy: 0 });
+    assert_kept(&rig, &space, start, 4);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(4).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    rig.on(1, || rig.load(&space, start)).unwrap();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // Whoever reads from a file holds its page meanwhile.
+    rig.platform().at(Moment::Load, move || {
+        inner.on(1, || {
+            assert_eq!(moved(&inner, &inner_space), Migrated { moved: 3, busy: 1 });
+            assert_eq!(inner.load(&inner_space, start), Ok(5), "it is back in its place");
+            inner.store(&inner_space, start, 6).unwrap();
+        });
+    });
+    let mut bytes = [0; 8];
+    assert_eq!(rig.memory.read(file, 0, &mut bytes), Ok(8));
+    assert_eq!(rig.memory.statistics().migrated, 3);
+    assert_eq!(rig.load(&space, start), Ok(6));
+    assert_eq!(moved(&rig, &space), Migrated { moved: 1, busy: 0 }, "nobody holds it now");
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
+    let rig = Rig::threaded(config(512));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let file = rig.memory.create_file(4).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    let flags = || Arc::new(AtomicBool::new(false));
+    let (holds, may_go, gone) = (flags(), flags(), flags());
+    std::thread::scope(|scope| {
+        {
+            let (rig, holds, may_go, gone) = (rig.clone(), holds.clone(), may_go.clone(), gone.clone());
+            scope.spawn(move || {
+                let _fails = rig.start(1);
+                let (inner, holding, released) = (rig.clone(), holds, may_go);
+                rig.platform().at(Moment::Load, move || {
+                    holding.store(true, Ordering::SeqCst);
+                    inner.platform().idle_until(|| released.load(Ordering::SeqCst));
+                });
+                assert_eq!(rig.memory.read(file, 0, &mut [0; 8]), Ok(8));
+                gone.store(true, Ordering::SeqCst);
+                rig.platform().idle_until(|| rig.platform().all_done());
+            });
+        }
+        let _fails = rig.start(0);
+        rig.platform().idle_until(|| holds.load(Ordering::SeqCst));
+        let (inner, inner_space) = (rig.clone(), space.clone());
+        // Four pages in the first round; the fifth look at a page is the second at the busy one.
+        rig.platform().after(4, Moment::Work(Work::MigratePage), move || {
+            assert_eq!(inner.load(&inner_space, start), Ok(5), "nobody waits for it between two rounds");
+            may_go.store(true, Ordering::SeqCst);
+            inner.platform().idle_until(|| gone.load(Ordering::SeqCst));
+        });
+        assert_eq!(moved(&rig, &space), Migrated { moved: 4, busy: 0 });
+    });
+    assert_eq!(rig.load(&space, start), Ok(5));
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn a_full_target_is_an_error_and_no_program_notices() {
+    let nodes = vec![NodeLayout::new(1024), NodeLayout::new(256)];
+    let (rig, space, start, free) = pages_in_use(Config::new(nodes, 2, Schedule::Batched), 400);
+    let left = rig.memory.free_frames();
+    let Err(MigrateError::Full { node, migrated }) = rig.memory.migrate_space(&space, NEAR, FAR) else {
+        panic!("256 frames hold 400 pages")
+    };
+    assert_eq!((node, migrated.busy), (FAR, 0));
+    assert!((100..256).contains(&migrated.moved), "{migrated:?}");
+    assert_eq!(rig.memory.statistics().migrated, migrated.moved);
+    assert_eq!(rig.memory.free_frames(), left);
+    assert_kept(&rig, &space, start, 400);
+    assert_eq!(
+        rig.memory.migrate_space(&space, NEAR, FAR),
+        Err(MigrateError::Full { node: FAR, migrated: Migrated::default() })
+    );
+    assert_eq!(rig.memory.migrate_space(&space, FAR, NEAR).unwrap().moved, migrated.moved, "none was lost");
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn nodes_that_do_not_exist_are_named_and_nothing_moves() {
+    let (rig, space, start, free) = pages_in_use(config(512), 4);
+    for (from, to, wrong) in [(0, 2, 2), (7, 1, 7), (9, 8, 9)] {
+        let error = MigrateError::NoNode(NodeId(wrong));
+        assert_eq!(rig.memory.migrate_space(&space, NodeId(from), NodeId(to)), Err(error));
+    }
+    assert_eq!(rig.memory.move_pages(&space, &[(start, NodeId(2))]), [Moved::NoNode]);
+    assert_eq!(rig.memory.migrate_space(&space, NEAR, NEAR), Ok(Migrated::default()));
+    assert_eq!(rig.memory.statistics().migrated, 0);
+    assert_kept(&rig, &space, start, 4);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn each_page_of_move_pages_has_a_status_of_its_own() {
+    let (rig, space, start, free) = pages_in_use(config(1024), 8);
+    let child = rig.memory.fork(&space).unwrap();
+    for page in 0..6 {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+    }
+    let zeros = rig.memory.map_anonymous(&space, 4).unwrap();
+    rig.load(&space, zeros).unwrap();
+    let wanted = [
+        (at(start, 0), FAR),
+        (at(start, 1) + 77, FAR),
+        (at(start, 2), NEAR),
+        (at(start, 7), FAR),
+        (zeros, FAR),
+        (at(zeros, 1), FAR),
+        (at(zeros, 4), FAR),
+        (USER_END, FAR),
+        (u64::MAX, FAR),
+        (at(start, 3), NodeId(3)),
+        (at(start, 4), FAR),
+        (at(start, 4), FAR),
+    ];
+    let expected = [
+        Moved::There,
+        Moved::There,
+        Moved::There,
+        Moved::Shared,
+        Moved::Absent,
+        Moved::Absent,
+        Moved::NotMapped,
+        Moved::NotMapped,
+        Moved::NotMapped,
+        Moved::NoNode,
+        Moved::There,
+        Moved::There,
+    ];
+    assert_eq!(rig.memory.move_pages(&space, &wanted), expected);
+    assert_eq!(rig.memory.statistics().migrated, 3);
+    rig.memory.exit(child);
+    rig.run(&space);
+    assert_kept(&rig, &space, start, 8);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn move_pages_says_when_a_node_is_full_and_when_a_page_is_busy() {
+    let nodes = vec![NodeLayout::new(1024), NodeLayout::new(64)];
+    let (rig, space, start, free) = pages_in_use(Config::new(nodes, 2, Schedule::Batched), 100);
+    let wanted: Vec<_> = (0..100).map(|page| (at(start, page), FAR)).collect();
+    let statuses = rig.memory.move_pages(&space, &wanted);
+    let there = statuses.iter().take_while(|&&status| status == Moved::There).count();
+    assert!(there > 20, "{there}");
+    assert!(statuses[there..].iter().all(|&status| status == Moved::Full), "{statuses:?}");
+    assert_eq!(rig.memory.statistics().migrated, there as u64);
+    rig.memory.unmap(&space, start, 50 * PAGE_BYTES).unwrap();
+    let file = rig.memory.create_file(1).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    rig.load(&space, shared).unwrap();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at(Moment::Load, move || {
+        assert_eq!(inner.memory.move_pages(&inner_space, &[(shared, FAR)]), [Moved::Busy]);
+    });
+    rig.memory.read(file, 0, &mut [0; 8]).unwrap();
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_hidden_page_counts_its_next_use_and_comes_to_the_user() {
+    let (rig, space, start, free) = pages_in_use(config(1024), 8);
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(8));
+    assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(0), "they are hidden already");
+    for cpu in 0..2 {
+        assert!(!rig.platform().caches(cpu, start), "CPU {cpu} would use it unseen");
+    }
+    assert_eq!(rig.load(&space, start), Ok(1));
+    assert_eq!((rig.memory.statistics().hints, rig.memory.statistics().promoted), (1, 0), "it is near");
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 1))), Ok(2));
+    rig.on(1, || rig.store(&space, at(start, 2), 3)).unwrap();
+    let statistics = rig.memory.statistics();
+    assert_eq!((statistics.hints, statistics.promoted, statistics.migrated), (3, 2, 2));
+    assert_eq!(moved(&rig, &space).moved, 6, "two have moved already");
+    assert_kept(&rig, &space, start, 8);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
+    let (rig, space, start, free) = pages_in_use(config(1024), 2);
+    rig.memory.list_collected();
+    let child = rig.memory.fork(&space).unwrap();
+    rig.memory.hint(&space, start, 2 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(1));
+    assert_eq!(rig.memory.statistics().promoted, 0);
+    rig.memory.exit(child);
+    rig.run(&space);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_hint_hides_nothing_that_is_not_there_or_may_not_be_used() {
+    let (rig, space, start, free) = pages_in_use(config(512), 4);
+    for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (USER_END, PAGE_BYTES), (start, u64::MAX)] {
+        assert_eq!(rig.memory.hint(&space, from, bytes), Err(RangeError { start: from, bytes }));
+    }
+    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
+    assert_eq!(rig.memory.hint(&space, 0, USER_END), Ok(2));
+    assert_eq!(rig.load(&space, start), Err(FaultError::NoAccess(start)));
+    assert_eq!(rig.load(&space, at(start, 2)), Ok(3));
+    finish(&rig, space, &[], free);
+}
+
+/// Fast memory that is small, and slow memory that is not. The CPU is on the fast node.
+fn tiers(fast: u32, slow: u32) -> Config {
+    let nodes = vec![NodeLayout::new(fast), NodeLayout { frames: slow, tier: 1 }];
+    Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 1, Schedule::Batched) }
+}
+
+fn one_space(config: Config) -> (Rig, Space, u64) {
+    let rig = Rig::by_hand(config);
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    (rig, space, free)
+}
+
+fn finish_alone(rig: &Rig, space: Space, free: u64) {
+    rig.memory.exit(space);
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), free, "frames were lost or found");
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn unused_pages_are_demoted_to_slow_memory_before_any_is_freed() {
+    let (rig, space, free) = one_space(tiers(256, 1024));
+    let start = rig.memory.map_anonymous(&space, 128).unwrap();
+    for page in 0..128 {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+    }
+    let file = rig.memory.create_file(16).unwrap();
+    rig.memory.write(file, 0, &vec![7; 16 * 4096]).unwrap();
+    let spaces: Vec<Space> = (0..250).map(|_| rig.memory.new_space().unwrap()).collect();
+    rig.memory.reclaim_node(NEAR);
+    rig.memory.reclaim_node(NEAR);
+    let statistics = rig.memory.statistics();
+    assert!(statistics.demoted >= 64, "{statistics:?}");
+    assert_eq!(rig.memory.cached_pages(file), 16, "none was freed");
+    assert_eq!(statistics.written, 0);
+    for page in 0..128 {
+        assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
+    }
+    common::end(&rig, spaces);
+    rig.run(&space);
+    rig.memory.delete_file(file);
+    finish_alone(&rig, space, free);
+}
+
+#[test]
+fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
+    let (rig, space, free) = one_space(tiers(512, 64));
+    let file = rig.memory.create_file(400).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 400, false).unwrap();
+    for page in 0..400 {
+        rig.load(&space, at(shared, page)).unwrap();
+    }
+    // Fills what is left, the slow node first: nothing of this can go anywhere.
+    let start = rig.memory.map_anonymous(&space, 500).unwrap();
+    for page in 0..440 {
+        assert_eq!(rig.store(&space, at(start, page), page + 1), Ok(()), "page {page}");
+    }
+    assert!(rig.memory.cached_pages(file) < 100);
+    for page in 0..440 {
+        assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
+    }
+    rig.memory.unmap(&space, shared, 400 * PAGE_BYTES).unwrap();
+    rig.memory.delete_file(file);
+    finish_alone(&rig, space, free);
+}
+
+#[test]
+fn where_demotion_is_off_pages_are_freed() {
+    let (rig, space, free) = one_space(Config { demote: false, ..tiers(256, 1024) });
+    let file = rig.memory.create_file(128).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 128, false).unwrap();
+    for page in 0..128 {
+        rig.load(&space, at(shared, page)).unwrap();
+    }
+    let spaces: Vec<Space> = exhaust(&rig);
+    assert_eq!((rig.memory.statistics().demoted, rig.memory.cached_pages(file)), (0, 0));
+    common::end(&rig, spaces);
+    rig.run(&space);
+    rig.memory.unmap(&space, shared, 128 * PAGE_BYTES).unwrap();
+    rig.memory.delete_file(file);
+    finish_alone(&rig, space, free);
+}
+
+/// Moves the pages of a space, and does `act` as CPU 0 when the first has set out and nothing is flushed.
+fn during_departure(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send + 'static) -> Migrated {
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().after(1, Moment::Work(Work::MigratePage), move || act(&inner, &inner_space));
+    let migrated = rig.on(1, || moved(rig, space));
+    assert!(rig.platform().all_done());
+    migrated
+}
+
+/// The same when all are flushed and the first is about to be copied.
+fn during_copy(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send + 'static) -> Migrated {
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at(Moment::Copy, move || inner.on(0, || act(&inner, &inner_space)));
+    let migrated = rig.on(1, || moved(rig, space));
+    assert!(rig.platform().all_done());
+    migrated
+}
+
+#[test]
+fn a_store_before_the_flush_goes_along() {
+    let (rig, space, start, free) = pages_in_use(config(512), 4);
+    let migrated = during_departure(&rig, &space, move |rig, space| {
+        rig.on(0, || {
+            assert!(rig.platform().caches(0, start), "nothing is flushed yet");
+            rig.store(space, start, 99).unwrap();
+        });
+    });
+    assert_eq!(migrated.moved, 4);
+    for cpu in 0..2 {
+        assert_eq!(rig.on(cpu, || rig.load(&space, start)), Ok(99));
+    }
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn after_the_flush_no_cpu_holds_a_page_that_is_copied() {
+    let (rig, space, start, free) = pages_in_use(config(512), 4);
+    during_copy(&rig, &space, move |rig, _| {
+        for cpu in 0..2 {
+            assert!((0..4).all(|page| !rig.platform().caches(cpu, at(start, page))), "CPU {cpu}");
+        }
+    });
+    assert_kept(&rig, &space, start, 4);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn an_access_to_a_page_on_its_way_waits_and_finds_it() {
+    let rig = Rig::threaded(config(512));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let start = rig.memory.map_anonymous(&space, 2).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    rig.store(&space, at(start, 1), 6).unwrap();
+    let (copying, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    std::thread::scope(|scope| {
+        {
+            let (rig, space, copying, waits) = (rig.clone(), space.clone(), copying.clone(), waits.clone());
+            scope.spawn(move || {
+                let _fails = rig.start(1);
+                rig.run(&space);
+                rig.platform().idle_until(|| copying.load(Ordering::SeqCst));
+                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
+                rig.store(&space, start, 7).unwrap();
+                assert_eq!(rig.load(&space, at(start, 1)), Ok(6));
+                drop(rig.memory.engine().unload());
+            });
+        }
+        let _fails = rig.start(0);
+        let inner = rig.clone();
+        rig.platform().at(Moment::Copy, move || {
+            copying.store(true, Ordering::SeqCst);
+            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
+        });
+        assert_eq!(moved(&rig, &space).moved, 2);
+    });
+    assert_eq!(rig.load(&space, start), Ok(7), "the store found the copy");
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn what_is_unmapped_while_it_moves_is_gone() {
+    for early in [true, false] {
+        let (rig, space, start, free) = pages_in_use(config(512), 4);
+        let act = move |rig: &Rig, space: &Space| {
+            rig.memory.unmap(space, start, 4 * PAGE_BYTES).unwrap();
+            for cpu in 0..2 {
+                rig.on(cpu, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
+            }
+        };
+        let migrated =
+            if early { during_departure(&rig, &space, act) } else { during_copy(&rig, &space, act) };
+        assert!(migrated.moved + migrated.busy <= 4);
+        assert_eq!(rig.load(&space, start), Err(FaultError::NotMapped(start)));
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn what_is_discarded_while_it_moves_reads_as_zero() {
+    for early in [true, false] {
+        let (rig, space, start, free) = pages_in_use(config(512), 4);
+        let act = move |rig: &Rig, space: &Space| {
+            rig.memory.discard(space, start, PAGE_BYTES).unwrap();
+            for cpu in 0..2 {
+                rig.on(cpu, || assert_eq!(rig.load(space, start), Ok(0)));
+            }
+            rig.store(space, start, 77).unwrap();
+        };
+        if early {
+            during_departure(&rig, &space, act);
+        } else {
+            during_copy(&rig, &space, act);
+        }
+        for cpu in 0..2 {
+            assert_eq!(rig.on(cpu, || rig.load(&space, start)), Ok(77));
+            assert_eq!(rig.on(cpu, || rig.load(&space, at(start, 1))), Ok(2));
+        }
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn a_page_that_loses_rights_while_it_moves_arrives_without_them() {
+    for early in [true, false] {
+        for protection in [Protection::Read, Protection::None] {
+            let (rig, space, start, free) = pages_in_use(config(512), 4);
+            let act = move |rig: &Rig, space: &Space| {
+                rig.memory.protect(space, start, PAGE_BYTES, protection).unwrap();
+            };
+            if early {
+                during_departure(&rig, &space, act);
+            } else {
+                during_copy(&rig, &space, act);
+            }
+            for cpu in 0..2 {
+                rig.on(cpu, || {
+                    assert!(rig.store(&space, start, 9).is_err(), "{protection:?}");
+                    let loaded = rig.load(&space, start);
+                    match protection {
+                        Protection::Read => assert_eq!(loaded, Ok(1)),
+                        _ => assert_eq!(loaded, Err(FaultError::NoAccess(start))),
+                    }
+                });
+            }
+            rig.memory.protect(&space, start, PAGE_BYTES, Protection::Read).unwrap();
+            assert_eq!(rig.load(&space, start), Ok(1));
+            assert_eq!(rig.store(&space, start, 9), Err(FaultError::ReadOnly(start)));
+            rig.memory.protect(&space, start, PAGE_BYTES, Protection::ReadWrite).unwrap();
+            rig.store(&space, start, 9).unwrap();
+            assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(9));
+            finish(&rig, space, &[], free);
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_remapped_while_it_moves_arrives_at_the_new_place() {
+    for early in [true, false] {
+        for pages in [4, 512] {
+            let (rig, space, start, free) = pages_in_use(config(4096), pages);
+            let to = start + (1 << 30);
+            let act = move |rig: &Rig, space: &Space| {
+                let bytes = pages * PAGE_BYTES;
+                assert_eq!(rig.memory.remap(space, start, bytes, bytes, Placement::At(to)), Ok(to));
+                for cpu in 0..2 {
+                    rig.on(cpu, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
+                }
+            };
+            if early {
+                during_departure(&rig, &space, act);
+            } else {
+                during_copy(&rig, &space, act);
+            }
+            assert_kept(&rig, &space, to, pages);
+            finish(&rig, space, &[], free);
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_forked_while_it_moves_arrives_in_both_and_is_copied_on_a_store() {
+    for early in [true, false] {
+        let (rig, space, start, free) = pages_in_use(config(1024), 4);
+        let (send, receive) = std::sync::mpsc::channel();
+        let act = move |rig: &Rig, space: &Space| send.send(rig.memory.fork(space).unwrap()).unwrap();
+        if early {
+            during_departure(&rig, &space, act);
+        } else {
+            during_copy(&rig, &space, act);
+        }
+        let child = receive.recv().unwrap();
+        rig.store(&space, start, 50).unwrap();
+        rig.on(1, || {
+            rig.run(&child);
+            assert_eq!(rig.load(&child, start), Ok(1));
+            rig.store(&child, at(start, 1), 60).unwrap();
+            assert_eq!(rig.load(&child, at(start, 3)), Ok(4));
+            rig.memory.exit(child);
+            rig.run(&space);
+        });
+        assert_eq!(rig.load(&space, at(start, 1)), Ok(2));
+        assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(50));
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn a_page_that_leaves_its_file_before_it_sets_out_is_gone() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(4).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    let inner = rig.clone();
+    rig.platform().at(Moment::Work(Work::MigratePage), move || inner.memory.truncate(file, 0).unwrap());
+    moved(&rig, &space);
+    assert_eq!(rig.load(&space, start), Err(FaultError::BeyondEnd(start)));
+    assert_eq!(rig.memory.cached_pages(file), 0);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn an_exit_while_pages_move_leaves_nothing_behind() {
+    let (rig, space, _, free) = pages_in_use(config(512), 4);
+    let other = rig.memory.new_space().unwrap();
+    let ended = space.clone();
+    rig.on(1, || rig.run(&other));
+    during_departure(&rig, &space, move |rig, _| rig.on(0, || rig.memory.exit(ended)));
+    rig.on(1, || rig.memory.exit(other));
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), free);
+    rig.platform().assert_no_violation();
+}

@@ -1,0 +1,531 @@
+//! What a program may do with its memory: mprotect and mremap, and that what batches owe is paid before they return.
+
+use ceasefire::sabotage::Guard;
+use ceasefire_memory::{
+    FaultError, NodeId, Placement, ProtectError, Protection, RangeError, RemapError, Work, PAGE_BYTES,
+    USER_END,
+};
+
+mod common;
+
+use common::{at, finish, shared_space, Moment, Rig, Space};
+
+const HUGE: u64 = 1 << 21;
+
+/// A space that both CPUs run, and memory of which both have stored to each of the first `pages` pages: page `n` holds
+/// `n + 1`.
+fn stored(frames: u32, pages: u64) -> (Rig, Space, u64, u64) {
+    let (rig, space) = shared_space(frames);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    for page in 0..pages {
+        rig.store(&space, at(start, page), 0).unwrap();
+        rig.on(1, || rig.store(&space, at(start, page), page + 1)).unwrap();
+    }
+    (rig, space, start, free)
+}
+
+fn both(rig: &Rig, body: impl Fn()) {
+    for cpu in 0..2 {
+        rig.on(cpu, &body);
+    }
+}
+
+#[test]
+fn after_the_right_to_store_is_taken_no_cpu_stores() {
+    let (rig, space, start, free) = stored(256, 6);
+    rig.memory.protect(&space, at(start, 1), 2 * PAGE_BYTES, Protection::Read).unwrap();
+    both(&rig, || {
+        for page in 0..6 {
+            let address = at(start, page);
+            let expected = if (1..3).contains(&page) { Err(FaultError::ReadOnly(address)) } else { Ok(()) };
+            assert_eq!(rig.store(&space, address, page + 1), expected);
+            assert_eq!(rig.load(&space, address), Ok(page + 1));
+        }
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn taking_rights_from_a_whole_range_costs_one_flush() {
+    let (rig, space, start, free) = stored(256, 40);
+    let before = rig.memory.counters();
+    rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::Read).unwrap();
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
+    rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs none");
+    both(&rig, || rig.store(&space, start, 1).unwrap());
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn memory_without_rights_keeps_its_bytes() {
+    let (rig, space, start, free) = stored(256, 4);
+    rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::None).unwrap();
+    both(&rig, || {
+        assert_eq!(rig.load(&space, start), Err(FaultError::NoAccess(start)));
+        assert_eq!(rig.store(&space, at(start, 3), 1), Err(FaultError::NoAccess(at(start, 3))));
+    });
+    rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    both(&rig, || {
+        for page in 0..4 {
+            assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
+            rig.store(&space, at(start, page), page + 1).unwrap();
+        }
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn the_right_to_load_alone_does_not_bring_back_the_right_to_store() {
+    for hint in [false, true] {
+        let (rig, space, start, free) = stored(256, 2);
+        if hint {
+            assert_eq!(rig.memory.hint(&space, start, 2 * PAGE_BYTES), Ok(2));
+        }
+        rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
+        rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::Read).unwrap();
+        both(&rig, || {
+            assert_eq!(rig.load(&space, start), Ok(1));
+            assert_eq!(rig.store(&space, start, 9), Err(FaultError::ReadOnly(start)));
+        });
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn a_right_that_comes_back_does_not_make_a_shared_page_ones_own() {
+    let (rig, space, start, free) = stored(256, 1);
+    let file = rig.memory.create_file(1).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
+    rig.load(&space, private).unwrap();
+    let child = rig.memory.fork(&space).unwrap();
+    for address in [start, private] {
+        rig.memory.protect(&space, address, PAGE_BYTES, Protection::None).unwrap();
+        rig.memory.protect(&space, address, PAGE_BYTES, Protection::ReadWrite).unwrap();
+        rig.store(&space, address, 9).unwrap();
+    }
+    let mut bytes = [1; 8];
+    rig.memory.read(file, 0, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 8], "the file does not see it");
+    rig.run(&child);
+    assert_eq!(rig.load(&child, start), Ok(1));
+    assert_eq!(rig.load(&child, private), Ok(0));
+    rig.memory.exit(child);
+    rig.run(&space);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn fresh_memory_that_may_not_be_stored_to_reads_as_zero() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, 2).unwrap();
+    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::Read).unwrap();
+    both(&rig, || {
+        assert_eq!(rig.load(&space, start), Ok(0));
+        assert_eq!(rig.store(&space, start, 1), Err(FaultError::ReadOnly(start)));
+    });
+    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
+    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
+    rig.store(&space, start, 1).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
+    assert_eq!(rig.load(&space, at(start, 1)), Ok(0), "what all share was not stored to");
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn dirt_survives_the_loss_of_rights() {
+    let (rig, space) = shared_space(256);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(2).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    for (page, protection) in [(0, Protection::None), (1, Protection::Read)] {
+        rig.store(&space, at(start, page), 3).unwrap();
+        rig.memory.protect(&space, at(start, page), PAGE_BYTES, protection).unwrap();
+    }
+    assert_eq!(rig.memory.sync(file), 2);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_wrong_range_to_protect_is_named_and_changes_nothing() {
+    let (rig, space, start, free) = stored(256, 4);
+    let bad = [(start, 0), (start + 8, PAGE_BYTES), (start, 100), (start, u64::MAX), (USER_END, PAGE_BYTES)];
+    for (from, bytes) in bad {
+        let error = RangeError { start: from, bytes };
+        assert_eq!(
+            rig.memory.protect(&space, from, bytes, Protection::None),
+            Err(ProtectError::Range(error))
+        );
+    }
+    let beyond = rig.memory.protect(&space, start, 5 * PAGE_BYTES, Protection::None);
+    assert_eq!(beyond, Err(ProtectError::NotMapped(at(start, 4))));
+    rig.memory.unmap(&space, at(start, 1), PAGE_BYTES).unwrap();
+    let hole = rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::None);
+    assert_eq!(hole, Err(ProtectError::NotMapped(at(start, 1))));
+    let file = rig.memory.create_file(2).unwrap();
+    let fixed = rig.memory.map_shared(&space, file, 0, 2, false).unwrap();
+    let forbidden = rig.memory.protect(&space, at(fixed, 1), PAGE_BYTES, Protection::ReadWrite);
+    assert_eq!(forbidden, Err(ProtectError::Forbidden(at(fixed, 1))));
+    both(&rig, || {
+        rig.store(&space, start, 1).unwrap();
+        assert_eq!(rig.load(&space, at(fixed, 1)), Ok(0));
+    });
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_mapping_grows_where_it_is_and_keeps_its_bytes() {
+    let (rig, space, start, free) = stored(256, 4);
+    assert_eq!(rig.memory.remap(&space, start, 4 * PAGE_BYTES, 9 * PAGE_BYTES, Placement::Here), Ok(start));
+    both(&rig, || {
+        for page in 0..4 {
+            assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
+        }
+        assert_eq!(rig.load(&space, at(start, 8)), Ok(0));
+        assert_eq!(rig.load(&space, at(start, 9)), Err(FaultError::NotMapped(at(start, 9))));
+    });
+    rig.store(&space, at(start, 8), 5).unwrap();
+    assert_eq!(
+        rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap().moved,
+        5,
+        "the reverse map knows"
+    );
+    assert_eq!(rig.on(1, || rig.load(&space, at(start, 8))), Ok(5));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_mapping_shrinks_and_what_was_behind_is_gone_everywhere() {
+    let (rig, space, start, free) = stored(256, 6);
+    let left = rig.memory.free_frames();
+    assert_eq!(rig.memory.remap(&space, start, 6 * PAGE_BYTES, 2 * PAGE_BYTES, Placement::Here), Ok(start));
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), left + 4);
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(start, 1)), Ok(2));
+        assert_eq!(rig.load(&space, at(start, 2)), Err(FaultError::NotMapped(at(start, 2))));
+    });
+    finish(&rig, space, &[], free);
+}
+
+/// Moves `pages` pages, of which both CPUs hold translations, to `to`, and looks at them there.
+fn move_to(pages: u64, offset: u64, to: u64) {
+    let (rig, space, start, free) = stored(8192, pages + offset);
+    let (from, bytes) = (at(start, offset), pages * PAGE_BYTES);
+    assert_eq!(rig.memory.remap(&space, from, bytes, bytes, Placement::At(to)), Ok(to));
+    both(&rig, || {
+        for page in 0..offset + pages {
+            let address = at(start, page);
+            if page < offset {
+                assert_eq!(rig.load(&space, address), Ok(page + 1));
+            } else {
+                assert!(!rig.platform().caches(0, address) && !rig.platform().caches(1, address));
+                assert_eq!(rig.load(&space, address), Err(FaultError::NotMapped(address)), "page {page}");
+                let moved = to + (address - from);
+                assert_eq!(rig.load(&space, moved), Ok(page + 1), "page {page}");
+                rig.store(&space, moved, page + 1).unwrap();
+            }
+        }
+    });
+    assert_eq!(rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap().moved, pages + offset);
+    both(&rig, || assert_eq!(rig.load(&space, to), Ok(offset + 1)));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn what_moves_is_at_the_new_place_and_on_no_cpu_at_the_old_one() {
+    move_to(5, 0, 1 << 40);
+    move_to(5, 3, (1 << 40) + 7 * PAGE_BYTES);
+}
+
+#[test]
+fn whole_tables_move_with_their_pages() {
+    move_to(1024, 0, 1 << 40);
+    move_to(1300, 0, (1 << 40) + 3 * HUGE);
+}
+
+#[test]
+fn pages_move_between_tables_that_do_not_lie_alike() {
+    move_to(1100, 0, (1 << 40) + 300 * PAGE_BYTES);
+    move_to(700, 100, 1 << 40);
+}
+
+#[test]
+fn a_whole_table_moves_with_one_flush() {
+    let (rig, space, start, free) = stored(4096, 512);
+    // It needs the tables above.
+    let other = rig.memory.map_anonymous(&space, 1).unwrap();
+    rig.load(&space, other).unwrap();
+    let before = rig.memory.counters();
+    rig.memory.remap(&space, start, HUGE, HUGE, Placement::At(1 << 40)).unwrap();
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, 512).unwrap();
+    let next = rig.memory.map_anonymous(&space, 1).unwrap();
+    assert_eq!(next, start + HUGE);
+    rig.store(&space, at(start, 3), 4).unwrap();
+    let (bytes, more) = (HUGE, HUGE + PAGE_BYTES);
+    assert_eq!(rig.memory.remap(&space, start, bytes, more, Placement::Here), Err(RemapError::NoRoom(more)));
+    assert_eq!(rig.load(&space, at(start, 3)), Ok(4));
+    let to = rig.memory.remap(&space, start, bytes, more, Placement::Anywhere).unwrap();
+    assert_ne!(to, start);
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(to, 3)), Ok(4));
+        assert_eq!(rig.load(&space, at(to, 512)), Ok(0));
+        assert_eq!(rig.load(&space, start), Err(FaultError::NotMapped(start)));
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn what_was_at_the_new_place_is_unmapped() {
+    let (rig, space, start, free) = stored(2048, 4);
+    let file = rig.memory.create_file(1).unwrap();
+    let target = rig.memory.map_anonymous(&space, 600).unwrap();
+    for page in [0, 1, 599] {
+        both(&rig, || rig.store(&space, at(target, page), 100 + page).unwrap());
+    }
+    let to = at(target, 1);
+    assert_eq!(rig.memory.remap(&space, start, 4 * PAGE_BYTES, 4 * PAGE_BYTES, Placement::At(to)), Ok(to));
+    both(&rig, || {
+        assert_eq!(rig.load(&space, target), Ok(100));
+        assert_eq!(rig.load(&space, to), Ok(1), "CPU 1 could still read what was there");
+        assert_eq!(rig.load(&space, at(to, 3)), Ok(4));
+        assert_eq!(rig.load(&space, at(target, 599)), Ok(699));
+    });
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn a_whole_table_goes_over_pages_that_were_there() {
+    let (rig, space, start, free) = stored(4096, 512);
+    let target = rig.memory.map_anonymous(&space, 512).unwrap();
+    both(&rig, || rig.store(&space, at(target, 9), 5).unwrap());
+    rig.memory.remap(&space, start, HUGE, HUGE, Placement::At(target)).unwrap();
+    both(&rig, || {
+        for page in 0..512 {
+            assert_eq!(rig.load(&space, at(target, page)), Ok(page + 1));
+        }
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(8).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, 8).unwrap();
+    both(&rig, || rig.store(&space, at(shared, 5), 6).unwrap());
+    both(&rig, || rig.store(&space, at(private, 4), 7).unwrap());
+    let bytes = 4 * PAGE_BYTES;
+    let (shared_to, private_to) = (1 << 40, 1 << 41);
+    rig.memory.remap(&space, at(shared, 4), bytes, bytes, Placement::At(shared_to)).unwrap();
+    rig.memory.remap(&space, at(private, 4), bytes, bytes, Placement::At(private_to)).unwrap();
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(shared_to, 1)), Ok(6));
+        assert_eq!(rig.load(&space, private_to), Ok(7));
+        assert_eq!(rig.load(&space, at(private_to, 1)), Ok(6));
+        assert_eq!(rig.load(&space, at(shared, 4)), Err(FaultError::NotMapped(at(shared, 4))));
+    });
+    assert_eq!(rig.memory.sync(file), 1);
+    rig.memory.truncate(file, 4 * PAGE_BYTES).unwrap();
+    both(&rig, || {
+        for address in [shared_to, at(shared_to, 1), private_to, at(private_to, 1)] {
+            assert_eq!(rig.load(&space, address), Err(FaultError::BeyondEnd(address)));
+        }
+    });
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn hidden_pages_move_too() {
+    let (rig, space, start, free) = stored(512, 4);
+    rig.memory.protect(&space, start, PAGE_BYTES, Protection::None).unwrap();
+    rig.memory.hint(&space, at(start, 1), PAGE_BYTES).unwrap();
+    for page in 0..2 {
+        let to = at(1 << 40, page);
+        rig.memory.remap(&space, at(start, page), PAGE_BYTES, PAGE_BYTES, Placement::At(to)).unwrap();
+    }
+    assert_eq!(rig.load(&space, 1 << 40), Err(FaultError::NoAccess(1 << 40)));
+    rig.memory.protect(&space, 1 << 40, PAGE_BYTES, Protection::Read).unwrap();
+    assert_eq!(rig.load(&space, 1 << 40), Ok(1));
+    assert_eq!(rig.load(&space, at(1 << 40, 1)), Ok(2));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_wrong_range_to_move_is_named_and_changes_nothing() {
+    let (rig, space, start, free) = stored(512, 4);
+    let page = PAGE_BYTES;
+    let remap =
+        |from, bytes, new_bytes, placement| rig.memory.remap(&space, from, bytes, new_bytes, placement);
+    for (from, bytes, wrong) in [(start, 0, 0), (start + 1, page, page), (start, page + 1, page + 1)] {
+        let error = RangeError { start: from, bytes: wrong };
+        assert_eq!(remap(from, bytes, page, Placement::Here), Err(RemapError::Range(error)));
+    }
+    for wrong in [0, page - 1, !(page - 1)] {
+        let error = RangeError { start, bytes: wrong };
+        assert_eq!(remap(start, page, wrong, Placement::Anywhere), Err(RemapError::Range(error)));
+    }
+    for to in [1 << 40 | 1, USER_END, USER_END - page] {
+        let error = RangeError { start: to, bytes: 2 * page };
+        assert_eq!(remap(start, page, 2 * page, Placement::At(to)), Err(RemapError::Range(error)));
+    }
+    for (to, new_bytes) in [(start, page), (at(start, 1), page), (start - page, 2 * page)] {
+        assert_eq!(remap(start, 2 * page, new_bytes, Placement::At(to)), Err(RemapError::Overlap));
+    }
+    let none = RemapError::NotOneMapping(start);
+    assert_eq!(remap(start, 5 * page, page, Placement::Here), Err(none));
+    let file = rig.memory.create_file(1).unwrap();
+    let last = rig.memory.map_shared(&space, file, u32::MAX - 2, 1, false).unwrap();
+    assert_eq!(remap(last, page, 3 * page, Placement::Here), Err(RemapError::NoRoom(3 * page)));
+    both(&rig, || {
+        for page in 0..4 {
+            assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
+        }
+    });
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
+    let (rig, space, start, free) = stored(256, 4);
+    let filler = rig.memory.map_anonymous(&space, 512).unwrap();
+    let full = (0..512).find(|&page| rig.store(&space, at(filler, page), 1).is_err()).unwrap();
+    let bytes = 4 * PAGE_BYTES;
+    let result = rig.memory.remap(&space, start, bytes, bytes, Placement::At(1 << 45));
+    assert_eq!(result, Err(RemapError::OutOfMemory));
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 2)), Ok(3)));
+    assert!(full > 100);
+    // Enough for some of the tables: they are given back.
+    for pages in 1..3 {
+        rig.memory.discard(&space, filler, pages * PAGE_BYTES).unwrap();
+        rig.memory.list_collected();
+        let left = rig.memory.free_frames();
+        let result = rig.memory.remap(&space, start, bytes, bytes, Placement::At(1 << 45));
+        assert_eq!((result, rig.memory.free_frames()), (Err(RemapError::OutOfMemory), left));
+        (0..pages).for_each(|page| rig.store(&space, at(filler, page), 1).unwrap());
+    }
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn tables_go_with_the_mappings_that_needed_them() {
+    let (rig, space) = shared_space(4096);
+    let free = rig.memory.free_frames() + 1;
+    let empty = rig.memory.free_frames();
+    let start = rig.memory.map_anonymous(&space, 1024).unwrap();
+    for page in [0, 600] {
+        both(&rig, || rig.store(&space, at(start, page), page).unwrap());
+    }
+    let to = (1 << 40) + PAGE_BYTES;
+    let (bytes, fewer) = (1024 * PAGE_BYTES, 512 * PAGE_BYTES);
+    rig.memory.remap(&space, start, bytes, bytes, Placement::At(to)).unwrap();
+    assert_eq!(rig.platform().tables_freed(), 4, "all that lead to the old place");
+    rig.memory.remap(&space, to, bytes, fewer, Placement::Here).unwrap();
+    rig.memory.unmap(&space, to, fewer).unwrap();
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table left");
+    finish(&rig, space, &[], free);
+}
+
+/// Does `act` as CPU 0 while pages move of which CPU 1 still holds translations: their flush is owed. What it says.
+fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> bool {
+    let (rig, space, start, _) = stored(512, 4);
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    let (send, receive) = std::sync::mpsc::channel();
+    rig.platform().after(1, Moment::Work(Work::MigratePage), move || {
+        assert!(inner_space.coherence().owes() && inner.platform().caches(1, start));
+        send.send(act(&inner, &inner_space, start)).unwrap();
+    });
+    rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap();
+    if without.is_none() {
+        rig.platform().assert_no_violation();
+    }
+    receive.recv().unwrap()
+}
+
+/// Whether rule R3 holds for an operation, and is seen broken without what upholds it.
+fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
+    assert!(!while_owed(None, breaks), "R3 is broken");
+    assert!(while_owed(Some(Guard::Settle), breaks), "R3 breaks without its guard, or nobody would notice");
+}
+
+#[test]
+fn munmap_pays_what_is_owed_before_it_returns() {
+    assert_needs_settling(|rig, space, start| {
+        rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
+        rig.on(1, || rig.load(space, start)).is_ok()
+    });
+}
+
+#[test]
+fn mprotect_pays_what_is_owed_before_it_returns() {
+    assert_needs_settling(|rig, space, start| {
+        rig.memory.protect(space, start, PAGE_BYTES, Protection::Read).unwrap();
+        rig.on(1, || rig.store(space, start, 9)).is_ok()
+    });
+    assert_needs_settling(|rig, space, start| {
+        rig.memory.protect(space, start, PAGE_BYTES, Protection::None).unwrap();
+        rig.on(1, || rig.load(space, start)).is_ok()
+    });
+}
+
+#[test]
+fn mremap_pays_what_is_owed_before_it_returns() {
+    assert_needs_settling(|rig, space, start| {
+        rig.memory.remap(space, start, PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).unwrap();
+        rig.on(1, || rig.load(space, start)).is_ok()
+    });
+}
+
+/// Forks while a page moves to which CPU 1 can still store; what the child reads there after CPU 1 did.
+fn fork_while_owed(without: Option<Guard>) -> u64 {
+    let (rig, space, start, _) = stored(512, 2);
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    // Fork takes no right from this one, so that it has nothing to flush for.
+    rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    let (send, receive) = std::sync::mpsc::channel();
+    rig.on(1, || rig.store(&space, start, 1)).unwrap();
+    rig.platform().after(1, Moment::Work(Work::MigratePage), move || {
+        send.send(inner.memory.fork(&inner_space).unwrap()).unwrap();
+        if inner.platform().caches(1, start) {
+            inner.on(1, || inner.store(&inner_space, start, 9)).unwrap();
+        }
+    });
+    rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap();
+    let child = receive.recv().unwrap();
+    rig.run(&child);
+    rig.load(&child, start).unwrap()
+}
+
+#[test]
+fn fork_pays_what_is_owed_before_it_returns() {
+    assert_eq!(fork_while_owed(None), 1);
+    assert_eq!(fork_while_owed(Some(Guard::Settle)), 9, "without its guard the child sees a later store");
+}
+
+#[test]
+fn madvise_pays_what_is_owed_before_it_returns() {
+    assert_needs_settling(|rig, space, start| {
+        rig.memory.discard(space, start, PAGE_BYTES).unwrap();
+        rig.on(1, || rig.load(space, start)) != Ok(0)
+    });
+}

@@ -1,0 +1,527 @@
+//! Anonymous memory that makes room: on the swap device, by advice, or not at all because it is locked.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use ceasefire::Schedule;
+use ceasefire_memory::{
+    AdviseError, Config, FaultError, LockError, NodeId, NodeLayout, Protection, RangeError, Work, PAGE_BYTES,
+    USER_END,
+};
+
+mod common;
+
+use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+
+const SLOTS: u32 = 256;
+
+fn swapping(frames: u32, slots: u32) -> Config {
+    Config { swap_pages: slots, lru_batch: 1, ..config(frames) }
+}
+
+/// A machine with a swap device, and `pages` pages that both CPUs have stored to: page `n` holds `n + 1`.
+fn stored(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
+    let rig = Rig::by_hand(config);
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    rig.on(1, || rig.run(&space));
+    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    for page in 0..pages {
+        rig.store(&space, at(start, page), 0).unwrap();
+        rig.on(1, || rig.store(&space, at(start, page), page + 1)).unwrap();
+    }
+    rig.memory.list_collected();
+    (rig, space, start, free)
+}
+
+fn both(rig: &Rig, body: impl Fn()) {
+    for cpu in 0..2 {
+        rig.on(cpu, &body);
+    }
+}
+
+fn assert_kept(rig: &Rig, space: &Space, start: u64, pages: u64) {
+    both(rig, || {
+        for page in 0..pages {
+            assert_eq!(rig.load(space, at(start, page)), Ok(page + 1), "page {page}");
+        }
+    });
+}
+
+/// The end of the program, with all slots free again.
+fn finish_all(rig: &Rig, space: Space, free: u64) {
+    let slots = rig.memory.config().swap_pages;
+    finish(rig, space, &[], free);
+    assert_eq!(rig.memory.free_slots(), slots, "slots were lost or found");
+}
+
+#[test]
+fn pages_go_out_and_come_back_with_their_bytes() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 50);
+    let before = rig.memory.free_frames();
+    rig.memory.advise_page_out(&space, start, 50 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_frames(), before + 50);
+    assert_eq!((rig.memory.free_slots(), rig.platform().written()), (SLOTS - 50, 50));
+    for cpu in 0..2 {
+        assert!((0..50).all(|page| !rig.platform().caches(cpu, at(start, page))));
+    }
+    assert_kept(&rig, &space, start, 50);
+    assert_eq!(rig.memory.statistics().swapped_in, 50);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_page_that_was_only_read_goes_out_again_unwritten() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 8);
+    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    assert_kept(&rig, &space, start, 8);
+    rig.memory.list_collected();
+    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().written(), 8, "the device still holds it");
+    assert_kept(&rig, &space, start, 8);
+    for page in 0..8 {
+        rig.store(&space, at(start, page), page + 1).unwrap();
+    }
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_slots(), SLOTS, "what is stored to gives up its slot");
+    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.platform().written(), 16);
+    assert_kept(&rig, &space, start, 8);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn more_memory_than_there_is_can_be_used() {
+    let (rig, space) = {
+        let rig = Rig::by_hand(swapping(512, 1024));
+        let space = rig.memory.new_space().unwrap();
+        rig.run(&space);
+        rig.on(1, || rig.run(&space));
+        (rig, space)
+    };
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, 1200).unwrap();
+    for page in 0..1200 {
+        assert_eq!(rig.on(page as usize % 2, || rig.store(&space, at(start, page), page + 1)), Ok(()));
+    }
+    for page in 0..1200 {
+        assert_eq!(rig.on(page as usize / 2 % 2, || rig.load(&space, at(start, page))), Ok(page + 1));
+    }
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_full_device_keeps_no_page_of_a_file_in_memory() {
+    let (rig, space, start, free) = stored(swapping(512, 4), 200);
+    let file = rig.memory.create_file(150).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 150, false).unwrap();
+    for page in 0..150 {
+        rig.load(&space, at(shared, page)).unwrap();
+    }
+    let more = rig.memory.map_anonymous(&space, 220).unwrap();
+    for page in 0..220 {
+        assert_eq!(rig.store(&space, at(more, page), page), Ok(()), "page {page}");
+    }
+    assert_kept(&rig, &space, start, 200);
+    rig.memory.unmap(&space, shared, 150 * PAGE_BYTES).unwrap();
+    rig.memory.delete_file(file);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn without_room_on_the_device_it_is_out_of_memory_and_nothing_is_lost() {
+    let (rig, space, start, free) = stored(swapping(256, 16), 1);
+    let more = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let full = (0..1024).find(|&page| rig.store(&space, at(more, page), page + 1).is_err()).unwrap();
+    assert_eq!(rig.store(&space, at(more, full), 1), Err(FaultError::OutOfMemory));
+    assert!(full > 200, "{full} of 272");
+    assert_eq!(rig.memory.free_slots(), 0);
+    rig.memory.discard(&space, at(more, full / 2), (full - full / 2) * PAGE_BYTES).unwrap();
+    assert_kept(&rig, &space, more, full / 2);
+    assert_kept(&rig, &space, start, 1);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn what_is_unmapped_or_discarded_frees_its_slot() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 8);
+    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, 2 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 6);
+    rig.memory.discard(&space, at(start, 2), 2 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 4);
+    assert_eq!(rig.load(&space, at(start, 2)), Ok(0));
+    rig.memory.advise_free(&space, at(start, 4), PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 3);
+    assert_eq!(rig.load(&space, at(start, 5)), Ok(6));
+    rig.memory.unmap(&space, at(start, 5), PAGE_BYTES).unwrap();
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also where the page was read in again");
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_page_that_was_let_go_of_on_its_way_to_the_lists_leaves_the_device_when_they_are_full() {
+    let (rig, space, start, free) = stored(Config { lru_batch: 4, ..swapping(512, SLOTS) }, 4);
+    rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
+    assert_eq!(rig.load(&space, start), Ok(1));
+    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 4, "it is on its way to the lists");
+    let fresh = rig.memory.map_anonymous(&space, 4).unwrap();
+    (0..4).for_each(|page| rig.store(&space, at(fresh, page), 1).unwrap());
+    assert_eq!(rig.memory.free_slots(), SLOTS - 3);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn pages_on_the_device_move_with_their_mapping_and_keep_their_rights() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
+    rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
+    let bytes = 4 * PAGE_BYTES;
+    rig.memory.remap(&space, start, bytes, bytes, ceasefire_memory::Placement::At(1 << 40)).unwrap();
+    assert_eq!(rig.memory.free_slots(), SLOTS - 4);
+    rig.memory.protect(&space, 1 << 40, PAGE_BYTES, Protection::Read).unwrap();
+    assert_eq!(rig.store(&space, 1 << 40, 1), Err(FaultError::ReadOnly(1 << 40)));
+    assert_kept(&rig, &space, 1 << 40, 4);
+    assert_eq!(rig.load(&space, start), Err(FaultError::NotMapped(start)));
+    finish_all(&rig, space, free);
+}
+
+/// Pages out two pages and does `act` when the first is unmapped and its flush is owed.
+fn while_going_out(rig: &Rig, space: &Space, start: u64, act: impl FnOnce(&Rig, &Space) + Send + 'static) {
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
+        assert!(inner_space.coherence().owes());
+        inner.on(1, || act(&inner, &inner_space));
+    });
+    rig.memory.advise_page_out(space, start, 2 * PAGE_BYTES).unwrap();
+    assert!(rig.platform().all_done());
+}
+
+#[test]
+fn a_store_through_an_owed_translation_is_written_out() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
+    while_going_out(&rig, &space, start, move |rig, space| {
+        assert!(rig.platform().caches(1, start));
+        rig.store(space, start, 9).unwrap();
+    });
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_page_used_while_it_goes_out_is_found_and_no_second_one_made() {
+    for write in [false, true] {
+        let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
+        // CPU 0 goes through the tables, and finds the page in the device's cache; CPU 1 still uses what it holds.
+        while_going_out(&rig, &space, start, move |rig, space| {
+            rig.store(space, start, 8).unwrap();
+            rig.on(0, || {
+                if write {
+                    rig.store(space, start, 9).unwrap();
+                } else {
+                    assert_eq!(rig.load(space, start), Ok(8));
+                }
+            });
+            assert_eq!(rig.load(space, start), Ok(if write { 9 } else { 8 }));
+            rig.store(space, start, 10).unwrap();
+            rig.on(0, || assert_eq!(rig.load(space, start), Ok(10)));
+        });
+        both(&rig, || assert_eq!(rig.load(&space, start), Ok(10)));
+        rig.store(&space, start, 11).unwrap();
+        rig.on(1, || assert_eq!(rig.load(&space, start), Ok(11)));
+        finish_all(&rig, space, free);
+    }
+}
+
+#[test]
+fn a_fork_while_a_page_goes_out_shares_it() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 2);
+    let (send, receive) = std::sync::mpsc::channel();
+    while_going_out(&rig, &space, start, move |rig, space| {
+        send.send(rig.memory.fork(space).unwrap()).unwrap();
+        rig.store(space, start, 9).unwrap();
+    });
+    let child = receive.recv().unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
+    rig.run(&child);
+    assert_eq!(rig.load(&child, start), Ok(1));
+    rig.memory.exit(child);
+    rig.run(&space);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn an_unmap_while_a_page_goes_out_frees_its_slot() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
+    while_going_out(&rig, &space, start, move |rig, space| {
+        rig.memory.unmap(space, start, 2 * PAGE_BYTES).unwrap();
+        both(rig, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
+    });
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_slots(), SLOTS);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn no_store_is_lost_that_meets_the_write_out() {
+    let (rig, space, start, free) = stored(swapping(1024, SLOTS), 2);
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    rig.platform().at(Moment::WriteOut, move || {
+        inner.on(1, || inner.store(&inner_space, start, 9)).unwrap();
+    });
+    rig.memory.advise_page_out(&space, start, PAGE_BYTES).unwrap();
+    assert!(rig.platform().all_done());
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn two_cpus_that_miss_a_page_on_the_device_read_it_once() {
+    let rig = Rig::threaded(swapping(512, 16));
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let start = rig.memory.map_anonymous(&space, 1).unwrap();
+    rig.store(&space, start, 5).unwrap();
+    rig.memory.advise_page_out(&space, start, PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.free_slots(), 15);
+    let (reading, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    std::thread::scope(|scope| {
+        {
+            let (rig, space, reading, waits) = (rig.clone(), space.clone(), reading.clone(), waits.clone());
+            scope.spawn(move || {
+                let _fails = rig.start(1);
+                rig.run(&space);
+                rig.platform().idle_until(|| reading.load(Ordering::SeqCst));
+                rig.platform().at(Moment::Wait, move || waits.store(true, Ordering::SeqCst));
+                assert_eq!(rig.load(&space, start), Ok(5));
+                drop(rig.memory.engine().unload());
+            });
+        }
+        let _fails = rig.start(0);
+        let inner = rig.clone();
+        rig.platform().at(Moment::ReadIn, move || {
+            reading.store(true, Ordering::SeqCst);
+            inner.platform().idle_until(|| waits.load(Ordering::SeqCst));
+        });
+        assert_eq!(rig.load(&space, start), Ok(5));
+    });
+    assert_eq!(rig.memory.statistics().swapped_in, 1);
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn what_a_program_can_do_without_is_kept_until_memory_is_short() {
+    for swap in [0, SLOTS] {
+        let (rig, space, start, free) = stored(swapping(512, swap), 8);
+        rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
+        assert_kept(&rig, &space, start, 8);
+        let slots = rig.memory.free_slots();
+        end(&rig, exhaust(&rig));
+        rig.run(&space);
+        both(&rig, || {
+            assert!((0..4).all(|page| rig.load(&space, at(start, page)) == Ok(0)));
+            assert!((4..8).all(|page| rig.load(&space, at(start, page)) == Ok(page + 1)));
+        });
+        assert!(rig.platform().written() <= 4, "what is dropped is not written");
+        assert!(slots - rig.memory.free_slots() <= 4);
+        finish_all(&rig, space, free);
+    }
+}
+
+#[test]
+fn a_store_takes_the_leave_back() {
+    let (rig, space, start, free) = stored(swapping(512, 0), 4);
+    rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
+    // Through the same translation, which is clean now: that has to be noticed.
+    rig.on(1, || rig.store(&space, at(start, 1), 7)).unwrap();
+    rig.store(&space, at(start, 2) + 8, 7).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    both(&rig, || {
+        assert_eq!(rig.load(&space, start), Ok(0));
+        assert_eq!(rig.load(&space, at(start, 1)), Ok(7));
+        assert_eq!(rig.load(&space, at(start, 2)), Ok(3), "the rest of the page too");
+        assert_eq!(rig.load(&space, at(start, 3)), Ok(0));
+    });
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn a_store_that_meets_the_reclaim_of_such_a_page_is_kept() {
+    let (rig, space, start, free) = stored(swapping(512, 0), 4);
+    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
+    // The first page is unmapped and its flush owed; CPU 1 holds a clean translation of it.
+    while_going_out(&rig, &space, start, move |rig, space| {
+        rig.store(space, start, 9).unwrap();
+        both(rig, || assert_eq!(rig.load(space, start), Ok(9)));
+    });
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
+    assert_eq!(rig.load(&space, start + 8), Ok(0), "in a fresh page");
+    assert_eq!(rig.load(&space, at(start, 1)), Ok(0));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn the_leave_moves_along_and_so_does_a_store() {
+    let (rig, space, start, free) = stored(swapping(512, 0), 2);
+    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.store(&space, at(start, 1), 7).unwrap();
+    assert_eq!(rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap().moved, 2);
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.load(&space, start), Ok(0));
+    assert_eq!(rig.load(&space, at(start, 1)), Ok(7));
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn pages_that_a_fork_shares_are_not_freed_lazily() {
+    let (rig, space, start, free) = stored(swapping(512, 0), 2);
+    let child = rig.memory.fork(&space).unwrap();
+    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&child);
+    assert_eq!(rig.load(&child, start), Ok(1));
+    rig.memory.exit(child);
+    rig.run(&space);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn cold_pages_go_before_others() {
+    let nodes = vec![NodeLayout::new(512)];
+    let config = Config { nodes, read_ahead: 1, ..swapping(512, SLOTS) };
+    let (rig, space, start, free) = stored(config, 40);
+    rig.memory.advise_cold(&space, at(start, 20), 20 * PAGE_BYTES).unwrap();
+    let mut spaces = Vec::new();
+    while rig.memory.free_slots() == SLOTS {
+        spaces.push(rig.memory.new_space().unwrap());
+    }
+    let gone = u64::from(SLOTS - rig.memory.free_slots());
+    let in_memory = |page: u64| rig.memory.move_pages(&space, &[(at(start, page), NodeId(0))])[0];
+    let cold = (20..40).filter(|&page| in_memory(page) == ceasefire_memory::Moved::Absent).count() as u64;
+    assert_eq!(cold, gone.min(20), "{gone} went");
+    assert!(cold > 0);
+    end(&rig, spaces);
+    rig.run(&space);
+    assert_kept(&rig, &space, start, 40);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn paging_out_pages_of_a_file_writes_what_is_dirty() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(8).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    rig.load(&space, at(shared, 1)).unwrap();
+    rig.store(&space, shared, 5).unwrap();
+    rig.memory.advise_page_out(&space, shared, 8 * PAGE_BYTES).unwrap();
+    assert_eq!((rig.memory.cached_pages(file), rig.platform().written()), (0, 1));
+    both(&rig, || assert_eq!(rig.load(&space, shared), Ok(5)));
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn wrong_advice_is_named_and_changes_nothing() {
+    let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
+    let file = rig.memory.create_file(4).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    rig.store(&space, shared, 5).unwrap();
+    rig.memory.lock(&space, at(start, 3), PAGE_BYTES).unwrap();
+    let memory = &rig.memory;
+    let advise: [&dyn Fn(u64, u64) -> Result<(), AdviseError>; 5] = [
+        &|from, bytes| memory.discard(&space, from, bytes),
+        &|from, bytes| memory.advise_free(&space, from, bytes),
+        &|from, bytes| memory.advise_cold(&space, from, bytes),
+        &|from, bytes| memory.advise_page_out(&space, from, bytes),
+        &|from, bytes| memory.advise_huge(&space, from, bytes, true),
+    ];
+    for (which, advise) in advise.iter().enumerate() {
+        for (from, bytes) in
+            [(start, 0), (start + 1, PAGE_BYTES), (start, 1), (start, u64::MAX), (USER_END, 4096)]
+        {
+            assert_eq!(advise(from, bytes), Err(AdviseError::Range(RangeError { start: from, bytes })));
+        }
+        if which > 0 {
+            let hole = at(start, 4);
+            assert_eq!(advise(start, 5 * PAGE_BYTES), Err(AdviseError::NotMapped(hole)), "{which}");
+        }
+        if which < 4 {
+            assert_eq!(advise(start, 4 * PAGE_BYTES), Err(AdviseError::Locked(at(start, 3))), "{which}");
+        }
+        if which == 1 || which == 4 {
+            assert_eq!(advise(shared, 4096), Err(AdviseError::NotAnonymous(shared)), "{which}");
+        }
+    }
+    assert_kept(&rig, &space, start, 4);
+    assert_eq!(rig.memory.free_slots(), SLOTS);
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn locked_pages_are_there_and_stay() {
+    let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
+    rig.memory.advise_page_out(&space, start, 2 * PAGE_BYTES).unwrap();
+    let fresh = rig.memory.map_anonymous(&space, 4).unwrap();
+    rig.memory.lock(&space, start, 4 * PAGE_BYTES).unwrap();
+    rig.memory.lock(&space, fresh, 2 * PAGE_BYTES).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    let faults = rig.memory.statistics().faults;
+    assert_kept(&rig, &space, start, 4);
+    both(&rig, || (0..2).for_each(|page| rig.store(&space, at(fresh, page), 1).unwrap()));
+    assert_eq!(rig.memory.statistics().faults, faults, "no store waits for a copy");
+    assert_eq!(rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap().moved, 6, "they still move");
+    assert_kept(&rig, &space, start, 4);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn unlocked_pages_can_go_again() {
+    let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
+    rig.memory.lock(&space, start, 4 * PAGE_BYTES).unwrap();
+    rig.memory.unlock(&space, at(start, 1), 2 * PAGE_BYTES).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    assert_eq!(rig.memory.free_slots(), SLOTS - 2);
+    assert_kept(&rig, &space, start, 4);
+    finish_all(&rig, space, free);
+}
+
+#[test]
+fn what_cannot_be_locked_is_as_unlocked_as_before() {
+    let (rig, space, start, free) = stored(swapping(256, 0), 4);
+    for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (start, u64::MAX), (USER_END, PAGE_BYTES)] {
+        let error = Err(LockError::Range(RangeError { start: from, bytes }));
+        assert_eq!(rig.memory.lock(&space, from, bytes), error);
+        assert_eq!(rig.memory.unlock(&space, from, bytes), error);
+    }
+    let hole = Err(LockError::NotMapped(at(start, 4)));
+    assert_eq!(rig.memory.lock(&space, start, 5 * PAGE_BYTES), hole);
+    assert_eq!(rig.memory.unlock(&space, start, 5 * PAGE_BYTES), hole);
+    rig.memory.discard(&space, start, PAGE_BYTES).unwrap();
+    let large = rig.memory.map_anonymous(&space, 1024).unwrap();
+    rig.memory.lock(&space, large, PAGE_BYTES).unwrap();
+    assert_eq!(rig.memory.lock(&space, large, 1024 * PAGE_BYTES), Err(LockError::OutOfMemory));
+    assert_eq!(rig.memory.discard(&space, large, PAGE_BYTES), Err(AdviseError::Locked(large)));
+    assert_eq!(rig.memory.discard(&space, at(large, 1), 1023 * PAGE_BYTES), Ok(()));
+    let file = rig.memory.create_file(1).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let beyond = Err(LockError::NotMapped(at(shared, 1)));
+    assert_eq!(rig.memory.lock(&space, shared, 2 * PAGE_BYTES), beyond);
+    assert_eq!(rig.memory.discard(&space, shared, 2 * PAGE_BYTES), Ok(()));
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn per_page_flushes_do_not_change_what_programs_see() {
+    let config = Config { schedule: Schedule::PerPage, ..swapping(1024, SLOTS) };
+    let (rig, space, start, free) = stored(config, 50);
+    rig.memory.advise_page_out(&space, start, 50 * PAGE_BYTES).unwrap();
+    assert_kept(&rig, &space, start, 50);
+    finish_all(&rig, space, free);
+}
