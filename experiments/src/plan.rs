@@ -16,7 +16,7 @@ use crate::reference::Verdict;
 use crate::report::Report;
 
 /// The most bytes of simulated memory that are kept on the host.
-pub const MOST_CONTENTS: u64 = 512 << 20;
+pub const MOST_CONTENTS: u64 = 1 << 30;
 
 /// One run of an experiment.
 #[derive(Debug, Clone)]
