@@ -39,8 +39,8 @@ impl<P: Machine> Memory<P> {
             let mut stored = 0u64;
             let missing = (index..pages.len())
                 .take((self.config.read_ahead as usize).clamp(1, MOST_AHEAD))
-                .take_while(|&next| pages.find(next).is_none())
-                .inspect(|&next| stored |= u64::from(pages.is_stored(next)) << (next - index))
+                .map_while(|next| Some((next - index, pages.missing(next)?)))
+                .inspect(|&(at, on_device)| stored |= u64::from(on_device) << at)
                 .count();
             drop(pages);
             self.read_ahead(file, index, missing, stored)?;
@@ -106,7 +106,7 @@ impl<P: Machine> Memory<P> {
     /// device holds other than was thought. The caller has one reference to the page.
     fn insert(&self, file: ObjectId, index: u32, frame: Frame, arriving: bool) -> Result<FrameNumber, Frame> {
         let mut pages = self.objects.get(file).pages.lock(self.platform());
-        if pages.find(index).is_some() || pages.is_stored(index) != arriving || index >= pages.len() {
+        if pages.missing(index) != Some(arriving) || index >= pages.len() {
             return Err(frame);
         }
         self.platform().work(Work::CacheInsert, 1);

@@ -86,12 +86,26 @@ impl Pages {
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Option<FrameNumber> {
-        let frame = self.find(index)?;
-        let chunk = self.chunk_mut(index);
-        chunk.frames[index as usize % CHUNK] = ABSENT;
+        let (group, at, slot) = place(index);
+        let entry = &mut self.groups.get_mut(group)?.as_mut()?[at];
+        let chunk = entry.as_mut()?;
+        let frame = core::mem::replace(&mut chunk.frames[slot], ABSENT);
+        if frame == ABSENT {
+            return None;
+        }
         chunk.present -= 1;
-        self.shrink(index);
-        Some(frame)
+        if chunk.present == 0 && chunk.stored == 0 {
+            *entry = None;
+        }
+        Some(FrameNumber::new(frame))
+    }
+
+    /// Whether a page is neither in memory nor on the device (`Some(false)`), on the device alone (`Some(true)`), or in
+    /// memory.
+    pub(crate) fn missing(&self, index: u32) -> Option<bool> {
+        let Some(chunk) = self.chunk(index) else { return Some(false) };
+        let slot = index as usize % CHUNK;
+        (chunk.frames[slot] == ABSENT).then_some(chunk.stored >> slot & 1 != 0)
     }
 
     /// Whether the device holds a page.
