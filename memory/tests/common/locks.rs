@@ -1,0 +1,119 @@
+//! The locks of the threads that act as CPUs: spinning, answering interrupts meanwhile unless their class says not to.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+
+use ceasefire::{Lock, LockClass, Platform, RwLock};
+
+use super::{Moment, Threads};
+
+/// A lock that is held: first the guard goes, then the lock is forgotten and interrupts come back.
+pub(crate) struct Held<'a, G> {
+    guard: G,
+    _section: Section<'a>,
+}
+
+impl<'a, G> Held<'a, G> {
+    pub(super) fn new(guard: G, platform: &'a Threads, class: &'static LockClass) -> Self {
+        Self { guard, _section: Section { platform, class } }
+    }
+}
+
+struct Section<'a> {
+    platform: &'a Threads,
+    class: &'static LockClass,
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        self.platform.held_locks().release(self.class);
+        if self.class.interrupts_off {
+            self.platform.interrupts_on();
+        }
+        if self.class.rank == ceasefire_memory::locks::PAGES.rank {
+            self.platform.reach(Moment::Unlock);
+        }
+    }
+}
+
+impl<G: Deref> Deref for Held<'_, G> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &G::Target {
+        &self.guard
+    }
+}
+
+impl<G: DerefMut> DerefMut for Held<'_, G> {
+    fn deref_mut(&mut self) -> &mut G::Target {
+        &mut self.guard
+    }
+}
+
+fn got<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
+    match attempt {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(_)) => panic!("a CPU failed while it held this lock"),
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SpinLock<T> {
+    class: &'static LockClass,
+    value: Mutex<T>,
+}
+
+impl<T: fmt::Debug> Lock<T, Threads> for SpinLock<T> {
+    type Guard<'a>
+        = Held<'a, MutexGuard<'a, T>>
+    where
+        T: 'a;
+
+    fn new(class: &'static LockClass, value: T) -> Self {
+        Self { class, value: Mutex::new(value) }
+    }
+
+    fn lock<'a>(&'a self, platform: &'a Threads) -> Self::Guard<'a> {
+        platform.acquire(self.class, || got(self.value.try_lock()))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct RwSpin<T> {
+    class: &'static LockClass,
+    value: std::sync::RwLock<T>,
+    /// Readers let writers go first, else these might wait forever.
+    writers: AtomicU64,
+}
+
+impl<T: fmt::Debug> RwLock<T, Threads> for RwSpin<T> {
+    type Read<'a>
+        = Held<'a, RwLockReadGuard<'a, T>>
+    where
+        T: 'a;
+    type Write<'a>
+        = Held<'a, RwLockWriteGuard<'a, T>>
+    where
+        T: 'a;
+
+    fn new(class: &'static LockClass, value: T) -> Self {
+        Self { class, value: std::sync::RwLock::new(value), writers: AtomicU64::new(0) }
+    }
+
+    fn read<'a>(&'a self, platform: &'a Threads) -> Self::Read<'a> {
+        platform.acquire(self.class, || {
+            let free = self.writers.load(Ordering::Relaxed) == 0;
+            free.then(|| got(self.value.try_read())).flatten()
+        })
+    }
+
+    fn write<'a>(&'a self, platform: &'a Threads) -> Self::Write<'a> {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+        let held = platform.acquire(self.class, || got(self.value.try_write()));
+        self.writers.fetch_sub(1, Ordering::Relaxed);
+        held
+    }
+}
