@@ -98,23 +98,13 @@ impl<P: Machine> Memory<P> {
         true
     }
 
-    /// Locks the areas of a space for a change of what `[start, end)` maps; no huge page reaches across either end then.
+    /// Locks the areas of a space for a change of what `range` maps; no huge page reaches across either end then.
     pub(crate) fn lock_to_change<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
         range: (u64, u64),
     ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>, OutOfMemory> {
-        loop {
-            let areas = space.areas.write(self.platform());
-            match self.split_ends(space, range) {
-                Ok(()) => return Ok(areas),
-                Err(Unsplit::OutOfMemory) => return Err(OutOfMemory),
-                Err(Unsplit::Moving(frame)) => {
-                    drop(areas);
-                    self.wait_for_page(frame);
-                }
-            }
-        }
+        self.lock_and_split(|| space.areas.write(self.platform()), |_| self.split_ends(space, range))
     }
 
     /// The same for an operation that leaves the areas as they are.
@@ -123,17 +113,7 @@ impl<P: Machine> Memory<P> {
         space: &'m SpaceHandle<P>,
         range: (u64, u64),
     ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Read<'m>, OutOfMemory> {
-        loop {
-            let areas = space.areas.read(self.platform());
-            match self.split_ends(space, range) {
-                Ok(()) => return Ok(areas),
-                Err(Unsplit::OutOfMemory) => return Err(OutOfMemory),
-                Err(Unsplit::Moving(frame)) => {
-                    drop(areas);
-                    self.wait_for_page(frame);
-                }
-            }
-        }
+        self.lock_and_split(|| space.areas.read(self.platform()), |_| self.split_ends(space, range))
     }
 
     /// The same for fork, which no huge page of anonymous memory survives.
@@ -141,17 +121,29 @@ impl<P: Machine> Memory<P> {
         &'m self,
         space: &'m SpaceHandle<P>,
     ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>, OutOfMemory> {
+        self.lock_and_split(
+            || space.areas.write(self.platform()),
+            |areas| {
+                let private = areas.all().filter(|area| area.anonymous().is_some());
+                let mut bases = private.flat_map(|area| self.tables_of(space, area));
+                bases.try_for_each(|base| self.split_at(space, base))
+            },
+        )
+    }
+
+    /// Takes a lock and splits huge pages under it; where one is moving, waits for it without the lock and begins again.
+    fn lock_and_split<G>(
+        &self,
+        lock: impl Fn() -> G,
+        split: impl Fn(&G) -> Result<(), Unsplit>,
+    ) -> Result<G, OutOfMemory> {
         loop {
-            let areas = space.areas.write(self.platform());
-            let private = areas.all().filter(|area| area.anonymous().is_some());
-            let mut bases = private.flat_map(|area| self.tables_of(space, area));
-            let split = bases.try_for_each(|base| self.split_at(space, base));
-            drop(bases);
-            match split {
-                Ok(()) => return Ok(areas),
+            let guard = lock();
+            match split(&guard) {
+                Ok(()) => return Ok(guard),
                 Err(Unsplit::OutOfMemory) => return Err(OutOfMemory),
                 Err(Unsplit::Moving(frame)) => {
-                    drop(areas);
+                    drop(guard);
                     self.wait_for_page(frame);
                 }
             }
