@@ -58,10 +58,9 @@ impl Deref for Sim {
 
 // SAFETY: one host thread runs everything. `this_cpu` is the CPU whose turn it is; a thread moves to another only in
 // `give_way` or when it sleeps, and `leave`, through which both go, refuses it inside `interrupts_off` and `pinned`. With
-// interrupts off (`off` > 0)
-// `take_interrupts` does nothing and the queue does not consider the CPU's interrupt; the bodies that the engine runs
-// with interrupts off contain no point at which another CPU could take its turn on the same state, since each `Cpu`
-// belongs to one index of the array.
+// interrupts off (`off` > 0) `take_interrupts` does nothing and the queue does not consider the CPU's interrupt; the bodies
+// that the engine runs with interrupts off contain no point at which another CPU could take its turn on the same state,
+// since each `Cpu` belongs to one index of the array.
 unsafe impl Platform for Sim {
     type Space = SpaceHandle<Self>;
     type Lock<T: std::fmt::Debug> = SimLock<T>;

@@ -250,8 +250,7 @@ impl<P: Machine> Memory<P> {
         let Some(leaf) = self.settled_leaf(space, start) else {
             return self.next_table(space, start).min(end);
         };
-        let step = if leaf.size() == PageSize::Huge { next - start } else { PAGE_BYTES };
-        for address in (start..next).step_by(step as usize) {
+        for address in leaf.addresses((start, next)) {
             if pages.len() == BATCH {
                 return address;
             }

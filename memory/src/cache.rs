@@ -93,9 +93,7 @@ impl<P: Machine> Memory<P> {
             platform.read_in(&arriving[..asked]);
             self.count(|share| &share.read, asked as u64);
             for &(_, page) in &arriving[..asked] {
-                if self.frames.get(page).unlock() {
-                    platform.page_ready(page);
-                }
+                self.unlock_page(page);
                 self.list_soon(page);
             }
         }

@@ -339,6 +339,14 @@ impl<P: Machine> Memory<P> {
         })
     }
 
+    /// Accounts for a mapping that was cleared of a page that the caller has isolated: its reference goes at once.
+    pub(crate) fn unmapped_isolated(&self, old: Entry) {
+        if let Some(frame) = self.unmapped_frame(old) {
+            let left = self.frames.get(frame).release();
+            debug_assert!(left > 0, "the isolation holds a reference");
+        }
+    }
+
     /// Lets a hidden page be used again, and notes who does.
     fn reveal(&self, leaf: &Leaf<'_, P>, area: &Area, address: u64, entry: Entry) -> Progress {
         let frame = entry.frame();

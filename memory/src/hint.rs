@@ -32,13 +32,12 @@ impl<P: Machine> Memory<P> {
                     // Who uses a part says nothing of the rest.
                     return;
                 }
-                let step = if huge { end - start } else { PAGE_BYTES };
-                for address in (start..end).step_by(step as usize) {
+                for address in leaf.addresses((start, end)) {
                     let entry = leaf.get(address);
                     if entry.present() && entry.frame() != self.zero {
                         let (_, narrowed) = leaf.narrow(address, crate::table::Entry::hide);
                         gather.narrow(leaf, narrowed);
-                        hidden += step / PAGE_BYTES;
+                        hidden += leaf.size().bytes() / PAGE_BYTES;
                     }
                 }
             });

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use ceasefire::{Batch, Lock, PageSize, RwLock, Schedule, BATCH};
+use ceasefire::{Batch, Lock, RwLock, Schedule, BATCH};
 
 use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
 use crate::frame::{Frame, HUGE_FRAMES};
@@ -210,20 +210,19 @@ impl<P: Machine> Memory<P> {
                     at = self.next_table(space, at).min(area.end);
                     continue;
                 };
-                let step = if leaf.size() == PageSize::Huge { next - at } else { PAGE_BYTES };
-                while at < next {
+                for address in leaf.addresses((at, next)) {
                     if pages.len() == MIGRATE_BATCH {
-                        return at;
+                        return address;
                     }
-                    let entry = leaf.get(at);
+                    let entry = leaf.get(address);
                     if entry.maps() && entry.frame() != self.zero {
                         let info = self.frames.get(entry.frame());
                         if info.node() == from && info.maps() == 1 {
                             pages.extend(self.isolate_page(entry.frame()));
                         }
                     }
-                    at += step;
                 }
+                at = next;
             }
         }
         USER_END
@@ -318,19 +317,13 @@ impl<P: Machine> Memory<P> {
         frame: FrameNumber,
         mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared),
     ) {
-        let info = self.frames.get(frame);
-        if info.maps() == 0 {
+        if self.frames.get(frame).maps() == 0 {
             return;
         }
         self.for_each_mapping(frame, |mapper, leaf, address| {
             let (old, cleared) = leaf.replace(address, crate::table::Entry::begin_move);
             cleared_one(&mapper.space, cleared);
-            if old.dirty() {
-                info.set_dirty();
-            }
-            info.unmapped();
-            let left = info.release();
-            debug_assert!(left > 0, "the isolation holds a reference");
+            self.unmapped_isolated(old);
         });
     }
 

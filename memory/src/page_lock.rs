@@ -27,9 +27,7 @@ impl<P: Machine> PageLock<'_, P> {
 
 impl<P: Machine> Drop for PageLock<'_, P> {
     fn drop(&mut self) {
-        if self.memory.frames.get(self.frame).unlock() {
-            self.memory.platform().page_ready(self.frame);
-        }
+        self.memory.unlock_page(self.frame);
     }
 }
 
@@ -52,6 +50,14 @@ impl<P: Machine> Memory<P> {
                 return lock;
             }
             self.wait_for_page(frame);
+        }
+    }
+
+    /// Unlocks a page and wakes those that wait for it. A [`PageLock`] does it by itself; a page that was put into its cache
+    /// locked, to be read in, has none.
+    pub(crate) fn unlock_page(&self, frame: FrameNumber) {
+        if self.frames.get(frame).unlock() {
+            self.platform().page_ready(frame);
         }
     }
 

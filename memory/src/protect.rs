@@ -7,9 +7,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::Gather;
 
-use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Protection, RangeError};
 use crate::machine::{Event, Machine, Work};
@@ -82,9 +81,8 @@ impl<P: Machine> Memory<P> {
         areas.change(start, end, |area| area.protection = protection);
         let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
         for &range in &narrowed {
-            self.for_each_leaf(space, range, |leaf, (start, end)| {
-                let step = if leaf.size() == PageSize::Huge { end - start } else { PAGE_BYTES };
-                for address in (start..end).step_by(step as usize) {
+            self.for_each_leaf(space, range, |leaf, part| {
+                for address in leaf.addresses(part) {
                     restrict(&mut gather, leaf, address, protection);
                 }
             });

@@ -351,12 +351,7 @@ impl<P: Machine> Memory<P> {
                     used = true;
                     return;
                 }
-                if entry.dirty() {
-                    info.set_dirty();
-                }
-                info.unmapped();
-                let left = info.release();
-                debug_assert!(left > 0, "the isolation holds a reference");
+                self.unmapped_isolated(entry);
             });
         }
         if used {

@@ -214,9 +214,7 @@ impl<P: Machine> Memory<P> {
         drop(cache);
         platform.read_in(&[(Block { store: Store::Swap, index: slot }, number)]);
         self.count(|share| &share.swapped_in, 1);
-        if info.unlock() {
-            platform.page_ready(number);
-        }
+        self.unlock_page(number);
         self.list_soon(number);
         Ok(Some(Cached::Here(number)))
     }

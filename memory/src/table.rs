@@ -347,6 +347,11 @@ impl<P: Machine> Leaf<'_, P> {
         self.size
     }
 
+    /// The addresses of its entries in a part of what it translates; one, if that is a huge page.
+    pub(crate) fn addresses(&self, (start, end): (u64, u64)) -> impl Iterator<Item = u64> {
+        (start..end).step_by(self.size.bytes() as usize)
+    }
+
     fn index(&self, address: u64) -> usize {
         Table::index(address, u32::from(self.size == PageSize::Huge))
     }

@@ -8,7 +8,7 @@ use core::fmt;
 
 use ceasefire::{ClearedTable, Gather, PageSize, RwLock};
 
-use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
+use crate::address::{FrameNumber, USER_END};
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Area, Protection, RangeError};
 use crate::frame::Frame;
@@ -150,9 +150,8 @@ impl<P: Machine> Memory<P> {
                 // Its ends were split when this began, so it came later: it may stay.
                 return;
             }
-            let step = if huge { end - start } else { PAGE_BYTES };
             let mut dirty = false;
-            for address in (start..end).step_by(step as usize) {
+            for address in leaf.addresses((start, end)) {
                 dirty |= self.zap_entry(gather, leaf, address);
             }
             // Whoever writes a page of a file out looks for entries like these, and must not find them gone while CPUs
