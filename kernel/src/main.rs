@@ -1,0 +1,3 @@
+//! The kernel.
+
+fn main() {}
