@@ -161,7 +161,7 @@ fn space() -> &'static AddressSpace {
 
 /// A page-table lock that nobody contends for.
 fn table_lock() -> Free<()> {
-    static CLASS: LockClass = LockClass { name: "table", rank: 1, interrupts_off: false };
+    static CLASS: LockClass = LockClass { name: "table", rank: 1, sleeps: false, interrupts_off: false };
     Lock::new(&CLASS, ())
 }
 

@@ -3,7 +3,8 @@
 //! The engine itself takes no lock. It defines the lock's interface because a memory manager written on it must
 //! run on every machine: a spin lock in a kernel, a resource in simulated time in a simulator, a checker's lock
 //! in a model checker. Every lock belongs to a [`LockClass`]; a task may only take a lock of a higher rank than
-//! all it holds, which debug builds check through [`HeldLocks`].
+//! all it holds, which debug builds check through [`HeldLocks`]. The class also says whether a task may sleep with the
+//! lock, so [`HeldLocks`] knows whether it may with all that it holds.
 
 use core::ops::{Deref, DerefMut};
 
@@ -16,7 +17,10 @@ pub struct LockClass {
     pub name: &'static str,
     /// Its place in the order, below 64: locks are taken in rising rank.
     pub rank: u8,
-    /// Held with interrupts off; a CPU that waits for it answers no interrupt either.
+    /// Its holder may sleep, so whoever waits for it sleeps too, where the platform can. Else it spins: nobody sleeps
+    /// while holding it.
+    pub sleeps: bool,
+    /// Held with interrupts off; a CPU that waits for it answers no interrupt either. Such a lock spins.
     pub interrupts_off: bool,
 }
 
@@ -63,38 +67,73 @@ pub trait RwLock<T, P> {
 
 /// The ranks that one task holds. The kernel keeps one per task; its locks report to it.
 #[derive(Debug, Default)]
-pub struct HeldLocks(AtomicU64);
+pub struct HeldLocks {
+    /// A bit for each rank whose lock sleeps, and for each whose lock spins.
+    sleeping: AtomicU64,
+    spinning: AtomicU64,
+}
 
 impl HeldLocks {
     /// Holding nothing.
     pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self { sleeping: AtomicU64::new(0), spinning: AtomicU64::new(0) }
     }
 
     /// Notes that a lock of `class` is about to be taken.
     ///
     /// # Panics
     /// In debug builds, where the task holds a lock of the same or a higher rank: somewhere else the two could
-    /// be taken the other way round.
+    /// be taken the other way round. And where a lock that sleeps would be held with interrupts off, or is taken while
+    /// one that spins is held: waiting for it, the task would sleep with that one.
     pub fn acquire(&self, class: &LockClass) {
-        let held = self.0.load(Ordering::Relaxed);
         debug_assert!(
-            held >> class.rank == 0,
-            "lock order: {} (rank {}) taken while ranks {held:#b} are held",
+            self.ranks() >> class.rank == 0,
+            "lock order: {} (rank {}) taken while ranks {:#b} are held",
             class.name,
-            class.rank
+            class.rank,
+            self.ranks()
         );
-        self.0.store(held | 1 << class.rank, Ordering::Relaxed);
+        debug_assert!(
+            !(class.sleeps && class.interrupts_off),
+            "{} sleeps and is held with interrupts off",
+            class.name
+        );
+        debug_assert!(
+            !class.sleeps || self.may_sleep(),
+            "{} sleeps and is taken while a lock that spins is held, ranks {:#b}",
+            class.name,
+            self.spinning.load(Ordering::Relaxed)
+        );
+        let held = self.of(class);
+        held.store(held.load(Ordering::Relaxed) | 1 << class.rank, Ordering::Relaxed);
     }
 
     /// Notes that a lock of `class` was released. Locks may be released in any order.
     pub fn release(&self, class: &LockClass) {
-        self.0.store(self.0.load(Ordering::Relaxed) & !(1 << class.rank), Ordering::Relaxed);
+        let held = self.of(class);
+        held.store(held.load(Ordering::Relaxed) & !(1 << class.rank), Ordering::Relaxed);
     }
 
     /// Whether the task holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.ranks() == 0
+    }
+
+    /// Whether all that the task holds are locks that sleep. If nothing else ties it to its CPU, it may sleep too.
+    pub fn may_sleep(&self) -> bool {
+        self.spinning.load(Ordering::Relaxed) == 0
+    }
+
+    fn of(&self, class: &LockClass) -> &AtomicU64 {
+        if class.sleeps {
+            &self.sleeping
+        } else {
+            &self.spinning
+        }
+    }
+
+    fn ranks(&self) -> u64 {
+        self.sleeping.load(Ordering::Relaxed) | self.spinning.load(Ordering::Relaxed)
     }
 }
 
@@ -102,8 +141,8 @@ impl HeldLocks {
 mod tests {
     use super::*;
 
-    static LOW: LockClass = LockClass { name: "low", rank: 1, interrupts_off: false };
-    static HIGH: LockClass = LockClass { name: "high", rank: 2, interrupts_off: false };
+    static LOW: LockClass = LockClass { name: "low", rank: 1, sleeps: true, interrupts_off: false };
+    static HIGH: LockClass = LockClass { name: "high", rank: 2, sleeps: false, interrupts_off: false };
 
     #[test]
     fn rising_ranks_pass_and_are_forgotten_on_release() {
@@ -111,8 +150,23 @@ mod tests {
         held.acquire(&LOW);
         held.acquire(&HIGH);
         held.release(&LOW);
+        assert!(!held.is_empty());
         held.release(&HIGH);
         assert!(held.is_empty());
+    }
+
+    #[test]
+    fn a_task_may_sleep_while_no_lock_that_it_holds_spins() {
+        let held = HeldLocks::new();
+        assert!(held.may_sleep());
+        held.acquire(&LOW);
+        assert!(held.may_sleep());
+        held.acquire(&HIGH);
+        assert!(!held.may_sleep());
+        held.release(&LOW);
+        assert!(!held.may_sleep());
+        held.release(&HIGH);
+        assert!(held.may_sleep());
     }
 
     #[test]
@@ -122,5 +176,21 @@ mod tests {
         let held = HeldLocks::new();
         held.acquire(&HIGH);
         held.acquire(&LOW);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "both sleeps and is held with interrupts off")]
+    fn a_lock_that_sleeps_with_interrupts_off_is_caught() {
+        HeldLocks::new().acquire(&LockClass { name: "both", rank: 1, sleeps: true, interrupts_off: true });
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "last sleeps and is taken while a lock that spins is held, ranks 0b100")]
+    fn a_lock_that_sleeps_is_not_taken_with_one_that_spins() {
+        let held = HeldLocks::new();
+        held.acquire(&HIGH);
+        held.acquire(&LockClass { name: "last", rank: 3, sleeps: true, interrupts_off: false });
     }
 }

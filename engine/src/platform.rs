@@ -203,7 +203,8 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = event;
     }
 
-    /// The lock ranks that the running task holds, for the debug check of the lock order.
+    /// The locks that the running task holds: for the debug check of their order, and for the kernel to know whether the
+    /// task may sleep.
     fn held_locks(&self) -> &HeldLocks;
 }
 

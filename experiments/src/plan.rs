@@ -175,8 +175,8 @@ impl From<SetupError> for RunError {
 }
 
 impl From<OutOfMemory> for RunError {
-    fn from(error: OutOfMemory) -> Self {
-        Self::Setup(error.into())
+    fn from(_: OutOfMemory) -> Self {
+        Self::Setup(SetupError::OutOfMemory)
     }
 }
 

@@ -268,8 +268,8 @@ pub(crate) mod tests {
     /// Between any two CPUs.
     pub(crate) const FAR: Picoseconds = 104_000;
 
-    static OPEN: LockClass = LockClass { name: "open", rank: 20, interrupts_off: false };
-    static CLOSED: LockClass = LockClass { name: "closed", rank: 21, interrupts_off: true };
+    static OPEN: LockClass = LockClass { name: "open", rank: 20, sleeps: false, interrupts_off: false };
+    static CLOSED: LockClass = LockClass { name: "closed", rank: 21, sleeps: false, interrupts_off: true };
 
     /// One node of `cpus`, all equally far from each other.
     pub(crate) fn machine(cpus: u16) -> Machine {

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_memory::{Config, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES};
+use ceasefire_memory::{
+    Config, ConfigError, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
+};
 
 use crate::config::{Machine, Picoseconds};
 use crate::contents::Contents;
@@ -35,7 +37,7 @@ pub struct Options {
     /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
     /// lock stays right to within that.
     pub slack: Option<Picoseconds>,
-    /// Changes the memory manager's setup before it starts.
+    /// Changes the memory manager's setup before it starts. Nodes and frame numbers stay as the machine has them.
     pub configure: Box<dyn FnOnce(&mut Config)>,
     /// Where each flush and interrupt is written, one line each.
     pub trace: Option<Box<dyn Write>>,
@@ -94,9 +96,12 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-impl From<OutOfMemory> for SetupError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
+impl From<ConfigError> for SetupError {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::TooManyFrames { frames, .. } => Self::TooLarge { frames },
+            ConfigError::OutOfMemory => Self::OutOfMemory,
+        }
     }
 }
 

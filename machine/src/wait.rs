@@ -103,7 +103,7 @@ mod tests {
     use crate::testing::Notes;
     use crate::{Options, Outcome, Program, Simulation};
 
-    static LOCK: LockClass = LockClass { name: "test", rank: 20, interrupts_off: false };
+    static LOCK: LockClass = LockClass { name: "test", rank: 20, sleeps: false, interrupts_off: false };
 
     const PAGE: FrameNumber = FrameNumber::new(1000);
     const STORAGE: Storage =

@@ -85,9 +85,11 @@ mod tests {
     proptest! {
         #[test]
         fn hands_out_each_frame_once_and_merges_all_back(
-            start in 0u32..1030, count in 1u32..5000, mix in any::<prop::sample::Index>(), rounds in 1usize..4
+            below in 0u32..1030, start in 0u32..1030, count in 1u32..5000, mix in any::<prop::sample::Index>(),
+            rounds in 1usize..4
         ) {
-            let frames = FrameTable::new(&[NodeLayout::new(start + count)]);
+            let start = below + start;
+            let frames = FrameTable::new(FrameNumber::new(below), &[NodeLayout::new(start - below + count)]);
             let mut buddy = Buddy::new(&frames, start, start + count);
             let untouched = largest(&buddy);
             for round in 0..rounds {

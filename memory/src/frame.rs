@@ -337,19 +337,54 @@ const ARRIVING: u8 = 16;
 
 /// What is known about every frame.
 #[derive(Debug)]
-pub(crate) struct FrameTable(Box<[FrameInfo]>);
+pub(crate) struct FrameTable {
+    first: u32,
+    infos: Box<[FrameInfo]>,
+}
 
 impl FrameTable {
-    pub(crate) fn new(nodes: &[NodeLayout]) -> Self {
+    /// Of the frames of `nodes`, numbered through from `first` on. The number after the last is one too.
+    pub(crate) fn new(first: FrameNumber, nodes: &[NodeLayout]) -> Self {
         let frames = nodes.iter().enumerate().flat_map(|(node, layout)| {
             core::iter::repeat_with(move || FrameInfo::new(node as u16)).take(layout.frames as usize)
         });
         let mut table = alloc::vec::Vec::with_capacity(nodes.iter().map(|node| node.frames as usize).sum());
         table.extend(frames);
-        Self(table.into_boxed_slice())
+        Self { first: first.get(), infos: table.into_boxed_slice() }
     }
 
     pub(crate) fn get(&self, frame: FrameNumber) -> &FrameInfo {
-        &self.0[frame.index()]
+        // What lies below the first becomes an index that no table reaches: all numbers together are 32 bits.
+        &self.infos[frame.get().wrapping_sub(self.first) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(first: u32) -> FrameTable {
+        FrameTable::new(FrameNumber::new(first), &[NodeLayout::new(3), NodeLayout::new(2)])
+    }
+
+    #[test]
+    fn frames_are_found_by_their_numbers() {
+        for first in [0, 5_003, u32::MAX - 5] {
+            let frames = table(first);
+            let nodes = (first..first + 5).map(|number| frames.get(FrameNumber::new(number)).node().0);
+            assert!(nodes.eq([0, 0, 0, 1, 1]));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_number_below_the_first_is_no_frame() {
+        let _ = table(5_003).get(FrameNumber::new(5_002));
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_number_above_the_last_is_no_frame() {
+        let _ = table(5_003).get(FrameNumber::new(5_008));
     }
 }

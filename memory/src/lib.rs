@@ -65,11 +65,12 @@ pub use protect::ProtectError;
 pub use remap::{Placement, RemapError};
 pub use space::{Space, SpaceHandle};
 pub use statistics::Statistics;
-pub use table::{Entry, Table, ENTRIES};
+pub use table::{Entry, Table, ENTRIES, KERNEL_ENTRIES};
 pub use unmap::UnmapError;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use ceasefire::{Counters, CpuId, Engine, Lock, Schedule};
 
@@ -85,8 +86,13 @@ use crate::table::TableLocks;
 /// How a memory manager is set up.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The nodes, in order; their frames are numbered through.
+    /// The nodes, in order; their frames are numbered through, from [`Config::first_frame`] on.
     pub nodes: Vec<NodeLayout>,
+    /// The first frame of the first node. All before it is not the memory manager's: the kernel's own image, for one.
+    ///
+    /// The largest free blocks are 1024 frames and aligned to their size, so a node that begins at a multiple of 1024 has
+    /// the most of them.
+    pub first_frame: FrameNumber,
     /// How many CPUs there are, each on the node that [`Machine::node_of`] names.
     pub cpus: usize,
     /// When the kernel's own unmaps are flushed.
@@ -108,10 +114,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Linux's choices for a machine with these nodes and CPUs.
+    /// Linux's choices for a machine with these nodes and CPUs, whose frames begin at 0.
     pub fn new(nodes: Vec<NodeLayout>, cpus: usize, schedule: Schedule) -> Self {
         Self {
             nodes,
+            first_frame: FrameNumber::new(0),
             cpus,
             schedule,
             fault_around: 16,
@@ -121,6 +128,38 @@ impl Config {
             swap_pages: 0,
             demote: true,
         }
+    }
+}
+
+/// Why a machine's memory cannot be managed as its [`Config`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigError {
+    /// There are more frames than numbers for them.
+    TooManyFrames {
+        /// The first.
+        first: FrameNumber,
+        /// How many.
+        frames: u64,
+    },
+    /// There is not a single frame.
+    OutOfMemory,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyFrames { first, frames } => {
+                let most = FrameNumber::new(u32::MAX - 1);
+                write!(f, "{frames} frames from {first:?} on: the last can be {most:?}")
+            }
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<OutOfMemory> for ConfigError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
     }
 }
 
@@ -150,11 +189,16 @@ impl<P: Machine> Memory<P> {
     /// Takes over the memory of a machine; all frames are free, but one that stays zero.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is not a single frame.
-    pub fn new(platform: P, config: Config) -> Result<Self, OutOfMemory> {
-        let total: u32 = config.nodes.iter().map(|node| node.frames).sum();
-        let frames = FrameTable::new(&config.nodes);
-        let nodes: Box<[Node<P>]> = Node::all(&config.nodes, &frames);
+    /// [`ConfigError`] if there is not a single frame, or more than can be numbered.
+    pub fn new(platform: P, config: Config) -> Result<Self, ConfigError> {
+        let (first, total) =
+            (config.first_frame, config.nodes.iter().map(|node| u64::from(node.frames)).sum());
+        // The number after the last frame has to be one too; lists end with it.
+        if u64::from(first.get()) + total > u64::from(u32::MAX) {
+            return Err(ConfigError::TooManyFrames { first, frames: total });
+        }
+        let frames = FrameTable::new(first, &config.nodes);
+        let nodes: Box<[Node<P>]> = Node::all(first, &config.nodes, &frames);
         let tier = |node: NodeId| config.nodes[node.index()].tier;
         let fallback: Box<[Box<[NodeId]>]> = (0..nodes.len())
             .map(|home| {
@@ -187,11 +231,11 @@ impl<P: Machine> Memory<P> {
             shares: (0..config.cpus).map(|_| Share::default()).collect(),
             table_locks: TableLocks::new(config.cpus),
             nodes,
-            zero: FrameNumber::new(0),
+            zero: first,
             config,
         };
         if total == 0 {
-            return Err(OutOfMemory);
+            return Err(ConfigError::OutOfMemory);
         }
         let zero = memory.allocate(NodeId(0))?.into_number();
         memory.platform().zero(zero, 1);

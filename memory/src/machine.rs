@@ -16,6 +16,14 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// A page-table page by its frame, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;
 
+    /// Puts the kernel's half into a new top-level table, all zeros so far, before anybody can load it: where one register
+    /// translates both halves (x86-64), the kernel copies its own [`KERNEL_ENTRIES`](crate::KERNEL_ENTRIES). The memory
+    /// manager never looks at them; they are still there when the table is freed. Where the kernel has tables of its own
+    /// (Arm), nothing is to be done.
+    fn share_kernel(&self, root: &Table) {
+        let _ = root;
+    }
+
     /// Fills `count` neighbouring frames with zeros.
     fn zero(&self, first: FrameNumber, count: u32);
 
@@ -29,11 +37,16 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]);
 
     /// Writes pages to their devices; returns when all the data is safe. Nothing can store into the frames unseen while
-    /// it runs. May wait, with whatever locks the caller holds.
+    /// it runs.
+    ///
+    /// The task may sleep meanwhile. Of [`locks`](crate::locks) it holds at most one space's, shared or exclusive (that of
+    /// whoever ran out of memory under it), besides the pages'. None of them spins, nothing is pinned, and interrupts are on.
     fn write_out(&self, pages: &[(Block, FrameNumber)]);
 
-    /// Reads pages from their devices; returns when all are there. Each block was written out before. May wait, with
-    /// whatever locks the caller holds.
+    /// Reads pages from their devices; returns when all are there. Each block was written out before.
+    ///
+    /// The task may sleep meanwhile, as in [`Machine::write_out`]. It holds at most one space's lock, shared (that of a
+    /// fault), besides the pages'.
     fn read_in(&self, pages: &[(Block, FrameNumber)]);
 
     /// Waits until `busy` says no; each time it says yes, [`Machine::page_ready`] will be called for `frame` later. The
@@ -50,8 +63,14 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// Called often while it is low; must be cheap and may be called from any CPU.
     fn wake_reclaim(&self, node: NodeId);
 
-    /// A place where a long operation lets others run, if the machine can: locks over which a flush may be waited for
-    /// (see [`locks`](crate::locks)) may be held, no others.
+    /// A place where a long operation lets others run, if the machine can.
+    ///
+    /// The task may sleep here. Of [`locks`](crate::locks) it holds at most those that sleep: one space's, and of the mappers
+    /// those of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. It may still owe
+    /// the flush of an operation that goes on.
+    ///
+    /// A kernel whose callers hold locks of their own asks [`HeldLocks::may_sleep`](ceasefire::HeldLocks::may_sleep) here, in
+    /// [`Machine::read_in`] and in [`Machine::write_out`]: if it says no, the task must not leave its CPU.
     fn reschedule(&self) {}
 
     /// `count` pieces of work are done now; a simulator charges their time.

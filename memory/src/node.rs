@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ceasefire::Lock;
 
+use crate::address::FrameNumber;
 use crate::buddy::Buddy;
 use crate::frame::FrameTable;
 use crate::locks;
@@ -78,16 +79,17 @@ pub(crate) struct Node<P: Machine> {
 }
 
 impl<P: Machine> Node<P> {
-    pub(crate) fn all(layouts: &[NodeLayout], frames: &FrameTable) -> Box<[Self]> {
+    /// The nodes, whose frames are numbered through from `first` on.
+    pub(crate) fn all(first: FrameNumber, layouts: &[NodeLayout], frames: &FrameTable) -> Box<[Self]> {
         let total = layouts.iter().map(|layout| layout.frames).sum();
-        let mut start = 0;
+        let mut end = first.get();
         layouts
             .iter()
             .map(|layout| {
-                let first = start;
-                start += layout.frames;
+                let start = end;
+                end += layout.frames;
                 Self {
-                    zone: P::Lock::new(&locks::ZONE, Buddy::new(frames, first, start)),
+                    zone: P::Lock::new(&locks::ZONE, Buddy::new(frames, start, end)),
                     lists: P::Lock::new(&locks::LRU, Lists::default()),
                     watermarks: Watermarks::new(layout.frames, total),
                     free: AtomicU32::new(layout.frames),

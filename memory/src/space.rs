@@ -70,6 +70,7 @@ impl<P: Machine> Memory<P> {
     pub fn new_space(&self) -> Result<SpaceHandle<P>, OutOfMemory> {
         let root = self.allocate(self.home())?;
         self.platform().zero(root.number(), 1);
+        self.platform().share_kernel(self.platform().table(root.number()));
         self.platform().work(Work::TableChange, 1);
         let root = root.into_number();
         Ok(SpaceHandle(Arc::new(Space {
@@ -104,7 +105,11 @@ impl<P: Machine> Memory<P> {
         self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, keeping stores to itself; where.
+    /// Maps `pages` pages of `file` from page `first` on, keeping stores to itself; where: at the lowest multiple
+    /// of 2 MiB, but 0, that has room for it.
+    ///
+    /// To have it at a given address, as a program's image has to be, move it: [`Memory::remap`] with
+    /// [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
     ///
     /// # Errors
     /// [`MapError`] names the bound.

@@ -8,6 +8,9 @@
 //!
 //! An entry that is not present may still stand for something: a page that no access may use for now, one that is moving
 //! to another frame, or one on the swap device.
+//!
+//! All of that is below the lower half of a root. The upper half, [`KERNEL_ENTRIES`], is the kernel's, which puts there
+//! what it likes ([`Machine::share_kernel`]): nothing here looks at it, and no walk goes there.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -24,6 +27,8 @@ use crate::{locks, Memory};
 
 /// Entries in a page-table page.
 pub const ENTRIES: usize = 512;
+/// The entries of a root that are the kernel's: all from [`USER_END`] on.
+pub const KERNEL_ENTRIES: core::ops::Range<usize> = ENTRIES / 2..ENTRIES;
 /// log2 of the addresses that an entry of the lowest level and its 511 neighbours translate.
 pub(crate) const LEAF_SHIFT: u32 = PAGE_SHIFT + 9;
 /// The level of the root.
@@ -267,7 +272,9 @@ impl Table {
             .then_some(used)
     }
 
-    fn set(&self, index: usize, entry: Entry) {
+    /// Sets an entry. Of a table that is in use this is for the kernel's entries of a root alone ([`KERNEL_ENTRIES`]): all
+    /// others change only as the memory manager's calls change them.
+    pub fn set(&self, index: usize, entry: Entry) {
         self.0[index].store(entry.0, Ordering::Release);
     }
 

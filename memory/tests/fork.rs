@@ -1,6 +1,6 @@
 //! fork: memory that is shared until somebody stores to it.
 
-use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Protection, PAGE_BYTES};
+use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Protection, PAGE_BYTES, USER_END};
 
 mod common;
 
@@ -52,6 +52,18 @@ fn neither_sees_what_the_other_stores_later() {
         assert_eq!(rig.load(&child, at(start, 1)), Ok(60));
         assert_eq!(rig.load(&child, at(start, 3)), Ok(4));
     });
+    end(&rig, child, &space);
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn the_kernels_half_is_in_every_root_and_stays() {
+    let (rig, space, start, free) = stored(4);
+    let child = rig.memory.fork(&space).unwrap();
+    rig.memory.unmap(&space, 0, USER_END).unwrap();
+    assert!(rig.platform().has_kernel(&space) && rig.platform().has_kernel(&child));
+    inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
+    // The machine looks itself when a root is loaded, and when it is freed.
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }

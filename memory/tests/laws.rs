@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ceasefire::sabotage::Guard;
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    AdviseError, Config, FaultError, MapError, NodeId, NodeLayout, ObjectId, OutOfMemory, RangeError,
-    TooManyObjects, UnmapError, Work, PAGE_BYTES, USER_END,
+    AdviseError, Config, ConfigError, FaultError, FrameNumber, MapError, NodeId, NodeLayout, ObjectId,
+    OutOfMemory, RangeError, TooManyObjects, UnmapError, Work, PAGE_BYTES, USER_END,
 };
 use proptest::prelude::*;
 
@@ -234,6 +234,24 @@ fn memory_full_of_used_pages_is_not_out_of_memory() {
     let statistics = rig.memory.statistics();
     assert!(statistics.reclaimed_direct >= 4096, "{statistics:?}");
     rig.platform().assert_no_violation();
+}
+
+#[test]
+fn frames_reach_up_to_the_last_number_and_no_further() {
+    let numbered = |first| Config { first_frame: FrameNumber::new(first), ..config(256) };
+    let rig = Rig::by_hand(numbered(u32::MAX - 256));
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let start = rig.memory.map_anonymous(&space, 256).unwrap();
+    let stored = (0..256).take_while(|&page| rig.store(&space, at(start, page), page).is_ok()).count();
+    assert!(stored > 200, "only {stored} of 256 frames could be used");
+    finish(&rig, space, &[], free);
+    let first = FrameNumber::new(u32::MAX - 255);
+    let error = Rig::refused(numbered(first.get()));
+    assert_eq!(error, ConfigError::TooManyFrames { first, frames: 256 });
+    assert_eq!(error.to_string(), "256 frames from frame 0xffffff00 on: the last can be frame 0xfffffffe");
+    assert_eq!(Rig::refused(Config::new(Vec::new(), 1, Schedule::Batched)), ConfigError::OutOfMemory);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, FaultError, ForkError, NodeId, NodeLayout, Placement, Protection, RemapError, UnmapError, Work,
-    PAGE_BYTES,
+    Config, FaultError, ForkError, FrameNumber, NodeId, NodeLayout, Placement, Protection, RemapError,
+    UnmapError, Work, PAGE_BYTES,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -392,9 +392,15 @@ proptest! {
     ) {
         let schedule = if batched { Schedule::Batched } else { Schedule::PerPage };
         // Enough of everything, too little, and a slow node.
-        let (frames, tier, slots) = [(4096, 0, 8192), (900, 0, 700), (1500, 1, 700)][machine];
+        let (first, frames, tier, slots) =
+            [(5_003, 4096, 0, 8192), (0, 900, 0, 700), (1 << 30 | 1, 1500, 1, 700)][machine];
         let nodes = vec![NodeLayout::new(frames), NodeLayout { frames, tier }];
-        let config = Config { swap_pages: slots, objects: 1024, ..Config::new(nodes, 2, schedule) };
+        let config = Config {
+            first_frame: FrameNumber::new(first),
+            swap_pages: slots,
+            objects: 1024,
+            ..Config::new(nodes, 2, schedule)
+        };
         let rig = Rig::by_hand(config);
         let free = rig.memory.free_frames();
         let programs = (0..3).map(|_| Program::new(&rig)).collect();

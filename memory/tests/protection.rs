@@ -349,6 +349,28 @@ fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
 }
 
 #[test]
+fn an_image_is_mapped_where_it_is_linked_for() {
+    let (rig, space) = shared_space(512);
+    let free = rig.memory.free_frames() + 1;
+    let image = rig.memory.create_file(8).unwrap();
+    rig.memory.write(image, 5 * PAGE_BYTES, &7u64.to_le_bytes()).unwrap();
+    let bytes = 4 * PAGE_BYTES;
+    for linked in [0x40_0000, 0x40_4000, 1 << 46] {
+        let start = rig.memory.map_private(&space, image, 4, 4).unwrap();
+        assert_eq!(start, 0x20_0000, "the first that is free");
+        assert_eq!(rig.memory.remap(&space, start, bytes, bytes, Placement::At(linked)), Ok(linked));
+        both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(7)));
+        rig.store(&space, at(linked, 1), linked).unwrap();
+        both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(linked)));
+        assert_eq!(rig.load(&space, start), Err(FaultError::NotMapped(start)));
+    }
+    let mut word = [0; 8];
+    rig.memory.read(image, 5 * PAGE_BYTES, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 7, "what the program stores is its own");
+    finish(&rig, space, &[image], free);
+}
+
+#[test]
 fn hidden_pages_move_too() {
     let (rig, space, start, free) = stored(512, 4);
     rig.memory.protect(&space, start, PAGE_BYTES, Protection::None).unwrap();

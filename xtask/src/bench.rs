@@ -1,12 +1,10 @@
 //! `cargo xtask bench`: the engine's costs and the simulator's speed beside what is asked of them.
 
-use std::fs;
-
 use serde_json::{json, Value};
 
 use crate::failure::Failure;
 use crate::workspace::Workspace;
-use crate::{costs, speed};
+use crate::{costs, json_file, speed};
 
 /// What the command line asks for.
 #[derive(Debug, Default, PartialEq)]
@@ -56,21 +54,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if let Some(file) = &options.json {
         let costs: Vec<Value> = costs.iter().map(costs::Cost::json).collect();
         let speeds: Vec<Value> = speeds.iter().map(speed::Speed::json).collect();
-        write(file, &format!("{:#}\n", json!({ "costs": costs, "speed": speeds })))?;
+        json_file::write(file, &json!({ "costs": costs, "speed": speeds }))?;
     }
     let exceeded: Vec<&str> = costs.iter().filter(|cost| !cost.holds()).map(costs::Cost::name).collect();
     if exceeded.is_empty() {
         return Ok(());
     }
     Err(Failure::new(format!("more instructions than allowed: {}", exceeded.join(", "))))
-}
-
-fn write(file: &str, text: &str) -> Result<(), Failure> {
-    if file == "-" {
-        print!("{text}");
-        return Ok(());
-    }
-    fs::write(file, text).map_err(|error| Failure::new(format!("{file}: {error}")))
 }
 
 #[cfg(test)]

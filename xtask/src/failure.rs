@@ -70,7 +70,7 @@ fn cannot_run(command: &Command, error: &std::io::Error) -> Failure {
 }
 
 /// The command as one would type it, the variables set for it first.
-fn line(command: &Command) -> String {
+pub(crate) fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         Some(format!("{}=\"{}\"", name.to_string_lossy(), value?.to_string_lossy()))
     });

@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 use crate::{hosts, licences, links, msrv};
 
 /// The bare-metal target that proves `no_std`: it has no `std` to link against by accident.
-const BARE_METAL: &str = "x86_64-unknown-none";
+pub(crate) const BARE_METAL: &str = "x86_64-unknown-none";
 
 /// Runs every step in order and stops at the first failure, whose exit code becomes ours.
 pub(crate) fn run() -> Result<(), Failure> {

@@ -11,9 +11,10 @@
 mod locks;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use ceasefire::{
@@ -21,8 +22,8 @@ use ceasefire::{
     DYNAMIC_ASIDS,
 };
 use ceasefire_memory::{
-    Access, Block, Config, Event, FaultError, FrameNumber, Machine, Memory, NodeId, NodeLayout, ObjectId,
-    SpaceHandle, Table, Work, PAGE_BYTES, PAGE_SHIFT,
+    Access, Block, Config, ConfigError, Entry, Event, FaultError, FrameNumber, Machine, Memory, NodeId,
+    NodeLayout, ObjectId, SpaceHandle, Table, Work, ENTRIES, KERNEL_ENTRIES, PAGE_BYTES, PAGE_SHIFT,
 };
 
 use locks::{Held, RwSpin, SpinLock};
@@ -31,6 +32,8 @@ use locks::{Held, RwSpin, SpinLock};
 pub(crate) const POISON: u64 = 0xdead_dead_dead_dead;
 /// Words of a frame that are simulated.
 const WORDS: usize = 4;
+/// What the kernel has in the last entry of every root.
+const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
 
 thread_local! {
     /// Which CPU this thread is.
@@ -112,6 +115,8 @@ struct Tlb {
 struct Core {
     engine: Cpu<Threads>,
     held: HeldLocks,
+    /// How many reasons there are to stay on this CPU.
+    pins: AtomicU32,
     pending: AtomicBool,
     tlb: Mutex<Tlb>,
 }
@@ -148,7 +153,10 @@ struct Hook {
 pub(crate) struct Threads {
     cores: Box<[Core]>,
     nodes: usize,
+    first_frame: FrameNumber,
     frames: Box<[Content]>,
+    /// Where the tables are that got the kernel's half and are not freed yet.
+    roots: Mutex<HashSet<usize>>,
     memory: OnceLock<Weak<Memory<Self>>>,
     by_hand: bool,
     clock: AtomicU64,
@@ -190,13 +198,16 @@ impl Threads {
         let core = |_| Core {
             engine: Cpu::new(),
             held: HeldLocks::new(),
+            pins: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             tlb: Mutex::default(),
         };
         Self {
             cores: (0..config.cpus).map(core).collect(),
             nodes: config.nodes.len(),
+            first_frame: config.first_frame,
             frames: (0..frames).map(content).collect(),
+            roots: Mutex::default(),
             memory: OnceLock::new(),
             by_hand,
             clock: AtomicU64::new(0),
@@ -219,7 +230,15 @@ impl Threads {
     }
 
     fn content(&self, frame: FrameNumber) -> &Content {
-        &self.frames[frame.index()]
+        &self.frames[frame.index() - self.first_frame.index()]
+    }
+
+    /// A place where a kernel's task may sleep.
+    fn assert_may_sleep(&self) {
+        let core = self.core();
+        assert_eq!(OFF.get(), 0, "a task that may sleep has interrupts off");
+        assert_eq!(core.pins.load(Ordering::Relaxed), 0, "a task that may sleep is pinned");
+        assert!(core.held.may_sleep(), "a task that may sleep holds a lock that spins: {:?}", core.held);
     }
 
     fn violation(&self, what: impl FnOnce() -> String) {
@@ -252,6 +271,11 @@ impl Threads {
 
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Whether a space has what the kernel put into its root.
+    pub(crate) fn has_kernel(&self, space: &Space) -> bool {
+        self.table(space.root()).get(KERNEL_ENTRIES.end - 1) == KERNEL
     }
 
     /// Whether background reclaim of a node was asked for since the last time this was asked.
@@ -476,13 +500,20 @@ unsafe impl Platform for Threads {
     }
 
     fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        body()
+        let pins = &self.core().pins;
+        pins.fetch_add(1, Ordering::Relaxed);
+        let result = body();
+        pins.fetch_sub(1, Ordering::Relaxed);
+        result
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         let mut tlb = self.core().tlb.lock().unwrap();
         let asid = usize::from(asid.get());
-        tlb.loaded = Some((FrameNumber::new((root.0 >> PAGE_SHIFT) as u32), asid));
+        let root = FrameNumber::new((root.0 >> PAGE_SHIFT) as u32);
+        let kernel = self.table(root).get(KERNEL_ENTRIES.end - 1) == KERNEL;
+        self.check(kernel, "a root without the kernel is loaded", root);
+        tlb.loaded = Some((root, asid));
         if flush {
             tlb.entries[asid].clear();
         }
@@ -539,6 +570,12 @@ impl Machine for Threads {
         content.table.get_or_init(|| Box::new(Table::new()))
     }
 
+    fn share_kernel(&self, root: &Table) {
+        assert!((0..ENTRIES).all(|index| root.get(index).is_none()), "a new root is not empty");
+        root.set(KERNEL_ENTRIES.end - 1, KERNEL);
+        self.roots.lock().unwrap().insert(ptr::from_ref(root).addr());
+    }
+
     fn zero(&self, first: FrameNumber, count: u32) {
         for frame in (first.get()..first.get() + count).map(FrameNumber::new) {
             let content = self.content(frame);
@@ -582,6 +619,7 @@ impl Machine for Threads {
     }
 
     fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        self.assert_may_sleep();
         for &(block, frame) in pages {
             let content = self.content(frame);
             self.check(content.allocated.load(Ordering::Acquire), "a free frame is written", frame);
@@ -593,6 +631,7 @@ impl Machine for Threads {
     }
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        self.assert_may_sleep();
         self.reach(Moment::ReadIn);
         for &(block, frame) in pages {
             let words = self.stored.lock().unwrap().get(&block).copied();
@@ -622,7 +661,7 @@ impl Machine for Threads {
     }
 
     fn reschedule(&self) {
-        assert_eq!(OFF.get(), 0, "rescheduled with interrupts off");
+        self.assert_may_sleep();
         self.poll();
         self.reach(Moment::Reschedule);
     }
@@ -649,8 +688,14 @@ impl Machine for Threads {
             Event::TableFreed(frame) => {
                 self.tables_freed.fetch_add(1, Ordering::Relaxed);
                 let table = self.table(frame);
-                let empty = (0..ceasefire_memory::ENTRIES).all(|index| !table.get(index).present());
-                self.check(empty, "a table is freed with translations in it", frame);
+                let root = self.roots.lock().unwrap().remove(&ptr::from_ref(table).addr());
+                let left = (0..ENTRIES).map(|index| table.get(index)).filter(|entry| entry.present());
+                let kernel = root.then_some(KERNEL);
+                self.check(
+                    left.eq(kernel),
+                    "a table is freed with translations in it, or a root without the kernel",
+                    frame,
+                );
             }
             Event::Installed { frame, .. } => {
                 let allocated = self.content(frame).allocated.load(Ordering::Acquire);
@@ -690,6 +735,11 @@ impl Rig {
         let memory = Arc::new(Memory::new(Threads::new(&config, by_hand), config).expect("there are frames"));
         memory.platform().memory.set(Arc::downgrade(&memory)).expect("set once");
         Self { memory }
+    }
+
+    /// Why there is no machine like this.
+    pub(crate) fn refused(config: Config) -> ConfigError {
+        Memory::new(Threads::new(&config, true), config).expect_err("such a machine cannot be")
     }
 
     pub(crate) fn platform(&self) -> &Threads {
@@ -765,9 +815,11 @@ impl Drop for OnPanic<'_> {
 /// An address space of the rig.
 pub(crate) type Space = SpaceHandle<Threads>;
 
+/// Two nodes, whose frames begin at a number that nobody takes for an index by accident.
 pub(crate) fn config(frames: u32) -> Config {
     let nodes = vec![NodeLayout::new(frames / 2), NodeLayout::new(frames - frames / 2)];
-    Config { objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
+    let first_frame = FrameNumber::new(5_003);
+    Config { first_frame, objects: 64, ..Config::new(nodes, 2, Schedule::Batched) }
 }
 
 /// A machine of two CPUs on two nodes, with a space that both run.

@@ -1,0 +1,62 @@
+//! What this processor can do, asked once.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use raw_cpuid::CpuId;
+use x86_64::instructions::tlb::Invlpgb;
+use x86_64::registers::control::{Cr4, Cr4Flags};
+
+/// One feature: whether the processor has it.
+#[derive(Debug)]
+pub(super) struct Feature(AtomicBool);
+
+impl Feature {
+    const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, there: bool) {
+        self.0.store(there, Ordering::Relaxed);
+    }
+}
+
+/// Entries are tagged with process-context identifiers.
+pub(super) static PCID: Feature = Feature::new();
+/// Entries of any tag can be invalidated.
+pub(super) static INVPCID: Feature = Feature::new();
+/// The local APIC is reached through registers instead of memory.
+pub(super) static X2APIC: Feature = Feature::new();
+/// Invalidations can be broadcast.
+pub(super) static INVLPGB: Feature = Feature::new();
+
+/// Asks the first CPU; all are alike.
+pub(super) fn detect() {
+    let cpuid = CpuId::new();
+    let basic = cpuid.get_feature_info();
+    PCID.set(basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_pcid));
+    X2APIC.set(basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_x2apic));
+    INVPCID.set(cpuid.get_extended_feature_info().is_some_and(|info| info.has_invpcid()));
+    INVLPGB.set(Invlpgb::new().is_some());
+}
+
+/// Turns on what this CPU shall use. Runs on every CPU before it loads its first space.
+pub(super) fn enable() {
+    let mut flags = Cr4::read() | Cr4Flags::PAGE_GLOBAL;
+    flags.set(Cr4Flags::PCID, PCID.is_there());
+    // SAFETY: the kernel's pages have no user bit, so SMEP cannot hit it; CR3 holds PCID 0, as turning PCIDs on demands.
+    unsafe {
+        let smep = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_smep());
+        flags.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, smep);
+        Cr4::write(flags);
+    }
+}
+
+/// Those that matter here, by name.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let all = [(&PCID, "pcid"), (&INVPCID, "invpcid"), (&X2APIC, "x2apic"), (&INVLPGB, "invlpgb")];
+    all.into_iter().filter(|(feature, _)| feature.is_there()).map(|(_, name)| name)
+}

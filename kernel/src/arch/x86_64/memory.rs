@@ -1,0 +1,50 @@
+//! Where things are: the kernel sees all of memory from the middle of the addresses on, and itself in the last 2 GiB
+//! (see `boot.s`).
+
+/// Where the kernel's view of all memory begins.
+const DIRECT: u64 = 0xffff_8000_0000_0000;
+/// What that view reaches.
+const DIRECT_BYTES: u64 = 1 << 39;
+
+/// Where the kernel sees physical `address`. A pointer to be used only by who owns that memory.
+pub(crate) fn direct<T>(address: u64) -> *mut T {
+    debug_assert!(address < DIRECT_BYTES, "{address:#x} is beyond the kernel's view of memory");
+    (DIRECT + address) as *mut T
+}
+
+/// Where the kernel's image ends, in physical memory.
+pub(crate) fn kernel_end() -> u64 {
+    unsafe extern "C" {
+        static kernel_end: u8;
+    }
+    // The linker script counts from the image's physical beginning.
+    &raw const kernel_end as u64
+}
+
+/// Where kernel stacks are, each below a page that is not there.
+pub(crate) const STACKS: u64 = 0xffff_8080_0000_0000;
+
+/// Maps a page of the kernel's own, in the part of the addresses where [`STACKS`] is. `table` gives zeroed pages for tables.
+///
+/// # Safety
+/// While the kernel runs on one CPU and no program's root exists; the frame is the caller's.
+pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u64) {
+    const PRESENT_WRITABLE_GLOBAL: u64 = 0x103;
+    const PRESENT_WRITABLE: u64 = 3;
+    const FRAME: u64 = 0x000f_ffff_ffff_f000;
+    let mut at = super::tlb::kernel_root();
+    for level in (1..4).rev() {
+        // SAFETY: `at` is a table of the kernel's, which nobody else changes now.
+        let entry =
+            unsafe { &mut *direct::<u64>(at + 8 * ceasefire_memory::Table::index(address, level) as u64) };
+        if *entry == 0 {
+            *entry = table() | PRESENT_WRITABLE;
+        }
+        at = *entry & FRAME;
+    }
+    // SAFETY: as above.
+    unsafe {
+        *direct::<u64>(at + 8 * ceasefire_memory::Table::index(address, 0) as u64) =
+            frame | PRESENT_WRITABLE_GLOBAL
+    };
+}

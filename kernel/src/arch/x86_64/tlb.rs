@@ -1,0 +1,175 @@
+//! Roots and invalidations: the processor's side of `ceasefire::Platform`.
+//!
+//! Without PCIDs loading CR3 flushes all that is not global. With them ASID `n` is PCID `n + 1`, since the kernel's own tables
+//! run under PCID 0; loading then keeps what is tagged unless told otherwise.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, PageSize, Root};
+use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
+use x86_64::instructions::tlb::{self, InvPcidCommand, Invlpgb, Pcid};
+use x86_64::registers::control::{Cr3, Cr3Flags, Cr4, Cr4Flags};
+use x86_64::structures::paging::page::PageRange;
+use x86_64::structures::paging::{Page, PhysFrame, Size2MiB, Size4KiB};
+use x86_64::{PhysAddr, VirtAddr};
+
+use super::features;
+use super::memory::direct;
+
+/// The kernel's own root.
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+/// PCIDs beyond the kernel's own.
+const ASIDS: u32 = 4095;
+
+/// What the processor promises (SDM volume 3, sections 4.8 and 4.10).
+pub(crate) fn capabilities() -> Capabilities {
+    let tagged = features::PCID.is_there();
+    Capabilities {
+        clean_stores_walk: true,
+        asids: tagged,
+        broadcast: (tagged && features::INVLPGB.is_there()).then_some(Broadcast { asids: ASIDS }),
+    }
+}
+
+/// The root that is loaded now is the kernel's own.
+pub(super) fn adopt_kernel_root() {
+    KERNEL_ROOT.store(Cr3::read().0.start_address().as_u64(), Ordering::Relaxed);
+}
+
+/// Where the kernel's own root is.
+pub(super) fn kernel_root() -> u64 {
+    KERNEL_ROOT.load(Ordering::Relaxed)
+}
+
+/// Copies the kernel's half into a program's root. It never changes once programs run.
+pub(crate) fn share_kernel(root: &Table) {
+    let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
+    for index in KERNEL_ENTRIES {
+        root.set(index, kernel.get(index));
+    }
+}
+
+/// Takes what `boot.s` mapped where programs will be out of the kernel's own root; on each CPU when all have started.
+pub(super) fn forget_low_memory() {
+    let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
+    kernel.set(0, Entry::NONE);
+    tlb::flush_all();
+}
+
+/// A page table by its frame.
+pub(crate) fn table(frame: FrameNumber) -> &'static Table {
+    // SAFETY: the kernel maps all of memory all the time; a table is 4096 bytes of atomics, valid whatever they hold, and
+    // frames are never taken away. Who may change which entry when is the memory manager's business.
+    unsafe { &*direct::<Table>(u64::from(frame.get()) << PAGE_SHIFT) }
+}
+
+/// Loads a program's root.
+pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
+    if features::PCID.is_there() {
+        load(root.0, asid.get() + 1, flush);
+    } else {
+        load(root.0, 0, true);
+    }
+}
+
+/// Loads the kernel's own. What is tagged stays, where there are tags: no program runs under this one.
+pub(crate) fn load_kernel_root() {
+    load(kernel_root(), 0, !features::PCID.is_there());
+}
+
+fn load(root: u64, pcid: u16, flush: bool) {
+    let frame = PhysFrame::containing_address(PhysAddr::new(root));
+    // SAFETY: the root has the kernel's half, so that the code goes on where it is; a PCID other than 0 is only used where
+    // CR4 turned them on.
+    unsafe {
+        match Pcid::new(pcid) {
+            Ok(pcid) if pcid.value() != 0 && flush => Cr3::write_pcid(frame, pcid),
+            Ok(pcid) if features::PCID.is_there() => Cr3::write_pcid_no_flush(frame, pcid),
+            _ => Cr3::write(frame, Cr3Flags::empty()),
+        }
+    }
+}
+
+/// Invalidates one translation under the PCID that is loaded, of either size, and what walkers cached on the way to it.
+pub(crate) fn invalidate_page(address: u64) {
+    tlb::flush(VirtAddr::new_truncate(address));
+}
+
+/// Invalidates all that is tagged with `asid`.
+pub(crate) fn invalidate_asid(asid: Asid) {
+    match Pcid::new(asid.get() + 1) {
+        Ok(pcid) if features::PCID.is_there() && features::INVPCID.is_there() => {
+            // SAFETY: the processor has the instruction.
+            unsafe { tlb::flush_pcid(InvPcidCommand::Single(pcid)) };
+        }
+        // The engine asks for the ASID that is loaded; loading its root again flushes that.
+        _ => tlb::flush_all(),
+    }
+}
+
+/// Invalidates all that is not global, whatever its tag.
+pub(crate) fn invalidate_all() {
+    if features::INVPCID.is_there() {
+        // SAFETY: the processor has the instruction.
+        unsafe { tlb::flush_pcid(InvPcidCommand::AllExceptGlobal) };
+    } else if features::PCID.is_there() {
+        // Changing PGE flushes everything (SDM volume 3, section 4.10.4.1).
+        let flags = Cr4::read();
+        // SAFETY: whether the kernel's pages are global is no question of what they translate to.
+        unsafe {
+            Cr4::write(flags - Cr4Flags::PAGE_GLOBAL);
+            Cr4::write(flags);
+        }
+    } else {
+        tlb::flush_all();
+    }
+}
+
+/// Starts to invalidate `extent` on every CPU.
+pub(crate) fn broadcast(asid: Asid, extent: Extent) {
+    let Some(hardware) = Invlpgb::new() else { return };
+    let Ok(pcid) = Pcid::new(asid.get() + 1) else { return };
+    match extent {
+        Extent::All => {
+            let mut all = hardware.build();
+            // SAFETY: PCIDs are on where broadcasts are claimed.
+            unsafe { all.pcid(pcid) };
+            all.flush();
+        }
+        Extent::Pages { start, count, size } => {
+            let (start, bytes) = (VirtAddr::new_truncate(start), u64::from(count.max(1)) << size.shift());
+            match size {
+                PageSize::Small => {
+                    let first = Page::<Size4KiB>::containing_address(start);
+                    let mut pages =
+                        hardware.build().pages(PageRange { start: first, end: first + (bytes >> 12) });
+                    // SAFETY: as above.
+                    unsafe { pages.pcid(pcid) };
+                    pages.flush();
+                }
+                PageSize::Huge => {
+                    let first = Page::<Size2MiB>::containing_address(start);
+                    let mut pages =
+                        hardware.build().pages(PageRange { start: first, end: first + (bytes >> 21) });
+                    // SAFETY: as above.
+                    unsafe { pages.pcid(pcid) };
+                    pages.flush();
+                }
+            }
+        }
+    }
+}
+
+/// Starts to invalidate all that is not global on every CPU.
+pub(crate) fn broadcast_everything() {
+    if let Some(hardware) = Invlpgb::new() {
+        hardware.build().flush();
+    }
+}
+
+/// Waits for the broadcasts that this CPU started.
+pub(crate) fn broadcast_wait() {
+    if let Some(hardware) = Invlpgb::new() {
+        hardware.tlbsync();
+    }
+}

@@ -1,0 +1,142 @@
+// Into the kernel and out of it again: every exception, interrupt and system call takes the same way, and finds the
+// registers of what it stopped in a `Frame`.
+
+.text
+.macro save_registers
+    push rax
+    push rbx
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push rbp
+    push r8
+    push r9
+    push r10
+    push r11
+    push r12
+    push r13
+    push r14
+    push r15
+.endm
+
+.macro restore_registers
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rbp
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rbx
+    pop rax
+.endm
+
+// Offset of the stopped code's segment in a Frame: its lowest bits say whether it was a program.
+.set FRAME_CS, 18 * 8
+
+// One entry for each vector, 16 bytes long: an error code where the processor pushes none, and the number.
+    .balign 16
+.global trap_vectors
+trap_vectors:
+    .set vector, 0
+.rept 256
+    .balign 16
+    .if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21)
+    .else
+    push 0
+    .endif
+    push vector
+    .if (vector == 2) || (vector == 8) || (vector == 18)
+    jmp trap_anywhere
+    .else
+    jmp trap_entry
+    .endif
+    .set vector, vector + 1
+.endr
+
+// The common way: where it came from says which base GS has.
+    .balign 16
+trap_entry:
+    save_registers
+    cld
+    test byte ptr [rsp + FRAME_CS], 3
+    jz 1f
+    swapgs
+1:
+    mov rdi, rsp
+    call {trap}
+// A thread that has never run in user mode comes here too, with a frame made for it.
+.global trap_return
+trap_return:
+    test byte ptr [rsp + FRAME_CS], 3
+    jz 1f
+    swapgs
+1:
+    restore_registers
+    add rsp, 16
+    iretq
+
+// NMI, double fault, machine check: they come on stacks of their own and at any instruction, in between the two of an entry
+// or exit that agree on GS as well. The base itself says whose it is: the kernel's has its highest bit set.
+    .balign 16
+trap_anywhere:
+    save_registers
+    cld
+    xor ebx, ebx
+    mov ecx, 0xc0000101
+    rdmsr
+    test edx, edx
+    js 1f
+    swapgs
+    inc ebx
+1:
+    mov rdi, rsp
+    call {trap_anywhere}
+    test ebx, ebx
+    jz 1f
+    swapgs
+1:
+    restore_registers
+    add rsp, 16
+    iretq
+
+// switch_stacks(save: *mut u64, load: u64): what a call has to keep goes onto one stack and comes from another.
+    .balign 16
+.global switch_stacks
+switch_stacks:
+    push rbp
+    push rbx
+    push r12
+    push r13
+    push r14
+    push r15
+    mov [rdi], rsp
+    mov rsp, rsi
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbx
+    pop rbp
+    ret
+
+// copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: how many bytes were not copied. A fault in it that
+// cannot be resolved goes on at its end.
+    .balign 16
+.global copy_user
+copy_user:
+    mov rcx, rdx
+.global copy_user_access
+copy_user_access:
+    rep movsb
+.global copy_user_end
+copy_user_end:
+    mov rax, rcx
+    ret

@@ -1,0 +1,131 @@
+//! What the kernel keeps for each CPU.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::cell::{Cell, UnsafeCell};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use ceasefire::{Cpu, CpuId};
+
+use crate::arch::this_cpu::ArchCpu;
+use crate::arch::Frame;
+use crate::event::Events;
+use crate::lock::IrqLock;
+use crate::platform::Kernel;
+use crate::schedule::Leave;
+use crate::thread::Thread;
+
+/// The most CPUs that are used.
+pub(crate) const MOST_CPUS: usize = 64;
+
+/// One CPU.
+#[repr(C)]
+pub(crate) struct PerCpu {
+    /// First: see there.
+    pub(crate) arch: ArchCpu,
+    pub(crate) engine: Cpu<Kernel>,
+    /// The thread that it runs; never null once it has started.
+    pub(crate) current: AtomicPtr<Thread>,
+    /// What it runs when there is nothing to run; at first, its way through the boot.
+    pub(crate) idle: Thread,
+    /// Threads that wait for it.
+    pub(crate) queue: IrqLock<VecDeque<Arc<Thread>>>,
+    /// How many; read without the lock.
+    pub(crate) waiting: AtomicUsize,
+    /// It has nothing to run, or is about to stop until an interrupt comes.
+    pub(crate) halted: AtomicBool,
+    /// Its thread has had its time, and others wait.
+    pub(crate) turn_over: AtomicBool,
+    /// The thread that it left last and what becomes of that: for the short way from one stack to the next.
+    pub(crate) left: Cell<Option<(*const Thread, Leave)>>,
+    /// It does for another CPU what was asked of it.
+    pub(crate) answering: AtomicBool,
+    /// Signs of life: system calls, faults, ticks in programs.
+    pub(crate) progress: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+    pub(crate) switches: AtomicU64,
+    pub(crate) events: Events,
+    /// Where an NMI stopped it, once `is_stopped`.
+    pub(crate) stopped: UnsafeCell<Option<Frame>>,
+    pub(crate) is_stopped: AtomicBool,
+}
+
+// SAFETY: `left` is used by the CPU itself with interrupts off; `stopped` is written by the CPU itself before it raises
+// `is_stopped`, and read by others after they saw that. All else is atomic, locked, or says itself how it is shared.
+unsafe impl Sync for PerCpu {}
+
+impl PerCpu {
+    const fn new() -> Self {
+        Self {
+            arch: ArchCpu::new(),
+            engine: Cpu::new(),
+            current: AtomicPtr::new(core::ptr::null_mut()),
+            idle: Thread::idle(),
+            queue: IrqLock::new(VecDeque::new()),
+            waiting: AtomicUsize::new(0),
+            halted: AtomicBool::new(false),
+            turn_over: AtomicBool::new(false),
+            left: Cell::new(None),
+            answering: AtomicBool::new(false),
+            progress: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            switches: AtomicU64::new(0),
+            events: Events::new(),
+            stopped: UnsafeCell::new(None),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> usize {
+        // SAFETY: all there are lie in this array.
+        let offset = unsafe { core::ptr::from_ref(self).offset_from(CPUS.as_ptr()) };
+        offset as usize
+    }
+
+    /// A sign of life.
+    pub(crate) fn note_progress(&self) {
+        count(&self.progress);
+    }
+}
+
+impl PerCpu {
+    /// Whether the first CPU has found all the others.
+    pub(crate) fn may_run(&self) -> bool {
+        COUNT.load(Ordering::Acquire) > self.number()
+    }
+}
+
+/// This CPU runs its own first thread.
+pub(crate) fn adopt_idle() {
+    let here = crate::arch::this_cpu::get();
+    here.current.store((&raw const here.idle).cast_mut(), Ordering::Relaxed);
+}
+
+/// Adds one to a counter that only this CPU writes.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+static CPUS: [PerCpu; MOST_CPUS] = [const { PerCpu::new() }; MOST_CPUS];
+static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+/// A CPU by its number.
+pub(crate) fn get(number: usize) -> &'static PerCpu {
+    &CPUS[number]
+}
+
+/// A CPU by the engine's name for it.
+pub(crate) fn of(id: CpuId) -> &'static PerCpu {
+    get(id.index())
+}
+
+/// All that run.
+pub(crate) fn all() -> &'static [PerCpu] {
+    &CPUS[..COUNT.load(Ordering::Acquire)]
+}
+
+/// So many run from now on.
+pub(crate) fn set_count(count: usize) {
+    COUNT.store(count, Ordering::Release);
+}

@@ -1,0 +1,122 @@
+//! The end of a run that went wrong: every CPU is stopped where it is, and says what it last did.
+
+use core::fmt;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arch::{clock, console, interrupts, this_cpu, Frame};
+use crate::log::line_at_once;
+use crate::{cpu, thread};
+
+/// What the machine leaves with when all is well.
+const DONE: u32 = 0x10;
+/// How long the other CPUs have to stop, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A rule was broken: a program saw what must not be.
+    Rule,
+    /// The kernel did what it must not, or found itself wrong.
+    Kernel,
+    /// A program did.
+    Program,
+    /// Nothing went on.
+    Hang,
+    /// The machine was started with what it cannot do.
+    Options,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Kernel => "kernel",
+            Self::Program => "program",
+            Self::Hang => "hang",
+            Self::Options => "options",
+        }
+    }
+
+    const fn status(self) -> u32 {
+        match self {
+            Self::Rule => 0x11,
+            Self::Kernel | Self::Program => 0x12,
+            Self::Hang => 0x13,
+            Self::Options => 0x14,
+        }
+    }
+}
+
+static STOPPING: AtomicBool = AtomicBool::new(false);
+
+/// Ends a run that went well.
+pub(crate) fn done() -> ! {
+    console::exit(DONE)
+}
+
+/// Ends a run before it began, with a line that says why.
+pub(crate) fn refuse(why: fmt::Arguments<'_>) -> ! {
+    line_at_once(format_args!("FAILED {}: {why}", Kind::Options.name()));
+    console::exit(Kind::Options.status())
+}
+
+/// Ends the run: says why, the registers in `frame`, and what every CPU was doing.
+pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
+    interrupts::off();
+    if STOPPING.swap(true, Ordering::SeqCst) {
+        // Somebody else is at it, or this CPU failed again while it was.
+        if core::ptr::eq(FAILED.load(Ordering::SeqCst), this_cpu::get()) {
+            console::exit(kind.status());
+        }
+        stopped(frame);
+    }
+    let here = this_cpu::get();
+    FAILED.store(core::ptr::from_ref(here).cast_mut(), Ordering::SeqCst);
+    interrupts::stop_others();
+    let deadline = clock::now() + PATIENCE;
+    let others = || cpu::all().iter().filter(|cpu| !core::ptr::eq(*cpu, here));
+    while others().any(|cpu| !cpu.is_stopped.load(Ordering::Acquire)) && clock::now() < deadline {
+        core::hint::spin_loop();
+    }
+    line_at_once(format_args!("FAILED {}: {why}", kind.name()));
+    line_at_once(format_args!("CPU {}, {}, failed", here.number(), thread::current()));
+    line_at_once(format_args!("{frame}"));
+    line_at_once(format_args!("{}", here.events));
+    for cpu in others() {
+        if cpu.is_stopped.load(Ordering::Acquire) {
+            line_at_once(format_args!("CPU {}, {}", cpu.number(), thread::current_of(cpu)));
+            // SAFETY: the CPU wrote it before it raised the flag, and does nothing any more.
+            if let Some(frame) = unsafe { &*cpu.stopped.get() } {
+                line_at_once(format_args!("{frame}"));
+            }
+        } else {
+            line_at_once(format_args!("CPU {} did not stop", cpu.number()));
+        }
+        line_at_once(format_args!("{}", cpu.events));
+    }
+    console::exit(kind.status())
+}
+
+/// The CPU that reports.
+static FAILED: core::sync::atomic::AtomicPtr<cpu::PerCpu> =
+    core::sync::atomic::AtomicPtr::new(core::ptr::null_mut());
+
+/// Another CPU has ended the run: this one says where it was and stops.
+pub(crate) fn stopped(frame: &Frame) -> ! {
+    let here = this_cpu::get();
+    // SAFETY: this CPU's own, which others read only once the flag is up.
+    unsafe { *here.stopped.get() = Some(*frame) };
+    here.is_stopped.store(true, Ordering::Release);
+    loop {
+        interrupts::off();
+        core::hint::spin_loop();
+        interrupts::stop();
+    }
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    stop(Kind::Kernel, &Frame::here(), format_args!("{info}"))
+}

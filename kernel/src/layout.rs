@@ -1,0 +1,141 @@
+//! Who gets which memory: heap, kernel stacks, devices, and the rest for the memory manager.
+
+use alloc::vec::Vec;
+
+use ceasefire_memory::{FrameNumber, PAGE_BYTES};
+
+use crate::arch::memory::{self, direct};
+use crate::failure::refuse;
+use crate::lock::IrqLock;
+use crate::options::Options;
+
+/// Bytes of a kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, below a fault.
+const STACK: u64 = 48 * 1024;
+/// Stacks at least, and for each CPU.
+const STACKS: u64 = 16;
+const STACKS_PER_CPU: u64 = 12;
+/// Bytes of heap at least, for each CPU, and for each frame of the memory: the memory manager's own records are 32 bytes a
+/// frame, the device's directory about as much.
+const HEAP: u64 = 8 << 20;
+const HEAP_PER_CPU: u64 = 128 << 10;
+const HEAP_PER_FRAME: u64 = 80;
+/// What programs need of devices that write nothing: their own image is written out when memory is short.
+const DISK: u64 = 4 << 20;
+/// The memory manager's frames begin at a multiple of this: its largest blocks.
+const ALIGNMENT: u64 = 4 << 20;
+/// It gets at least so much on each node.
+const LEAST: u64 = 8 << 20;
+
+/// Memory by its use.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// The first frame of the memory manager's, and how many each node has.
+    pub(crate) first: FrameNumber,
+    pub(crate) frames_per_node: u32,
+    /// The frames that stand in for devices, the first and how many.
+    pub(crate) disk: (u64, u32),
+}
+
+/// Shares out physical memory from `start` up to `end`, and gives the heap and the stacks theirs.
+///
+/// # Safety
+/// Once, on one CPU, before the heap is used; nothing is in that memory.
+pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &Options) -> Layout {
+    let (cpus, nodes) = (cpus as u64, options.nodes as u64);
+    let total = end.saturating_sub(start);
+    let stacks = STACKS + STACKS_PER_CPU * cpus;
+    let heap = HEAP + HEAP_PER_CPU * cpus + total / PAGE_BYTES * HEAP_PER_FRAME;
+    let disk = match options.disk {
+        0 if options.is_stale() => total / 2,
+        0 => DISK,
+        mebibytes => mebibytes << 20,
+    };
+    let mut at = start.next_multiple_of(PAGE_BYTES);
+    let mut take = |bytes: u64| {
+        let begin = at;
+        at += bytes.next_multiple_of(PAGE_BYTES);
+        (begin, at)
+    };
+    let (heap, stack_memory, disk) = (take(heap), take(stacks * STACK + STACK_TABLES), take(disk));
+    let first = disk.1.next_multiple_of(ALIGNMENT);
+    let per_node = end.saturating_sub(first) / nodes / ALIGNMENT * ALIGNMENT;
+    if per_node < LEAST {
+        let least = first - start + nodes * LEAST + ALIGNMENT;
+        refuse(format_args!(
+            "{} MiB of free memory are too little for {cpus} CPUs, {nodes} nodes and {} MiB of devices: at least {} MiB",
+            total >> 20,
+            (disk.1 - disk.0) >> 20,
+            least.div_ceil(1 << 20)
+        ));
+    }
+    // SAFETY: the pieces do not overlap, and are used by nobody else.
+    unsafe {
+        crate::heap::give(heap.0, heap.1);
+        map_stacks(stack_memory.0, stacks);
+    }
+    Layout {
+        first: FrameNumber::new((first / PAGE_BYTES) as u32),
+        frames_per_node: (per_node / PAGE_BYTES) as u32,
+        disk: (disk.0 / PAGE_BYTES, ((disk.1 - disk.0) / PAGE_BYTES) as u32),
+    }
+}
+
+/// Bytes for the page tables that map the stacks: 2 MiB of addresses to a table, and the levels above.
+const STACK_TABLES: u64 = 64 * PAGE_BYTES;
+
+/// Maps stacks out of the physical memory from `start` on, each below a page that is not there.
+///
+/// # Safety
+/// As for [`share_out`].
+unsafe fn map_stacks(start: u64, count: u64) {
+    let mut next_table = start + count * STACK;
+    let mut table = || {
+        let table = next_table;
+        next_table += PAGE_BYTES;
+        // SAFETY: a page of what was set aside for tables.
+        unsafe { direct::<[u8; PAGE_BYTES as usize]>(table).write_bytes(0, 1) };
+        table
+    };
+    let mut stacks = Vec::with_capacity(count as usize);
+    for number in 0..count {
+        let bottom = memory::STACKS + number * (STACK + PAGE_BYTES) + PAGE_BYTES;
+        for offset in (0..STACK).step_by(PAGE_BYTES as usize) {
+            // SAFETY: one CPU, no programs yet; the frames were set aside for stacks.
+            unsafe { memory::map(bottom + offset, start + number * STACK + offset, &mut table) };
+        }
+        stacks.push(bottom + STACK);
+    }
+    *FREE.lock() = stacks;
+}
+
+/// The ends of the stacks that nobody uses.
+static FREE: IrqLock<Vec<u64>> = IrqLock::new(Vec::new());
+
+/// A kernel stack. Below it lies a page that is not there, so that using too much of it is noticed.
+#[derive(Debug)]
+pub(crate) struct Stack(u64);
+
+impl Stack {
+    /// One that nobody uses, if there is one.
+    pub(crate) fn take() -> Option<Self> {
+        FREE.lock().pop().map(Self)
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.0
+    }
+
+    /// Never given back.
+    pub(crate) fn keep(self) -> u64 {
+        let end = self.0;
+        core::mem::forget(self);
+        end
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        FREE.lock().push(self.0);
+    }
+}

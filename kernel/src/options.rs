@@ -1,0 +1,153 @@
+//! The command line: `name=value` words, checked by `cargo xtask kernel` too.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use ceasefire::Schedule;
+use ceasefire_kernel_abi::PROGRAMS;
+
+/// How flushes are paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    /// One flush for each page.
+    PerPage,
+    /// One for each batch.
+    Batched,
+    /// As batched, but no CPU does what others ask it for. It exists to be caught.
+    None,
+}
+
+impl Mechanism {
+    const ALL: [Self; 3] = [Self::PerPage, Self::Batched, Self::None];
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::PerPage => "per-page",
+            Self::Batched => "batched",
+            Self::None => "none",
+        }
+    }
+
+    /// When the kernel's own unmaps are flushed.
+    pub(crate) const fn schedule(self) -> Schedule {
+        match self {
+            Self::PerPage => Schedule::PerPage,
+            Self::Batched | Self::None => Schedule::Batched,
+        }
+    }
+}
+
+/// What a run was started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The program, by its place in [`PROGRAMS`].
+    pub(crate) program: usize,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) nodes: usize,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    pub(crate) pinned: bool,
+    pub(crate) pages: u64,
+    pub(crate) threads: u64,
+    /// Pages of the swap device.
+    pub(crate) swap: u32,
+    /// MiB of memory that stand in for devices, swap included; what the program needs if 0.
+    pub(crate) disk: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            program: 0,
+            mechanism: Mechanism::Batched,
+            nodes: 1,
+            seconds: 10,
+            seed: 1,
+            pinned: false,
+            pages: 0,
+            threads: 0,
+            swap: 0,
+            disk: 0,
+        }
+    }
+}
+
+impl Options {
+    /// The program's name.
+    pub(crate) fn program_name(&self) -> &'static str {
+        PROGRAMS[self.program]
+    }
+
+    /// Whether it is the program that writes to devices, and for which frames are watched.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.program_name() == "stale"
+    }
+
+    /// Out of a command line.
+    pub(crate) fn parse(line: &str) -> Result<Self, OptionError> {
+        let mut options = Self::default();
+        for word in line.split_whitespace() {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let error = || OptionError { name: name.to_string(), value: value.to_string() };
+            let number = || value.parse::<u64>().map_err(|_| error());
+            match name {
+                "program" => {
+                    options.program = PROGRAMS.iter().position(|&known| known == value).ok_or_else(error)?;
+                }
+                "mechanism" => {
+                    let known = Mechanism::ALL.into_iter().find(|known| known.name() == value);
+                    options.mechanism = known.ok_or_else(error)?;
+                }
+                "nodes" => options.nodes = number().map_err(|_| error())? as usize,
+                "seconds" => options.seconds = number()?,
+                "seed" => options.seed = number()?,
+                "pinned" => options.pinned = number()? != 0,
+                "pages" => options.pages = number()?,
+                "threads" => options.threads = number()?,
+                "swap" => options.swap = u32::try_from(number()?).map_err(|_| error())?,
+                "disk" => options.disk = number()?,
+                _ => return Err(error()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A word of the command line that says nothing to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionError {
+    name: String,
+    value: String,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "option `{}` with value `{}`", self.name, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_line_is_understood() {
+        let line = "program=stale mechanism=none nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64";
+        let options = Options::parse(line).unwrap();
+        assert!(options.is_stale());
+        assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::None, 2, 60));
+        assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
+        assert_eq!((options.threads, options.swap, options.disk), (3, 100, 64));
+        assert_eq!(Options::parse("").unwrap(), Options::default());
+    }
+
+    #[test]
+    fn what_is_unknown_is_named() {
+        for line in ["program=emacs", "mechanism=", "nodes=two", "speed=9", "swap=99999999999"] {
+            let error = Options::parse(line).unwrap_err().to_string();
+            let (name, value) = line.split_once('=').unwrap();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What the engine and the memory manager ask of a machine, answered by this one.
+//!
+//! This file is what adopting them comes to: who this CPU is, how it invalidates and loads roots, how it interrupts others and
+//! waits for them, and where the memory manager finds frames, devices and sleep.
+
+use ceasefire::{
+    Asid, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform, Root,
+};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use spin::Once;
+
+use crate::arch::{clock, interrupts, memory::direct, this_cpu, tlb};
+use crate::event::{record, What};
+use crate::lock::{spin_until, Sleep, Spin};
+use crate::options::Mechanism;
+use crate::process;
+use crate::{cpu, device, poison, schedule, thread, wait};
+
+/// The machine.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+static MEMORY: Once<Memory<Kernel>> = Once::new();
+static NODES: AtomicUsize = AtomicUsize::new(1);
+/// CPUs do not do what others ask of them: mechanism `none`.
+static DEAF: AtomicBool = AtomicBool::new(false);
+
+/// The memory manager.
+///
+/// # Panics
+/// Before [`set_memory`].
+pub(crate) fn memory() -> &'static Memory<Kernel> {
+    MEMORY.get().expect("memory is managed from the start")
+}
+
+/// Makes it the kernel's.
+pub(crate) fn set_memory(mechanism: Mechanism, make: impl FnOnce() -> Memory<Kernel>) {
+    let memory = MEMORY.call_once(make);
+    NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
+    DEAF.store(mechanism == Mechanism::None, Ordering::Relaxed);
+}
+
+/// This CPU runs in that space from now on, or in none. With interrupts off.
+pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
+    let Some(memory) = MEMORY.get() else { return };
+    match space {
+        // What it gives up is a reference: what it may free is on the heap alone, since page tables go when a process ends.
+        Some(space) => drop(memory.engine().switch_to(space)),
+        None => memory.engine().enter_lazy(),
+    }
+    if memory.engine().platform().capabilities().broadcast.is_some() {
+        tlb::broadcast_wait();
+    }
+}
+
+/// Answers what other CPUs ask this one for.
+pub(crate) fn answer() {
+    let here = this_cpu::get();
+    here.answering.store(true, Ordering::Relaxed);
+    memory().engine().handle_interrupt();
+    here.answering.store(false, Ordering::Relaxed);
+}
+
+/// Whether this CPU leaves its TLB as it is, though it was asked.
+fn is_deaf() -> bool {
+    DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
+}
+
+// SAFETY: `this_cpu` comes from a register of the CPU. A thread changes CPUs in the scheduler alone, which refuses it while
+// it is pinned, and is not entered by code that runs with interrupts off. Interrupts are what `interrupts_off` turns off, and
+// the only other way into a CPU's code, NMI, ends the run. Each `Cpu` lies in its CPU's own data. What the engine calls with
+// interrupts off are a few instructions that call nothing. `run` waits for broadcasts before another thread runs.
+unsafe impl Platform for Kernel {
+    type Space = SpaceHandle<Self>;
+    type Lock<T: core::fmt::Debug> = Spin<T>;
+    type RwLock<T: core::fmt::Debug> = Sleep<T>;
+
+    fn capabilities(&self) -> Capabilities {
+        // Broadcasts come with the mechanism of that name.
+        Capabilities { broadcast: None, ..tlb::capabilities() }
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        CpuId::new(this_cpu::get().number()).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+        &cpu::of(cpu).engine
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        interrupts::without(body)
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        let thread = thread::current();
+        thread.pin();
+        let result = body();
+        thread.unpin();
+        result
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        record(What::Loaded, root.0, u64::from(asid.get()));
+        tlb::load_root(root, asid, flush);
+    }
+
+    fn load_kernel_root(&self) {
+        record(What::Loaded, 0, 0);
+        tlb::load_kernel_root();
+    }
+
+    fn invalidate_page(&self, _: Asid, address: u64, _: PageSize) {
+        record(What::Invalidated, address, 1);
+        if !is_deaf() {
+            tlb::invalidate_page(address);
+        }
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        record(What::Invalidated, u64::from(asid.get()), u64::MAX);
+        if !is_deaf() {
+            tlb::invalidate_asid(asid);
+        }
+    }
+
+    fn invalidate_all(&self) {
+        record(What::Invalidated, u64::MAX, u64::MAX);
+        if !is_deaf() {
+            tlb::invalidate_all();
+        }
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        record(What::Asks, targets.len() as u64, 0);
+        for target in targets.iter() {
+            interrupts::send_shootdown(target.index());
+        }
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        debug_assert!(interrupts::are_on(), "a CPU that waits for others answers them meanwhile");
+        spin_until("other CPUs' answers", done);
+    }
+
+    fn broadcast(&self, asid: Asid, extent: Extent) {
+        tlb::broadcast(asid, extent);
+    }
+
+    fn broadcast_everything(&self) {
+        tlb::broadcast_everything();
+    }
+
+    fn broadcast_wait(&self) {
+        tlb::broadcast_wait();
+    }
+
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn trace(&self, event: FlushEvent) {
+        let pages = event.pages.map_or(u64::MAX, u64::from);
+        record(What::Flushed, event.reason as u64, pages);
+    }
+
+    fn held_locks(&self) -> &HeldLocks {
+        &thread::current().held
+    }
+}
+
+/// The bytes of a frame.
+fn bytes(frame: FrameNumber) -> *mut u8 {
+    direct(u64::from(frame.get()) * PAGE_BYTES)
+}
+
+impl Machine for Kernel {
+    fn table(&self, frame: FrameNumber) -> &Table {
+        tlb::table(frame)
+    }
+
+    fn share_kernel(&self, root: &Table) {
+        tlb::share_kernel(root);
+    }
+
+    fn zero(&self, first: FrameNumber, count: u32) {
+        // SAFETY: frames that the memory manager has for itself, and that the kernel sees all the time.
+        unsafe { bytes(first).write_bytes(0, count as usize * PAGE_BYTES as usize) };
+    }
+
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        // SAFETY: as above for `to`; nobody stores to `from` meanwhile, which the memory manager has seen to.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize)
+        };
+    }
+
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        debug_assert!(offset + into.len() <= PAGE_BYTES as usize);
+        // SAFETY: within a frame that the memory manager holds. Programs may store to it at the same time; like read(2), this
+        // then sees some of each.
+        unsafe { core::ptr::copy_nonoverlapping(bytes(frame).add(offset), into.as_mut_ptr(), into.len()) };
+    }
+
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        debug_assert!(offset + from.len() <= PAGE_BYTES as usize);
+        // SAFETY: as above.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), bytes(frame).add(offset), from.len()) };
+    }
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        device::write(pages);
+    }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        device::read(pages);
+    }
+
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
+        wait::for_page(frame, busy);
+    }
+
+    fn page_ready(&self, frame: FrameNumber) {
+        wait::page_ready(frame);
+    }
+
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        NodeId((cpu.index() * NODES.load(Ordering::Relaxed) / cpu::all().len()) as u16)
+    }
+
+    fn wake_reclaim(&self, node: NodeId) {
+        process::wake_reclaimer(node);
+    }
+
+    fn reschedule(&self) {
+        if thread::current().held.may_sleep() {
+            schedule::give_way();
+        }
+    }
+
+    fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::FrameFreed(frame) => poison::freed(frame),
+            Event::FrameAllocated(frame) => poison::allocated(frame),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a run was started with, what is counted of it, and its end.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use alloc::string::String;
+use ceasefire::Counters;
+use ceasefire_kernel_abi::{Counter, Parameter};
+use ceasefire_memory::Statistics;
+use spin::Once;
+
+use crate::arch::{boot, clock, Frame};
+use crate::failure::{self, Kind};
+use crate::lock::IrqLock;
+use crate::options::Options;
+use crate::platform::memory;
+use crate::{cpu, log};
+
+/// How long nothing may go on, in nanoseconds.
+const PATIENCE: u64 = 10_000_000_000;
+
+static OPTIONS: Once<Options> = Once::new();
+
+/// The run's options.
+pub(crate) fn set_options(options: Options) {
+    OPTIONS.call_once(|| options);
+}
+
+fn options() -> Options {
+    OPTIONS.get().copied().unwrap_or_default()
+}
+
+fn frames() -> u64 {
+    memory().config().nodes.iter().map(|node| u64::from(node.frames)).sum()
+}
+
+/// What the run was started with.
+pub(crate) fn parameter(parameter: Parameter) -> u64 {
+    let options = options();
+    match parameter {
+        Parameter::Program => options.program as u64,
+        Parameter::Cpus => cpu::all().len() as u64,
+        Parameter::Nodes => options.nodes as u64,
+        Parameter::Frames => frames(),
+        Parameter::Seconds => options.seconds,
+        Parameter::Seed => options.seed,
+        Parameter::Pinned => u64::from(options.pinned),
+        Parameter::Pages => options.pages,
+        Parameter::Threads => options.threads,
+        Parameter::Swap => u64::from(memory().config().swap_pages),
+    }
+}
+
+/// The present value of a counter.
+pub(crate) fn counter(counter: Counter) -> u64 {
+    let statistics = memory().statistics();
+    match counter {
+        Counter::Interrupts => memory().counters().interrupts,
+        Counter::Faults => statistics.faults,
+        Counter::Reclaimed => statistics.reclaimed_background + statistics.reclaimed_direct,
+        Counter::Migrated => statistics.migrated,
+        Counter::Written => statistics.written,
+        Counter::Read => statistics.read + statistics.swapped_in,
+        Counter::Free => memory().free_frames(),
+    }
+}
+
+/// All that is counted, at one moment.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    time: u64,
+    counters: Counters,
+    statistics: Statistics,
+    ticks: u64,
+    switches: u64,
+}
+
+impl Reading {
+    fn now() -> Self {
+        let sum = |count: fn(&cpu::PerCpu) -> &AtomicU64| {
+            cpu::all().iter().map(|cpu| count(cpu).load(Ordering::Relaxed)).sum()
+        };
+        Self {
+            time: clock::now(),
+            counters: memory().counters(),
+            statistics: memory().statistics(),
+            ticks: sum(|cpu| &cpu.ticks),
+            switches: sum(|cpu| &cpu.switches),
+        }
+    }
+}
+
+/// The readings between which is measured, and how many operations there were.
+static MEASURED: IrqLock<(Option<Reading>, Option<Reading>, u64)> = IrqLock::new((None, None, 0));
+
+/// What is counted is counted from here on.
+pub(crate) fn begin() {
+    let reading = Reading::now();
+    MEASURED.lock().0 = Some(reading);
+}
+
+/// It is counted no longer.
+pub(crate) fn end(operations: u64) {
+    let reading = Reading::now();
+    let mut measured = MEASURED.lock();
+    (measured.1, measured.2) = (Some(reading), operations);
+}
+
+static BOOT: AtomicU64 = AtomicU64::new(0);
+
+/// A program has run its first instructions.
+pub(crate) fn user_mode_reached() {
+    if BOOT.load(Ordering::Relaxed) == 0
+        && BOOT.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        log::line(format_args!("USER"));
+    }
+}
+
+/// Ends the run: the first process has ended with `code`.
+pub(crate) fn finish(code: u64) -> ! {
+    let (begin, end, operations) = *MEASURED.lock();
+    let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_else(Reading::now));
+    log::line(format_args!("RESULT {}", result(&begin, &end, operations)));
+    if code != 0 {
+        failure::stop(
+            Kind::Program,
+            &Frame::here(),
+            format_args!("the first process ended with code {code}"),
+        );
+    }
+    failure::done()
+}
+
+fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
+    let options = options();
+    let counters = end.counters.since(&begin.counters);
+    let statistics = end.statistics.since(&begin.statistics);
+    let mut features = String::new();
+    for name in boot::features() {
+        let _ = write!(features, "{}{name}", if features.is_empty() { "" } else { " " });
+    }
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "{{\"program\":\"{}\",\"mechanism\":\"{}\",\"features\":\"{features}\"",
+        options.program_name(),
+        options.mechanism.name()
+    );
+    let numbers = [
+        ("cpus", cpu::all().len() as u64),
+        ("nodes", options.nodes as u64),
+        ("frames", frames()),
+        ("seconds", options.seconds),
+        ("seed", options.seed),
+        ("pinned", u64::from(options.pinned)),
+        ("boot_ns", BOOT.load(Ordering::Relaxed)),
+        ("elapsed_ns", end.time - begin.time),
+        ("operations", operations),
+        ("interrupts", counters.interrupts),
+        ("requests", counters.requests),
+        ("shootdowns", counters.shootdowns),
+        ("broadcasts", counters.broadcasts),
+        ("flushes_full", counters.flushes_full),
+        ("flushes_page", counters.flushes_page),
+        ("flushes_free", counters.flushes_free),
+        ("debts_created", counters.debts_created),
+        ("faults", statistics.faults),
+        ("pages_reclaimed", statistics.reclaimed_background + statistics.reclaimed_direct),
+        ("pages_reclaimed_background", statistics.reclaimed_background),
+        ("pages_scanned", statistics.scanned),
+        ("pages_migrated", statistics.migrated),
+        ("pages_written", statistics.written),
+        ("pages_read", statistics.read),
+        ("pages_swapped_in", statistics.swapped_in),
+        ("ticks", end.ticks - begin.ticks),
+        ("switches", end.switches - begin.switches),
+    ];
+    for (name, value) in numbers {
+        let _ = write!(text, ",\"{name}\":{value}");
+    }
+    text.push('}');
+    text
+}
+
+/// What went on at the last look, and when that was new.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+static SINCE: AtomicU64 = AtomicU64::new(0);
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// Looks, on one CPU's ticks, whether anything goes on; ends the run if nothing has for too long.
+pub(crate) fn watch(frame: &Frame) {
+    let seen = cpu::all().iter().map(|cpu| cpu.progress.load(Ordering::Relaxed)).sum();
+    let now = clock::now();
+    if SEEN.swap(seen, Ordering::Relaxed) != seen || !WATCHING.swap(true, Ordering::Relaxed) {
+        SINCE.store(now, Ordering::Relaxed);
+    } else if now - SINCE.load(Ordering::Relaxed) > PATIENCE {
+        failure::stop(Kind::Hang, frame, format_args!("nothing has gone on for 10 s"));
+    }
+}

@@ -1,0 +1,98 @@
+//! From the boot to the first program.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use ceasefire::Platform;
+use ceasefire_memory::{Config, Memory, NodeLayout};
+
+use crate::arch::boot::{self, Loaded};
+use crate::arch::{interrupts, this_cpu};
+use crate::failure::refuse;
+use crate::layout::{self, Stack};
+use crate::options::Options;
+use crate::platform::{self, Kernel};
+use crate::{cpu, device, image, log, poison, process, report, schedule};
+
+/// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
+const TICK: u64 = 10;
+
+/// The first CPU, with interrupts off, on its first stack.
+pub(crate) fn start(loaded: Loaded) -> ! {
+    cpu::adopt_idle();
+    let options = Options::parse(loaded.command_line).unwrap_or_else(|error| refuse(format_args!("{error}")));
+    let cpus = boot::count_cpus();
+    if cpus > cpu::MOST_CPUS {
+        refuse(format_args!("{cpus} CPUs: at most {} are used", cpu::MOST_CPUS));
+    }
+    if options.nodes == 0 || options.nodes > cpus {
+        refuse(format_args!("{} nodes: from 1 to as many as CPUs, {cpus}", options.nodes));
+    }
+    // SAFETY: the loader left that memory free, and nobody has it yet.
+    let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
+    report::set_options(options);
+    platform::set_memory(options.mechanism, || {
+        let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];
+        let config = Config {
+            first_frame: layout.first,
+            swap_pages: swap(&options, layout.disk.1),
+            ..Config::new(nodes, cpus, options.mechanism.schedule())
+        };
+        if options.is_stale() {
+            // SAFETY: these are the memory manager's frames, and it begins after this.
+            unsafe { poison::start(layout.first, layout.frames_per_node * options.nodes as u32) };
+        }
+        Memory::new(Kernel, config).unwrap_or_else(|error| refuse(format_args!("{error}")))
+    });
+    // SAFETY: the layout gave it that memory.
+    unsafe { device::give(layout.disk.0, layout.disk.1) };
+    let stacks: Vec<u64> = (1..cpus).map_while(|_| Stack::take().map(Stack::keep)).collect();
+    // SAFETY: they were taken for good.
+    let started = 1 + unsafe { boot::start_others(&stacks) };
+    if started < cpus {
+        refuse(format_args!("{started} of {cpus} CPUs came up within a second"));
+    }
+    cpu::set_count(cpus);
+    image::load(loaded.programs);
+    process::start_reclaimers(options.nodes);
+    log::line(format_args!(
+        "{cpus} CPUs, {} nodes of {} MiB, {} MiB of devices, mechanism {}, program {}",
+        options.nodes,
+        layout.frames_per_node >> 8,
+        layout.disk.1 >> 8,
+        options.mechanism.name(),
+        options.program_name()
+    ));
+    assert!(options.program_name() != "panic", "the command line asks for a panic");
+    if process::start_first().is_err() {
+        refuse(format_args!("there is no memory for the first process"));
+    }
+    run()
+}
+
+/// Pages of the swap device: as the options say, or a quarter of what there is of devices.
+fn swap(options: &Options, disk: u32) -> u32 {
+    if options.swap == 0 && options.is_stale() {
+        disk / 4
+    } else {
+        options.swap.min(disk)
+    }
+}
+
+/// Every other CPU, with interrupts off, on the stack that it began with.
+pub(crate) fn start_other() -> ! {
+    cpu::adopt_idle();
+    // The first lets it go on when all have started.
+    while !this_cpu::get().may_run() {
+        core::hint::spin_loop();
+    }
+    boot::forget_low_memory();
+    run()
+}
+
+/// Runs what there is to run from now on.
+fn run() -> ! {
+    platform::memory().platform().invalidate_all();
+    interrupts::start_ticks(TICK);
+    schedule::idle()
+}

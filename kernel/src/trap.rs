@@ -1,0 +1,103 @@
+//! What traps come to, whatever the architecture: faults, system calls, interrupts.
+
+use core::sync::atomic::Ordering;
+
+use ceasefire_memory::{Access, FaultError};
+
+use crate::arch::{interrupts, this_cpu, Frame};
+use crate::cpu::count;
+use crate::event::{record, What};
+use crate::failure::{self, Kind};
+use crate::platform::{self, memory};
+use crate::{call, report, schedule, thread};
+
+/// An access that the hardware could not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) address: u64,
+    pub(crate) store: bool,
+}
+
+/// Makes the access possible, with interrupts on.
+pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
+    record(What::Fault, fault.address, u64::from(fault.store));
+    let Some(space) = thread::current().space() else { return Err(FaultError::NotMapped(fault.address)) };
+    let access = if fault.store { Access::Write } else { Access::Read };
+    let result = memory().fault(space, fault.address, access);
+    this_cpu::get().note_progress();
+    result
+}
+
+/// A program's access cannot be made possible: it goes on where it said, or the run ends.
+pub(crate) fn unresolved(frame: &mut Frame, fault: Fault, error: FaultError) {
+    let process = thread::current().process.as_ref();
+    if let Some(to) = process.and_then(|process| process.recovery(frame.instruction())) {
+        frame.set_instruction(to);
+        return;
+    }
+    let what = if fault.store { "store to" } else { "load from" };
+    let (address, from) = (fault.address, frame.instruction());
+    failure::stop(
+        Kind::Program,
+        frame,
+        format_args!("a program's {what} {address:#x} at {from:#x}: {error}"),
+    );
+}
+
+/// A system call, with interrupts on.
+pub(crate) fn system_call(frame: &mut Frame) {
+    report::user_mode_reached();
+    let number = frame.call();
+    record(What::Call, number, frame.arguments()[0]);
+    let result = call::handle(frame).unwrap_or_else(ceasefire_kernel_abi::Error::encode);
+    record(What::Returned, number, result);
+    frame.set_result(result);
+    this_cpu::get().note_progress();
+}
+
+/// Kinds of interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// Time passes.
+    Tick,
+    /// Another CPU asks for something.
+    Shootdown,
+    /// The CPU was waiting, and shall look again.
+    Wake,
+}
+
+/// An interrupt, with interrupts off.
+pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
+    let here = this_cpu::get();
+    match interrupt {
+        Interrupt::Tick => {
+            // Idle ones would push out all that says something.
+            if !here.halted.load(Ordering::Relaxed) {
+                record(What::Tick, frame.instruction(), u64::from(frame.is_program()));
+            }
+            count(&here.ticks);
+            if frame.is_program() {
+                here.note_progress();
+            }
+            schedule::tick(here);
+            schedule::wake_sleepers();
+            if here.number() == 0 {
+                report::watch(frame);
+            }
+        }
+        Interrupt::Shootdown => {
+            record(What::Asked, 0, 0);
+            platform::answer();
+        }
+        Interrupt::Wake => record(What::Woken, 0, 0),
+    }
+}
+
+/// The last thing before a program goes on; interrupts are off.
+pub(crate) fn leave_for_program() {
+    if this_cpu::get().turn_over.load(Ordering::Relaxed) {
+        interrupts::on();
+        schedule::give_way();
+        interrupts::off();
+    }
+}

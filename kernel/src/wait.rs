@@ -1,0 +1,52 @@
+//! Waiting for pages: threads that sleep until somebody is done with one.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use ceasefire_memory::FrameNumber;
+
+use crate::lock::IrqLock;
+use crate::schedule;
+use crate::thread::{self, Thread};
+
+/// So many lists, by the frame's number.
+const LISTS: usize = 64;
+
+static WAITING: [IrqLock<Vec<(FrameNumber, Arc<Thread>)>>; LISTS] =
+    [const { IrqLock::new(Vec::new()) }; LISTS];
+
+fn list(frame: FrameNumber) -> &'static IrqLock<Vec<(FrameNumber, Arc<Thread>)>> {
+    &WAITING[frame.index() % LISTS]
+}
+
+/// Sleeps until `busy` says no.
+pub(crate) fn for_page(frame: FrameNumber, busy: &dyn Fn() -> bool) {
+    let me = thread::current_shared();
+    loop {
+        // Found before it looks: whoever is done after that wakes it.
+        list(frame).lock().push((frame, me.clone()));
+        if !busy() {
+            list(frame).lock().retain(|(_, thread)| !Arc::ptr_eq(thread, &me));
+            return;
+        }
+        me.waits_for.store(u64::from(frame.get()), core::sync::atomic::Ordering::Relaxed);
+        schedule::park();
+        me.waits_for.store(0, core::sync::atomic::Ordering::Relaxed);
+        list(frame).lock().retain(|(_, thread)| !Arc::ptr_eq(thread, &me));
+    }
+}
+
+/// Wakes those who wait for `frame`.
+pub(crate) fn page_ready(frame: FrameNumber) {
+    loop {
+        let next = {
+            let mut list = list(frame).lock();
+            let found = list.iter().position(|(waits_for, _)| *waits_for == frame);
+            found.map(|index| list.swap_remove(index).1)
+        };
+        match next {
+            Some(thread) => schedule::unpark(&thread),
+            None => return,
+        }
+    }
+}

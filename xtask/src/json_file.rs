@@ -1,0 +1,49 @@
+//! Results as JSON, where the command line wants them.
+
+use std::fs::{self, OpenOptions};
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// The name that stands for standard output.
+const PRINTED: &str = "-";
+
+/// Whether the JSON goes to standard output, which then carries nothing else.
+pub(crate) fn is_printed(file: Option<&str>) -> bool {
+    file == Some(PRINTED)
+}
+
+/// Says at once that a file cannot be written, not after everything has been measured; what it holds stays.
+pub(crate) fn check(file: &str) -> Result<(), Failure> {
+    if is_printed(Some(file)) {
+        return Ok(());
+    }
+    OpenOptions::new().append(true).create(true).open(file).map(|_| ()).map_err(|error| wrong(file, &error))
+}
+
+/// Writes the results.
+pub(crate) fn write(file: &str, value: &Value) -> Result<(), Failure> {
+    let text = format!("{value:#}\n");
+    if is_printed(Some(file)) {
+        print!("{text}");
+        return Ok(());
+    }
+    fs::write(file, text).map_err(|error| wrong(file, &error))
+}
+
+fn wrong(file: &str, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{file}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let failure = check("no-such-folder/results.json").unwrap_err();
+        assert!(failure.to_string().starts_with("no-such-folder/results.json: "), "{failure}");
+        assert!(check(PRINTED).is_ok() && is_printed(Some(PRINTED)) && !is_printed(None));
+    }
+}

@@ -1,0 +1,170 @@
+//! The kernel beside the simulator: what each did for one page that was read or moved.
+
+use serde_json::{json, Value};
+
+use super::report::Report;
+use crate::table;
+
+/// What is compared, under the names of the command line's JSON.
+const METRICS: [&str; 7] = [
+    "interrupts",
+    "shootdowns",
+    "flushes_page",
+    "flushes_full",
+    "faults",
+    "pages_reclaimed",
+    "pages_migrated",
+];
+
+/// So much of it for each operation, where both are known.
+pub(super) fn per_operation(number: impl Fn(&str) -> Option<f64>, name: &str) -> Option<f64> {
+    Some(number(name)? / number("operations").filter(|operations| *operations > 0.0)?)
+}
+
+/// One figure of the kernel and of the simulator.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pair {
+    kernel: Option<f64>,
+    simulator: Option<f64>,
+}
+
+impl Pair {
+    /// A figure for each operation. Nothing if it was not simulated.
+    fn of(report: &Report, name: &str) -> Option<Self> {
+        let simulated = report.simulated.as_ref()?;
+        Some(Self {
+            kernel: per_operation(|name| report.number(name), name),
+            simulator: per_operation(|name| simulated[name].as_f64(), name),
+        })
+    }
+
+    /// How much more the simulator has than the kernel, in percent of the kernel's.
+    fn difference(self) -> Option<f64> {
+        match (self.kernel?, self.simulator?) {
+            (kernel, simulator) if kernel > 0.0 => Some((simulator / kernel - 1.0) * 100.0),
+            // Nothing on both sides is the same; anything is no percentage of nothing.
+            (_, simulator) => (simulator <= 0.0).then_some(0.0),
+        }
+    }
+
+    /// Each side's figure as a part of its own `baseline`.
+    fn ratio(self, baseline: Self) -> Self {
+        let part =
+            |figure: Option<f64>, whole: Option<f64>| Some(figure? / whole.filter(|whole| *whole > 0.0)?);
+        Self {
+            kernel: part(self.kernel, baseline.kernel),
+            simulator: part(self.simulator, baseline.simulator),
+        }
+    }
+
+    fn cells(self) -> [String; 3] {
+        let shown = |figure: Option<f64>, digits: usize| {
+            figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+        };
+        [shown(self.kernel, 4), shown(self.simulator, 4), shown(self.difference(), 1)]
+    }
+}
+
+/// Of each program that ran with both mechanisms: the interrupts for each operation, batched, as a part of those for each
+/// page. It is what the mechanism is for, and what differing costs of the two machines leave alone.
+fn ratios(reports: &[Report]) -> Vec<(&'static str, Pair)> {
+    let find = |program, mechanism| {
+        let is_it = |report: &&Report| (report.run.program, report.run.mechanism) == (program, mechanism);
+        Pair::of(reports.iter().find(is_it)?, "interrupts")
+    };
+    let batched = reports.iter().filter(|report| report.run.mechanism == "batched");
+    let ratio = |report: &Report| {
+        let program = report.run.program;
+        Some((program, find(program, "batched")?.ratio(find(program, "per-page")?)))
+    };
+    batched.filter_map(ratio).collect()
+}
+
+/// The two tables: figures for each operation, and what batching leaves of the interrupts.
+pub(super) fn format(reports: &[Report]) -> String {
+    let mut figures = Vec::new();
+    for report in reports {
+        for name in METRICS {
+            let Some(pair) = Pair::of(report, name) else { continue };
+            let [kernel, simulator, difference] = pair.cells();
+            let [program, mechanism] = [report.run.program, report.run.mechanism].map(str::to_owned);
+            figures.push([program, mechanism, name.to_owned(), kernel, simulator, difference]);
+        }
+    }
+    let ratio = |(program, pair): (&str, Pair)| {
+        let [kernel, simulator, difference] = pair.cells();
+        [program.to_owned(), kernel, simulator, difference]
+    };
+    let ratios: Vec<_> = ratios(reports).into_iter().map(ratio).collect();
+    let mut text = table::format(
+        ["program", "mechanism", "for each operation", "kernel", "simulator", "difference, %"],
+        &figures,
+    );
+    if !ratios.is_empty() {
+        text.push('\n');
+        text.push_str(&table::format(
+            ["interrupts, batched / per-page", "kernel", "simulator", "difference, %"],
+            &ratios,
+        ));
+    }
+    text
+}
+
+/// The same ratios.
+pub(super) fn json(reports: &[Report]) -> Value {
+    let ratio = |(program, pair): (&str, Pair)| json!({ "experiment": program, "kernel": pair.kernel, "simulator": pair.simulator });
+    ratios(reports).into_iter().map(ratio).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::Ending;
+    use super::super::report::tests::report;
+    use super::*;
+
+    fn compared(mechanism: &str, kernel: [u32; 2], simulator: [u32; 2]) -> Report {
+        let json = |[operations, interrupts]: [u32; 2]| json!({ "operations": operations, "interrupts": interrupts, "faults": operations });
+        let line = format!("--program mmap-read --mechanism {mechanism}");
+        let mut report = report(&line, Some(&json(kernel).to_string()), Ending::Done);
+        report.simulated = Some(json(simulator));
+        report
+    }
+
+    #[test]
+    fn figures_are_for_each_operation() {
+        let reports =
+            [compared("per-page", [100, 400], [1000, 5000]), compared("batched", [200, 40], [1000, 100])];
+        let text = format(&reports);
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for expected in [
+            "mmap-read per-page interrupts 4.0000 5.0000 25.0",
+            "mmap-read batched interrupts 0.2000 0.1000 -50.0",
+            "mmap-read batched faults 1.0000 1.0000 0.0",
+            "mmap-read batched shootdowns - - -",
+            "mmap-read 0.0500 0.0200 -60.0",
+        ] {
+            assert!(lines.iter().any(|line| line == expected), "{expected} missing in\n{text}");
+        }
+        let expected = json!([{ "experiment": "mmap-read", "kernel": 0.05, "simulator": 0.02 }]);
+        assert_eq!(super::json(&reports), expected);
+    }
+
+    #[test]
+    fn what_is_no_percentage_is_none() {
+        let pair = |kernel, simulator| Pair { kernel: Some(kernel), simulator: Some(simulator) };
+        assert_eq!(pair(0.0, 0.0).difference(), Some(0.0));
+        assert_eq!(pair(0.0, 1.0).difference(), None);
+        assert_eq!(Pair { kernel: None, simulator: Some(1.0) }.difference(), None);
+        let none = Pair { kernel: None, simulator: None };
+        assert_eq!(pair(1.0, 1.0).ratio(pair(0.0, 0.0)), none);
+    }
+
+    #[test]
+    fn what_was_not_simulated_is_left_out() {
+        let mut alone = compared("batched", [1, 1], [1, 1]);
+        assert!(ratios(std::slice::from_ref(&alone)).is_empty());
+        alone.simulated = None;
+        assert_eq!(format(&[alone]).lines().count(), 1);
+    }
+}

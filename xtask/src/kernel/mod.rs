@@ -1,0 +1,176 @@
+//! `cargo xtask kernel`: builds the kernel and its programs and boots them on QEMU, and shows what they report.
+//!
+//! `options` says what is asked for and `build` makes what is booted; `qemu` knows how the emulator is told to boot it,
+//! `watch` sees it through and `protocol` understands what it says. `report` is what came of one run, `summary` the table
+//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side.
+
+mod build;
+mod compare;
+mod options;
+mod protocol;
+mod qemu;
+mod report;
+mod simulate;
+mod summary;
+#[cfg(test)]
+mod testing;
+mod watch;
+
+use serde_json::{json, Value};
+
+use crate::failure::Failure;
+use crate::json_file;
+use crate::workspace::Workspace;
+use build::Images;
+pub(crate) use options::Options;
+use report::Report;
+use watch::Limits;
+
+/// Seconds from QEMU's start within which the first instruction of a program must have run.
+const BOOT: u64 = 60;
+
+/// Builds, boots, shows, and fails if any run did.
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    qemu::check(&options.qemu)?;
+    if let Some(file) = &options.json {
+        json_file::check(file)?;
+    }
+    let workspace = Workspace::load()?;
+    let images = build::build(&workspace)?;
+    let mut reports = boot(options, &images)?;
+    let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
+    show(options, &reports)?;
+    // That a rule was broken matters more than that there is nothing to compare.
+    verdict(&reports).and(simulated)
+}
+
+/// Makes every run, whatever came of the one before.
+fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
+    let say = if json_file::is_printed(options.json.as_deref()) {
+        |line: &str| eprintln!("{line}")
+    } else {
+        |line: &str| println!("{line}")
+    };
+    let mut reports = Vec::new();
+    for run in options.runs() {
+        eprintln!("==> {} {} on {} CPUs", run.program, run.mechanism, options.parameters.cpus);
+        let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
+        let mut command = qemu::command(&options.qemu, images, &options.parameters, run);
+        let report = Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?);
+        say(&report.line());
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// Makes every run that was done on the simulator too.
+fn simulate(options: &Options, workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
+    for report in reports.iter_mut().filter(|report| report.is_done()) {
+        let frames = report.number("frames").filter(|frames| *frames > 0.0).ok_or_else(|| {
+            Failure::new("the kernel's RESULT names no frames, without which nothing can be simulated")
+        })?;
+        let simulated = simulate::simulate(workspace, report.run, &options.parameters, frames as u64)?;
+        report.simulated = Some(simulated);
+    }
+    Ok(())
+}
+
+/// Prints the tables, or writes the JSON, or both.
+fn show(options: &Options, reports: &[Report]) -> Result<(), Failure> {
+    if !json_file::is_printed(options.json.as_deref()) {
+        println!("\n{}", summary::format(reports));
+        if options.compare {
+            println!("{}", compare::format(reports));
+        }
+    }
+    let Some(file) = &options.json else { return Ok(()) };
+    json_file::write(file, &json(options, reports))
+}
+
+fn json(options: &Options, reports: &[Report]) -> Value {
+    let results: Vec<Value> = reports.iter().map(Report::json).collect();
+    let mut json = json!({ "ceasefire": env!("CARGO_PKG_VERSION"), "results": results });
+    if options.compare {
+        json["ratios"] = compare::json(reports);
+    }
+    json
+}
+
+/// Fails if any run did.
+fn verdict(reports: &[Report]) -> Result<(), Failure> {
+    let failed: Vec<String> = reports.iter().filter(|report| !report.is_done()).map(Report::line).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{} of {} runs did not end as they should: {}",
+        failed.len(),
+        reports.len(),
+        failed.join("; ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::protocol::Ending;
+    use super::testing::Script;
+    use super::*;
+
+    /// Boots a script in QEMU's place.
+    fn boot_script(script: &Script, line: &str) -> (Options, Vec<Report>) {
+        let mut arguments: Vec<&str> = line.split_whitespace().collect();
+        arguments.extend(["--qemu", script.path()]);
+        let options = Options::parse(&arguments).unwrap();
+        let images = Images { kernel: "kernel".into(), programs: "programs".into() };
+        let reports = boot(&options, &images).unwrap();
+        (options, reports)
+    }
+
+    #[test]
+    fn every_run_is_made_and_one_that_fails_is_named() {
+        // Its last argument is what the kernel is told.
+        let script = Script::new(
+            "for told; do :; done\n\
+             echo USER\n\
+             case $told in\n\
+             *mechanism=none*) echo 'FAILED stale read: at 0x1000'; exit 35 ;;\n\
+             *) echo 'RESULT {\"program\":\"stale\",\"cpus\":4,\"operations\":6,\"interrupts\":3}'; exit 33 ;;\n\
+             esac",
+        );
+        let (options, reports) = boot_script(&script, "--cpus 4 --mechanism none,batched");
+        assert_eq!(
+            reports.iter().map(|report| report.ending.clone()).collect::<Vec<_>>(),
+            [Ending::Broken, Ending::Done]
+        );
+        let failure = verdict(&reports).unwrap_err();
+        assert_eq!(failure.code(), 1);
+        let message = failure.to_string();
+        assert!(message.starts_with("1 of 2 runs did not end as they should: stale none: caught after "));
+        assert!(message.ends_with(" s (stale read: at 0x1000)"), "{message}");
+        let json = json(&options, &reports);
+        assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            (&json["results"][0]["violations"], &json["results"][1]["violations"]),
+            (&json!(1), &json!(0))
+        );
+        assert_eq!(json["results"][1]["interrupts"], 3);
+        assert!(json.get("ratios").is_none());
+        assert!(verdict(&reports[1..]).is_ok());
+    }
+
+    #[test]
+    fn a_run_that_never_ends_is_given_up() {
+        let script = Script::new("exec tail -f /dev/null");
+        let (_, reports) = boot_script(&script, "--timeout 1");
+        assert_eq!(reports[0].ending, Ending::Timeout(1));
+        let message = verdict(&reports).unwrap_err().to_string();
+        assert!(message.ends_with("stale batched: not done after 1 s: QEMU was ended"), "{message}");
+    }
+
+    #[test]
+    fn without_a_qemu_nothing_is_built() {
+        let options = Options::parse(&["--qemu", "no-such-program-anywhere"]).unwrap();
+        let failure = super::run(&options).unwrap_err();
+        assert!(failure.to_string().contains("qemu-system-x86"), "{failure}");
+    }
+}

@@ -1,0 +1,401 @@
+//! What the command line asks for: every option has its bounds, and nothing is built before all of them hold.
+
+use std::ops::RangeInclusive;
+
+use ceasefire_kernel_abi::PROGRAMS;
+
+use super::simulate;
+use crate::failure::Failure;
+
+/// Mechanisms that the kernel knows. `none` flushes nothing and exists to be caught.
+const MECHANISMS: &[&str] = &["per-page", "batched", NONE];
+/// The mechanism that is none.
+pub(super) const NONE: &str = "none";
+/// What `--compare` runs unless told otherwise, and all that it can: what the simulator has too.
+const COMPARED_PROGRAMS: &[&str] = &["mmap-read", "migrate"];
+const COMPARED_MECHANISMS: &[&str] = &["per-page", "batched"];
+
+const MIB: u64 = 1 << 20;
+/// The most memory: all of it is one range below the hole that PCI devices have in the first 4 GiB.
+const MOST_MEMORY: u64 = 2 << 30;
+const CPUS: RangeInclusive<u64> = 1..=64;
+const NODES: RangeInclusive<u64> = 1..=8;
+/// A day.
+const SECONDS: RangeInclusive<u64> = 1..=86_400;
+const THREADS: RangeInclusive<u64> = 1..=1024;
+/// The largest file.
+const PAGES: RangeInclusive<u64> = 1..=u32::MAX as u64;
+/// 16 GiB.
+const SWAP: RangeInclusive<u64> = 0..=1 << 22;
+
+/// The least memory, in bytes, with which so many CPUs boot and have some to manage.
+const fn least_memory(cpus: u64) -> u64 {
+    32 * MIB + cpus * MIB
+}
+
+/// The machine and what every run on it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parameters {
+    pub(super) cpus: u64,
+    /// CPUs and memory are shared out among them evenly and in order.
+    pub(super) nodes: u64,
+    /// In bytes; whole MiB.
+    pub(super) memory: u64,
+    pub(super) seconds: u64,
+    pub(super) seed: u64,
+    /// 0 for the program's own choice.
+    pub(super) threads: u64,
+    /// 0 for the program's own choice.
+    pub(super) pages: u64,
+    pub(super) pinned: bool,
+    /// In pages.
+    pub(super) swap: u64,
+}
+
+/// One run: what runs, and how it flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) program: &'static str,
+    pub(super) mechanism: &'static str,
+}
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(super) parameters: Parameters,
+    pub(super) programs: Vec<&'static str>,
+    pub(super) mechanisms: Vec<&'static str>,
+    /// Where to write the results as JSON; `-` is standard output, which then carries nothing else.
+    pub(super) json: Option<String>,
+    /// Whether the simulator runs the same.
+    pub(super) compare: bool,
+    /// Which QEMU.
+    pub(super) qemu: String,
+    /// Seconds after which a run is given up.
+    timeout: Option<u64>,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
+        let (mut memory, mut nodes, mut programs, mut mechanisms) = (512 * MIB, None, None, None);
+        let mut options = Self {
+            parameters: Parameters {
+                cpus: 8,
+                nodes: 0,
+                memory,
+                seconds: 10,
+                seed: 1,
+                threads: 0,
+                pages: 0,
+                pinned: false,
+                swap: 0,
+            },
+            programs: Vec::new(),
+            mechanisms: Vec::new(),
+            json: None,
+            compare: false,
+            qemu: "qemu-system-x86_64".to_owned(),
+            timeout: None,
+        };
+        let parameters = &mut options.parameters;
+        let mut arguments = arguments.iter();
+        while let Some(&name) = arguments.next() {
+            match name {
+                "--pinned" => parameters.pinned = true,
+                "--compare" => options.compare = true,
+                "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
+                | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" => {
+                    let value =
+                        *arguments.next().ok_or_else(|| Failure::usage(format!("{name} needs a value")))?;
+                    match name {
+                        "--cpus" => parameters.cpus = number(name, value, CPUS)?,
+                        "--memory" => memory = size(value)?,
+                        "--nodes" => nodes = Some(number(name, value, NODES)?),
+                        "--mechanism" => mechanisms = Some(list(value, mechanism)?),
+                        "--program" => programs = Some(list(value, program)?),
+                        "--seconds" => parameters.seconds = number(name, value, SECONDS)?,
+                        "--seed" => parameters.seed = number(name, value, 0..=u64::MAX)?,
+                        "--threads" => parameters.threads = number(name, value, THREADS)?,
+                        "--pages" => parameters.pages = number(name, value, PAGES)?,
+                        "--swap" => parameters.swap = number(name, value, SWAP)?,
+                        "--json" => options.json = Some(value.to_owned()),
+                        "--timeout" => options.timeout = Some(number(name, value, SECONDS)?),
+                        _ => value.clone_into(&mut options.qemu),
+                    }
+                }
+                unknown => {
+                    return Err(Failure::usage(format!(
+                        "`kernel` knows no `{unknown}`: `cargo xtask help` lists its options"
+                    )));
+                }
+            }
+        }
+        parameters.memory = memory;
+        parameters.nodes = nodes.unwrap_or(parameters.cpus.min(2));
+        let default = |names: &[&'static str], compared: &[&'static str]| {
+            if options.compare { compared } else { names }.to_vec()
+        };
+        options.programs = programs.unwrap_or_else(|| default(&["stale"], COMPARED_PROGRAMS));
+        options.mechanisms = mechanisms.unwrap_or_else(|| default(&["batched"], COMPARED_MECHANISMS));
+        options.check()?;
+        // The simulator's threads stay where they are.
+        options.parameters.pinned |= options.compare;
+        Ok(options)
+    }
+
+    /// The bounds that concern more than one option.
+    fn check(&self) -> Result<(), Failure> {
+        let Parameters { cpus, nodes, memory, .. } = self.parameters;
+        if nodes > cpus {
+            return Err(Failure::usage(format!("--nodes {nodes}: at most one for each of {cpus} CPUs")));
+        }
+        if !(least_memory(cpus)..=MOST_MEMORY).contains(&memory) {
+            return Err(Failure::usage(format!(
+                "--memory {}M: {cpus} CPUs need at least {}M and can have at most {}M",
+                memory / MIB,
+                least_memory(cpus) / MIB,
+                MOST_MEMORY / MIB
+            )));
+        }
+        if self.programs.contains(&"migrate") && nodes < 2 {
+            return Err(Failure::usage("--program migrate moves pages between nodes: at least 2 are needed"));
+        }
+        if self.compare {
+            self.check_compared()?;
+        }
+        Ok(())
+    }
+
+    /// What the simulator has not.
+    fn check_compared(&self) -> Result<(), Failure> {
+        for (what, names, known) in [
+            ("program", &self.programs, COMPARED_PROGRAMS),
+            ("mechanism", &self.mechanisms, COMPARED_MECHANISMS),
+        ] {
+            if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+                return Err(Failure::usage(format!(
+                    "--compare: the simulator has no {what} `{name}`, it has {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        let Parameters { cpus, nodes, memory, threads, pages, swap, .. } = self.parameters;
+        if threads != 0 || swap != 0 {
+            return Err(Failure::usage("--compare: the simulator knows neither --threads nor --swap"));
+        }
+        let least = least_memory(cpus) + simulate::least_bytes(cpus).next_multiple_of(MIB);
+        if memory < least {
+            return Err(Failure::usage(format!(
+                "--compare: {cpus} CPUs need at least {}M of memory there, not {}M",
+                least / MIB,
+                memory / MIB
+            )));
+        }
+        if pages != 0 && self.programs.contains(&"mmap-read") {
+            return Err(Failure::usage(
+                "--compare: in the simulator mmap-read always reads ten times the memory, so --pages is for \
+                 --program migrate alone",
+            ));
+        }
+        if self.programs.contains(&"migrate") {
+            simulate::check_range(pages, memory, nodes).map_err(Failure::usage)?;
+        }
+        Ok(())
+    }
+
+    /// All runs, in the order in which they are made.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let with = |program| self.mechanisms.iter().map(move |&mechanism| Run { program, mechanism });
+        self.programs.iter().copied().flat_map(with)
+    }
+
+    /// Seconds after which a run of `program` is given up. The two experiments do a fixed amount of work before they
+    /// end, or before they begin to measure; how long that takes the emulator decides.
+    pub(super) fn timeout(&self, program: &str) -> u64 {
+        let seconds = self.parameters.seconds;
+        self.timeout.unwrap_or_else(|| {
+            if COMPARED_PROGRAMS.contains(&program) {
+                seconds + 600
+            } else {
+                seconds * 3 + 60
+            }
+        })
+    }
+}
+
+/// A whole number within its bounds.
+fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
+    text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| {
+        Failure::usage(format!("{name} {text}: a whole number from {} to {}", bounds.start(), bounds.end()))
+    })
+}
+
+/// An amount of memory, in bytes. The bounds depend on the CPUs.
+fn size(text: &str) -> Result<u64, Failure> {
+    let parsed = [('M', MIB), ('G', MIB << 10)]
+        .into_iter()
+        .find_map(|(unit, bytes)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(bytes));
+    parsed.ok_or_else(|| Failure::usage(format!("--memory {text}: a size such as 512M or 1G")))
+}
+
+/// The names in a list with commas, each once.
+fn list(text: &str, find: fn(&str) -> Result<&'static str, Failure>) -> Result<Vec<&'static str>, Failure> {
+    let mut names = Vec::new();
+    for name in text.split(',') {
+        let name = find(name)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn program(name: &str) -> Result<&'static str, Failure> {
+    known("program", name, PROGRAMS)
+}
+
+fn mechanism(name: &str) -> Result<&'static str, Failure> {
+    if name == "broadcast" {
+        return Err(Failure::usage("--mechanism broadcast: QEMU emulates no INVLPGB"));
+    }
+    known("mechanism", name, MECHANISMS)
+}
+
+fn known(what: &str, name: &str, known: &'static [&'static str]) -> Result<&'static str, Failure> {
+    known.iter().find(|known| **known == name).copied().ok_or_else(|| {
+        Failure::usage(format!("no {what} is called `{name}`; there are: {}", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Failure> {
+        Options::parse(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The one line with which `line` is refused.
+    fn refused(line: &str) -> String {
+        let failure = parse(line).expect_err(line);
+        assert_eq!(failure.code(), 2, "{line}");
+        assert_eq!(failure.to_string().lines().count(), 1, "{line}: {failure}");
+        failure.to_string()
+    }
+
+    #[test]
+    fn everything_has_a_default() {
+        let options = parse("").unwrap();
+        let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap } =
+            options.parameters.clone();
+        assert_eq!((cpus, nodes, memory, seconds, seed), (8, 2, 512 << 20, 10, 1));
+        assert_eq!((threads, pages, pinned, swap), (0, 0, false, 0));
+        assert_eq!(options.runs().collect::<Vec<_>>(), [Run { program: "stale", mechanism: "batched" }]);
+        assert_eq!((options.json, options.qemu.as_str()), (None, "qemu-system-x86_64"));
+        assert_eq!(parse("--cpus 1").unwrap().parameters.nodes, 1);
+    }
+
+    #[test]
+    fn options_come_in_any_order() {
+        let line =
+            "--pages 9 --threads 3 --pinned --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
+                    --json - --qemu there --timeout 8";
+        let options = parse(line).unwrap();
+        let expected = Parameters {
+            cpus: 6,
+            nodes: 3,
+            memory: 1 << 30,
+            seconds: 4,
+            seed: 5,
+            threads: 3,
+            pages: 9,
+            pinned: true,
+            swap: 7,
+        };
+        assert_eq!(options.parameters, expected);
+        assert_eq!((options.json.as_deref(), options.qemu.as_str()), (Some("-"), "there"));
+        assert_eq!(options.timeout("stale"), 8);
+    }
+
+    #[test]
+    fn lists_make_one_run_after_the_other() {
+        let options = parse("--program hello,stale,hello --mechanism none,batched").unwrap();
+        let runs: Vec<_> = options.runs().map(|run| (run.program, run.mechanism)).collect();
+        assert_eq!(runs, [("hello", "none"), ("hello", "batched"), ("stale", "none"), ("stale", "batched")]);
+    }
+
+    #[test]
+    fn the_bound_is_named() {
+        for (line, expected) in [
+            ("--cpus 0", "--cpus 0: a whole number from 1 to 64"),
+            ("--cpus 65", "--cpus 65: a whole number from 1 to 64"),
+            ("--cpus many", "--cpus many: a whole number from 1 to 64"),
+            ("--nodes 9 --cpus 9", "--nodes 9: a whole number from 1 to 8"),
+            ("--cpus 3 --nodes 4", "--nodes 4: at most one for each of 3 CPUs"),
+            ("--memory 512", "--memory 512: a size such as 512M or 1G"),
+            ("--memory 99999999999999G", "--memory 99999999999999G: a size such as 512M or 1G"),
+            ("--memory 39M", "--memory 39M: 8 CPUs need at least 40M and can have at most 2048M"),
+            (
+                "--memory 95M --cpus 64",
+                "--memory 95M: 64 CPUs need at least 96M and can have at most 2048M",
+            ),
+            ("--memory 3G", "--memory 3072M: 8 CPUs need at least 40M and can have at most 2048M"),
+            ("--seconds 0", "--seconds 0: a whole number from 1 to 86400"),
+            ("--seed -1", "--seed -1: a whole number from 0 to 18446744073709551615"),
+            ("--threads 0", "--threads 0: a whole number from 1 to 1024"),
+            ("--pages 0", "--pages 0: a whole number from 1 to 4294967295"),
+            ("--swap 4194305", "--swap 4194305: a whole number from 0 to 4194304"),
+            ("--timeout 0", "--timeout 0: a whole number from 1 to 86400"),
+            ("--cpus", "--cpus needs a value"),
+            ("--fast", "`kernel` knows no `--fast`: `cargo xtask help` lists its options"),
+            (
+                "--program stail",
+                "no program is called `stail`; there are: mmap-read, migrate, stale, hello, panic, fault, hang",
+            ),
+            (
+                "--mechanism batched,lazy",
+                "no mechanism is called `lazy`; there are: per-page, batched, none",
+            ),
+            ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
+            (
+                "--program migrate --nodes 1",
+                "--program migrate moves pages between nodes: at least 2 are needed",
+            ),
+        ] {
+            assert_eq!(refused(line), expected);
+        }
+        for line in ["--cpus 64 --memory 96M", "--memory 40M", "--memory 2G", "--swap 0"] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_the_simulator_has_not_is_not_compared() {
+        let options = parse("--compare").unwrap();
+        assert_eq!((options.programs.len(), options.mechanisms.len()), (2, 2));
+        assert!(options.parameters.pinned);
+        for (line, expected) in [
+            ("--program stale", "no program `stale`, it has mmap-read, migrate"),
+            ("--mechanism none", "no mechanism `none`, it has per-page, batched"),
+            ("--swap 1", "neither --threads nor --swap"),
+            ("--threads 1", "neither --threads nor --swap"),
+            ("--pages 4096", "--program migrate alone"),
+            ("--memory 57M", "8 CPUs need at least 58M of memory there, not 57M"),
+            ("--program migrate --pages 1023", "from 1024 to"),
+        ] {
+            let refused = refused(&format!("--compare {line}"));
+            assert!(refused.contains(expected), "{line}: {refused}");
+        }
+        assert!(parse("--compare --memory 58M").is_ok());
+        assert!(parse("--compare --program migrate --pages 4096").is_ok());
+    }
+
+    #[test]
+    fn a_run_is_given_up_when_it_should_long_have_ended() {
+        let options = parse("--seconds 20").unwrap();
+        assert_eq!(
+            ["migrate", "mmap-read", "stale"].map(|program| options.timeout(program)),
+            [620, 620, 120]
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! What the kernel says on its serial line, and with which status its machine ends.
+
+use std::process::ExitStatus;
+
+use serde_json::{Map, Value};
+
+/// A line of the serial port.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// The first instruction of a program has run.
+    User,
+    /// What the run did, as JSON.
+    Result(&'a str),
+    /// What went wrong, in a line; what is known of it follows as text.
+    Failed(&'a str),
+    /// Anything else.
+    Text,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn read(line: &'a str) -> Self {
+        if line == "USER" {
+            Self::User
+        } else if let Some(result) = line.strip_prefix("RESULT ") {
+            Self::Result(result)
+        } else if let Some(failed) = line.strip_prefix("FAILED ") {
+            Self::Failed(failed)
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// The fields of a result.
+pub(super) fn fields(result: &str) -> Option<Map<String, Value>> {
+    match serde_json::from_str(result) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// As it should.
+    Done,
+    /// A program found what must not be: a stale load, a store that was lost.
+    Broken,
+    /// A panic or a fault, in the kernel or in a program.
+    Fault,
+    /// The kernel noticed that nothing went on.
+    Hang,
+    /// The kernel did not understand its options.
+    Refused,
+    /// No program had begun within so many seconds.
+    NoBoot(u64),
+    /// It went on for so many seconds.
+    Timeout(u64),
+    /// The emulator ended as it does by itself, by a reset, or by a signal.
+    Died(String),
+    /// It said that it was done, but not what it had been asked to do.
+    Wrong(String),
+}
+
+impl Ending {
+    /// What the status of QEMU means: its debug-exit device doubles the kernel's code and adds one.
+    pub(super) fn of(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(33) => Self::Done,
+            Some(35) => Self::Broken,
+            Some(37) => Self::Fault,
+            Some(39) => Self::Hang,
+            Some(41) => Self::Refused,
+            // With `-no-reboot` a reset ends it, and we ask for no other end.
+            Some(0) => Self::Died("the machine was reset, as a triple fault does".to_owned()),
+            _ => Self::Died(format!("QEMU ended by itself: {status}")),
+        }
+    }
+
+    /// Whether it is what a run without any flush must come to: a rule was broken, and the program, the kernel or its
+    /// watchdog noticed.
+    pub(super) fn is_caught(&self) -> bool {
+        matches!(self, Self::Broken | Self::Fault | Self::Hang)
+    }
+
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Done => "done".to_owned(),
+            Self::Broken => "a rule was broken".to_owned(),
+            Self::Fault => "panic or fault".to_owned(),
+            Self::Hang => "hang".to_owned(),
+            Self::Refused => "the kernel refused its options".to_owned(),
+            Self::NoBoot(seconds) => format!("no program had begun after {seconds} s: QEMU was ended"),
+            Self::Timeout(seconds) => format!("not done after {seconds} s: QEMU was ended"),
+            Self::Died(how) | Self::Wrong(how) => how.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_told_apart_by_how_they_begin() {
+        for (line, expected) in [
+            ("USER", Line::User),
+            ("USERS", Line::Text),
+            ("the USER", Line::Text),
+            ("RESULT {}", Line::Result("{}")),
+            (" RESULT {}", Line::Text),
+            ("FAILED stale read: at 0x1000", Line::Failed("stale read: at 0x1000")),
+            ("FAILED", Line::Text),
+            ("", Line::Text),
+        ] {
+            assert_eq!(Line::read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_result_is_an_object() {
+        assert_eq!(fields("{\"ticks\":3}").unwrap()["ticks"], 3);
+        for wrong in ["", "3", "[]", "{\"ticks\":"] {
+            assert_eq!(fields(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_status_says_how_it_ended() {
+        let of = |code: i32| Ending::of(ExitStatus::from_raw(code << 8));
+        assert_eq!(
+            [33, 35, 37, 39, 41].map(of),
+            [Ending::Done, Ending::Broken, Ending::Fault, Ending::Hang, Ending::Refused]
+        );
+        assert!(of(0).words().contains("reset"));
+        assert_eq!(of(1).words(), "QEMU ended by itself: exit status: 1");
+        assert!(Ending::of(ExitStatus::from_raw(9)).words().contains("signal: 9"));
+        assert_eq!(
+            [33, 35, 37, 39, 41, 1].map(|code| of(code).is_caught()),
+            [false, true, true, true, false, false]
+        );
+    }
+}

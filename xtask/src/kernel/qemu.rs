@@ -1,0 +1,117 @@
+//! The emulator: which one there is, and how it is told what to boot.
+
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
+
+use super::build::Images;
+use super::options::{Parameters, Run};
+use crate::failure::Failure;
+
+/// The oldest QEMU on which the kernel is run.
+const OLDEST: (u32, u32) = (7, 2);
+
+/// Fails unless there is a QEMU that is new enough.
+pub(super) fn check(program: &str) -> Result<(), Failure> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| {
+        if error.kind() == ErrorKind::NotFound {
+            Failure::new(format!(
+                "`{program}` is missing: the kernel runs on QEMU, `apt-get install qemu-system-x86`"
+            ))
+        } else {
+            Failure::new(format!("cannot run `{program}`: {error}"))
+        }
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match version(&text) {
+        Some(version) if version >= OLDEST => Ok(()),
+        Some((major, minor)) => Err(Failure::new(format!(
+            "`{program}` is QEMU {major}.{minor}: at least {}.{} is needed",
+            OLDEST.0, OLDEST.1
+        ))),
+        None => Err(Failure::new(format!("`{program} --version` names no version of QEMU"))),
+    }
+}
+
+/// The first two numbers of `QEMU emulator version 7.2.22 (Debian ...)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split_once(" version ")?.1.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The command that boots the kernel for one run.
+///
+/// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor has it.
+/// `-no-reboot` makes a triple fault an end; `-nodefaults` and `-monitor none` leave the standard streams to the serial
+/// port alone.
+pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
+    let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap } = parameters;
+    let Run { program: user, mechanism } = run;
+    let pinned = u8::from(*pinned);
+    let options = format!(
+        "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} seed={seed} pinned={pinned} \
+         pages={pages} threads={threads} swap={swap}"
+    );
+    let mut command = Command::new(program);
+    command
+        .args(["-machine", "q35", "-cpu", "max,cx16=off", "-accel", "tcg,thread=multi"])
+        .args(["-smp", &cpus.to_string(), "-m", &format!("{}M", memory >> 20)])
+        .args(["-display", "none", "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none"])
+        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
+        .arg("-kernel")
+        .arg(&images.kernel)
+        .arg("-initrd")
+        .arg(&images.programs)
+        .args(["-append", &options]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Options;
+    use super::super::testing::Script;
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_as_distributions_write_it() {
+        for (text, expected) in [
+            ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright (c) 2003", Some((7, 2))),
+            ("QEMU emulator version 10.0.50", Some((10, 0))),
+            ("QEMU emulator", None),
+            ("something version x.y", None),
+        ] {
+            assert_eq!(version(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_qemu_and_an_old_one_are_told_in_one_line() {
+        let missing = check("no-such-program-anywhere").unwrap_err().to_string();
+        assert!(missing.contains("qemu-system-x86") && missing.lines().count() == 1, "{missing}");
+        let answers = |text: &str| Script::new(&format!("echo '{text}'"));
+        let new = answers("QEMU emulator version 7.2.0");
+        assert!(check(new.path()).is_ok());
+        let old = answers("QEMU emulator version 6.9.1");
+        let failure = check(old.path()).unwrap_err().to_string();
+        assert!(failure.ends_with("is QEMU 6.9: at least 7.2 is needed"), "{failure}");
+        let other = answers("hello");
+        assert!(check(other.path()).unwrap_err().to_string().contains("names no version"));
+    }
+
+    #[test]
+    fn the_command_says_what_was_asked_for() {
+        let options = Options::parse(&["--cpus", "4", "--memory", "1G", "--swap", "9"]).unwrap();
+        let images = Images { kernel: "k".into(), programs: "p".into() };
+        let run = options.runs().next().unwrap();
+        let command = command("qemu", &images, &options.parameters, run);
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let after = |name: &str| {
+            let place = words.iter().position(|word| word == name).expect(name);
+            words[place + 1].as_str()
+        };
+        assert_eq!(["-smp", "-m", "-kernel", "-initrd"].map(after), ["4", "1024M", "k", "p"]);
+        assert_eq!(
+            after("-append"),
+            "program=stale mechanism=batched nodes=2 seconds=10 seed=1 pinned=0 pages=0 threads=0 swap=9"
+        );
+    }
+}

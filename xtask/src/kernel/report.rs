@@ -1,0 +1,255 @@
+//! What one run measured, under the names of the command line's JSON.
+
+use serde_json::{json, Map, Value};
+
+use super::options::{Parameters, Run, NONE};
+use super::protocol::{self, Ending};
+use super::watch::Record;
+
+/// Programs that measure something, so that there is nothing to say of their runs without a result.
+const MEASURED: &[&str] = &["mmap-read", "migrate", "stale"];
+const NANOSECONDS: f64 = 1e9;
+
+/// One run and what came of it.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) run: Run,
+    pub(super) ending: Ending,
+    /// The first line of the kernel's report of a failure.
+    failed: Option<String>,
+    boot_s: Option<f64>,
+    wall_s: f64,
+    /// Seconds from a program's first instruction to a broken rule that somebody noticed.
+    caught_s: Option<f64>,
+    cpus: u64,
+    seed: u64,
+    threads: u64,
+    /// What the kernel reported.
+    fields: Map<String, Value>,
+    /// What the simulator reported of the same run.
+    pub(super) simulated: Option<Value>,
+}
+
+impl Report {
+    pub(super) fn new(run: Run, parameters: &Parameters, record: Record) -> Self {
+        let mut ending = record.ending.clone();
+        let fields = record.result.as_deref().map(protocol::fields);
+        if ending == Ending::Done {
+            let wrong = match &fields {
+                _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
+                None if MEASURED.contains(&run.program) => Some("it was done, but gave no RESULT".to_owned()),
+                None => None,
+                Some(None) => Some("its RESULT is no JSON object".to_owned()),
+                Some(Some(fields)) => differs(run, parameters, fields),
+            };
+            if let Some(wrong) = wrong {
+                ending = Ending::Wrong(wrong);
+            }
+        }
+        Self {
+            caught_s: record.since_user().filter(|_| ending.is_caught()).map(|time| time.as_secs_f64()),
+            run,
+            ending,
+            failed: record.failed,
+            boot_s: record.boot.map(|time| time.as_secs_f64()),
+            wall_s: record.wall.as_secs_f64(),
+            cpus: parameters.cpus,
+            seed: parameters.seed,
+            threads: parameters.threads,
+            fields: fields.flatten().unwrap_or_default(),
+            simulated: None,
+        }
+    }
+
+    /// Whether nothing went wrong.
+    pub(super) fn is_done(&self) -> bool {
+        self.ending == Ending::Done
+    }
+
+    /// What came of it, in words. Without a flush a rule must be broken: then the question is whether that was noticed.
+    pub(super) fn verdict(&self) -> String {
+        match (self.run.mechanism, self.caught_s, &self.ending) {
+            (NONE, Some(seconds), _) => format!("caught after {seconds:.1} s"),
+            (NONE, None, Ending::Done) => "not caught".to_owned(),
+            _ => self.ending.words(),
+        }
+    }
+
+    /// Which run, what came of it, and the kernel's word on what went wrong, in a line.
+    pub(super) fn line(&self) -> String {
+        let Run { program, mechanism } = self.run;
+        let failed = self.failed.as_deref().map_or_else(String::new, |failed| format!(" ({failed})"));
+        format!("{program} {mechanism}: {}{failed}", self.verdict())
+    }
+
+    /// A number that the kernel reported.
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        self.fields.get(name)?.as_f64()
+    }
+
+    pub(super) fn boot_s(&self) -> Option<f64> {
+        self.boot_s
+    }
+
+    pub(super) fn cpus(&self) -> u64 {
+        self.cpus
+    }
+
+    /// The kernel's own fields, those that the command line's JSON has too under its names, and what we know of the run.
+    pub(super) fn json(&self) -> Value {
+        let mut fields = self.fields.clone();
+        for renamed in ["program", "elapsed_ns"] {
+            fields.remove(renamed);
+        }
+        let elapsed = self.number("elapsed_ns").map(|time| time / NANOSECONDS);
+        let rate = |name| Some(self.number(name)? / elapsed.filter(|elapsed| *elapsed > 0.0)?);
+        let broken = self.ending == Ending::Broken;
+        let threads = (self.threads > 0).then_some(self.threads);
+        for (name, value) in [
+            ("experiment", json!(self.run.program)),
+            ("mechanism", json!(self.run.mechanism)),
+            ("machine", json!("qemu")),
+            ("seed", json!(self.seed)),
+            ("cpus", json!(self.cpus)),
+            ("threads", self.fields.get("threads").cloned().unwrap_or_else(|| json!(threads))),
+            ("elapsed_s", json!(elapsed)),
+            ("operations_per_s", json!(rate("operations"))),
+            ("interrupts_per_s", json!(rate("interrupts"))),
+            ("violations", json!(u8::from(broken))),
+            ("broken", json!(self.failed.iter().filter(|_| broken).collect::<Vec<_>>())),
+            ("failed", json!(self.failed)),
+            ("verdict", json!(self.verdict())),
+            ("caught_s", json!(self.caught_s)),
+            ("boot_s", json!(self.boot_s)),
+            ("wall_s", json!(self.wall_s)),
+        ] {
+            fields.insert(name.to_owned(), value);
+        }
+        if let Some(simulated) = &self.simulated {
+            fields.insert("simulated".to_owned(), simulated.clone());
+        }
+        Value::Object(fields)
+    }
+}
+
+/// How what the kernel says it ran differs from what it was asked to run, if it does.
+fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Option<String> {
+    let asked = [
+        ("program", json!(run.program)),
+        ("mechanism", json!(run.mechanism)),
+        ("cpus", json!(parameters.cpus)),
+        ("nodes", json!(parameters.nodes)),
+        ("seed", json!(parameters.seed)),
+    ];
+    asked.into_iter().find_map(|(name, asked)| {
+        let ran = fields.get(name).filter(|ran| **ran != asked)?;
+        Some(format!("it ran with {name} {ran}, not {asked}"))
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::super::options::Options;
+    use super::*;
+
+    /// What the kernel says at the end of a run of the default options.
+    const RESULT: &str = r#"{"program":"stale","mechanism":"batched","cpus":8,"nodes":2,"frames":120000,"seconds":10,
+        "seed":1,"boot_ns":5,"elapsed_ns":2000000000,"features":"pcid x2apic","operations":100,"interrupts":50,
+        "shootdowns":9,"ticks":7}"#;
+
+    /// A run of the default options, except as `line` says.
+    pub(in super::super) fn report(line: &str, result: Option<&str>, ending: Ending) -> Report {
+        let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let failed = (ending != Ending::Done).then(|| "stale read: at 0x1000".to_owned());
+        let record = Record {
+            ending,
+            result: result.map(str::to_owned),
+            failed,
+            boot: Some(Duration::from_millis(1500)),
+            wall: Duration::from_secs(4),
+        };
+        let run = options.runs().next().unwrap();
+        Report::new(run, &options.parameters, record)
+    }
+
+    #[test]
+    fn what_the_kernel_reports_gets_the_names_of_the_command_line() {
+        let json = report("", Some(RESULT), Ending::Done).json();
+        for (name, expected) in [
+            ("experiment", json!("stale")),
+            ("machine", json!("qemu")),
+            ("mechanism", json!("batched")),
+            ("cpus", json!(8)),
+            ("seed", json!(1)),
+            ("threads", Value::Null),
+            ("elapsed_s", json!(2.0)),
+            ("operations", json!(100)),
+            ("operations_per_s", json!(50.0)),
+            ("interrupts_per_s", json!(25.0)),
+            ("shootdowns", json!(9)),
+            ("ticks", json!(7)),
+            ("frames", json!(120_000)),
+            ("features", json!("pcid x2apic")),
+            ("violations", json!(0)),
+            ("broken", json!([])),
+            ("boot_s", json!(1.5)),
+            ("wall_s", json!(4.0)),
+            ("verdict", json!("done")),
+        ] {
+            assert_eq!(json[name], expected, "{name}");
+        }
+        let fields = json.as_object().unwrap();
+        assert!(["program", "elapsed_ns", "simulated"].iter().all(|name| !fields.contains_key(*name)));
+    }
+
+    #[test]
+    fn a_broken_rule_is_a_violation_even_without_a_result() {
+        let report = report("", None, Ending::Broken);
+        assert!(!report.is_done());
+        assert_eq!(report.line(), "stale batched: a rule was broken (stale read: at 0x1000)");
+        let json = report.json();
+        assert_eq!((&json["violations"], &json["elapsed_s"]), (&json!(1), &Value::Null));
+        assert_eq!(json["broken"], json!(["stale read: at 0x1000"]));
+        assert_eq!(json["caught_s"], json!(2.5));
+    }
+
+    #[test]
+    fn without_flushes_a_run_is_caught_or_not() {
+        let verdict = |ending| report("--mechanism none", None, ending).verdict();
+        for ending in [Ending::Broken, Ending::Fault, Ending::Hang] {
+            assert_eq!(verdict(ending), "caught after 2.5 s");
+        }
+        assert_eq!(verdict(Ending::Refused), Ending::Refused.words());
+        let result = r#"{"mechanism":"none"}"#;
+        assert_eq!(report("--mechanism none", Some(result), Ending::Done).verdict(), "not caught");
+    }
+
+    #[test]
+    fn done_is_what_did_what_it_was_asked() {
+        let ending = |line, result| report(line, result, Ending::Done).ending;
+        assert_eq!(ending("", Some(RESULT)), Ending::Done);
+        assert_eq!(ending("--program hello", None), Ending::Done);
+        for (line, result, expected) in [
+            ("", None, "it was done, but gave no RESULT"),
+            ("", Some("{\"cpus\":"), "its RESULT is no JSON object"),
+            ("--cpus 16", Some(RESULT), "it ran with cpus 8, not 16"),
+            ("--mechanism per-page", Some(RESULT), "it ran with mechanism \"batched\", not \"per-page\""),
+        ] {
+            assert_eq!(ending(line, result), Ending::Wrong(expected.to_owned()), "{line}");
+        }
+        let options = Options::parse(&[]).unwrap();
+        let record = Record {
+            ending: Ending::Done,
+            result: Some(RESULT.to_owned()),
+            failed: Some("lost write".to_owned()),
+            boot: None,
+            wall: Duration::ZERO,
+        };
+        let contradicts = Report::new(options.runs().next().unwrap(), &options.parameters, record);
+        assert_eq!(contradicts.line(), "stale batched: it was done, but FAILED before (lost write)");
+        // What went wrong before counts more than what is missing then.
+        assert_eq!(report("", None, Ending::Hang).ending, Ending::Hang);
+    }
+}

@@ -1,0 +1,169 @@
+//! The same run on the simulator.
+//!
+//! The command line shrinks a machine's memory by its scale, and with it the work. Here the size is given, the kernel's,
+//! so the machine file holds as much more memory as the scale takes away: what is left is the kernel's frames, exactly.
+//! The scale itself is what else it stands for in each experiment.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::Value;
+
+use super::options::{Parameters, Run};
+use crate::failure::{self, Failure};
+use crate::workspace::Workspace;
+
+/// Everything about the emulated machine but its size.
+const TEMPLATE: &str = include_str!("../../../kernel/simulated.toml");
+const PAGE: u64 = 4096;
+/// In `mmap-read` the scale is that of the time from one program's start to the next one's, 1 ms. The kernel starts them
+/// at once: 1 us.
+const START_SCALE: f64 = 1.0 / 1024.0;
+/// In `migrate` the scale is that of the range, 4 GiB, here in pages.
+const FULL_RANGE: u64 = 1 << 20;
+/// The part of the frames that the range has unless told otherwise.
+const RANGE_PART: u64 = 8;
+/// The simulator rounds the least scale that it allows to four digits; a range of fewer pages has a scale below.
+const LEAST_RANGE: u64 = 1024;
+
+/// A machine file, and the scale at which the machine is the kernel's.
+#[derive(Debug)]
+struct Machine {
+    text: String,
+    scale: f64,
+}
+
+/// The least memory with which the simulator has room for the experiments on so many CPUs: 2 MiB each, and an eighth for
+/// the rounding of its least scale.
+pub(super) const fn least_bytes(cpus: u64) -> u64 {
+    cpus * (2 << 20) / 8 * 9
+}
+
+/// Whether the range of `migrate` is one that the simulator takes; 0 is the program's own choice.
+pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), String> {
+    let frames = memory / PAGE;
+    let range = if pages == 0 { frames / RANGE_PART } else { pages };
+    // It asks for a quarter more than the range on each node.
+    let most = (frames / nodes / 5 * 4).min(FULL_RANGE);
+    if (LEAST_RANGE..=most).contains(&range) {
+        return Ok(());
+    }
+    Err(format!(
+        "--compare: migrate with {range} pages on nodes of {}: --pages from {LEAST_RANGE} to {most}",
+        frames / nodes
+    ))
+}
+
+/// Simulates a run of the kernel that had so many frames, and gives the simulator's report.
+pub(super) fn simulate(
+    workspace: &Workspace,
+    run: Run,
+    parameters: &Parameters,
+    frames: u64,
+) -> Result<Value, Failure> {
+    let Run { program, mechanism } = run;
+    let Machine { text, scale } = machine(program, parameters, frames);
+    let file = workspace.target.join(format!("simulated-{program}-{mechanism}.toml"));
+    fs::write(&file, text).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+    let mut command = workspace.cargo("run --release --quiet --package ceasefire-cli -- compare");
+    command.args([program, "--mechanism", mechanism, "--json", "-", "--machine"]).arg(&file);
+    command.args(["--scale", &scale.to_string(), "--seed", &parameters.seed.to_string()]);
+    eprintln!("==> {}", failure::line(&command));
+    // What it exits with, for instance that it cannot use a machine file of ours, is not what we exit with.
+    let printed = failure::stdout(&mut command).map_err(|failure| Failure::new(failure.to_string()))?;
+    let mut printed: Value = serde_json::from_str(&printed).unwrap_or_default();
+    let report = printed.pointer_mut("/results/0").map(Value::take);
+    report.ok_or_else(|| Failure::new(format!("the simulator reported nothing of {program} {mechanism}")))
+}
+
+/// The kernel's machine for the simulator.
+fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
+    let Parameters { cpus, nodes, pages, .. } = *parameters;
+    let scale = if program == "migrate" {
+        let range = if pages == 0 { frames / RANGE_PART } else { pages };
+        range as f64 / FULL_RANGE as f64
+    } else {
+        START_SCALE
+    };
+    // Rounded up, so that what is left of it, rounded down, is not a frame less.
+    let bytes = ((frames / nodes) as f64 / scale).ceil() as u64 * PAGE;
+    let mut text = format!(
+        "{TEMPLATE}\n[topology]\nsource = \"the machine that the kernel ran on, before scale {scale}\"\nnodes = [\n"
+    );
+    for node in 0..nodes {
+        let own = (0..cpus).filter(|cpu| cpu * nodes / cpus == node).count();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "    {{ cpus = {own}, memory = {{ value = {bytes}, unit = \"B\", source = \"{} frames\" }} }},",
+            frames / nodes
+        );
+    }
+    text.push_str("]\n");
+    Machine { text, scale }
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_experiments::{Experiment, Mechanism, Plan};
+
+    use super::super::options::Options;
+    use super::*;
+
+    /// The plan that the simulator makes of a kernel's run.
+    fn plan(line: &str, program: &str, frames: u64) -> Plan {
+        let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let Machine { text, scale } = machine(program, &options.parameters, frames);
+        Plan {
+            experiment: Experiment::find(program).unwrap(),
+            machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),
+            mechanism: Mechanism::Batched,
+            // As it comes through the command line.
+            scale: scale.to_string().parse().unwrap(),
+            seed: 1,
+            oracle: true,
+            trace: None,
+        }
+    }
+
+    #[test]
+    fn the_simulated_machine_has_the_frames_and_cpus_of_the_kernel() {
+        for (line, program, frames, cpus) in [
+            ("", "mmap-read", 126_977, &[4, 4][..]),
+            ("--cpus 5 --nodes 3", "mmap-read", 99_991, &[2, 2, 1]),
+            ("--cpus 1", "mmap-read", 8_191, &[1]),
+            ("--cpus 64 --nodes 8 --memory 2G", "mmap-read", 523_001, &[8; 8]),
+            ("", "migrate", 126_977, &[4, 4]),
+            ("--cpus 3", "migrate", 65_537, &[2, 1]),
+            ("--pages 1025 --program migrate", "migrate", 126_977, &[4, 4]),
+            ("--pages 49999 --program migrate", "migrate", 126_983, &[4, 4]),
+            ("--cpus 64 --memory 2G --nodes 6", "migrate", 523_001, &[11, 11, 10, 11, 11, 10]),
+        ] {
+            let plan = plan(line, program, frames);
+            plan.check().unwrap();
+            let scaled = plan.machine.scaled(plan.scale).unwrap();
+            let nodes = scaled.topology.nodes();
+            let own: Vec<_> = nodes.iter().map(|node| node.cpus.len()).collect();
+            assert_eq!(own, cpus, "{line} {program}");
+            let each = frames / nodes.len() as u64 * PAGE;
+            assert!(nodes.iter().all(|node| node.bytes == each), "{line} {program}: {nodes:?}");
+            assert_eq!(scaled.name, "qemu");
+        }
+    }
+
+    #[test]
+    fn the_range_is_the_kernels() {
+        for (line, pages) in [("", 15_872), ("--program migrate --pages 4099", 4099)] {
+            let scale = plan(line, "migrate", 126_977).scale;
+            assert_eq!((scale * (4_u64 << 30) as f64) as u64 / PAGE, pages);
+        }
+    }
+
+    #[test]
+    fn a_range_that_the_simulator_refuses_is_refused_before() {
+        assert_eq!(check_range(0, 512 << 20, 2), Ok(()));
+        let refused = check_range(60_000, 512 << 20, 2).unwrap_err();
+        assert!(refused.ends_with("60000 pages on nodes of 65536: --pages from 1024 to 52428"), "{refused}");
+        assert!(check_range(0, 512 << 20, 8).unwrap_err().contains("--pages from 1024 to 13104"));
+    }
+}
