@@ -178,6 +178,7 @@ pub(crate) fn exit(code: u64) -> ! {
         let _ = process.ending.code.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
         if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
             PROCESSES.lock().remove(&process.number);
+            me.leave_space();
             memory().exit(process.space.clone());
             if process.number == FIRST.load(Ordering::Relaxed) {
                 report::finish(process.ending.code.load(Ordering::Relaxed));

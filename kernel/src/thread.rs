@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 
 use ceasefire::HeldLocks;
 use ceasefire_memory::SpaceHandle;
@@ -42,6 +42,7 @@ pub(crate) struct Thread {
     pub(crate) last: AtomicUsize,
     /// Where its stack stands while it does not run.
     pub(crate) saved: UnsafeCell<u64>,
+    exiting: AtomicBool,
     body: Cell<Option<Body>>,
     /// None for a thread that a CPU began with.
     stack: Option<Stack>,
@@ -67,6 +68,7 @@ impl Thread {
             place: AtomicUsize::new(ANYWHERE),
             last: AtomicUsize::new(0),
             saved: UnsafeCell::new(0),
+            exiting: AtomicBool::new(false),
             body: Cell::new(None),
             stack: None,
             waits_for: AtomicU64::new(0),
@@ -95,9 +97,16 @@ impl Thread {
         }
     }
 
-    /// The address space that it runs in, if it is a program's.
+    /// The address space that it runs in, if it is a program's and is not leaving it for good.
     pub(crate) fn space(&self) -> Option<&SpaceHandle<Kernel>> {
-        self.process.as_ref().map(|process| &process.space)
+        let process = self.process.as_ref().filter(|_| !self.exiting.load(Ordering::Relaxed));
+        process.map(|process| &process.space)
+    }
+
+    /// It runs no program any more: from now on it is like a thread of the kernel's, so that no switch back to it loads the
+    /// space that it is about to take apart.
+    pub(crate) fn leave_space(&self) {
+        self.exiting.store(true, Ordering::Relaxed);
     }
 
     /// Where its kernel stack ends; 0 if no program runs on it.

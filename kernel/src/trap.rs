@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use ceasefire_memory::{Access, FaultError};
 
-use crate::arch::{interrupts, this_cpu, Frame};
+use crate::arch::{clock, interrupts, this_cpu, Frame};
 use crate::cpu::count;
 use crate::event::{record, What};
 use crate::failure::{self, Kind};
@@ -23,7 +23,12 @@ pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
     record(What::Fault, fault.address, u64::from(fault.store));
     let Some(space) = thread::current().space() else { return Err(FaultError::NotMapped(fault.address)) };
     let access = if fault.store { Access::Write } else { Access::Read };
-    let result = memory().fault(space, fault.address, access);
+    let mut result = memory().fault(space, fault.address, access);
+    // What others are about to free may be enough: nobody is killed for it, and if nothing is freed the run ends as a hang.
+    while result == Err(FaultError::OutOfMemory) {
+        schedule::sleep_until(clock::now() + 1);
+        result = memory().fault(space, fault.address, access);
+    }
     this_cpu::get().note_progress();
     result
 }

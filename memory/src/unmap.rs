@@ -87,7 +87,8 @@ impl<P: Machine> Memory<P> {
     /// Takes a whole space apart (exit). Every thread of it has ended; CPUs may still have it loaded, lazily.
     ///
     /// Whatever space the calling CPU has loaded is unloaded, so call it where no program goes on running afterwards
-    /// without a switch.
+    /// without a switch. The caller may sleep in here, and no switch back to it may load the space again: to the scheduler
+    /// it has to be a thread of the kernel's already. Debug builds notice.
     pub fn exit(&self, space: SpaceHandle<P>) {
         drop(self.engine.unload());
         self.end(&space);

@@ -19,8 +19,8 @@ pub(super) fn build(workspace: &Workspace) -> Result<Images, Failure> {
         install_target()?;
     }
     let packages = "--package ceasefire-kernel --package ceasefire-kernel-programs";
-    quietly(&mut workspace.cargo(&format!("build --release {packages} --target {BARE_METAL}")))?;
-    let folder = workspace.target.join(BARE_METAL).join("release");
+    quietly(&mut workspace.cargo(&format!("build --profile checked {packages} --target {BARE_METAL}")))?;
+    let folder = workspace.target.join(BARE_METAL).join("checked");
     Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
 }
 

@@ -1,0 +1,22 @@
+//! What depends on the processor: system calls, accesses that may fail, the entry.
+
+#[cfg(not(target_os = "none"))]
+mod host;
+#[cfg(target_os = "none")]
+mod x86_64;
+
+#[cfg(not(target_os = "none"))]
+pub(crate) use host::{call, load, recovery, try_load, try_store};
+#[cfg(target_os = "none")]
+pub(crate) use x86_64::{call, load, recovery, try_load, try_store};
+
+/// Instructions whose accesses may fail, and where they go on then: the arguments of `Call::Recover`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recovery {
+    /// The first instruction.
+    pub(crate) start: u64,
+    /// The address after the last.
+    pub(crate) end: u64,
+    /// Where an access that failed goes on.
+    pub(crate) to: u64,
+}

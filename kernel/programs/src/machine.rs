@@ -1,0 +1,43 @@
+//! What the machine is, and what was asked of the program.
+
+use ceasefire_kernel_abi::Parameter;
+
+use crate::call::parameter;
+
+/// The run's parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine {
+    pub(crate) cpus: u64,
+    pub(crate) nodes: u64,
+    pub(crate) frames: u64,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    pub(crate) pinned: bool,
+    /// 0 for the program's own choice.
+    pub(crate) pages: u64,
+    /// 0 for the program's own choice.
+    pub(crate) threads: u64,
+    pub(crate) swap: u64,
+}
+
+impl Machine {
+    /// Asks the kernel.
+    pub(crate) fn ask() -> Self {
+        Self {
+            cpus: parameter(Parameter::Cpus),
+            nodes: parameter(Parameter::Nodes),
+            frames: parameter(Parameter::Frames),
+            seconds: parameter(Parameter::Seconds),
+            seed: parameter(Parameter::Seed),
+            pinned: parameter(Parameter::Pinned) != 0,
+            pages: parameter(Parameter::Pages),
+            threads: parameter(Parameter::Threads),
+            swap: parameter(Parameter::Swap),
+        }
+    }
+
+    /// How many CPUs each node has.
+    pub(crate) fn cpus_of_a_node(&self) -> u64 {
+        (self.cpus / self.nodes).max(1)
+    }
+}

@@ -1,0 +1,66 @@
+//! Mappings that stay, and their words.
+
+use core::sync::atomic::AtomicU64;
+
+use ceasefire_kernel_abi::{Error, IMAGE};
+
+use crate::call;
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+/// Words of a page.
+pub(crate) const WORDS: u64 = PAGE / 8;
+/// No image is larger.
+const IMAGE_BYTES: u64 = 512 << 10;
+
+/// Where the image ends at the latest.
+pub(crate) const fn image_end() -> u64 {
+    IMAGE + IMAGE_BYTES
+}
+
+/// A mapping that stays until it is given up.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: u64,
+    pages: u64,
+}
+
+impl Mapping {
+    /// Fresh memory.
+    pub(crate) fn anonymous(pages: u64) -> Result<Self, Error> {
+        Ok(Self { start: call::map_anonymous(pages)?, pages })
+    }
+
+    /// A file, as everyone sees it.
+    pub(crate) fn shared(file: u64, pages: u64, writable: bool) -> Result<Self, Error> {
+        Ok(Self { start: call::map_shared(file, pages, writable)?, pages })
+    }
+
+    /// Its first address.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The address behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.pages * PAGE
+    }
+
+    /// One of its words. Those of a mapping that is not writable can be loaded only; a store faults and ends the run.
+    pub(crate) fn word(&self, index: u64) -> &AtomicU64 {
+        assert!(index < self.pages * WORDS, "word {index} of {} pages", self.pages);
+        // SAFETY: the word lies in the mapping, which is there as long as `self`, and is accessed atomically only.
+        unsafe { AtomicU64::from_ptr((self.start + index * 8) as *mut u64) }
+    }
+
+    /// Leaves it mapped for good; its words.
+    pub(crate) fn leak(self) -> &'static [AtomicU64] {
+        // SAFETY: as for `word`. Nobody unmaps it any more, and every bit pattern is a number.
+        unsafe { core::slice::from_raw_parts(self.start as *const AtomicU64, (self.pages * WORDS) as usize) }
+    }
+
+    /// Unmaps it.
+    pub(crate) fn unmap(self) -> Result<(), Error> {
+        call::unmap(self.start, self.pages * PAGE)
+    }
+}

@@ -1,0 +1,73 @@
+//! `mmap-read`: reading ten times the memory through mmap (vm-scalability `lru-file-mmap-read`).
+//!
+//! As many single-threaded processes as CPUs. Each maps a sparse file of its own, shared and read-only, and loads every
+//! eighth byte of it once, in order. Together the files are ten times the machine's memory, so nine pages of ten are
+//! reclaimed from under a process that runs on another CPU. It is the experiment of the same name, but that all begin to
+//! read at the same time, when all have been started: what is measured is the reading.
+//!
+//! A hole reads as zeros, so a load of anything else came from a frame that was another's (R1).
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use ceasefire_kernel_abi::{Finding, ANYWHERE};
+
+use crate::call;
+use crate::machine::Machine;
+use crate::memory::{Mapping, PAGE, WORDS};
+use crate::thread::{pack, unpack, wait_until, Crew, CREW};
+
+/// How much is read, in multiples of the memory.
+const TIMES_MEMORY: u64 = 10;
+/// The word of the control page that says whether all have been started.
+const GO: u64 = 0;
+/// The one that says how many pages each file has.
+const PAGES: u64 = 1;
+/// The first of those that say which file is whose.
+const FILES: u64 = 2;
+
+/// The program.
+pub(crate) fn run(machine: &Machine) {
+    let readers = if machine.threads == 0 { machine.cpus } else { machine.threads };
+    assert!(readers <= CREW as u64, "{readers} processes: at most {CREW}");
+    let total = if machine.pages == 0 { TIMES_MEMORY * machine.frames } else { machine.pages };
+    let pages = (total / readers).max(1);
+    let control_file = call::create_file(1).expect("no file for the control page");
+    let control = Mapping::shared(control_file, 1, true).expect("no control page");
+    control.word(PAGES).store(pages, Relaxed);
+    let mut crew = Crew::new();
+    for reader in 0..readers {
+        let file = call::create_file(pages).expect("no file to read");
+        control.word(FILES + reader).store(file, SeqCst);
+        let cpu = if machine.pinned { reader % machine.cpus } else { ANYWHERE };
+        crew.process(read, pack(control_file, reader), cpu);
+    }
+    call::measure_begin();
+    control.word(GO).store(1, SeqCst);
+    crew.wait();
+    call::measure_end(pages * readers);
+    for reader in 0..readers {
+        call::delete_file(control.word(FILES + reader).load(Relaxed)).expect("a file that was read stays");
+    }
+    control.unmap().expect("the control page stays mapped");
+    call::delete_file(control_file).expect("the control page's file stays");
+}
+
+/// One process.
+extern "C" fn read(argument: u64) -> ! {
+    let (control_file, reader) = unpack(argument);
+    let control = Mapping::shared(control_file, 1, false).expect("no control page");
+    wait_until(|| control.word(GO).load(SeqCst) != 0);
+    let file = control.word(FILES + reader).load(SeqCst);
+    let pages = control.word(PAGES).load(SeqCst);
+    let mapping = Mapping::shared(file, pages, false).expect("the file cannot be mapped");
+    for index in 0..pages * WORDS {
+        let found = mapping.word(index).load(Relaxed);
+        if found != 0 {
+            let (page, address) = (index * 8 / PAGE, mapping.start() + index * 8);
+            crate::line::log(format_args!("mmap-read: page {page} of reader {reader}'s hole is not zero"));
+            call::report(Finding::StaleRead, address, 0, found);
+        }
+    }
+    mapping.unmap().expect("the file stays mapped");
+    call::exit(0)
+}

@@ -1,0 +1,33 @@
+//! The programs that show that the machine starts, and that what goes wrong is reported.
+
+use crate::call;
+use crate::line::log;
+use crate::machine::Machine;
+
+/// `hello`: says where it runs.
+pub(crate) fn hello(machine: &Machine) {
+    call::measure_begin();
+    log(format_args!("hello from CPU {} of {}, with {} frames", call::cpu(), machine.cpus, machine.frames));
+    call::measure_end(1);
+}
+
+/// `panic`: the kernel sees that it runs this program, and panics. The program waits for that.
+pub(crate) fn panic() -> ! {
+    loop {
+        call::give_way();
+    }
+}
+
+/// `fault`: loads where nothing is mapped. That has to end the run.
+pub(crate) fn fault() {
+    const NOWHERE: u64 = 0x10;
+    let found = crate::arch::load(NOWHERE);
+    panic!("a load from {NOWHERE:#x}, where nothing is mapped, found {found:#x}");
+}
+
+/// `hang`: sleeps for ever, on a machine on which nobody else does anything.
+pub(crate) fn hang() -> ! {
+    loop {
+        call::sleep(u64::MAX);
+    }
+}

@@ -1,0 +1,154 @@
+//! `stale`: looks for translations that are used after they may not be, and for stores that are lost.
+//!
+//! Each *scenario* is one way to change translations under the feet of other CPUs. One thread, its **operator**, does that
+//! again and again. Some threads on other CPUs, its **readers**, load from and store to the region all the time, so that
+//! their TLBs hold its entries at the very moment when they change. All scenarios run at the same time, most of them in one
+//! process, and memory is short: so what one gives up another gets, with other contents.
+//!
+//! The operator says in a [state word](state::State) what holds: it begins a change before the call, and ends it when the
+//! call has returned. A reader that finds the same stable state before and after an access knows what had to be true at
+//! that access (R3), and checks it at once:
+//!
+//! - What is not allowed has to fail. One access that succeeds through an old entry is a finding.
+//! - Each reader has a word of its own in each page, and knows what it stored there last. It has to be there
+//!   ([`law`] says what the operations may do to it), or the frame was another's (R1), or the store went astray (R5).
+//! - Each reader says how far it has come, and looks at the others' words: none may be older than its owner said before the
+//!   load (R6).
+//! - Every word says whose it is ([`mark`]), so a wrong frame is noticed whatever it holds.
+//!
+//! Readers that are in the middle of an access when the state changes check only what holds at any time. So there are no
+//! false alarms, however coarsely the CPUs share a host's; and no operation waits for readers between its return and the new
+//! state. Between two operations the operator waits until each reader has gone through the whole region once, or a scenario
+//! would change what nobody has in its TLB.
+
+mod board;
+mod discard;
+mod fork;
+mod free;
+mod law;
+mod mark;
+mod migrate;
+mod operator;
+mod page_out;
+mod placement;
+mod protect;
+mod reader;
+mod reclaim;
+mod remap;
+mod scenario;
+mod site;
+mod state;
+mod sync;
+mod truncate;
+mod unmap;
+mod write;
+
+use ceasefire_kernel_abi::ANYWHERE;
+
+use crate::call;
+use crate::line::log;
+use crate::machine::Machine;
+use crate::thread::{pack, unpack, wait_until, Crew};
+
+use board::Control;
+use scenario::{Process, Scenario};
+use site::Site;
+
+/// All scenarios.
+static SCENARIOS: [Scenario; 15] = [
+    protect::PROTECT,
+    unmap::UNMAP,
+    unmap::REUSE,
+    remap::REMAP,
+    discard::DISCARD,
+    truncate::TRUNCATE,
+    migrate::MIGRATE,
+    fork::FORK,
+    sync::SYNC,
+    page_out::PAGE_OUT,
+    free::FREE,
+    write::WRITE,
+    unmap::UNMAP_HUGE,
+    remap::REMAP_TABLES,
+    reclaim::RECLAIM,
+];
+/// A run of that many seconds has to do and check something in every scenario.
+const ENOUGH_SECONDS: u64 = 5;
+
+/// The program.
+pub(crate) fn run(machine: &Machine) {
+    let file = call::create_file(board::PAGES).expect("no file for the boards");
+    let control = Control::map(file);
+    call::measure_begin();
+    let end = call::now() + machine.seconds * 1_000_000_000;
+    let mut others = Crew::new();
+    for process in Process::OTHERS {
+        others.process(serve, pack(file, process as u64), ANYWHERE);
+    }
+    let own = start(Process::Home, control, machine);
+    call::sleep(end.saturating_sub(call::now()));
+    control.end();
+    own.wait();
+    others.wait();
+    finish(control, machine);
+}
+
+/// Another process.
+extern "C" fn serve(argument: u64) -> ! {
+    let (file, process) = unpack(argument);
+    let process = Process::OTHERS.into_iter().find(|&other| other as u64 == process);
+    let crew = start(process.expect("there is no such process"), Control::map(file), &Machine::ask());
+    crew.wait();
+    call::exit(0)
+}
+
+/// Starts a process's threads.
+fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew {
+    call::recover();
+    let mut crew = Crew::new();
+    let readers = placement::readers(machine);
+    for (number, scenario) in possible(machine) {
+        if process == Process::Guest {
+            attach(number, control, machine);
+        }
+        // The operator comes last: by then all stacks are mapped.
+        for slot in (0..=readers).rev().filter(|&slot| placement::process(scenario, slot) == process) {
+            let entry = if slot == placement::OPERATOR { operator::run } else { reader::run };
+            crew.thread(entry, pack(number as u64, slot as u64), placement::cpu(number, slot, machine));
+        }
+    }
+    crew
+}
+
+/// Maps a scenario's region into this process too, if it has guests.
+fn attach(number: usize, control: &'static Control, machine: &Machine) {
+    let (scenario, board) = (&SCENARIOS[number], control.board(number));
+    let Some(attach) = scenario.attach else { return };
+    wait_until(|| board.prepared() || control.over());
+    if board.prepared() {
+        let site = Site::of(number, control, machine);
+        operator::persist(scenario.name, control, || attach(&site));
+    }
+}
+
+/// The scenarios that this machine can run, with their numbers.
+fn possible(machine: &Machine) -> impl Iterator<Item = (usize, &'static Scenario)> + use<'_> {
+    SCENARIOS.iter().enumerate().filter(|(_, scenario)| (scenario.possible)(machine))
+}
+
+/// Says what was done. All threads have ended.
+fn finish(control: &'static Control, machine: &Machine) {
+    call::measure_end(possible(machine).map(|(number, _)| control.board(number).operations()).sum());
+    for (number, scenario) in possible(machine) {
+        let board = control.board(number);
+        let (name, operations, checks) = (scenario.name, board.operations(), board.checks());
+        log(format_args!("stale/{name}: {operations} operations, {checks} checks"));
+        assert!(
+            machine.seconds < ENOUGH_SECONDS || (operations > 0 && checks > 0),
+            "stale/{name} has tested nothing"
+        );
+        if let Some(file) = board.file() {
+            call::delete_file(file).expect("a file stays");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The thread that changes a region.
+
+use ceasefire_kernel_abi::Error;
+
+use super::board::Control;
+use super::site::Site;
+use super::state::State;
+use super::SCENARIOS;
+use crate::call;
+use crate::machine::Machine;
+use crate::thread::{unpack, wait_until};
+
+/// The thread.
+pub(super) extern "C" fn run(argument: u64) -> ! {
+    let (number, _) = unpack(argument);
+    let scenario = &SCENARIOS[number as usize];
+    let control = Control::here();
+    let mut site = Site::new(number as usize, control, &Machine::ask());
+    let board = site.board;
+    let prepared = persist(scenario.name, control, || (scenario.prepare)(&mut site));
+    if prepared {
+        board.publish(site.file, site.places);
+    }
+    let mut state = State::NONE;
+    while prepared && !control.over() {
+        let next = state.settle();
+        board.set_state(state.change());
+        // Nothing may come between the call's return and the new state but the return itself: an old translation that a
+        // CPU still has then has to be seen by a reader who knows that it may not be there.
+        if !persist(scenario.name, control, || (scenario.step)(&site, next.phase(scenario.phases.len()))) {
+            break;
+        }
+        board.set_state(next);
+        state = next;
+        site.round += 1;
+        board.count_operation();
+        wait_until(|| board.all_passed(site.readers, state) || control.over());
+    }
+    board.set_state(state.change());
+    for place in 0..site.places.len() {
+        site.unmap(place).expect("a region stays mapped");
+    }
+    call::exit(0)
+}
+
+/// Does something until it succeeds or all is over; whether it succeeded. Other scenarios want memory too.
+pub(super) fn persist(name: &str, control: &Control, mut act: impl FnMut() -> Result<(), Error>) -> bool {
+    loop {
+        match act() {
+            Ok(()) => return true,
+            Err(Error::NoMemory | Error::TooMany | Error::Busy) if control.over() => return false,
+            Err(Error::NoMemory | Error::TooMany | Error::Busy) => call::give_way(),
+            Err(error) => panic!("stale/{name}: a call failed: {error:?}"),
+        }
+    }
+}

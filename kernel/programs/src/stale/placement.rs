@@ -1,0 +1,96 @@
+//! Which thread runs where.
+
+use ceasefire_kernel_abi::ANYWHERE;
+
+use super::mark::SLOTS;
+use super::scenario::{Process, Scenario};
+use crate::machine::Machine;
+
+/// The operator's slot. Readers follow.
+pub(super) const OPERATOR: usize = 0;
+/// Where there are guests, every reader of that many is one.
+const GUEST: usize = 2;
+
+/// How many readers each scenario has.
+pub(super) fn readers(machine: &Machine) -> usize {
+    let most = SLOTS - 1;
+    if machine.threads == 0 {
+        ((machine.cpus / 2) as usize).clamp(2, 8)
+    } else {
+        machine.threads.min(most as u64) as usize
+    }
+}
+
+/// In which process a slot's thread is.
+pub(super) fn process(scenario: &Scenario, slot: usize) -> Process {
+    let guest = slot != OPERATOR && slot.is_multiple_of(GUEST);
+    if scenario.attach.is_some() && guest {
+        Process::Guest
+    } else {
+        scenario.process
+    }
+}
+
+/// On which CPU it runs. No reader shares its operator's, but for a last one that goes where the scheduler puts it: what a
+/// CPU does when it switches to a program that changed meanwhile wants testing too.
+pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
+    let (cpus, readers) = (machine.cpus, readers(machine) as u64);
+    let operator = scenario as u64 % cpus;
+    if slot == OPERATOR || cpus == 1 {
+        return operator;
+    }
+    let before = slot as u64 - 1;
+    if before > 0 && before + 1 == readers && !machine.pinned {
+        return ANYWHERE;
+    }
+    (operator + 1 + before * (cpus - 1) / readers) % cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SCENARIOS;
+    use super::*;
+
+    fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {
+        let (nodes, frames, seconds, seed, pages, swap) = (1, 10_000, 5, 0, 0, 0);
+        Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap }
+    }
+
+    #[test]
+    fn readers_are_where_their_operator_is_not() {
+        for (cpus, threads) in [(2, 0), (3, 0), (4, 1), (8, 16), (48, 0), (64, 99)] {
+            for pinned in [false, true] {
+                let machine = machine(cpus, threads, pinned);
+                for scenario in 0..SCENARIOS.len() {
+                    let operator = cpu(scenario, OPERATOR, &machine);
+                    for slot in 1..=readers(&machine) {
+                        let reader = cpu(scenario, slot, &machine);
+                        assert_ne!(reader, operator, "{cpus} CPUs, {threads} threads, slot {slot}");
+                        assert!(reader < cpus || (reader == ANYWHERE && !pinned && slot > 1));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cpu_has_readers_of_several_scenarios() {
+        for cpus in 2..=16 {
+            let machine = machine(cpus, 0, false);
+            for at in 0..cpus {
+                let here = (0..SCENARIOS.len()).filter(|&scenario| {
+                    (1..=readers(&machine)).any(|slot| cpu(scenario, slot, &machine) == at)
+                });
+                assert!(here.count() >= 2, "CPU {at} of {cpus}");
+            }
+        }
+    }
+
+    #[test]
+    fn some_readers_are_guests_where_there_are_any() {
+        for scenario in &SCENARIOS {
+            let guests = (1..=2).filter(|&slot| process(scenario, slot) == Process::Guest).count();
+            assert_eq!(guests, usize::from(scenario.attach.is_some()), "{}", scenario.name);
+        }
+    }
+}

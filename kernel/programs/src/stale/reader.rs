@@ -1,0 +1,177 @@
+//! The threads that use a region while it changes.
+
+use core::sync::atomic::{fence, Ordering::SeqCst};
+
+use ceasefire_kernel_abi::Finding;
+
+use super::board::Control;
+use super::law::{Law, Stored};
+use super::scenario::{Phase, Scenario};
+use super::site::{Site, LARGE};
+use super::state::State;
+use super::SCENARIOS;
+use crate::arch::{try_load, try_store};
+use crate::call::{self, Protection};
+use crate::line::log;
+use crate::machine::Machine;
+use crate::thread::{unpack, wait_until};
+
+/// Pages that a reader looks at before it lets others run: some hundred microseconds, as long as operations take.
+const BEFORE_YIELD: u64 = 1024;
+
+/// A reader and what it remembers.
+struct Reader {
+    scenario: &'static Scenario,
+    site: Site,
+    slot: usize,
+    /// The number of this pass over the region.
+    sequence: u64,
+    /// What was last stored to its own word in each page.
+    stored: [Stored; LARGE as usize],
+    checks: u64,
+}
+
+/// The thread.
+pub(super) extern "C" fn run(argument: u64) -> ! {
+    let (number, slot) = unpack(argument);
+    let (number, slot) = (number as usize, slot as usize);
+    let control = Control::here();
+    let board = control.board(number);
+    wait_until(|| board.state() >= State::FIRST || control.over());
+    let mut reader = Reader {
+        scenario: &SCENARIOS[number],
+        site: Site::of(number, control, &Machine::ask()),
+        slot,
+        sequence: 0,
+        stored: [Stored::NOTHING; LARGE as usize],
+        checks: 0,
+    };
+    let mut looked = 0;
+    while !control.over() {
+        reader.pass();
+        looked += reader.site.pages;
+        if looked >= BEFORE_YIELD {
+            looked = 0;
+            call::give_way();
+        }
+    }
+    call::exit(0)
+}
+
+impl Reader {
+    /// Goes through the region once.
+    fn pass(&mut self) {
+        let board = self.site.board;
+        let began = board.state();
+        self.sequence += 1;
+        let mut stored_all = true;
+        for page in 0..self.site.pages {
+            // While the region changes it is used as before: the entries stay in the TLB, and the change has something to
+            // race with.
+            let state = board.state();
+            let phase = self.scenario.phases[state.phase(self.scenario.phases.len())];
+            stored_all &= self.use_page(page, phase, state);
+            self.look_at_another(page, phase);
+            if let Some(empty) = phase.empty {
+                self.use_page(page, Phase { place: empty, allowed: Protection::Nothing, empty: None }, state);
+            }
+        }
+        if stored_all {
+            board.set_progress(self.slot, self.sequence);
+        }
+        if began.is_stable() && board.state() == began {
+            board.pass(self.slot, began);
+        }
+        board.count_checks(core::mem::take(&mut self.checks));
+    }
+
+    /// Loads from and stores to its own word; whether it could store. `before` was read before.
+    fn use_page(&mut self, page: u64, phase: Phase, before: State) -> bool {
+        let owner = self.site.owner(self.slot, page);
+        let address = self.site.places[phase.place] + owner.offset();
+        let found = try_load(address);
+        let after = self.site.board.state();
+        self.judge(address, phase.allowed != Protection::Nothing, found, (before, after));
+        if let Some(found) = found {
+            self.compare(page, address, found, (before, after));
+        }
+        let value = owner.mark(self.sequence);
+        let stored = try_store(address, value);
+        // A load may overtake a store that comes before it: then the state would be one from before the store.
+        fence(SeqCst);
+        let after = self.site.board.state();
+        if stored {
+            self.stored[page as usize] = Stored { value, from: before, to: after };
+        }
+        self.judge(address, phase.allowed == Protection::All, stored.then_some(value), (before, after));
+        stored
+    }
+
+    /// Whether an access came to what it had to: only in a state that was the same all the time is that known.
+    fn judge(&mut self, address: u64, allowed: bool, found: Option<u64>, (before, after): (State, State)) {
+        if before != after || !before.is_stable() {
+            return;
+        }
+        self.checks += 1;
+        match (allowed, found) {
+            (true, None) => panic!(
+                "stale/{}: no access to {address:#x} in state {}, though it is allowed",
+                self.scenario.name,
+                before.number()
+            ),
+            (false, Some(found)) => {
+                self.report(Finding::Forbidden, "an access that is not allowed", address, 0, found)
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether its own word holds what it stored there.
+    fn compare(&mut self, page: u64, address: u64, found: u64, (before, after): (State, State)) {
+        self.checks += 1;
+        let stored = &mut self.stored[page as usize];
+        let expected = self.scenario.law.expected(*stored, before, after);
+        if expected.allows(found) {
+            // What has become zero stays zero.
+            stored.value = found;
+            return;
+        }
+        // An earlier store of its own: the last one went elsewhere. Anything else was never stored there, or is gone.
+        let earlier = self.site.owner(self.slot, page).sequence(found);
+        let (finding, what) = if expected.value() != 0 && earlier.is_some() {
+            (Finding::LostWrite, "its own store is lost from a word")
+        } else {
+            (Finding::StaleRead, "old or foreign contents in its own word")
+        };
+        self.report(finding, what, address, expected.value(), found);
+    }
+
+    /// Whether a word of another is its, and not older than the other said.
+    fn look_at_another(&mut self, page: u64, phase: Phase) {
+        let slots = self.site.readers + 1;
+        let slot = (self.sequence + page) as usize % slots;
+        if slot == self.slot {
+            return;
+        }
+        let owner = self.site.owner(slot, page);
+        let address = self.site.places[phase.place] + owner.offset();
+        let floor = self.site.board.progress(slot);
+        let Some(found) = try_load(address) else { return };
+        self.checks += 1;
+        match owner.sequence(found) {
+            None => self.report(Finding::StaleRead, "foreign contents in another's word", address, 0, found),
+            Some(sequence) if self.scenario.law == Law::Kept && sequence < floor => {
+                let expected = owner.mark(floor);
+                self.report(Finding::StaleRead, "an old version of another's word", address, expected, found)
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn report(&self, finding: Finding, what: &str, address: u64, expected: u64, found: u64) -> ! {
+        let (name, slot, cpu) = (self.scenario.name, self.slot, call::cpu());
+        let state = self.site.board.state().number();
+        log(format_args!("stale/{name}: {what}: reader {slot} on CPU {cpu}, by now in state {state}"));
+        call::report(finding, address, expected, found)
+    }
+}

@@ -1,0 +1,149 @@
+//! Where a scenario happens.
+
+use ceasefire_kernel_abi::Error;
+
+use super::board::{Board, Control};
+use super::mark::Owner;
+use super::{placement, SCENARIOS};
+use crate::call;
+use crate::machine::Machine;
+use crate::memory::PAGE;
+
+/// Where scenarios put regions that nothing else may ever come to lie in: far above what the kernel chooses by itself.
+const FIRST_PLACE: u64 = 0x10_0000_0000;
+/// Bytes from one place to the next.
+const APART: u64 = 1 << 30;
+/// Pages by which the places of small regions are moved against each other from scenario to scenario, and within one, so
+/// that they do not compete for the same entries of a TLB, and lie differently in their tables.
+const SHIFTS: [u64; 2] = [67, 201];
+/// Pages that one page table translates.
+const TABLE: u64 = 512;
+/// Pages of a large region: all that one table translates, and some more.
+pub(super) const LARGE: u64 = TABLE + 8;
+/// Large regions need a memory of that many frames.
+const LARGE_FRAMES: u64 = 8192;
+
+/// A scenario's region as one of its threads knows it.
+#[derive(Debug)]
+pub(super) struct Site {
+    /// The scenario's number.
+    pub(super) scenario: usize,
+    pub(super) machine: Machine,
+    pub(super) board: &'static Board,
+    /// How many readers there are.
+    pub(super) readers: usize,
+    /// Pages of the region.
+    pub(super) pages: u64,
+    /// Where it may be.
+    pub(super) places: [u64; 2],
+    /// The file that it maps.
+    pub(super) file: Option<u64>,
+    /// Operations that the operator has done.
+    pub(super) round: u64,
+}
+
+impl Site {
+    /// A new one, nothing of which is mapped.
+    pub(super) fn new(scenario: usize, control: &'static Control, machine: &Machine) -> Self {
+        let pages = pages(scenario, machine);
+        Self {
+            scenario,
+            machine: *machine,
+            board: control.board(scenario),
+            readers: placement::readers(machine),
+            pages,
+            places: [0, 1].map(|which| place(scenario, which, pages)),
+            file: None,
+            round: 0,
+        }
+    }
+
+    /// The one that the operator has made known.
+    pub(super) fn of(scenario: usize, control: &'static Control, machine: &Machine) -> Self {
+        let site = Self::new(scenario, control, machine);
+        Self { places: site.board.places(), file: site.board.file(), ..site }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages * PAGE
+    }
+
+    /// The file. Only for scenarios that have made one.
+    pub(super) fn file(&self) -> u64 {
+        self.file.expect("the scenario has no file")
+    }
+
+    /// Makes the file, if it is not there yet.
+    pub(super) fn make_file(&mut self, pages: u64) -> Result<u64, Error> {
+        let file = match self.file {
+            Some(file) => file,
+            None => call::create_file(pages)?,
+        };
+        self.file = Some(file);
+        Ok(file)
+    }
+
+    /// The word of a slot in a page.
+    pub(super) fn owner(&self, slot: usize, page: u64) -> Owner {
+        Owner { scenario: self.scenario, slot, page }
+    }
+
+    /// Maps fresh memory at one of the places.
+    pub(super) fn map_anonymous(&self, place: usize) -> Result<(), Error> {
+        map_at(self.places[place], self.bytes(), call::map_anonymous(self.pages)?)
+    }
+
+    /// Maps the file at the first place.
+    pub(super) fn map_file(&self, writable: bool) -> Result<(), Error> {
+        map_at(self.places[0], self.bytes(), call::map_shared(self.file(), self.pages, writable)?)
+    }
+
+    /// Unmaps what is at a place.
+    pub(super) fn unmap(&self, place: usize) -> Result<(), Error> {
+        call::unmap(self.places[place], self.bytes())
+    }
+}
+
+/// Moves a mapping that nobody knows yet to where it belongs.
+pub(super) fn map_at(place: u64, bytes: u64, mapped: u64) -> Result<(), Error> {
+    call::move_to(mapped, bytes, place).inspect_err(|_| {
+        let _ = call::unmap(mapped, bytes);
+    })
+}
+
+/// How many pages a region has: more than one cache line of page-table entries, and little of the memory.
+fn pages(scenario: usize, machine: &Machine) -> u64 {
+    if SCENARIOS[scenario].large && machine.frames >= LARGE_FRAMES {
+        LARGE
+    } else {
+        (machine.frames / 256).clamp(16, 64)
+    }
+}
+
+/// An address that is a scenario's alone. Large regions begin with a table.
+fn place(scenario: usize, which: usize, pages: u64) -> u64 {
+    let (scenario, which) = (scenario as u64, which as u64);
+    let shift = if pages > TABLE { 0 } else { (scenario * SHIFTS[0] + which * SHIFTS[1]) % TABLE };
+    FIRST_PLACE + (scenario * 2 + which) * APART + shift * PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_do_not_overlap() {
+        for pages in [16, 64, LARGE] {
+            let places = (0..2 * SCENARIOS.len()).map(|number| place(number / 2, number % 2, pages));
+            let places: Vec<u64> = places.collect();
+            assert!(places.windows(2).all(|pair| pair[0] + pages * PAGE <= pair[1]));
+            assert!(places.iter().all(|place| place.is_multiple_of(PAGE)));
+        }
+    }
+
+    #[test]
+    fn small_regions_cover_all_of_a_tlb() {
+        let shifts = (0..SCENARIOS.len()).map(|scenario| place(scenario, 0, 64) / PAGE % TABLE / 64);
+        assert_eq!(shifts.collect::<std::collections::HashSet<u64>>().len(), 8);
+    }
+}

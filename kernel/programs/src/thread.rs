@@ -1,0 +1,86 @@
+//! Threads, those that one waits for, and waiting.
+
+use ceasefire_kernel_abi::STACK_PAGES;
+
+use crate::call;
+use crate::memory::Mapping;
+
+/// The most threads and processes of one [`Crew`].
+pub(crate) const CREW: usize = 256;
+/// How often [`wait_until`] looks before it lets others run.
+const LOOKS: u32 = 256;
+
+/// Threads and processes that were started, to be waited for.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    numbers: [u64; CREW],
+    count: usize,
+}
+
+impl Crew {
+    pub(crate) const fn new() -> Self {
+        Self { numbers: [0; CREW], count: 0 }
+    }
+
+    /// Starts a thread.
+    pub(crate) fn thread(&mut self, entry: extern "C" fn(u64) -> !, argument: u64, cpu: u64) {
+        let stack = Mapping::anonymous(STACK_PAGES).expect("no stack for a thread");
+        // The thread ends with the process at the latest, and the stack not before it.
+        self.add(call::thread(entry, argument, cpu, stack.end()).expect("no thread"));
+    }
+
+    /// Starts a process.
+    pub(crate) fn process(&mut self, entry: extern "C" fn(u64) -> !, argument: u64, cpu: u64) {
+        self.add(call::spawn(entry, argument, cpu).expect("no process"));
+    }
+
+    fn add(&mut self, number: u64) {
+        assert!(self.count < CREW, "more than {CREW} threads or processes");
+        self.numbers[self.count] = number;
+        self.count += 1;
+    }
+
+    /// Waits for all.
+    pub(crate) fn wait(self) {
+        for &number in &self.numbers[..self.count] {
+            let code = call::wait(number).expect("a thread or process is not there to be waited for");
+            assert_eq!(code, 0, "thread or process {number} failed");
+        }
+    }
+}
+
+/// Waits for something that another thread does.
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
+    loop {
+        for _ in 0..LOOKS {
+            if condition() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        call::give_way();
+    }
+}
+
+/// Two numbers of 32 bits in one argument.
+pub(crate) const fn pack(high: u64, low: u64) -> u64 {
+    assert!(high >> 32 == 0 && low >> 32 == 0);
+    high << 32 | low
+}
+
+/// What [`pack`] packed.
+pub(crate) const fn unpack(argument: u64) -> (u64, u64) {
+    (argument >> 32, argument & 0xffff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        for pair in [(0, 0), (1, 2), (0xffff_ffff, 0), (7, 0xffff_ffff)] {
+            assert_eq!(unpack(pack(pair.0, pair.1)), pair);
+        }
+    }
+}
