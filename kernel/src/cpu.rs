@@ -38,6 +38,8 @@ pub(crate) struct PerCpu {
     pub(crate) turn_over: AtomicBool,
     /// The thread that it left last and what becomes of that: for the short way from one stack to the next.
     pub(crate) left: Cell<Option<(*const Thread, Leave)>>,
+    /// It has asked others for something and stopped until they have answered.
+    pub(crate) stopped_for_answers: AtomicBool,
     /// It does for another CPU what was asked of it.
     pub(crate) answering: AtomicBool,
     /// Signs of life: system calls, faults, ticks in programs.
@@ -66,6 +68,7 @@ impl PerCpu {
             halted: AtomicBool::new(false),
             turn_over: AtomicBool::new(false),
             left: Cell::new(None),
+            stopped_for_answers: AtomicBool::new(false),
             answering: AtomicBool::new(false),
             progress: AtomicU64::new(0),
             ticks: AtomicU64::new(0),

@@ -12,7 +12,7 @@ use spin::Once;
 
 use crate::arch::{clock, interrupts, memory::direct, this_cpu, tlb};
 use crate::event::{record, What};
-use crate::lock::{spin_until, Sleep, Spin};
+use crate::lock::{self, Sleep, Spin};
 use crate::options::Mechanism;
 use crate::process;
 use crate::{cpu, device, poison, schedule, thread, wait};
@@ -141,7 +141,13 @@ unsafe impl Platform for Kernel {
 
     fn wait(&self, done: &dyn Fn() -> bool) {
         debug_assert!(interrupts::are_on(), "a CPU that waits for others answers them meanwhile");
-        spin_until("other CPUs' answers", done);
+        lock::halt_until("other CPUs' answers", done);
+    }
+
+    fn answered(&self, initiator: CpuId, last: bool) {
+        if last {
+            lock::wake(cpu::of(initiator));
+        }
     }
 
     fn broadcast(&self, asid: Asid, extent: Extent) {
