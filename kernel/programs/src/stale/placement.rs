@@ -11,11 +11,15 @@ pub(super) const OPERATOR: usize = 0;
 /// Where there are guests, every reader of that many is one.
 const GUEST: usize = 2;
 
+/// Readers of a scenario, unless the run was started with another number. More find less: CPUs are emulated by few, and who
+/// waits for all readers between two operations then makes fewer of them.
+const READERS: usize = 2;
+
 /// How many readers each scenario has.
 pub(super) fn readers(machine: &Machine) -> usize {
     let most = SLOTS - 1;
     if machine.threads == 0 {
-        ((machine.cpus / 2) as usize).clamp(2, 8)
+        READERS
     } else {
         machine.threads.min(most as u64) as usize
     }
