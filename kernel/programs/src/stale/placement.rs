@@ -39,7 +39,9 @@ pub(super) fn process(scenario: &Scenario, slot: usize) -> Process {
 /// CPU does when it switches to a program that changed meanwhile wants testing too.
 pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
     let (cpus, readers) = (machine.cpus, readers(machine) as u64);
-    let operator = scenario as u64 % cpus;
+    // Spread out where there are more CPUs than scenarios.
+    let stride = (cpus / super::SCENARIOS.len() as u64).max(1);
+    let operator = scenario as u64 * stride % cpus;
     if slot == OPERATOR || cpus == 1 {
         return operator;
     }
@@ -78,15 +80,19 @@ mod tests {
     }
 
     #[test]
-    fn every_cpu_has_readers_of_several_scenarios() {
-        for cpus in 2..=16 {
+    fn readers_are_spread_over_the_cpus() {
+        for cpus in 2..=64 {
             let machine = machine(cpus, 0, false);
-            for at in 0..cpus {
+            let on = |at| {
                 let here = (0..SCENARIOS.len()).filter(|&scenario| {
                     (1..=readers(&machine)).any(|slot| cpu(scenario, slot, &machine) == at)
                 });
-                assert!(here.count() >= 2, "CPU {at} of {cpus}");
-            }
+                here.count() as u64
+            };
+            let (fewest, most) = (0..cpus).map(on).fold((99, 0), |(few, many), n| (n.min(few), n.max(many)));
+            let scenarios = SCENARIOS.len() as u64;
+            assert!(most <= scenarios.div_ceil(cpus), "{most} on one of {cpus} CPUs");
+            assert!(fewest >= scenarios / cpus, "{fewest} on one of {cpus} CPUs");
         }
     }
 
