@@ -45,6 +45,10 @@ pub(crate) struct PerCpu {
     /// Signs of life: system calls, faults, ticks in programs.
     pub(crate) progress: AtomicU64,
     pub(crate) ticks: AtomicU64,
+    /// Those of them that came while it ran a program.
+    pub(crate) program_ticks: AtomicU64,
+    /// Those that came while it had nothing to run.
+    pub(crate) idle_ticks: AtomicU64,
     pub(crate) switches: AtomicU64,
     pub(crate) events: Events,
     /// Where an NMI stopped it, once `is_stopped`.
@@ -72,6 +76,8 @@ impl PerCpu {
             answering: AtomicBool::new(false),
             progress: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
+            program_ticks: AtomicU64::new(0),
+            idle_ticks: AtomicU64::new(0),
             switches: AtomicU64::new(0),
             events: Events::new(),
             stopped: UnsafeCell::new(None),

@@ -240,6 +240,7 @@ impl Machine for Kernel {
     }
 
     fn reschedule(&self) {
+        this_cpu::get().note_progress();
         if thread::current().held.may_sleep() {
             schedule::give_way();
         }

@@ -72,6 +72,8 @@ struct Reading {
     counters: Counters,
     statistics: Statistics,
     ticks: u64,
+    program_ticks: u64,
+    idle_ticks: u64,
     switches: u64,
 }
 
@@ -85,6 +87,8 @@ impl Reading {
             counters: memory().counters(),
             statistics: memory().statistics(),
             ticks: sum(|cpu| &cpu.ticks),
+            program_ticks: sum(|cpu| &cpu.program_ticks),
+            idle_ticks: sum(|cpu| &cpu.idle_ticks),
             switches: sum(|cpu| &cpu.switches),
         }
     }
@@ -174,6 +178,8 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("pages_read", statistics.read),
         ("pages_swapped_in", statistics.swapped_in),
         ("ticks", end.ticks - begin.ticks),
+        ("program_ticks", end.program_ticks - begin.program_ticks),
+        ("idle_ticks", end.idle_ticks - begin.idle_ticks),
         ("switches", end.switches - begin.switches),
     ];
     for (name, value) in numbers {

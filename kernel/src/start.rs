@@ -15,7 +15,7 @@ use crate::platform::{self, Kernel};
 use crate::{cpu, device, image, log, poison, process, report, schedule};
 
 /// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
-const TICK: u64 = 10;
+const TICK: u64 = 1;
 
 /// The first CPU, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {

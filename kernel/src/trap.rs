@@ -82,7 +82,10 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             }
             count(&here.ticks);
             if frame.is_program() {
+                count(&here.program_ticks);
                 here.note_progress();
+            } else if here.halted.load(Ordering::Relaxed) {
+                count(&here.idle_ticks);
             }
             schedule::tick(here);
             schedule::wake_sleepers();

@@ -381,9 +381,19 @@ impl<P: Machine> Memory<P> {
     /// Drops the pages of a file from page `first` on, and what its device holds of them.
     fn drop_pages(&self, file: ObjectId, first: u32) {
         let pages = &self.objects.get(file).pages;
+        let mut from = first;
         loop {
-            let next = pages.lock(self.platform()).next(first);
-            let Some((index, frame)) = next else { break };
+            let next = pages.lock(self.platform()).next(from);
+            let Some((index, frame)) = next else {
+                if from == first {
+                    break;
+                }
+                // Once more from the start, for what was behind while it moved to another frame.
+                from = first;
+                continue;
+            };
+            from = index + 1;
+            self.platform().reschedule();
             // Held, so that it cannot become another page while its lock is waited for.
             let info = self.frames.get(frame);
             if !info.try_hold() {

@@ -63,7 +63,7 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// Called often while it is low; must be cheap and may be called from any CPU.
     fn wake_reclaim(&self, node: NodeId);
 
-    /// A place where a long operation lets others run, if the machine can.
+    /// A place where a long operation lets others run, if the machine can. It is a sign of life too.
     ///
     /// The task may sleep here. Of [`locks`](crate::locks) it holds at most those that sleep: one space's, and of the mappers
     /// those of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. It may still owe

@@ -53,6 +53,14 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr((self.start + index * 8) as *mut u64) }
     }
 
+    /// The words of one of its pages.
+    pub(crate) fn page(&self, index: u64) -> &[AtomicU64] {
+        assert!(index < self.pages, "page {index} of {}", self.pages);
+        let start = (self.start + index * PAGE) as *const AtomicU64;
+        // SAFETY: as for `word`.
+        unsafe { core::slice::from_raw_parts(start, WORDS as usize) }
+    }
+
     /// Leaves it mapped for good; its words.
     pub(crate) fn leak(self) -> &'static [AtomicU64] {
         // SAFETY: as for `word`. Nobody unmaps it any more, and every bit pattern is a number.

@@ -13,7 +13,7 @@ use ceasefire_kernel_abi::{Finding, ANYWHERE};
 
 use crate::call;
 use crate::machine::Machine;
-use crate::memory::{Mapping, PAGE, WORDS};
+use crate::memory::Mapping;
 use crate::thread::{pack, unpack, wait_until, Crew, CREW};
 
 /// How much is read, in multiples of the memory.
@@ -60,12 +60,13 @@ extern "C" fn read(argument: u64) -> ! {
     let file = control.word(FILES + reader).load(SeqCst);
     let pages = control.word(PAGES).load(SeqCst);
     let mapping = Mapping::shared(file, pages, false).expect("the file cannot be mapped");
-    for index in 0..pages * WORDS {
-        let found = mapping.word(index).load(Relaxed);
-        if found != 0 {
-            let (page, address) = (index * 8 / PAGE, mapping.start() + index * 8);
+    for page in 0..pages {
+        let words = mapping.page(page);
+        let any = words.iter().fold(0, |any, word| any | word.load(Relaxed));
+        if any != 0 {
+            let address = words.as_ptr() as u64;
             crate::line::log(format_args!("mmap-read: page {page} of reader {reader}'s hole is not zero"));
-            call::report(Finding::StaleRead, address, 0, found);
+            call::report(Finding::StaleRead, address, 0, any);
         }
     }
     mapping.unmap().expect("the file stays mapped");
