@@ -50,6 +50,8 @@ pub(crate) struct PerCpu {
     /// Those that came while it had nothing to run.
     pub(crate) idle_ticks: AtomicU64,
     pub(crate) switches: AtomicU64,
+    /// Nanoseconds that it waited for other CPUs' answers.
+    pub(crate) answer_wait: AtomicU64,
     pub(crate) events: Events,
     /// Where an NMI stopped it, once `is_stopped`.
     pub(crate) stopped: UnsafeCell<Option<Frame>>,
@@ -79,6 +81,7 @@ impl PerCpu {
             program_ticks: AtomicU64::new(0),
             idle_ticks: AtomicU64::new(0),
             switches: AtomicU64::new(0),
+            answer_wait: AtomicU64::new(0),
             events: Events::new(),
             stopped: UnsafeCell::new(None),
             is_stopped: AtomicBool::new(false),

@@ -54,6 +54,8 @@ pub(crate) struct Options {
     pub(crate) swap: u32,
     /// MiB of memory that stand in for devices, swap included; what the program needs if 0.
     pub(crate) disk: u64,
+    /// Pages that a CPU collects before it lists them: see `ceasefire_memory::Config`.
+    pub(crate) lru_batch: usize,
 }
 
 impl Default for Options {
@@ -69,6 +71,7 @@ impl Default for Options {
             threads: 0,
             swap: 0,
             disk: 0,
+            lru_batch: 15,
         }
     }
 }
@@ -106,6 +109,10 @@ impl Options {
                 "pages" => options.pages = number()?,
                 "threads" => options.threads = number()?,
                 "swap" => options.swap = u32::try_from(number()?).map_err(|_| error())?,
+                "lru_batch" => {
+                    let bounded = usize::try_from(number()?).ok().filter(|batch| (1..=31).contains(batch));
+                    options.lru_batch = bounded.ok_or_else(error)?;
+                }
                 "disk" => options.disk = number()?,
                 _ => return Err(error()),
             }
@@ -133,18 +140,21 @@ mod tests {
 
     #[test]
     fn a_whole_line_is_understood() {
-        let line = "program=stale mechanism=none nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64";
+        let line = "program=stale mechanism=none nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64 \
+            lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
         assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::None, 2, 60));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
-        assert_eq!((options.threads, options.swap, options.disk), (3, 100, 64));
+        assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
     }
 
     #[test]
     fn what_is_unknown_is_named() {
-        for line in ["program=emacs", "mechanism=", "nodes=two", "speed=9", "swap=99999999999"] {
+        for line in
+            ["program=emacs", "mechanism=", "nodes=two", "speed=9", "swap=99999999999", "lru_batch=32"]
+        {
             let error = Options::parse(line).unwrap_err().to_string();
             let (name, value) = line.split_once('=').unwrap();
             assert!(error.contains(name) && error.contains(value), "{error}");

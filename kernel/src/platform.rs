@@ -141,7 +141,11 @@ unsafe impl Platform for Kernel {
 
     fn wait(&self, done: &dyn Fn() -> bool) {
         debug_assert!(interrupts::are_on(), "a CPU that waits for others answers them meanwhile");
+        let begun = clock::now();
         lock::halt_until("other CPUs' answers", done);
+        // Its own CPU's alone: the thread is pinned for as long as it waits.
+        let waited = &this_cpu::get().answer_wait;
+        waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
     }
 
     fn answered(&self, initiator: CpuId, last: bool) {

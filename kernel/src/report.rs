@@ -74,6 +74,7 @@ struct Reading {
     ticks: u64,
     program_ticks: u64,
     idle_ticks: u64,
+    answer_wait: u64,
     switches: u64,
 }
 
@@ -89,6 +90,7 @@ impl Reading {
             ticks: sum(|cpu| &cpu.ticks),
             program_ticks: sum(|cpu| &cpu.program_ticks),
             idle_ticks: sum(|cpu| &cpu.idle_ticks),
+            answer_wait: sum(|cpu| &cpu.answer_wait),
             switches: sum(|cpu| &cpu.switches),
         }
     }
@@ -180,6 +182,7 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("ticks", end.ticks - begin.ticks),
         ("program_ticks", end.program_ticks - begin.program_ticks),
         ("idle_ticks", end.idle_ticks - begin.idle_ticks),
+        ("answer_wait_ns", end.answer_wait - begin.answer_wait),
         ("switches", end.switches - begin.switches),
     ];
     for (name, value) in numbers {

@@ -15,7 +15,7 @@ use crate::platform::{self, Kernel};
 use crate::{cpu, device, image, log, poison, process, report, schedule};
 
 /// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
-const TICK: u64 = 1;
+const TICK: u64 = 10;
 
 /// The first CPU, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
@@ -35,6 +35,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
         let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];
         let config = Config {
             first_frame: layout.first,
+            lru_batch: options.lru_batch,
             swap_pages: swap(&options, layout.disk.1),
             ..Config::new(nodes, cpus, options.mechanism.schedule())
         };

@@ -24,6 +24,9 @@ const PART_OF_MEMORY: u64 = 8;
 const NODES: [u64; 2] = [0, 1];
 /// Accesses between two looks at whether it is over.
 const ACCESSES: u32 = 1024;
+/// What pmbench does around an access takes some 190 ns (see the experiment). Here it is that many steps, of five
+/// instructions each.
+const AROUND_ACCESS: u32 = 30;
 
 /// What the threads share.
 struct Test {
@@ -90,6 +93,9 @@ extern "C" fn use_pages(test: u64) -> ! {
             } else {
                 store(test, index);
             }
+            (0..AROUND_ACCESS).for_each(|step| {
+                core::hint::black_box(step);
+            });
         }
     }
     call::exit(0)

@@ -50,6 +50,8 @@ pub(super) struct Parameters {
     pub(super) pinned: bool,
     /// In pages.
     pub(super) swap: u64,
+    /// Whether the emulator counts instructions, with which time then passes, and lets the CPUs run in turns.
+    pub(super) counted: bool,
 }
 
 /// One run: what runs, and how it flushes.
@@ -89,6 +91,7 @@ impl Options {
                 pages: 0,
                 pinned: false,
                 swap: 0,
+                counted: false,
             },
             programs: Vec::new(),
             mechanisms: Vec::new(),
@@ -140,6 +143,7 @@ impl Options {
         options.check()?;
         // The simulator's threads stay where they are.
         options.parameters.pinned |= options.compare;
+        options.parameters.counted = options.compare;
         Ok(options)
     }
 
@@ -286,10 +290,10 @@ mod tests {
     #[test]
     fn everything_has_a_default() {
         let options = parse("").unwrap();
-        let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap } =
+        let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap, counted } =
             options.parameters.clone();
         assert_eq!((cpus, nodes, memory, seconds, seed), (8, 2, 512 << 20, 10, 1));
-        assert_eq!((threads, pages, pinned, swap), (0, 0, false, 0));
+        assert_eq!((threads, pages, pinned, swap, counted), (0, 0, false, 0, false));
         assert_eq!(options.runs().collect::<Vec<_>>(), [Run { program: "stale", mechanism: "batched" }]);
         assert_eq!((options.json, options.qemu.as_str()), (None, "qemu-system-x86_64"));
         assert_eq!(parse("--cpus 1").unwrap().parameters.nodes, 1);
@@ -311,6 +315,7 @@ mod tests {
             pages: 9,
             pinned: true,
             swap: 7,
+            counted: false,
         };
         assert_eq!(options.parameters, expected);
         assert_eq!((options.json.as_deref(), options.qemu.as_str()), (Some("-"), "there"));
@@ -373,7 +378,7 @@ mod tests {
     fn what_the_simulator_has_not_is_not_compared() {
         let options = parse("--compare").unwrap();
         assert_eq!((options.programs.len(), options.mechanisms.len()), (2, 2));
-        assert!(options.parameters.pinned);
+        assert!(options.parameters.pinned && options.parameters.counted);
         for (line, expected) in [
             ("--program stale", "no program `stale`, it has mmap-read, migrate"),
             ("--mechanism none", "no mechanism `none`, it has per-page, batched"),

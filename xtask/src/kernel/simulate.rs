@@ -10,11 +10,13 @@ use std::fs;
 use serde_json::Value;
 
 use super::options::{Parameters, Run};
+use super::qemu;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// Everything about the emulated machine but its size.
+/// Everything about the emulated machine but its size. [`TURN`] stands for the instructions of half a CPU's turn.
 const TEMPLATE: &str = include_str!("../../../kernel/simulated.toml");
+const TURN: &str = "@TURN@";
 const PAGE: u64 = 4096;
 /// In `mmap-read` the scale is that of the time from one program's start to the next one's, 1 ms. The kernel starts them
 /// at once: 1 us.
@@ -87,8 +89,9 @@ fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
     };
     // Rounded up, so that what is left of it, rounded down, is not a frame less.
     let bytes = ((frames / nodes) as f64 / scale).ceil() as u64 * PAGE;
+    let template = TEMPLATE.replace(TURN, &(qemu::turn(cpus) / 2).max(1).to_string());
     let mut text = format!(
-        "{TEMPLATE}\n[topology]\nsource = \"the machine that the kernel ran on, before scale {scale}\"\nnodes = [\n"
+        "{template}\n[topology]\nsource = \"the machine that the kernel ran on, before scale {scale}\"\nnodes = [\n"
     );
     for node in 0..nodes {
         let own = (0..cpus).filter(|cpu| cpu * nodes / cpus == node).count();
