@@ -3,12 +3,13 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
+use core::ops::{Deref, DerefMut};
 
 use ceasefire::{LockClass, RwLock};
 use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE};
 use ceasefire_memory::{
     AdviseError, MapError, NodeId, ObjectId, Placement, ProtectError, Protection, RemapError, SpaceHandle,
-    TruncateError, UnmapError, WriteError,
+    TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
 use crate::arch::{clock, this_cpu, user, Frame};
@@ -19,6 +20,8 @@ use crate::{cpu, log, process, report, schedule, thread};
 
 /// The lock of a file: whoever changes its bytes or its length by a system call. Below all of the memory manager's.
 static FILE: LockClass = LockClass { name: "file", rank: 0, sleeps: true, interrupts_off: false };
+/// The most pages of a file: 64 GiB. The memory manager's directory of a file grows with its length.
+const MOST_PAGES: u64 = 1 << 24;
 /// Bytes that a call copies at a time.
 const CHUNK: usize = 4096;
 
@@ -26,7 +29,30 @@ const CHUNK: usize = 4096;
 #[derive(Debug)]
 struct File {
     object: ObjectId,
-    lock: Sleep<()>,
+    /// Whether it has not been deleted.
+    exists: Sleep<bool>,
+}
+
+impl File {
+    /// Keeps its length and its existence as they are.
+    fn share(&self) -> Result<impl Deref<Target = bool> + '_, Error> {
+        let exists = self.exists.read(memory().platform());
+        if *exists {
+            Ok(exists)
+        } else {
+            Err(Error::Invalid)
+        }
+    }
+
+    /// Keeps all others away.
+    fn lock(&self) -> Result<impl DerefMut<Target = bool> + '_, Error> {
+        let exists = self.exists.write(memory().platform());
+        if *exists {
+            Ok(exists)
+        } else {
+            Err(Error::Invalid)
+        }
+    }
 }
 
 /// Files by the numbers that programs know them by.
@@ -45,8 +71,8 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
     match call {
         Call::Exit => process::exit(a),
         Call::Log => log_line(a, b),
-        Call::Spawn => process::spawn(Some(a), b, place(c)?),
-        Call::Thread => process::start_thread(a, b, place(c)?, d),
+        Call::Spawn => process::spawn(Some(instruction(a)?), b, place(c)?),
+        Call::Thread => process::start_thread(instruction(a)?, b, place(c)?, stack(d)?),
         Call::Fork => process::fork(frame),
         Call::Wait => process::wait_for(a),
         Call::Yield => {
@@ -65,7 +91,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
         }
         Call::Parameter => Parameter::from_number(a).map(report::parameter).ok_or(Error::Invalid),
         Call::Recover => {
-            process.set_recovery(a, b, c);
+            process.set_recovery(a, b, instruction(c)?);
             Ok(0)
         }
         Call::MeasureBegin => {
@@ -104,6 +130,16 @@ fn place(number: u64) -> Result<usize, Error> {
     known.ok_or(Error::Invalid)
 }
 
+/// Where a program can go on. Beyond its half there are addresses that the processor faults for before it is in user mode.
+fn instruction(address: u64) -> Result<u64, Error> {
+    (address < USER_END).then_some(address).ok_or(Error::Invalid)
+}
+
+/// Where a program's stack can end.
+fn stack(end: u64) -> Result<u64, Error> {
+    (16..=USER_END).contains(&end).then_some(end).ok_or(Error::Invalid)
+}
+
 fn log_line(address: u64, bytes: u64) -> Result<u64, Error> {
     let mut line = [0; LINE];
     let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes <= LINE).ok_or(Error::Invalid)?;
@@ -114,16 +150,17 @@ fn log_line(address: u64, bytes: u64) -> Result<u64, Error> {
 }
 
 fn report_finding(frame: &Frame, finding: u64, address: u64, expected: u64, found: u64) -> ! {
-    let what = match Finding::from_number(finding) {
-        Some(Finding::StaleRead) => "stale read",
-        Some(Finding::LostWrite) => "lost write",
-        Some(Finding::Forbidden) => "forbidden access",
-        Some(Finding::Broken) => "broken promise",
-        None => "unknown finding",
+    let (kind, what) = match Finding::from_number(finding) {
+        Some(Finding::StaleRead) => (Kind::Rule, "stale read"),
+        Some(Finding::LostWrite) => (Kind::Rule, "lost write"),
+        Some(Finding::Forbidden) => (Kind::Rule, "forbidden access"),
+        // It may be for want of memory or threads: no proof that a rule was broken.
+        Some(Finding::Broken) => (Kind::Program, "broken promise"),
+        None => (Kind::Program, "unknown finding"),
     };
     let who = thread::current();
     failure::stop(
-        Kind::Rule,
+        kind,
         frame,
         format_args!("{what}: {who} at {address:#x}: expected {expected:#x}, found {found:#x}"),
     )
@@ -135,11 +172,19 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
     let nothing = |()| 0;
     match call {
         Call::MapAnonymous => memory.map_anonymous(space, a).map_err(of_map),
-        Call::MapShared => memory.map_shared(space, file(a)?.object, page(b)?, c, d != 0).map_err(of_map),
-        Call::MapPrivate => memory.map_private(space, file(a)?.object, page(b)?, c).map_err(of_map),
+        Call::MapShared | Call::MapPrivate => {
+            let (file, first) = (file(a)?, page(b)?);
+            let _shared = file.share()?;
+            let mapped = if call == Call::MapShared {
+                memory.map_shared(space, file.object, first, c, d != 0)
+            } else {
+                memory.map_private(space, file.object, first, c)
+            };
+            mapped.map_err(of_map)
+        }
         Call::Unmap => memory.unmap(space, a, b).map(nothing).map_err(|error| match error {
             UnmapError::Range(_) => Error::Invalid,
-            _ => Error::NoMemory,
+            UnmapError::OutOfMemory => Error::NoMemory,
         }),
         Call::Remap => {
             let placement = if d == ANYWHERE { Placement::Anywhere } else { Placement::At(d) };
@@ -160,7 +205,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
                 ProtectError::Range(_) => Error::Invalid,
                 ProtectError::NotMapped(_) => Error::NotMapped,
                 ProtectError::Forbidden(_) => Error::Denied,
-                _ => Error::NoMemory,
+                ProtectError::OutOfMemory => Error::NoMemory,
             })
         }
         Call::Advise => {
@@ -191,9 +236,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);
             // Whatever does not fit stays where it is.
             Ok(match moved {
-                Ok(migrated) | Err(ceasefire_memory::MigrateError::Full { migrated, .. }) => {
-                    migrated.moved as u64
-                }
+                Ok(migrated) | Err(ceasefire_memory::MigrateError::Full { migrated, .. }) => migrated.moved,
                 Err(ceasefire_memory::MigrateError::NoNode(_)) => return Err(Error::Invalid),
             })
         }
@@ -209,20 +252,28 @@ fn of_map(error: MapError) -> Error {
     }
 }
 
+/// Whether a file can end there.
+fn end_of_file(end: Option<u64>) -> Result<(), Error> {
+    end.filter(|&end| end <= MOST_PAGES * PAGE_BYTES).map(|_| ()).ok_or(Error::Invalid)
+}
+
 fn use_file(call: Call, [a, b, c, d]: [u64; 4]) -> Result<u64, Error> {
     let memory = memory();
-    let platform = memory.platform();
     if call == Call::CreateFile {
-        let pages = u32::try_from(a).map_err(|_| Error::Invalid)?;
+        let pages = if a <= MOST_PAGES { a as u32 } else { return Err(Error::Invalid) };
         let object = memory.create_file(pages).map_err(|_| Error::TooMany)?;
         let number = u64::from(object.get());
-        FILES.lock().insert(number, Arc::new(File { object, lock: Sleep::new(&FILE, ()) }));
+        FILES.lock().insert(number, Arc::new(File { object, exists: Sleep::new(&FILE, true) }));
         return Ok(number);
     }
     let file = file(a)?;
     match call {
         Call::DeleteFile => {
-            let _alone = file.lock.write(platform);
+            let mut exists = file.lock()?;
+            if memory.is_mapped(file.object) {
+                return Err(Error::Busy);
+            }
+            *exists = false;
             FILES.lock().remove(&a);
             memory.delete_file(file.object);
             Ok(0)
@@ -233,7 +284,7 @@ fn use_file(call: Call, [a, b, c, d]: [u64; 4]) -> Result<u64, Error> {
             while done < d {
                 let part = (d - done).min(CHUNK as u64) as usize;
                 let got = {
-                    let _shared = file.lock.read(platform);
+                    let _shared = file.share()?;
                     memory.read(file.object, b + done, &mut buffer[..part]).map_err(|_| Error::NoMemory)?
                 };
                 user::copy_out(c + done, &buffer[..got]).map_err(|_| Error::Invalid)?;
@@ -245,12 +296,13 @@ fn use_file(call: Call, [a, b, c, d]: [u64; 4]) -> Result<u64, Error> {
             Ok(done)
         }
         Call::WriteFile => {
+            end_of_file(b.checked_add(d))?;
             let mut buffer = vec![0; CHUNK];
             let mut done = 0;
             while done < d {
                 let part = (d - done).min(CHUNK as u64) as usize;
                 user::copy_in(&mut buffer[..part], c + done).map_err(|_| Error::Invalid)?;
-                let _alone = file.lock.write(platform);
+                let _alone = file.lock()?;
                 memory.write(file.object, b + done, &buffer[..part]).map_err(|error| match error {
                     WriteError::TooLong(_) => Error::Invalid,
                     WriteError::OutOfMemory { .. } => Error::NoMemory,
@@ -260,14 +312,15 @@ fn use_file(call: Call, [a, b, c, d]: [u64; 4]) -> Result<u64, Error> {
             Ok(done)
         }
         Call::Truncate => {
-            let _alone = file.lock.write(platform);
+            end_of_file(Some(b))?;
+            let _alone = file.lock()?;
             memory.truncate(file.object, b).map(|()| 0).map_err(|error| match error {
                 TruncateError::TooLong(_) => Error::Invalid,
                 TruncateError::OutOfMemory => Error::NoMemory,
             })
         }
         Call::SyncFile => {
-            let _shared = file.lock.read(platform);
+            let _shared = file.share()?;
             Ok(memory.sync(file.object))
         }
         _ => Err(Error::NoCall),

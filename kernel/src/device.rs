@@ -70,7 +70,7 @@ pub(crate) fn read(pages: &[(Block, FrameNumber)]) {
 }
 
 fn take_time() {
-    let slow = REQUESTS.fetch_add(1, Ordering::Relaxed) % SLOW == 0;
+    let slow = REQUESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SLOW);
     let me = thread::current();
     if slow && me.may_leave() && me.held.may_sleep() {
         schedule::sleep_until(clock::now() + 1);

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
 use crate::log::line_at_once;
-use crate::{cpu, thread};
+use crate::{cpu, log, thread};
 
 /// What the machine leaves with when all is well.
 const DONE: u32 = 0x10;
@@ -53,6 +53,11 @@ static STOPPING: AtomicBool = AtomicBool::new(false);
 
 /// Ends a run that went well.
 pub(crate) fn done() -> ! {
+    interrupts::off();
+    if STOPPING.swap(true, Ordering::SeqCst) {
+        // Somebody has found that it did not.
+        stopped(&Frame::here());
+    }
     console::exit(DONE)
 }
 
@@ -80,6 +85,7 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     while others().any(|cpu| !cpu.is_stopped.load(Ordering::Acquire)) && clock::now() < deadline {
         core::hint::spin_loop();
     }
+    log::end_broken_line();
     line_at_once(format_args!("FAILED {}: {why}", kind.name()));
     line_at_once(format_args!("CPU {}, {}, failed", here.number(), thread::current()));
     line_at_once(format_args!("{frame}"));
@@ -106,9 +112,12 @@ static FAILED: core::sync::atomic::AtomicPtr<cpu::PerCpu> =
 /// Another CPU has ended the run: this one says where it was and stops.
 pub(crate) fn stopped(frame: &Frame) -> ! {
     let here = this_cpu::get();
-    // SAFETY: this CPU's own, which others read only once the flag is up.
-    unsafe { *here.stopped.get() = Some(*frame) };
-    here.is_stopped.store(true, Ordering::Release);
+    // The NMI finds a CPU that stopped by itself here: where it came from is what counts.
+    if !here.is_stopped.load(Ordering::Relaxed) {
+        // SAFETY: this CPU's own, which others read only once the flag is up.
+        unsafe { *here.stopped.get() = Some(*frame) };
+        here.is_stopped.store(true, Ordering::Release);
+    }
     loop {
         interrupts::off();
         core::hint::spin_loop();

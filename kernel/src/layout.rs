@@ -11,9 +11,14 @@ use crate::options::Options;
 
 /// Bytes of a kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, below a fault.
 const STACK: u64 = 48 * 1024;
-/// Stacks at least, and for each CPU.
+/// Stacks at least, for each CPU, and for each thread that the run was asked for: `stale` has them in each of its scenarios,
+/// with one more that operates on them, and needs some on a small machine too.
 const STACKS: u64 = 16;
+const STACKS_OF_STALE: u64 = 40;
+const SCENARIOS: u64 = 16;
 const STACKS_PER_CPU: u64 = 12;
+/// What `cargo xtask kernel` lets one ask for.
+const MOST_THREADS: u64 = 1024;
 /// Bytes of heap at least, for each CPU, and for each frame of the memory: the memory manager's own records are 32 bytes a
 /// frame, the device's directory about as much.
 const HEAP: u64 = 8 << 20;
@@ -43,7 +48,9 @@ pub(crate) struct Layout {
 pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &Options) -> Layout {
     let (cpus, nodes) = (cpus as u64, options.nodes as u64);
     let total = end.saturating_sub(start);
-    let stacks = STACKS + STACKS_PER_CPU * cpus;
+    let asked = options.threads.min(MOST_THREADS);
+    let threads = if options.is_stale() { STACKS_OF_STALE + SCENARIOS * asked.min(SCENARIOS) } else { asked };
+    let stacks = STACKS + STACKS_PER_CPU * cpus + threads;
     let heap = HEAP + HEAP_PER_CPU * cpus + total / PAGE_BYTES * HEAP_PER_FRAME;
     let disk = match options.disk {
         0 if options.is_stale() => total / 2,

@@ -23,6 +23,13 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     line_at_once(text);
 }
 
+/// Ends the line that a CPU was printing when it was stopped.
+pub(crate) fn end_broken_line() {
+    if CONSOLE.is_locked() {
+        console::write(b"\n");
+    }
+}
+
 /// Prints a line whoever else may be printing: when nothing else runs any more.
 pub(crate) fn line_at_once(text: fmt::Arguments<'_>) {
     // The serial port takes what it is given.

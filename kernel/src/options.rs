@@ -30,6 +30,7 @@ impl Mechanism {
     }
 
     /// When the kernel's own unmaps are flushed.
+    #[cfg_attr(test, allow(dead_code, reason = "tests run on the host, where nothing is flushed"))]
     pub(crate) const fn schedule(self) -> Schedule {
         match self {
             Self::PerPage => Schedule::PerPage,
@@ -113,7 +114,10 @@ impl Options {
                     let bounded = usize::try_from(number()?).ok().filter(|batch| (1..=31).contains(batch));
                     options.lru_batch = bounded.ok_or_else(error)?;
                 }
-                "disk" => options.disk = number()?,
+                "disk" => {
+                    options.disk =
+                        number().ok().filter(|&mebibytes| mebibytes <= 1 << 20).ok_or_else(error)?;
+                }
                 _ => return Err(error()),
             }
         }

@@ -202,7 +202,7 @@ impl Machine for Kernel {
     fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
         // SAFETY: as above for `to`; nobody stores to `from` meanwhile, which the memory manager has seen to.
         unsafe {
-            core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize)
+            core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize);
         };
     }
 

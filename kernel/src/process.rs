@@ -9,10 +9,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use ceasefire_kernel_abi::{Error, STACK_PAGES};
 use ceasefire_memory::{NodeId, SpaceHandle, PAGE_BYTES};
 
-use crate::arch::{this_cpu, Frame};
+use crate::arch::{interrupts, this_cpu, Frame};
 use crate::layout::Stack;
 use crate::lock::IrqLock;
-use crate::platform::{memory, Kernel};
+use crate::platform::{self, memory, Kernel};
 use crate::thread::{self, Body, Thread, ANYWHERE};
 use crate::{image, report, schedule};
 
@@ -64,8 +64,13 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 static ENDINGS: IrqLock<BTreeMap<u64, Arc<Ending>>> = IrqLock::new(BTreeMap::new());
 static PROCESSES: IrqLock<BTreeMap<u64, Weak<Process>>> = IrqLock::new(BTreeMap::new());
 
-fn number() -> (u64, Arc<Ending>) {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+fn number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A number that can be waited for.
+fn number_with_ending() -> (u64, Arc<Ending>) {
+    let number = number();
     let ending = Arc::<Ending>::default();
     ENDINGS.lock().insert(number, ending.clone());
     (number, ending)
@@ -73,7 +78,7 @@ fn number() -> (u64, Arc<Ending>) {
 
 impl Process {
     fn new(space: SpaceHandle<Kernel>, recovery: (u64, u64, u64)) -> Arc<Self> {
-        let (number, ending) = number();
+        let (number, ending) = number_with_ending();
         let process = Arc::new(Self {
             number,
             space,
@@ -97,12 +102,10 @@ impl Process {
     }
 
     /// A thread of it.
-    fn start(self: &Arc<Self>, place: usize, stack: Stack, frame: Frame) -> u64 {
-        let (number, _) = number();
+    fn start(self: &Arc<Self>, number: u64, place: usize, stack: Stack, frame: Frame) {
         self.threads.fetch_add(1, Ordering::Relaxed);
         let thread = Thread::new(number, Some(self.clone()), place, stack, Body::Program(frame));
         schedule::start(&Arc::new(thread));
-        number
     }
 }
 
@@ -126,11 +129,14 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
     });
     match mapped {
         Ok((start, end)) => {
-            process.start(place, stack, Frame::of_program(entry.unwrap_or(start), argument, end));
+            process.start(number(), place, stack, Frame::of_program(entry.unwrap_or(start), argument, end));
             Ok(process.number)
         }
         Err(error) => {
+            PROCESSES.lock().remove(&process.number);
             memory().exit(process.space.clone());
+            // That has taken this CPU out of the caller's space, too.
+            interrupts::without(|| platform::run(thread::current().space()));
             ENDINGS.lock().remove(&process.number);
             Err(error)
         }
@@ -156,7 +162,10 @@ pub(crate) fn find(number: u64) -> Result<Arc<Process>, Error> {
 /// A new thread of the running process.
 pub(crate) fn start_thread(entry: u64, argument: u64, place: usize, stack_end: u64) -> Result<u64, Error> {
     let stack = Stack::take().ok_or(Error::TooMany)?;
-    Ok(current()?.start(place, stack, Frame::of_program(entry, argument, stack_end)))
+    let process = current()?;
+    let (number, _) = number_with_ending();
+    process.start(number, place, stack, Frame::of_program(entry, argument, stack_end));
+    Ok(number)
 }
 
 /// A copy of the running process with this thread alone, which goes on as `frame` says; its number.
@@ -164,10 +173,11 @@ pub(crate) fn fork(frame: &Frame) -> Result<u64, Error> {
     let stack = Stack::take().ok_or(Error::TooMany)?;
     let parent = current()?;
     let space = memory().fork(&parent.space).map_err(|_| Error::NoMemory)?;
-    let child = Process::new(space, *parent.recovery.lock());
+    let recovery = *parent.recovery.lock();
+    let child = Process::new(space, recovery);
     let mut frame = *frame;
     frame.set_result(0);
-    child.start(ANYWHERE, stack, frame);
+    child.start(number(), ANYWHERE, stack, frame);
     Ok(child.number)
 }
 
@@ -176,9 +186,11 @@ pub(crate) fn exit(code: u64) -> ! {
     let me = thread::current();
     if let Some(process) = &me.process {
         let _ = process.ending.code.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+        // From here on the space is loaded lazily at most: whoever comes last takes it apart while others still run here.
+        me.leave_space();
+        interrupts::without(|| platform::run(None));
         if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
             PROCESSES.lock().remove(&process.number);
-            me.leave_space();
             memory().exit(process.space.clone());
             if process.number == FIRST.load(Ordering::Relaxed) {
                 report::finish(process.ending.code.load(Ordering::Relaxed));
@@ -209,8 +221,8 @@ static RECLAIMERS: IrqLock<Vec<Arc<Thread>>> = IrqLock::new(Vec::new());
 pub(crate) fn start_reclaimers(nodes: usize) {
     for _ in 0..nodes {
         let Some(stack) = Stack::take() else { return };
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        RECLAIMERS.lock().push(Arc::new(Thread::new(number, None, ANYWHERE, stack, Body::Kernel(reclaim))));
+        let thread = Thread::new(number(), None, ANYWHERE, stack, Body::Kernel(reclaim));
+        RECLAIMERS.lock().push(Arc::new(thread));
     }
 }
 

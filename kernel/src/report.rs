@@ -101,15 +101,14 @@ static MEASURED: IrqLock<(Option<Reading>, Option<Reading>, u64)> = IrqLock::new
 
 /// What is counted is counted from here on.
 pub(crate) fn begin() {
-    let reading = Reading::now();
-    MEASURED.lock().0 = Some(reading);
+    let mut measured = MEASURED.lock();
+    *measured = (Some(Reading::now()), None, 0);
 }
 
 /// It is counted no longer.
 pub(crate) fn end(operations: u64) {
-    let reading = Reading::now();
     let mut measured = MEASURED.lock();
-    (measured.1, measured.2) = (Some(reading), operations);
+    (measured.1, measured.2) = (Some(Reading::now()), operations);
 }
 
 static BOOT: AtomicU64 = AtomicU64::new(0);

@@ -5,7 +5,7 @@
 //! until [`unpark`], which counts too if it comes first; so a waiter first says where it can be found, then looks whether it
 //! has to wait, then parks.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::{BTreeMap, OccupiedEntry};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,11 +54,8 @@ pub(crate) fn park() {
 
 /// Ends the sleep of a thread, or its next one before it begins.
 pub(crate) fn unpark(thread: &Arc<Thread>) {
-    let next = |state| match state {
-        RUNNING | PARKING => Some(NOTIFIED),
-        PARKED => Some(RUNNING),
-        _ => None,
-    };
+    // Written even if it says so already: whoever takes the notice has to see what was done before this one, too.
+    let next = |state| Some(if state == PARKED { RUNNING } else { NOTIFIED });
     if thread.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(PARKED) {
         enqueue(thread.clone());
     }
@@ -167,8 +164,8 @@ fn leave(how: Leave) {
     if how == Leave::Park
         && me.state.compare_exchange(RUNNING, PARKING, Ordering::AcqRel, Ordering::Acquire).is_err()
     {
-        // Notified in between.
-        me.state.store(RUNNING, Ordering::Release);
+        // Notified in between. Exchanged, not stored: a second notice may come at the same time.
+        me.state.swap(RUNNING, Ordering::AcqRel);
     } else {
         let next = take(here).map_or(&raw const here.idle, Arc::into_raw);
         if !core::ptr::eq(next, me) {
@@ -204,7 +201,7 @@ pub(crate) fn arrived() {
         Leave::Requeue => enqueue_again(left),
         Leave::Park => {
             if left.state.compare_exchange(PARKING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                left.state.store(RUNNING, Ordering::Release);
+                left.state.swap(RUNNING, Ordering::AcqRel);
                 enqueue(left);
             }
         }
@@ -246,7 +243,7 @@ pub(crate) fn wake_sleepers() {
     while NEXT.load(Ordering::Relaxed) <= now {
         let due = {
             let mut sleepers = SLEEPERS.lock();
-            let due = sleepers.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
+            let due = sleepers.first_entry().filter(|entry| entry.key().0 <= now).map(OccupiedEntry::remove);
             NEXT.store(sleepers.first_key_value().map_or(u64::MAX, |(key, _)| key.0), Ordering::Relaxed);
             due
         };

@@ -19,7 +19,6 @@ const TICK: u64 = 10;
 
 /// The first CPU, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
-    cpu::adopt_idle();
     let options = Options::parse(loaded.command_line).unwrap_or_else(|error| refuse(format_args!("{error}")));
     let cpus = boot::count_cpus();
     if cpus > cpu::MOST_CPUS {
@@ -51,11 +50,12 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     // SAFETY: they were taken for good.
     let started = 1 + unsafe { boot::start_others(&stacks) };
     if started < cpus {
-        refuse(format_args!("{started} of {cpus} CPUs came up within a second"));
+        refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
     }
     cpu::set_count(cpus);
-    image::load(loaded.programs);
+    // Before anything is allocated: a node that runs low asks for its reclaimer once.
     process::start_reclaimers(options.nodes);
+    image::load(loaded.programs);
     log::line(format_args!(
         "{cpus} CPUs, {} nodes of {} MiB, {} MiB of devices, mechanism {}, program {}",
         options.nodes,
@@ -82,7 +82,6 @@ fn swap(options: &Options, disk: u32) -> u32 {
 
 /// Every other CPU, with interrupts off, on the stack that it began with.
 pub(crate) fn start_other() -> ! {
-    cpu::adopt_idle();
     // The first lets it go on when all have started.
     while !this_cpu::get().may_run() {
         core::hint::spin_loop();

@@ -12,10 +12,12 @@ use crate::thread::{self, Thread};
 /// So many lists, by the frame's number.
 const LISTS: usize = 64;
 
-static WAITING: [IrqLock<Vec<(FrameNumber, Arc<Thread>)>>; LISTS] =
-    [const { IrqLock::new(Vec::new()) }; LISTS];
+/// Who waits for which frame.
+type List = IrqLock<Vec<(FrameNumber, Arc<Thread>)>>;
 
-fn list(frame: FrameNumber) -> &'static IrqLock<Vec<(FrameNumber, Arc<Thread>)>> {
+static WAITING: [List; LISTS] = [const { IrqLock::new(Vec::new()) }; LISTS];
+
+fn list(frame: FrameNumber) -> &'static List {
     &WAITING[frame.index() % LISTS]
 }
 

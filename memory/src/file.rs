@@ -95,16 +95,18 @@ impl<P: Machine> Memory<P> {
         self.objects.get(file).pages.lock(self.platform()).present()
     }
 
+    /// Whether a part of a file is mapped somewhere.
+    pub fn is_mapped(&self, file: ObjectId) -> bool {
+        !self.objects.get(file).mappers.read(self.platform()).is_empty()
+    }
+
     /// Deletes a file that nothing maps any more, and drops its pages.
     ///
     /// # Panics
     /// In debug builds, if it is still mapped.
     pub fn delete_file(&self, file: ObjectId) {
         let object = self.objects.get(file);
-        debug_assert!(
-            object.mappers.read(self.platform()).is_empty(),
-            "{file:?} is deleted while it is mapped"
-        );
+        debug_assert!(!self.is_mapped(file), "{file:?} is deleted while it is mapped");
         object.pages.lock(self.platform()).bytes = 0;
         self.drop_pages(file, 0);
         self.objects.destroy(self.platform(), file);

@@ -76,7 +76,7 @@ numbers! {
         Advise,
         /// `(pages)`: a new file of that size that reads as zeros; its number.
         CreateFile,
-        /// `(file)`: deletes a file that nobody maps.
+        /// `(file)`: deletes a file; [`Error::Busy`] if somebody maps it.
         DeleteFile,
         /// `(file, offset, address, bytes)`: reads from a file; how many bytes.
         ReadFile,

@@ -8,7 +8,7 @@
 //! - [`stack`]: kernel stacks and going from one to another;
 //! - [`user`]: entering a program, and copying to and from its memory;
 //! - [`this_cpu`]: the CPU's own data;
-//! - [`clock`]: nanoseconds;
+//! - [`clock`]: time in nanoseconds;
 //! - [`console`]: bytes out, and leaving with a status.
 
 #[cfg(target_arch = "x86_64")]

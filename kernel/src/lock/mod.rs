@@ -43,7 +43,8 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
     loop {
         interrupts::off();
         // Either whoever wakes sees this, or this CPU sees what was done before.
-        here.stopped_for_answers.store(true, Ordering::SeqCst);
+        here.stopped_for_answers.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         if done() {
             break;
         }
@@ -59,7 +60,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
 /// Ends the wait of a CPU, if it has stopped for that.
 pub(crate) fn wake(cpu: &PerCpu) {
     fence(Ordering::SeqCst);
-    if cpu.stopped_for_answers.swap(false, Ordering::SeqCst) {
+    if cpu.stopped_for_answers.swap(false, Ordering::Relaxed) {
         interrupts::send_wake(cpu.number());
     }
 }

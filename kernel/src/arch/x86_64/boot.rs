@@ -4,14 +4,14 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use x86_64::registers::model_specific::{Efer, EferFlags};
-
 use super::memory::{direct, kernel_end};
 use super::{clock, features, interrupts, local_apic, madt, this_cpu, tlb, trap};
 use crate::cpu::{self, MOST_CPUS};
 
 /// Where the trampoline of application processors goes: a page below 1 MiB that firmware leaves alone.
 const TRAMPOLINE: u64 = 0x8000;
+/// How long all CPUs together may take to start, in nanoseconds: they may be emulated by few.
+const PATIENCE: u64 = 10_000_000_000;
 /// The stack that the first CPU begins with; it becomes its idle thread's.
 const BOOT_STACK: usize = 64 * 1024;
 
@@ -92,6 +92,7 @@ extern "C" fn start(info: u64) -> ! {
     features::detect();
     // SAFETY: the first CPU, which has told nobody of its data yet.
     unsafe { this_cpu::set(cpu::get(0)) };
+    cpu::adopt_idle();
     trap::load();
     features::enable();
     tlb::adopt_kernel_root();
@@ -157,7 +158,7 @@ pub(crate) fn count_cpus() -> usize {
     count
 }
 
-/// Starts all other CPUs, each on one of the stacks that end there; how many came within a second.
+/// Starts all other CPUs, each on one of the stacks that end there; how many came in time.
 ///
 /// # Safety
 /// The stacks are given up for it.
@@ -178,7 +179,7 @@ pub(crate) unsafe fn start_others(stacks: &[u64]) -> usize {
         core::hint::spin_loop();
     }
     local_apic::send_startup_to_others((TRAMPOLINE >> 12) as u8);
-    let deadline = clock::now() + 1_000_000_000;
+    let deadline = clock::now() + PATIENCE;
     while STARTED.load(Ordering::Acquire) < stacks.len() && clock::now() < deadline {
         core::hint::spin_loop();
     }
@@ -197,6 +198,7 @@ extern "C" fn ap_start() -> ! {
     };
     // SAFETY: this CPU's own data, as its APIC's number says.
     unsafe { this_cpu::set(cpu::get(number)) };
+    cpu::adopt_idle();
     trap::load();
     features::enable();
     STARTED.fetch_add(1, Ordering::AcqRel);
@@ -211,6 +213,4 @@ pub(crate) fn features() -> impl Iterator<Item = &'static str> {
 /// This CPU leaves what only booting needed: see `boot.s`.
 pub(crate) fn forget_low_memory() {
     tlb::forget_low_memory();
-    // SAFETY: pages may be marked as not executable from now on; none is.
-    unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };
 }

@@ -29,7 +29,7 @@ fn cycles() -> u64 {
 /// Nanoseconds since the kernel started. The counters of all CPUs run alike.
 pub(crate) fn now() -> u64 {
     let passed = cycles().saturating_sub(START.load(Ordering::Relaxed));
-    (u128::from(passed) * u128::from(SCALE.load(Ordering::Relaxed)) >> 32) as u64
+    ((u128::from(passed) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
 }
 
 /// Time starts.
@@ -39,15 +39,20 @@ pub(super) fn begin() {
 
 /// Finds out how fast the clocks are. The local APIC must be on.
 pub(super) fn measure() {
-    let mut timer = Timer::start();
-    local_apic::start_count();
-    let (first_cycle, first_count, first_apic) = timer.read();
-    let (last_cycle, last_count, last_apic) = loop {
-        let reading = timer.read();
-        if first_count - reading.1 >= SPAN {
-            break reading;
+    let (first, last) = loop {
+        let mut timer = Timer::start();
+        local_apic::start_count();
+        let first = timer.read();
+        let mut last = first;
+        while first.1.saturating_sub(last.1) < SPAN && !timer.has_ended() {
+            last = timer.read();
+        }
+        // It counts on from the top, so the count says nothing if we were suspended until then.
+        if !timer.has_ended() {
+            break (first, last);
         }
     };
+    let ((first_cycle, first_count, first_apic), (last_cycle, last_count, last_apic)) = (first, last);
     let (passed, cycles) = (first_count - last_count, last_cycle - first_cycle);
     let nanoseconds = passed * 1_000_000_000 / TIMER_HZ;
     SCALE.store(((u128::from(nanoseconds) << 32) / u128::from(cycles)) as u64, Ordering::Relaxed);
@@ -63,6 +68,7 @@ pub(super) fn apic_counts(milliseconds: u64) -> u32 {
 struct Timer {
     data: Port<u8>,
     command: Port<u8>,
+    gate: Port<u8>,
 }
 
 impl Timer {
@@ -78,7 +84,14 @@ impl Timer {
             data.write(0xff_u8);
             data.write(0xff_u8);
         }
-        Self { data, command }
+        Self { data, command, gate }
+    }
+
+    /// Whether it has come to zero: its output stays high from then on.
+    fn has_ended(&mut self) -> bool {
+        const OUTPUT: u8 = 1 << 5;
+        // SAFETY: reading the port has no effect.
+        unsafe { self.gate.read() & OUTPUT != 0 }
     }
 
     /// What the clocks show at one moment: cycles, what is left of the counter, and the local APIC's.

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use raw_cpuid::CpuId;
 use x86_64::instructions::tlb::Invlpgb;
 use x86_64::registers::control::{Cr4, Cr4Flags};
+use x86_64::registers::model_specific::{Efer, EferFlags};
 
 /// One feature: whether the processor has it.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub(super) fn enable() {
         flags.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, smep);
         Cr4::write(flags);
     }
+    // SAFETY: pages may be marked as not executable from now on; none is.
+    unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };
 }
 
 /// Those that matter here, by name.

@@ -36,33 +36,44 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Zeros.
+    const NONE: Self = Self {
+        r15: 0,
+        r14: 0,
+        r13: 0,
+        r12: 0,
+        r11: 0,
+        r10: 0,
+        r9: 0,
+        r8: 0,
+        rbp: 0,
+        rdi: 0,
+        rsi: 0,
+        rdx: 0,
+        rcx: 0,
+        rbx: 0,
+        rax: 0,
+        vector: 0,
+        error: 0,
+        rip: 0,
+        cs: 0,
+        rflags: 0,
+        rsp: 0,
+        ss: 0,
+    };
+
     /// A program about to run its first instruction at `entry`, as if called with `argument` and the stack that ends at
-    /// `stack`; there is nowhere to return to.
+    /// `stack`, which is 16 at least; there is nowhere to return to.
     pub(crate) fn of_program(entry: u64, argument: u64, stack: u64) -> Self {
         Self {
-            r15: 0,
-            r14: 0,
-            r13: 0,
-            r12: 0,
-            r11: 0,
-            r10: 0,
-            r9: 0,
-            r8: 0,
-            rbp: 0,
             rdi: argument,
-            rsi: 0,
-            rdx: 0,
-            rcx: 0,
-            rbx: 0,
-            rax: 0,
-            vector: 0,
-            error: 0,
             rip: entry,
             cs: segments::USER_CODE,
             rflags: RFlags::INTERRUPT_FLAG.bits(),
             // The ABI's alignment after a call.
             rsp: (stack & !15) - 8,
             ss: segments::USER_DATA,
+            ..Self::NONE
         }
     }
 
@@ -77,7 +88,7 @@ impl Frame {
                 out(reg) rsp, out(reg) rbp, out(reg) rip, out(reg) rflags,
             );
         }
-        Self { rsp, rbp, rip, rflags, cs: 0, ss: 0, ..Self::of_program(0, 0, 0) }
+        Self { rbp, rip, rflags, rsp, ..Self::NONE }
     }
 
     /// The system call's number.

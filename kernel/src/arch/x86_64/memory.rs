@@ -45,6 +45,6 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
     // SAFETY: as above.
     unsafe {
         *direct::<u64>(at + 8 * ceasefire_memory::Table::index(address, 0) as u64) =
-            frame | PRESENT_WRITABLE_GLOBAL
+            frame | PRESENT_WRITABLE_GLOBAL;
     };
 }

@@ -33,6 +33,7 @@ struct Tables {
 unsafe impl Sync for Segments {}
 
 impl Segments {
+    #[allow(clippy::large_stack_arrays, reason = "it is made for a static, on no stack")]
     pub(crate) const fn new() -> Self {
         Self(UnsafeCell::new(Tables {
             segments: GlobalDescriptorTable::new(),

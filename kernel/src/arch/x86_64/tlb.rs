@@ -53,7 +53,7 @@ pub(crate) fn share_kernel(root: &Table) {
 pub(super) fn forget_low_memory() {
     let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
     kernel.set(0, Entry::NONE);
-    tlb::flush_all();
+    reload();
 }
 
 /// A page table by its frame.
@@ -90,6 +90,13 @@ fn load(root: u64, pcid: u16, flush: bool) {
     }
 }
 
+/// Loads the root that is loaded once more, under the PCID that it has: that flushes what is not global.
+fn reload() {
+    let (root, pcid) = Cr3::read_raw();
+    // SAFETY: addresses translate as before.
+    unsafe { Cr3::write_raw(root, pcid) };
+}
+
 /// Invalidates one translation under the PCID that is loaded, of either size, and what walkers cached on the way to it.
 pub(crate) fn invalidate_page(address: u64) {
     tlb::flush(VirtAddr::new_truncate(address));
@@ -102,8 +109,8 @@ pub(crate) fn invalidate_asid(asid: Asid) {
             // SAFETY: the processor has the instruction.
             unsafe { tlb::flush_pcid(InvPcidCommand::Single(pcid)) };
         }
-        // The engine asks for the ASID that is loaded; loading its root again flushes that.
-        _ => tlb::flush_all(),
+        // The engine asks for the ASID that is loaded.
+        _ => reload(),
     }
 }
 
@@ -121,7 +128,7 @@ pub(crate) fn invalidate_all() {
             Cr4::write(flags);
         }
     } else {
-        tlb::flush_all();
+        reload();
     }
 }
 

@@ -138,7 +138,7 @@ fn page_fault(frame: &mut Frame) {
 }
 
 /// The way in for what comes at any instruction.
-extern "C" fn trap_anywhere(frame: &mut Frame) {
+extern "C" fn trap_anywhere(frame: &mut Frame) -> ! {
     match frame.vector {
         NMI => failure::stopped(frame),
         DOUBLE_FAULT => {

@@ -83,29 +83,21 @@ trap_return:
     add rsp, 16
     iretq
 
-// NMI, double fault, machine check: they come on stacks of their own and at any instruction, in between the two of an entry
-// or exit that agree on GS as well. The base itself says whose it is: the kernel's has its highest bit set.
+// NMI, double fault, machine check end the run. They come on stacks of their own and at any instruction, in between the two of
+// an entry or exit that agree on GS as well. The base itself says whose it is: the kernel's has its highest bit set.
     .balign 16
 trap_anywhere:
     save_registers
     cld
-    xor ebx, ebx
     mov ecx, 0xc0000101
     rdmsr
     test edx, edx
     js 1f
     swapgs
-    inc ebx
 1:
     mov rdi, rsp
     call {trap_anywhere}
-    test ebx, ebx
-    jz 1f
-    swapgs
-1:
-    restore_registers
-    add rsp, 16
-    iretq
+    ud2
 
 // switch_stacks(save: *mut u64, load: u64): what a call has to keep goes onto one stack and comes from another.
     .balign 16
