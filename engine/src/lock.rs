@@ -20,7 +20,7 @@ pub struct LockClass {
     /// Its holder may sleep, so whoever waits for it sleeps too, where the platform can. Else it spins: nobody sleeps
     /// while holding it.
     pub sleeps: bool,
-    /// Held with interrupts off; a CPU that waits for it answers no interrupt either. Such a lock spins.
+    /// Held with interrupts off; a CPU that waits for it need not answer any either. Such a lock spins.
     pub interrupts_off: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::failure::refuse;
 use crate::lock::IrqLock;
 use crate::options::Options;
 
-/// Bytes of a kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, below a fault.
+/// Bytes of a kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, with interrupts on top.
 const STACK: u64 = 48 * 1024;
 /// Stacks at least, for each CPU, and for each thread that the run was asked for: `stale` has them in each of its scenarios,
 /// with one more that operates on them, and needs some on a small machine too.

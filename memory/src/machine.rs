@@ -60,7 +60,7 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     fn node_of(&self, cpu: CpuId) -> NodeId;
 
     /// A node runs low: its background reclaimer should run [`Memory::reclaim_node`](crate::Memory::reclaim_node).
-    /// Called often while it is low; must be cheap and may be called from any CPU.
+    /// Called once until that has run to its end, so a call that is lost is not made again; from any CPU, with any locks held.
     fn wake_reclaim(&self, node: NodeId);
 
     /// A place where a long operation lets others run, if the machine can. It is a sign of life too.

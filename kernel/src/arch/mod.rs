@@ -5,8 +5,8 @@
 //! - [`boot`]: what the loader said, and starting the other CPUs;
 //! - [`interrupts`]: turning them on and off, waiting for one, sending one to another CPU, the timer;
 //! - [`tlb`]: loading roots and invalidating, which is what `ceasefire::Platform` is made of;
-//! - [`stack`]: kernel stacks and going from one to another;
-//! - [`user`]: entering a program, and copying to and from its memory;
+//! - [`stack`]: kernel stacks, going from one to another, and leaving for a program;
+//! - [`user`]: copying to and from a program's memory;
 //! - [`this_cpu`]: the CPU's own data;
 //! - [`clock`]: time in nanoseconds;
 //! - [`console`]: bytes out, and leaving with a status.
