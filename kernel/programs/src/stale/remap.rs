@@ -21,4 +21,5 @@ pub(super) const REMAP: Scenario = Scenario {
 };
 
 /// A whole table moves, and some entries of the next.
-pub(super) const REMAP_TABLES: Scenario = Scenario { name: "remap-tables", large: true, ..REMAP };
+pub(super) const REMAP_TABLES: Scenario =
+    Scenario { name: "remap-tables", process: Process::Large, large: true, ..REMAP };

@@ -61,6 +61,8 @@ pub(super) enum Process {
     Guest,
     /// In which nobody else maps anything.
     Alone,
+    /// With the large regions: each pass over one takes many faults, which wait for whoever changes the space.
+    Large,
     /// Which is copied again and again.
     Forking,
     /// Which uses more memory than there is.
@@ -69,7 +71,7 @@ pub(super) enum Process {
 
 impl Process {
     /// All but the first.
-    pub(super) const OTHERS: [Self; 4] = [Self::Guest, Self::Alone, Self::Forking, Self::Greedy];
+    pub(super) const OTHERS: [Self; 5] = [Self::Guest, Self::Alone, Self::Large, Self::Forking, Self::Greedy];
 }
 
 /// On every machine.
