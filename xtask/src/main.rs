@@ -22,7 +22,9 @@ use std::process::ExitCode;
 
 use failure::Failure;
 
-const HELP: &str = "\
+/// The tasks; where the kernel's options belong, its own help comes in between.
+const HELP: [&str; 2] = [
+    "\
 usage: cargo xtask <task>
 
 tasks:
@@ -31,23 +33,9 @@ tasks:
                                     --quick      the instruction counts alone: exact, and done within a minute
                                     --json FILE  the same as JSON; - for standard output, without the tables
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; what fails is made small
-  kernel [OPTION...]              builds the kernel and boots it on QEMU; what it reports, or where it failed
-                                    --program LIST    mmap-read, migrate, stale (the default), hello, panic, fault, hang
-                                    --mechanism LIST  per-page, batched (the default); none flushes nothing, to be caught
-                                    --compare         mmap-read and migrate, per-page and batched, beside the simulator
-                                    --cpus N          1 to 64 (8)
-                                    --nodes N         1 to 8, at most one for each CPU (2)
-                                    --memory SIZE     such as 512M (the default) or 1G
-                                    --seconds S       how long stale and migrate measure (10)
-                                    --seed N          varies what is left to chance (1)
-                                    --threads N       that use memory; --pages N that they use; --swap N pages of swap:
-                                                      the program's own choice, and no swap, unless told otherwise
-                                    --pinned          threads that may stay on one CPU do
-                                    --timeout S       when a run is given up: long after it should have ended
-                                    --qemu PATH       another QEMU than that of the search path
-                                    --json FILE       the results as JSON; - for standard output, which is then nothing else
-  help                            this text
-";
+",
+    "  help                            this text\n",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,12 +52,16 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [] | ["help" | "--help" | "-h", ..] => {
-            print!("{HELP}");
+            print!("{}{}{}", HELP[0], kernel::HELP, HELP[1]);
             Ok(())
         }
         ["test"] => test::run(),
         ["test", surplus, ..] => Err(Failure::usage(format!("`test` takes no arguments, got `{surplus}`"))),
         ["bench", options @ ..] => bench::run(&bench::Options::parse(options)?),
+        ["kernel", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {
+            print!("usage: cargo xtask kernel [OPTION...]\n\n{}", kernel::HELP);
+            Ok(())
+        }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
@@ -98,9 +90,17 @@ mod tests {
     }
 
     #[test]
+    fn help_is_no_failure_and_nothing_is_run() {
+        for arguments in [&["help"][..], &["-h"], &["kernel", "--help"], &["kernel", "--cpus", "4", "-h"]] {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            assert!(task(&arguments).is_ok(), "{arguments:?}");
+        }
+    }
+
+    #[test]
     fn the_help_names_every_program_of_the_kernel() {
         for program in ceasefire_kernel_abi::PROGRAMS {
-            assert!(HELP.contains(program), "{program}");
+            assert!(kernel::HELP.contains(program), "{program}");
         }
     }
 }

@@ -41,13 +41,20 @@ fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
     failure::run(&mut msrv::check(workspace, &toolchain)?).map(|()| None)
 }
 
-/// Engine and memory manager without an operating system. Returns the command that installs the target, where it is missing.
+/// Engine and memory manager without an operating system, and the kernel as it is built to be booted. Returns the command that installs the target, where it is missing.
 fn bare_metal(workspace: &Workspace) -> Result<Option<String>, Failure> {
     if !rustup_lists(&["target", "list", "--installed"], BARE_METAL) {
         return Ok(Some(format!("`rustup target add {BARE_METAL}`")));
     }
     let build = format!("build --package ceasefire --package ceasefire-memory --target {BARE_METAL}");
-    failure::run(&mut workspace.cargo(&build)).map(|()| None)
+    failure::run(&mut workspace.cargo(&build))?;
+    // The rest of the workspace has been looked at already, but most of the kernel is there on this target alone.
+    let packages =
+        "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi";
+    let on_target = format!("--profile checked {packages} --target {BARE_METAL}");
+    failure::run(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings")))?;
+    let doc = format!("doc {on_target} --no-deps --document-private-items");
+    failure::run(workspace.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)
 }
 
 /// Whether rustup names `wanted` in the list asked for. Toolchains are listed with their host after the version.

@@ -2,9 +2,12 @@
 //!
 //! `options` says what is asked for and `build` makes what is booted; `qemu` knows how the emulator is told to boot it,
 //! `watch` sees it through and `protocol` understands what it says. `report` is what came of one run, `summary` the table
-//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side.
+//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the runs of
+//! CI, and `bounds` says which runs cannot be made.
 
+mod bounds;
 mod build;
+mod check;
 mod compare;
 mod options;
 mod protocol;
@@ -22,7 +25,8 @@ use crate::failure::Failure;
 use crate::json_file;
 use crate::workspace::Workspace;
 use build::Images;
-pub(crate) use options::Options;
+use options::Run;
+pub(crate) use options::{Options, HELP};
 use report::Report;
 use watch::Limits;
 
@@ -37,6 +41,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let workspace = Workspace::load()?;
     let images = build::build(&workspace)?;
+    if options.check {
+        return check::run(options, &images);
+    }
     let mut reports = boot(options, &images)?;
     let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
     show(options, &reports)?;
@@ -46,21 +53,36 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 /// Makes every run, whatever came of the one before.
 fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
-    let say = if json_file::is_printed(options.json.as_deref()) {
-        |line: &str| eprintln!("{line}")
-    } else {
-        |line: &str| println!("{line}")
-    };
+    let say = printer(options);
     let mut reports = Vec::new();
     for run in options.runs() {
         eprintln!("==> {} {} on {} CPUs", run.program, run.mechanism, options.parameters.cpus);
-        let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
-        let mut command = qemu::command(&options.qemu, images, &options.parameters, run);
-        let report = Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?);
+        let report = boot_once(options, images, run, &mut |line| say(line))?;
         say(&report.line());
         reports.push(report);
     }
     Ok(reports)
+}
+
+/// Makes one run, and hands what the kernel says to `say`.
+fn boot_once(
+    options: &Options,
+    images: &Images,
+    run: Run,
+    say: &mut dyn FnMut(&str),
+) -> Result<Report, Failure> {
+    let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
+    let mut command = qemu::command(&options.qemu, images, &options.parameters, run);
+    Ok(Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?))
+}
+
+/// Where lines for people go: standard output, unless the JSON does.
+fn printer(options: &Options) -> fn(&str) {
+    if json_file::is_printed(options.json.as_deref()) {
+        |line| eprintln!("{line}")
+    } else {
+        |line| println!("{line}")
+    }
 }
 
 /// Makes every run that was done on the simulator too.
@@ -161,10 +183,10 @@ mod tests {
     #[test]
     fn a_run_that_never_ends_is_given_up() {
         let script = Script::new("exec tail -f /dev/null");
-        let (_, reports) = boot_script(&script, "--timeout 1");
+        let (_, reports) = boot_script(&script, "--program hang --timeout 1");
         assert_eq!(reports[0].ending, Ending::Timeout(1));
         let message = verdict(&reports).unwrap_err().to_string();
-        assert!(message.ends_with("stale batched: not done after 1 s: QEMU was ended"), "{message}");
+        assert!(message.ends_with("hang batched: not done after 1 s: QEMU was ended"), "{message}");
     }
 
     #[test]

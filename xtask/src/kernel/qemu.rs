@@ -1,8 +1,10 @@
 //! The emulator: which one there is, and how it is told what to boot.
 
+use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
+use super::bounds;
 use super::build::Images;
 use super::options::{Parameters, Run};
 use crate::failure::Failure;
@@ -61,10 +63,14 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
     let pinned = u8::from(*pinned);
     // As the experiment of that name has it, for Linux 4.2.
     let lru_batch = if user == "mmap-read" { 14 } else { 15 };
-    let options = format!(
+    let mut options = format!(
         "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} seed={seed} pinned={pinned} \
          pages={pages} threads={threads} swap={swap} lru_batch={lru_batch}"
     );
+    if let Some(bytes) = bounds::devices(parameters, user) {
+        // Writing to a string cannot fail.
+        let _ = write!(options, " disk={}", bytes >> 20);
+    }
     let mut command = Command::new(program);
     command.args(["-machine", "q35", "-cpu", "max,cx16=off", "-accel"]);
     if *counted {
@@ -133,5 +139,16 @@ mod tests {
             "program=stale mechanism=batched nodes=2 seconds=10 seed=1 pinned=0 pages=0 threads=0 swap=9 \
              lru_batch=15"
         );
+    }
+
+    #[test]
+    fn swap_that_was_asked_for_gets_a_device() {
+        let options = Options::parse(&["--program", "hello", "--swap", "300"]).unwrap();
+        let images = Images { kernel: "k".into(), programs: "p".into() };
+        let run = options.runs().next().unwrap();
+        let command = command("qemu", &images, &options.parameters, run);
+        assert!(command
+            .get_args()
+            .any(|word| word.to_string_lossy().ends_with(" swap=300 lru_batch=15 disk=6")));
     }
 }

@@ -16,11 +16,11 @@ pub(super) struct Report {
     pub(super) run: Run,
     pub(super) ending: Ending,
     /// The first line of the kernel's report of a failure.
-    failed: Option<String>,
+    pub(super) failed: Option<String>,
     boot_s: Option<f64>,
-    wall_s: f64,
+    pub(super) wall_s: f64,
     /// Seconds from a program's first instruction to a broken rule that somebody noticed.
-    caught_s: Option<f64>,
+    pub(super) caught_s: Option<f64>,
     cpus: u64,
     seed: u64,
     threads: u64,

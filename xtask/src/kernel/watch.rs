@@ -52,7 +52,11 @@ impl Drop for Watched {
 }
 
 /// Runs the command and hands what the kernel says, but for its result, to `say`.
-pub(super) fn watch(command: &mut Command, limits: Limits, say: fn(&str)) -> Result<Record, Failure> {
+pub(super) fn watch(
+    command: &mut Command,
+    limits: Limits,
+    say: &mut dyn FnMut(&str),
+) -> Result<Record, Failure> {
     let line = failure::line(command);
     let cannot_run = |error: std::io::Error| Failure::new(format!("cannot run `{line}`: {error}"));
     let start = Instant::now();
@@ -82,7 +86,7 @@ impl Record {
         written: &Receiver<Written>,
         start: Instant,
         limits: Limits,
-        say: fn(&str),
+        say: &mut dyn FnMut(&str),
     ) -> Option<Ending> {
         loop {
             let boots = self.boot.is_none() && limits.boot < limits.whole;
@@ -119,7 +123,9 @@ fn read(stream: impl Read + Send + 'static, sender: Sender<Written>, kind: fn(St
         let mut stream = BufReader::new(stream);
         let mut bytes = Vec::new();
         while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
-            let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            // Without flushes programs print what they find in others' pages: no terminal shall do what that says.
+            let is_strange = |letter: char| letter.is_control() && letter != '\t';
+            let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
             if sender.send(kind(line)).is_err() {
                 return;
             }
@@ -138,7 +144,7 @@ mod tests {
 
     fn run(script: &str, limits: Limits) -> Record {
         let script = Script::new(script);
-        watch(&mut Command::new(script.path()), limits, |_| ()).unwrap()
+        watch(&mut Command::new(script.path()), limits, &mut |_| ()).unwrap()
     }
 
     #[test]
@@ -148,6 +154,14 @@ mod tests {
         assert_eq!(record.result.as_deref(), Some("{\"a\":1}"));
         assert_eq!(record.failed, None);
         assert!(record.boot.unwrap() <= record.wall && record.since_user().is_some());
+    }
+
+    #[test]
+    fn nothing_but_text_is_said() {
+        let script = Script::new("printf 'a\\033[31m\\000b\\tc\\r\\n'");
+        let mut said = Vec::new();
+        watch(&mut Command::new(script.path()), LONG, &mut |line| said.push(line.to_owned())).unwrap();
+        assert_eq!(said, ["a\u{fffd}[31m\u{fffd}b\tc"]);
     }
 
     #[test]
@@ -184,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_run_is_named() {
-        let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, |_| ()).unwrap_err();
+        let failure = watch(&mut Command::new("no-such-program-anywhere"), LONG, &mut |_| ()).unwrap_err();
         assert!(failure.to_string().contains("no-such-program-anywhere"), "{failure}");
     }
 }

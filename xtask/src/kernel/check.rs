@@ -1,0 +1,283 @@
+//! `cargo xtask kernel --check`: what CI runs. Every program and mechanism, and what must come of each: some runs have to fail.
+
+use super::build::Images;
+use super::options::{Options, Run};
+use super::protocol::Ending;
+use super::report::Report;
+use super::{boot_once, compare, printer, show};
+use crate::failure::Failure;
+
+/// What must come of a run.
+#[derive(Debug)]
+enum Must {
+    /// It ends well, and its result counts some of that.
+    Do(&'static str),
+    /// It does, and batched it takes at most so large a part of the interrupts for each operation that it takes per-page.
+    Save(&'static str, f64),
+    /// Nothing is flushed: a program finds that, or stumbles over it, soon.
+    BeCaught,
+    /// It ends like that, its FAILED line begins with that, and every CPU says where it was and what it did last.
+    Fail(Ending, &'static str),
+}
+
+/// Runs, as the command line asks for them, and what must come of each.
+#[derive(Debug)]
+struct Case {
+    options: &'static str,
+    must: Must,
+}
+
+const fn case(options: &'static str, must: Must) -> Case {
+    Case { options, must }
+}
+
+/// Cheapest first. `mmap-read` takes turns at memory that is small, so that it reads ten times of it in seconds.
+const CASES: &[Case] = &[
+    case("--program hello --cpus 8 --memory 256M", Must::Do("operations")),
+    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
+    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
+    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught),
+    case(
+        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3",
+        Must::Save("pages_migrated", 0.015),
+    ),
+    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: ")),
+    case(
+        "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched",
+        Must::Save("pages_reclaimed", 1.0),
+    ),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched --seconds 15",
+        Must::Do("operations"),
+    ),
+    case("--program stale --cpus 64 --memory 1G --threads 2 --seconds 20", Must::Do("operations")),
+];
+
+/// Seconds after which any run is given up.
+const PATIENCE: &str = "120";
+/// Seconds from a program's first instruction within which a machine without flushes is caught.
+const CAUGHT: f64 = 5.0;
+/// Seconds within which so few CPUs should boot. How busy the host is decides too, so more is only said.
+const BOOT: f64 = 3.0;
+const FEW_CPUS: u64 = 8;
+
+/// Makes all runs and fails unless of each came what must.
+pub(super) fn run(options: &Options, images: &Images) -> Result<(), Failure> {
+    check(CASES, options, images)
+}
+
+fn check(cases: &[Case], options: &Options, images: &Images) -> Result<(), Failure> {
+    let print = printer(options);
+    let mut reports = Vec::new();
+    let mut wrong = Vec::new();
+    for Case { options: line, must } in cases {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        arguments.extend(["--timeout", PATIENCE, "--qemu", &options.qemu]);
+        let own = Options::parse(&arguments)?;
+        let first = reports.len();
+        for run in own.runs() {
+            let mut said = Vec::new();
+            let report = boot_once(&own, images, run, &mut |line| said.push(line.to_owned()))?;
+            let unmet = must.unmet(&report, &said);
+            print(&line_of(&report, unmet.as_deref()));
+            if let Some(unmet) = unmet {
+                for line in &said {
+                    print(line);
+                }
+                wrong.push(format!("{} {} {unmet}", run.program, run.mechanism));
+            }
+            reports.push(report);
+        }
+        if let Must::Save(_, most) = must {
+            let (words, is_met) = saved(&reports[first..], *most);
+            print(&words);
+            wrong.extend((!is_met).then_some(words));
+        }
+    }
+    show(options, &reports)?;
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("not as it must be: {}", wrong.join("; "))))
+}
+
+/// A run in a line: whether it is as it must be, how long it took, what came of it, and what is odd.
+fn line_of(report: &Report, unmet: Option<&str>) -> String {
+    let slow = report.boot_s().filter(|&seconds| report.cpus() <= FEW_CPUS && seconds >= BOOT);
+    let slow = slow.map_or_else(String::new, |seconds| {
+        format!(" (warning: the boot took {seconds:.1} s, it should be less than {BOOT} s)")
+    });
+    let (word, unmet) = unmet.map_or(("ok", String::new()), |unmet| ("WRONG", format!(": {unmet}")));
+    format!("{word:5} {:5.1} s  on {:2} CPUs, {}{unmet}{slow}", report.wall_s, report.cpus(), report.line())
+}
+
+impl Must {
+    /// What did not come of a run that must; `said` is what the kernel printed.
+    fn unmet(&self, report: &Report, said: &[String]) -> Option<String> {
+        match self {
+            Self::Do(_) | Self::Save(..) if !report.is_done() => Some("must end well".to_owned()),
+            Self::Do(count) | Self::Save(count, _) => {
+                let some = report.number(count).is_some_and(|number| number > 0.0);
+                (!some).then(|| format!("must have some {count}"))
+            }
+            Self::BeCaught => {
+                let noticed = matches!(report.ending, Ending::Broken | Ending::Fault);
+                let caught = noticed && report.caught_s.is_some_and(|seconds| seconds <= CAUGHT);
+                (!caught).then(|| format!("must be caught, by no watchdog, within {CAUGHT} s"))
+            }
+            Self::Fail(ending, kind) => {
+                let failed = report.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
+                if report.ending != *ending || !failed {
+                    return Some(format!("must fail with `FAILED {kind}...` ({})", ending.words()));
+                }
+                silent_cpu(report.cpus(), said)
+            }
+        }
+    }
+}
+
+/// The first CPU that did not say where it was, or that none said what it did last.
+fn silent_cpu(cpus: u64, said: &[String]) -> Option<String> {
+    let is_of = |line: &str, cpu| {
+        line.strip_prefix(&format!("CPU {cpu}")).is_some_and(|rest| rest.starts_with([',', ' ']))
+    };
+    let has_registers =
+        |cpu| said.windows(2).any(|lines| is_of(&lines[0], cpu) && lines[1].starts_with("rip 0x"));
+    if let Some(cpu) = (0..cpus).find(|&cpu| !has_registers(cpu)) {
+        return Some(format!("must print the registers of CPU {cpu}"));
+    }
+    // Such as `       0.047579116 loaded 0x1c0d000 0x0`.
+    let is_event = |line: &String| {
+        let time = line.strip_prefix("  ").and_then(|event| event.split_whitespace().next());
+        time.is_some_and(|time| time.parse::<f64>().is_ok())
+    };
+    (!said.iter().any(is_event)).then(|| "must print what the CPUs did last".to_owned())
+}
+
+/// What batching leaves of the interrupts of the program that `reports` are of, in words, and whether that is little enough.
+fn saved(reports: &[Report], most: f64) -> (String, bool) {
+    let interrupts = |mechanism| {
+        let report = reports.iter().find(|report| report.run.mechanism == mechanism)?;
+        compare::per_operation(|name| report.number(name), "interrupts")
+    };
+    let ratio = interrupts("batched").zip(interrupts("per-page")).map(|(batched, each)| batched / each);
+    let Run { program, .. } = reports[0].run;
+    let found = ratio.map_or_else(|| "an unknown part".to_owned(), |ratio| format!("{ratio:.4}"));
+    let words = format!("{program} batched takes {found} of the interrupts of per-page, at most {most}");
+    (words, ratio.is_some_and(|ratio| ratio <= most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Script;
+    use super::*;
+
+    /// A machine on which everything is as it must be. Its last argument is what the kernel is told.
+    const GOOD: &str = r#"
+        for told; do :; done
+        cpus() {
+            for cpu in 0 1 2 3; do
+                echo "CPU $cpu, idle"
+                echo "rip 0x10 cs 0x8"
+                echo "       0.047579116 loaded 0x1c0d000 0x0"
+            done
+        }
+        echo USER
+        case $told in
+        *program=panic*) echo 'FAILED kernel: panicked'; cpus; exit 37 ;;
+        *program=fault*) echo 'FAILED program: a load'; cpus; exit 37 ;;
+        *program=hang*) echo 'FAILED hang: nothing'; cpus; exit 39 ;;
+        *mechanism=none*) echo 'FAILED rule: stale read'; exit 35 ;;
+        *mechanism=per-page*) interrupts=1000 ;;
+        *) interrupts=10 ;;
+        esac
+        echo "RESULT {\"operations\":10,\"interrupts\":$interrupts,\"pages_reclaimed\":5,\"pages_migrated\":5}"
+        exit 33"#;
+
+    /// The check of that machine, but for `from`, which is `to`.
+    fn checked(from: &str, to: &str) -> Result<(), Failure> {
+        assert!(GOOD.contains(from), "{from}");
+        let script = Script::new(&GOOD.replace(from, to));
+        let options = Options::parse(&["--check", "--qemu", script.path()]).unwrap();
+        run(&options, &Images { kernel: "kernel".into(), programs: "programs".into() })
+    }
+
+    #[test]
+    fn a_good_machine_passes() {
+        checked("USER", "USER").unwrap();
+    }
+
+    #[test]
+    fn what_must_fail_and_does_not_is_named() {
+        let result = "echo 'RESULT {\"operations\":1}'; exit 33";
+        for (from, to, expected) in [
+            (
+                "echo 'FAILED rule: stale read'; exit 35",
+                result,
+                "stale none must be caught, by no watchdog, within 5 s",
+            ),
+            ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught, by no watchdog"),
+            (
+                "echo 'FAILED program: a load'; cpus; exit 37",
+                result,
+                "fault batched must fail with `FAILED program: ...` (panic or fault)",
+            ),
+            ("kernel: panicked", "program: a load", "panic batched must fail with `FAILED kernel: ...`"),
+            (
+                "nothing'; cpus; exit 39",
+                "nothing'; exit 39",
+                "hang batched must print the registers of CPU 0",
+            ),
+            ("0 1 2 3", "0 1 2", "must print the registers of CPU 3"),
+            ("echo \"       0.0", "echo \"at 0.0", "must print what the CPUs did last"),
+        ] {
+            let failure = checked(from, to).expect_err(expected);
+            assert_eq!(failure.code(), 1);
+            assert!(failure.to_string().contains(expected), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_must_end_well_and_does_not_is_named() {
+        for (from, to, expected) in [
+            ("exit 33", "exit 35", "hello batched must end well"),
+            (
+                "pages_reclaimed\\\":5",
+                "pages_reclaimed\\\":0",
+                "mmap-read batched must have some pages_reclaimed",
+            ),
+            ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
+            (
+                "interrupts=10 ",
+                "interrupts=16 ",
+                "migrate batched takes 0.0160 of the interrupts of per-page",
+            ),
+            (
+                "\\\"interrupts\\\":$interrupts,",
+                "",
+                "mmap-read batched takes an unknown part of the interrupts",
+            ),
+        ] {
+            let failure = checked(from, to).expect_err(expected).to_string();
+            assert!(failure.contains(expected), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_slow_boot_is_only_said() {
+        use std::time::Duration;
+
+        let options = Options::parse(&["--program", "hello"]).unwrap();
+        let record = super::super::watch::Record {
+            ending: Ending::Done,
+            result: Some("{\"operations\":1}".to_owned()),
+            failed: None,
+            boot: Some(Duration::from_secs(3)),
+            wall: Duration::from_secs(4),
+        };
+        let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
+        assert_eq!(Must::Do("operations").unmet(&report, &[]), None);
+        let expected = "ok      4.0 s  on  8 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)";
+        assert_eq!(line_of(&report, None), expected);
+    }
+}
