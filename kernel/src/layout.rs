@@ -2,34 +2,13 @@
 
 use alloc::vec::Vec;
 
+use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK, STACK_TABLES};
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
 
 use crate::arch::memory::{self, direct};
 use crate::failure::refuse;
 use crate::lock::IrqLock;
 use crate::options::Options;
-
-/// Bytes of a kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, with interrupts on top.
-const STACK: u64 = 48 * 1024;
-/// Stacks at least, for each CPU, and for each thread that the run was asked for: `stale` has them in each of its scenarios,
-/// with one more that operates on them, and needs some on a small machine too.
-const STACKS: u64 = 16;
-const STACKS_OF_STALE: u64 = 40;
-const SCENARIOS: u64 = 16;
-const STACKS_PER_CPU: u64 = 12;
-/// What `cargo xtask kernel` lets one ask for.
-const MOST_THREADS: u64 = 1024;
-/// Bytes of heap at least, for each CPU, and for each frame of the memory: the memory manager's own records are 32 bytes a
-/// frame, the device's directory about as much.
-const HEAP: u64 = 8 << 20;
-const HEAP_PER_CPU: u64 = 128 << 10;
-const HEAP_PER_FRAME: u64 = 80;
-/// What programs need of devices that write nothing: their own image is written out when memory is short.
-const DISK: u64 = 4 << 20;
-/// The memory manager's frames begin at a multiple of this: its largest blocks.
-const ALIGNMENT: u64 = 4 << 20;
-/// It gets at least so much on each node.
-const LEAST: u64 = 8 << 20;
 
 /// Memory by its use.
 #[derive(Debug)]
@@ -48,13 +27,11 @@ pub(crate) struct Layout {
 pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &Options) -> Layout {
     let (cpus, nodes) = (cpus as u64, options.nodes as u64);
     let total = end.saturating_sub(start);
-    let asked = options.threads.min(MOST_THREADS);
-    let threads = if options.is_stale() { STACKS_OF_STALE + SCENARIOS * asked.min(SCENARIOS) } else { asked };
-    let stacks = STACKS + STACKS_PER_CPU * cpus + threads;
-    let heap = HEAP + HEAP_PER_CPU * cpus + total / PAGE_BYTES * HEAP_PER_FRAME;
+    let stacks = sizes::stacks(cpus, options.threads, options.is_stale());
+    let heap = sizes::heap(cpus) + total / PAGE_BYTES * sizes::HEAP_PER_PAGE;
     let disk = match options.disk {
         0 if options.is_stale() => total / 2,
-        0 => DISK,
+        0 => DEVICES,
         mebibytes => mebibytes << 20,
     };
     let mut at = start.next_multiple_of(PAGE_BYTES);
@@ -66,8 +43,8 @@ pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &
     let (heap, stack_memory, disk) = (take(heap), take(stacks * STACK + STACK_TABLES), take(disk));
     let first = disk.1.next_multiple_of(ALIGNMENT);
     let per_node = end.saturating_sub(first) / nodes / ALIGNMENT * ALIGNMENT;
-    if per_node < LEAST {
-        let least = first - start + nodes * LEAST + ALIGNMENT;
+    if per_node < LEAST_OF_NODE {
+        let least = first - start + nodes * LEAST_OF_NODE + ALIGNMENT;
         refuse(format_args!(
             "{} MiB of free memory are too little for {cpus} CPUs, {nodes} nodes and {} MiB of devices: at least {} MiB",
             total >> 20,
@@ -86,9 +63,6 @@ pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &
         disk: (disk.0 / PAGE_BYTES, ((disk.1 - disk.0) / PAGE_BYTES) as u32),
     }
 }
-
-/// Bytes for the page tables that map the stacks: 2 MiB of addresses to a table, and the levels above.
-const STACK_TABLES: u64 = 64 * PAGE_BYTES;
 
 /// Maps stacks out of the physical memory from `start` on, each below a page that is not there.
 ///

@@ -5,6 +5,8 @@
 //! called is the architecture's business (`ceasefire-kernel`'s `arch` and the programs' `system_call` agree on it).
 #![no_std]
 
+pub mod sizes;
+
 /// Defines an enum of numbers, and how to get it back from one.
 macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident),* $(,)? }) => {

@@ -1,27 +1,12 @@
-//! How little memory is enough and how many threads are not too many, before anything is booted: the kernel's layout
-//! (`kernel/src/layout.rs`), from above.
+//! How little memory is enough and how many threads are not too many, before anything is booted: as the kernel's layout
+//! (`kernel/src/layout.rs`) has it, from above.
+
+use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, HEAP_PER_PAGE, LEAST_OF_NODE, PAGE, STACK};
 
 use super::options::{Parameters, MIB};
 
-/// Kernel stacks at least, and for each CPU; `stale` has some more, and one for each thread in each of its scenarios; bytes of
-/// each.
-const STACKS: u64 = 16;
-const STACKS_PER_CPU: u64 = 12;
-const STACKS_OF_STALE: u64 = 40;
-const SCENARIOS: u64 = 16;
-const STACK: u64 = 48 << 10;
-/// Bytes of heap and of page tables at least, of heap for each CPU, and of heap for each page of memory.
-const HEAP: u64 = 9 * MIB;
-const HEAP_PER_CPU: u64 = 128 << 10;
-const HEAP_PER_PAGE: u64 = 80;
-/// What stands in for devices besides the swap device. In `stale` it is half the memory, swap included.
-const DEVICES: u64 = 4 * MIB;
-/// What the memory manager has at least on each node, and where its part may begin and end.
-const PER_NODE: u64 = 8 * MIB;
-const ALIGNMENT: u64 = 4 * MIB;
 /// What firmware, the kernel's image and its programs take before all that.
 const LOADED: u64 = 8 * MIB;
-const PAGE: u64 = 4096;
 /// Page tables, stack and image of a process of `mmap-read`, each of which reads through a few pages at least.
 const PER_READER: u64 = 256 << 10;
 
@@ -40,12 +25,8 @@ pub(super) fn devices(parameters: &Parameters, program: &str) -> Option<u64> {
 /// The least memory, in bytes and whole MiB, on which the kernel starts `program`, and it has some to use.
 pub(super) fn least_memory(parameters: &Parameters, program: &str) -> u64 {
     let Parameters { cpus, nodes, threads, swap, .. } = *parameters;
-    let stacks = match program {
-        "stale" => STACKS_OF_STALE + SCENARIOS * threads.min(SCENARIOS),
-        _ => threads,
-    } + STACKS
-        + STACKS_PER_CPU * cpus;
-    let mut fixed = stacks * STACK + HEAP + HEAP_PER_CPU * cpus + ALIGNMENT + PER_NODE * nodes;
+    let stacks = sizes::stacks(cpus, threads, program == "stale") * STACK + sizes::STACK_TABLES;
+    let mut fixed = stacks + sizes::heap(cpus) + ALIGNMENT + LEAST_OF_NODE * nodes;
     let mut left_of_page = PAGE - HEAP_PER_PAGE;
     match program {
         "stale" => left_of_page -= PAGE / 2,
@@ -107,9 +88,9 @@ mod tests {
             let [few, many] = ["16", "256 --memory 2G"]
                 .map(|threads| parameters(&format!("--program migrate --threads {threads}")));
             let more = least_memory(&many, program) - least_memory(&few, program);
-            // A little more, for the heap that goes with it.
+            // Whole MiB, and a little more for the heap that goes with it.
             let least = 240 * each;
-            assert!((least..least / 20 * 21 + MIB).contains(&more), "{program}: {more}");
+            assert!((least - MIB..least / 20 * 21 + MIB).contains(&more), "{program}: {more}");
         }
     }
 }
