@@ -70,7 +70,8 @@ fn is_deaf() -> bool {
 // SAFETY: `this_cpu` comes from a register of the CPU. A thread changes CPUs in the scheduler alone, which refuses it while
 // it is pinned, and is not entered by code that runs with interrupts off. Interrupts are what `interrupts_off` turns off, and
 // the only other way into a CPU's code, NMI, ends the run. Each `Cpu` lies in its CPU's own data. What the engine calls with
-// interrupts off are a few instructions that call nothing. `run` waits for broadcasts before another thread runs.
+// interrupts off are a few instructions that call nothing; cloning a space counts a reference, and dropping the last one gives
+// memory back to the heap, which knows nothing of the engine. `run` waits for broadcasts before another thread runs.
 unsafe impl Platform for Kernel {
     type Space = SpaceHandle<Self>;
     type Lock<T: core::fmt::Debug> = Spin<T>;

@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
         "--program stale --cpus 4 --memory 256M --mechanism per-page,batched --seconds 15",
         Must::Do("operations"),
     ),
-    case("--program stale --cpus 64 --memory 1G --threads 2 --seconds 20", Must::Do("operations")),
+    case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
 ];
 
 /// Seconds after which any run is given up.

@@ -11,7 +11,7 @@ use crate::call;
 
 pub(super) const DISCARD: Scenario = Scenario {
     name: "discard",
-    process: Process::Home,
+    process: Process::Faulting,
     large: false,
     phases: &[Phase::USED],
     law: Law::Zero,

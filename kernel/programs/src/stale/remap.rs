@@ -22,4 +22,4 @@ pub(super) const REMAP: Scenario = Scenario {
 
 /// A whole table moves, and some entries of the next.
 pub(super) const REMAP_TABLES: Scenario =
-    Scenario { name: "remap-tables", process: Process::Large, large: true, ..REMAP };
+    Scenario { name: "remap-tables", process: Process::Faulting, large: true, ..REMAP };

@@ -61,8 +61,8 @@ pub(super) enum Process {
     Guest,
     /// In which nobody else maps anything.
     Alone,
-    /// With the large regions: each pass over one takes many faults, which wait for whoever changes the space.
-    Large,
+    /// With the regions of which each pass takes many faults: these wait for whoever changes the space, so few do here.
+    Faulting,
     /// Which is copied again and again.
     Forking,
     /// Which uses more memory than there is.
@@ -71,7 +71,8 @@ pub(super) enum Process {
 
 impl Process {
     /// All but the first.
-    pub(super) const OTHERS: [Self; 5] = [Self::Guest, Self::Alone, Self::Large, Self::Forking, Self::Greedy];
+    pub(super) const OTHERS: [Self; 5] =
+        [Self::Guest, Self::Alone, Self::Faulting, Self::Forking, Self::Greedy];
 }
 
 /// On every machine.

@@ -27,7 +27,7 @@ pub(super) const UNMAP: Scenario = Scenario {
 /// The same with pages of 2 MiB, where there is memory for one.
 pub(super) const UNMAP_HUGE: Scenario = Scenario {
     name: "unmap-huge",
-    process: Process::Large,
+    process: Process::Faulting,
     large: true,
     step: |site, phase| {
         site.unmap(0)?;

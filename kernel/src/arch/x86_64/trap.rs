@@ -2,6 +2,7 @@
 
 use core::arch::global_asm;
 
+use ceasefire_memory::USER_END;
 use spin::Once;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
@@ -104,6 +105,15 @@ extern "C" fn trap(frame: &mut Frame) {
     }
     if frame.is_program() {
         trap::leave_for_program();
+        if frame.rip >= USER_END {
+            // A call in the last two bytes of the program's half. IRETQ would fault in the kernel, with GS changed already.
+            let rip = frame.rip;
+            failure::stop(
+                Kind::Program,
+                frame,
+                format_args!("a program goes on at {rip:#x}, which is not its own"),
+            );
+        }
     }
 }
 
@@ -121,9 +131,7 @@ fn page_fault(frame: &mut Frame) {
         );
     }
     let way_out = user::way_out(frame.rip);
-    if !frame.is_program()
-        && (way_out.is_none() || address >= ceasefire_memory::USER_END || !frame.had_interrupts())
-    {
+    if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {
         kernel();
     }
     interrupts::on();
