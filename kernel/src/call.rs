@@ -8,8 +8,8 @@ use core::ops::{Deref, DerefMut};
 use ceasefire::{LockClass, RwLock};
 use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE};
 use ceasefire_memory::{
-    AdviseError, MapError, NodeId, ObjectId, Placement, ProtectError, Protection, RemapError, SpaceHandle,
-    TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
+    AdviseError, MapError, MigrateError, NodeId, ObjectId, Placement, ProtectError, Protection, RemapError,
+    SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
 use crate::arch::{clock, this_cpu, user, Frame};
@@ -236,8 +236,8 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);
             // Whatever does not fit stays where it is.
             Ok(match moved {
-                Ok(migrated) | Err(ceasefire_memory::MigrateError::Full { migrated, .. }) => migrated.moved,
-                Err(ceasefire_memory::MigrateError::NoNode(_)) => return Err(Error::Invalid),
+                Ok(migrated) | Err(MigrateError::Full { migrated, .. }) => migrated.moved,
+                Err(MigrateError::NoNode(_)) => return Err(Error::Invalid),
             })
         }
         _ => Err(Error::NoCall),

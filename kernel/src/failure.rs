@@ -4,12 +4,12 @@ use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use ceasefire_kernel_abi::status;
+
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
 use crate::log::line_at_once;
 use crate::{cpu, log, thread};
 
-/// What the machine leaves with when all is well.
-const DONE: u32 = 0x10;
 /// How long the other CPUs have to stop, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
@@ -41,10 +41,10 @@ impl Kind {
 
     const fn status(self) -> u32 {
         match self {
-            Self::Rule => 0x11,
-            Self::Kernel | Self::Program => 0x12,
-            Self::Hang => 0x13,
-            Self::Options => 0x14,
+            Self::Rule => status::RULE,
+            Self::Kernel | Self::Program => status::FAULT,
+            Self::Hang => status::HANG,
+            Self::Options => status::OPTIONS,
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn done() -> ! {
         // Somebody has found that it did not.
         stopped(&Frame::here());
     }
-    console::exit(DONE)
+    console::exit(status::DONE)
 }
 
 /// Ends a run before it began, with a line that says why.

@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use ceasefire::Platform;
+use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Memory, NodeLayout};
 
 use crate::arch::boot::{self, Loaded};
@@ -13,9 +14,6 @@ use crate::layout::{self, Stack};
 use crate::options::Options;
 use crate::platform::{self, Kernel};
 use crate::{cpu, device, image, log, poison, process, report, schedule};
-
-/// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
-const TICK: u64 = 10;
 
 /// The first CPU, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {

@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod sizes;
+pub mod status;
 
 /// Defines an enum of numbers, and how to get it back from one.
 macro_rules! numbers {
@@ -218,6 +219,10 @@ pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic
 pub const ANYWHERE: u64 = u64::MAX;
 /// The most bytes of a line that is logged.
 pub const LINE: usize = 256;
+/// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
+pub const TICK: u64 = 10;
+/// The most threads and processes that a program starts and waits for.
+pub const CREW: usize = 256;
 /// Where a program's image begins: where the memory manager puts the first mapping of an empty space.
 pub const IMAGE: u64 = 0x20_0000;
 /// The stack of a process's first thread, in pages.

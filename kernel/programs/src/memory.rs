@@ -2,12 +2,11 @@
 
 use core::sync::atomic::AtomicU64;
 
+pub(crate) use ceasefire_kernel_abi::sizes::PAGE;
 use ceasefire_kernel_abi::{Error, IMAGE};
 
 use crate::call;
 
-/// Bytes of a page.
-pub(crate) const PAGE: u64 = 4096;
 /// Words of a page.
 pub(crate) const WORDS: u64 = PAGE / 8;
 /// No image is larger.

@@ -9,12 +9,12 @@
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use ceasefire_kernel_abi::{Finding, ANYWHERE};
+use ceasefire_kernel_abi::{Finding, ANYWHERE, CREW};
 
 use crate::call;
 use crate::machine::Machine;
 use crate::memory::Mapping;
-use crate::thread::{pack, unpack, wait_until, Crew, CREW};
+use crate::thread::{pack, unpack, wait_until, Crew};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;

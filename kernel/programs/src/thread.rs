@@ -1,12 +1,10 @@
 //! Threads, those that one waits for, and waiting.
 
-use ceasefire_kernel_abi::STACK_PAGES;
+use ceasefire_kernel_abi::{CREW, STACK_PAGES};
 
 use crate::call;
 use crate::memory::Mapping;
 
-/// The most threads and processes of one [`Crew`].
-pub(crate) const CREW: usize = 256;
 /// How often [`wait_until`] looks before it lets others run.
 const LOOKS: u32 = 256;
 

@@ -2,6 +2,7 @@
 //! (`kernel/src/layout.rs`) has it, from above.
 
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, HEAP_PER_PAGE, LEAST_OF_NODE, PAGE, STACK};
+use ceasefire_kernel_abi::CREW;
 
 use super::options::{Parameters, MIB};
 
@@ -10,8 +11,6 @@ const LOADED: u64 = 8 * MIB;
 /// Page tables, stack and image of a process of `mmap-read`, each of which reads through a few pages at least.
 const PER_READER: u64 = 256 << 10;
 
-/// A program waits for no more threads or processes than these.
-const CREW: u64 = 256;
 /// A scenario of `stale` has room for so many readers.
 const READERS: u64 = 16;
 
@@ -48,7 +47,7 @@ pub(super) fn most_threads(program: &str) -> u64 {
     if program == "stale" {
         READERS
     } else {
-        CREW
+        CREW as u64
     }
 }
 

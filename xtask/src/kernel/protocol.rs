@@ -2,6 +2,7 @@
 
 use std::process::ExitStatus;
 
+use ceasefire_kernel_abi::status::{self, of_qemu};
 use serde_json::{Map, Value};
 
 /// A line of the serial port.
@@ -63,14 +64,19 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// What the status of QEMU means: its debug-exit device doubles the kernel's code and adds one.
+    /// What the status of QEMU means.
     pub(super) fn of(status: ExitStatus) -> Self {
+        const DONE: i32 = of_qemu(status::DONE);
+        const RULE: i32 = of_qemu(status::RULE);
+        const FAULT: i32 = of_qemu(status::FAULT);
+        const HANG: i32 = of_qemu(status::HANG);
+        const OPTIONS: i32 = of_qemu(status::OPTIONS);
         match status.code() {
-            Some(33) => Self::Done,
-            Some(35) => Self::Broken,
-            Some(37) => Self::Fault,
-            Some(39) => Self::Hang,
-            Some(41) => Self::Refused,
+            Some(DONE) => Self::Done,
+            Some(RULE) => Self::Broken,
+            Some(FAULT) => Self::Fault,
+            Some(HANG) => Self::Hang,
+            Some(OPTIONS) => Self::Refused,
             // With `-no-reboot` a reset ends it, and we ask for no other end.
             Some(0) => Self::Died("the machine was reset, as a triple fault does".to_owned()),
             _ => Self::Died(format!("QEMU ended by itself: {status}")),

@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 use super::bounds;
+use ceasefire_kernel_abi::TICK;
+
 use super::build::Images;
 use super::options::{Parameters, Run};
 use crate::failure::Failure;
@@ -13,12 +15,10 @@ use crate::failure::Failure;
 /// the slower they are, the shorter are the turns, and the more the CPUs run side by side. 128 ns make a turn of 8 CPUs some
 /// 10 000 instructions, two pages of `mmap-read`.
 const SHIFT: u32 = 7;
-/// The kernel's tick, in nanoseconds (`TICK` of its `start.rs`).
-const TICK: u64 = 10_000_000;
 
 /// How many instructions a CPU's turn has.
 pub(super) const fn turn(cpus: u64) -> u64 {
-    (TICK >> SHIFT) / cpus
+    ((TICK * 1_000_000) >> SHIFT) / cpus
 }
 
 /// The oldest QEMU on which the kernel is run.

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use ceasefire_kernel_abi::sizes::PAGE;
 use serde_json::Value;
 
 use super::options::{Parameters, Run};
@@ -17,7 +18,6 @@ use crate::workspace::Workspace;
 /// Everything about the emulated machine but its size. [`TURN`] stands for the instructions of half a CPU's turn.
 const TEMPLATE: &str = include_str!("../../../kernel/simulated.toml");
 const TURN: &str = "@TURN@";
-const PAGE: u64 = 4096;
 /// In `mmap-read` the scale is that of the time from one program's start to the next one's, 1 ms. The kernel starts them
 /// at once: 1 us.
 const START_SCALE: f64 = 1.0 / 1024.0;
