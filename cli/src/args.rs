@@ -23,12 +23,16 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The experiments [default: all that can run on the machine and at the scale]
+    /// The experiments [default: all that can run on the machine and at the scale, but those of which `list experiments`
+    /// says that they have to be named]
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiments: Vec<String>,
     /// The mechanisms, separated by commas [default: those that the paper compares]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
+    /// What settles the debts of lazy: what CPUs do anyway, or interrupts alone when frames run out
+    #[arg(long, value_enum, default_value_t = Settle::Free)]
+    pub(crate) settle: Settle,
     /// A machine by name, `host`, or a machine file [default: the machines of the paper]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
@@ -61,6 +65,7 @@ impl Default for CompareArguments {
         Self {
             experiments: Vec::new(),
             mechanism: Vec::new(),
+            settle: Settle::Free,
             machine: None,
             cpus: None,
             scale: None,
@@ -69,6 +74,22 @@ impl Default for CompareArguments {
             trace: None,
             no_oracle: false,
             jobs: None,
+        }
+    }
+}
+
+/// What settles debts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Settle {
+    Free,
+    Demand,
+}
+
+impl From<Settle> for ceasefire_experiments::Settle {
+    fn from(settle: Settle) -> Self {
+        match settle {
+            Settle::Free => Self::Free,
+            Settle::Demand => Self::Demand,
         }
     }
 }

@@ -84,7 +84,7 @@ struct Selection {
 /// Every run that the command line asks for, each checked before the first begins.
 fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
-        EXPERIMENTS.iter().collect()
+        EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         let find =
@@ -113,6 +113,7 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
                 experiment,
                 machine,
                 mechanism: Mechanism::PerPage,
+                settle: arguments.settle.into(),
                 scale: arguments.scale.unwrap_or(experiment.scale),
                 seed: arguments.seed,
                 oracle: !arguments.no_oracle,
@@ -263,6 +264,7 @@ mod tests {
                 .and_then(|machine| machine.with_cpus(2).map_err(Failure::input))
                 .expect("a machine"),
             mechanism: Mechanism::Batched,
+            settle: ceasefire_experiments::Settle::Free,
             scale: 0.0001,
             seed: 1,
             oracle: true,

@@ -29,7 +29,8 @@ fn experiments() -> String {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,
-            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  scale: {} unless told otherwise",
+            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  scale: {} unless told otherwise\n  \
+             runs: {}",
             experiment.name,
             experiment.description,
             experiment.paper,
@@ -37,6 +38,7 @@ fn experiments() -> String {
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
             experiment.scale,
+            if experiment.by_default { "if it is named, or if none is" } else { "only if it is named" },
         );
     }
     text

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ceasefire_experiments::{Comparison, Experiment, Mechanism, Plan, Report};
+use ceasefire_experiments::{Comparison, Experiment, Latency, Plan, Report};
 use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
 
@@ -69,15 +69,34 @@ fn known(is_known: bool, value: f64) -> f64 {
     }
 }
 
+/// A part of the latency, in microseconds.
+fn micros(report: &Report, part: fn(&Latency) -> f64) -> f64 {
+    report.latency.map_or(f64::NAN, |latency| part(&latency) * 1e6)
+}
+
 /// So much of it for each MiB that was moved.
 fn per_mib(report: &Report, value: u64) -> f64 {
     known(report.pages_migrated > 0, value as f64 / report.mib_migrated())
 }
 
 const METRICS: &[Metric] = &[
-    metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed"]),
+    metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed", "runtime"]),
     metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
     metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
+    metric("operations per second", |report| report.operations_per_s),
+    metric("latency, median, us", |report| micros(report, |latency| latency.p50_s)),
+    metric("latency, 99 %, us", |report| micros(report, |latency| latency.p99_s)),
+    metric("latency, 99.9 %, us", |report| micros(report, |latency| latency.p999_s)),
+    metric("latency, longest, us", |report| micros(report, |latency| latency.max_s)),
+    metric("atomic allocation, 99.9 %, us", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.latency.p999_s * 1e6)
+    }),
+    metric("atomic allocation, longest, us", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.latency.max_s * 1e6)
+    }),
+    metric("atomic allocations failed", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.failed as f64)
+    }),
     metric("pages migrated", |report| report.pages_migrated as f64),
     metric("pages migrated per second", |report| {
         known(report.elapsed_s > 0.0, report.pages_migrated as f64 / report.elapsed_s)
@@ -91,16 +110,19 @@ const METRICS: &[Metric] = &[
     metric("their deviation, s", |report| report.finish_stddev_s)
         .published(&["time_stddv"])
         .shown(Shown::IfWhole),
-    metric("TLB interrupts", |report| report.interrupts as f64),
+    metric("TLB interrupts", |report| report.interrupts as f64).published(&["tlb_shootdowns"]),
     metric("shootdowns", |report| report.shootdowns as f64),
     metric("shootdowns per MiB moved", |report| per_mib(report, report.shootdowns)),
     metric("broadcasts", |report| report.broadcasts as f64),
     metric("broadcasts per MiB moved", |report| per_mib(report, report.broadcasts)),
-    metric("flushes, everything", |report| report.flushes_full as f64),
+    metric("flushes, everything", |report| report.flushes_full as f64).published(&["tlb_flush_events"]),
     metric("flushes, one page", |report| report.flushes_page as f64),
+    metric("oldest debt, ms", |report| report.debt_age_max_s * 1e3),
     metric("faults", |report| report.faults as f64),
     metric("pages reclaimed", |report| report.pages_reclaimed as f64),
-    metric("TLB misses, loads", |report| report.tlb_misses_load as f64),
+    metric("TLB misses, loads", |report| report.tlb_misses_load as f64).published(&["dtlb_load_misses"]),
+    metric("TLB misses, stores", |report| report.tlb_misses_store as f64).published(&["dtlb_store_misses"]),
+    metric("TLB misses, fetches", |report| report.tlb_misses_fetch as f64).published(&["itlb_load_misses"]),
     metric("waits for answers, s", |report| report.answer_wait_s),
     metric("flush waits per MiB moved, ns", |report| report.flush_wait_ns_per_mib.unwrap_or(f64::NAN)),
     metric("waits for locks, s", |report| report.lock_wait_s),
@@ -136,9 +158,8 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         first.experiment, first.machine, first.cpus, first.threads, first.scale, first.seed
     );
     let fitted = fitted_rows(&plan.machine);
-    let is_baseline = |report: &&Report| report.mechanism == Mechanism::PerPage.name();
-    let baseline = reports.iter().find(is_baseline);
-    let others: Vec<&Report> = reports.iter().filter(|report| !is_baseline(report)).collect();
+    let baseline = reports.iter().find(|report| report.is_baseline());
+    let others: Vec<&Report> = reports.iter().filter(|report| !report.is_baseline()).collect();
     let mut table = Table::new();
     table.load_style(presets::ASCII_FULL_CONDENSED);
     let mut header = vec![String::new()];

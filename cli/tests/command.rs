@@ -84,7 +84,7 @@ fn the_json_has_every_field_with_its_type() {
     let json: Value = serde_json::from_str(&quick(&[])).expect("JSON");
     assert_eq!(json["ceasefire"], env!("CARGO_PKG_VERSION"));
     let results = json["results"].as_array().expect("an array");
-    assert_eq!(results.len(), 2);
+    assert_eq!(results.len(), 3);
     for result in results {
         for field in ["experiment", "machine", "mechanism"] {
             assert!(result[field].is_string(), "{field}");
@@ -143,12 +143,21 @@ fn the_json_has_every_field_with_its_type() {
         assert!(result["oracle"].is_boolean() && result["broken"].is_array());
         // Nothing is moved.
         assert!(result["flush_wait_ns_per_mib"].is_null());
+        // Nor is anything timed on its own.
+        assert!(result["latency"].is_null() && result["atomic"].is_null());
         assert_eq!(result["loads_compared"], result["operations"]);
         assert_eq!(result["loads_wrong"], 0);
         assert_eq!(result["violations"], 0);
     }
-    let [per_page, batched] = &results[..] else { panic!("two mechanisms") };
-    assert_eq!((&per_page["mechanism"], &batched["mechanism"]), (&"per-page".into(), &"batched".into()));
+    let [per_page, batched, lazy] = &results[..] else { panic!("three mechanisms") };
+    assert_eq!([per_page, batched, lazy].map(|result| &result["mechanism"]), ["per-page", "batched", "lazy"]);
+    assert_eq!(
+        [per_page, batched, lazy].map(|result| &result["settle"]),
+        [&Value::Null, &Value::Null, &"free".into()]
+    );
+    // R8: the age and a tick.
+    let age = |result: &Value| result["debt_age_max_s"].as_f64().expect("a number");
+    assert!(age(lazy) > 0.0 && age(lazy) <= 0.014, "{}", age(lazy));
     let ours = batched["interrupts_per_s"].as_f64().expect("a number")
         / per_page["interrupts_per_s"].as_f64().expect("a number");
     let said = batched["published"]["interrupts_per_second"]["ours"].as_f64().expect("a number");
@@ -218,7 +227,7 @@ fn what_was_not_named_and_cannot_run_is_skipped_with_a_line() {
     let json: Value = serde_json::from_str(&out).expect("JSON");
     let ran: Vec<_> =
         json["results"].as_array().expect("an array").iter().map(|run| &run["experiment"]).collect();
-    assert_eq!(ran, ["migrate", "migrate"]);
+    assert_eq!(ran, ["migrate", "migrate", "tiered-inference"]);
     assert_eq!(
         skipped(&told),
         ["mmap-read on 4-node-48-cpu", "mmap-read on 1-socket", "migrate-huge on 2-socket-intel"]
@@ -333,8 +342,9 @@ fn unknown_names_are_answered_with_the_nearest() {
     assert!(refused(&["compare", "mmap-raed"]).contains("did you mean 'mmap-read'?"));
     assert!(refused(&["compare", "--mechanism", "per-page,bathced"]).contains("did you mean 'batched'?"));
     assert!(refused(&["compare", "--machine", "1-sockets"]).contains("did you mean '1-socket'?"));
-    assert!(refused(&["compare", "--machine", "zzz"])
-        .contains("There are: 4-node-48-cpu, 1-socket, 2-socket-intel, 128-core-arm64, host"));
+    assert!(refused(&["compare", "--machine", "zzz"]).contains(
+        "There are: 4-node-48-cpu, 1-socket, 2-socket-intel, 128-core-arm64, xeon-6430-cxl, small-vm, host"
+    ));
     assert!(refused(&["compare", "--sale", "1"]).contains("--sale"));
     assert!(refused(&["list", "machine"]).contains("machines"));
     // Whatever a name holds, the answer is one line.
@@ -486,9 +496,21 @@ fn lists_say_what_there_is() {
                 "2-socket-intel, 128-core-arm64",
                 "needs: 2 nodes with CPUs",
                 "migrate-huge\n",
+                "tiered-inference\n",
+                "xeon-6430-cxl",
+                "runs: if it is named, or if none is",
+                "write-heavy\n",
+                "fork-heavy\n",
+                "allocation-latency\n",
+                "small-machine\n",
+                "LUF",
+                "runs: only if it is named",
             ],
         ),
-        ("machines", vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "host"]),
+        (
+            "machines",
+            vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "small-vm", "host"],
+        ),
         ("mechanisms", vec!["per-page", "batched"]),
     ] {
         let output = ceasefire(&["list", what]);

@@ -1,6 +1,7 @@
 //! What the engine's hot paths cost, in instructions: `cargo xtask bench` counts them.
 //!
-//! `costs list` prints the cases, one a line: name, calls, operations per call, unit, bound. `costs NAME` prepares
+//! `costs list` prints the cases, one a line: name, calls, operations per call, unit, bound, and where it has one the case
+//! whose count is taken off: then the bound is for what comes on top of that. `costs NAME` prepares
 //! the case and calls its function that often; whatever is outside `case_NAME` is not counted. The machine does
 //! nothing and costs nothing, so what is counted is the engine; an interrupt runs the handler of each target there
 //! and then, so a flush's count holds the targets' part too.
@@ -10,8 +11,9 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use ceasefire::{
-    AddressSpace, Asid, Batch, Capabilities, Cleared, Cpu, CpuId, CpuSet, Engine, Entry, Flush, HeldLocks,
-    Lock, LockClass, PageSize, Platform, Root, RwLock, Schedule, MAX_CPUS,
+    AddressSpace, Asid, Batch, Bounds, Capabilities, Cleared, Condition, Cpu, CpuId, CpuSet, Engine, Entry,
+    Flush, HeldLocks, Lock, LockClass, Owed, PageSize, Platform, Root, RwLock, Schedule, Settle, Stamp,
+    DEFAULT_AGE, MAX_CPUS,
 };
 
 /// How often each case's function is called.
@@ -20,11 +22,12 @@ const CALLS: usize = 64;
 const PER_CALL: usize = 32;
 
 type Page = u64;
-type Recorder = Batch<'static, Idle, Page, fn(Page)>;
+type Recorder = Batch<'static, Idle, Page, fn(Owed<Page>)>;
 
 static CPUS: [Cpu<Idle>; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
 static ENGINE: OnceLock<Engine<Idle>> = OnceLock::new();
 static SPACE: OnceLock<AddressSpace> = OnceLock::new();
+static OTHER: OnceLock<AddressSpace> = OnceLock::new();
 static HELD: HeldLocks = HeldLocks::new();
 
 const FIRST: CpuId = match CpuId::new(0) {
@@ -34,6 +37,7 @@ const FIRST: CpuId = match CpuId::new(0) {
 
 thread_local! {
     static THIS: Cell<CpuId> = const { Cell::new(FIRST) };
+    static NOW: Cell<u64> = const { Cell::new(0) };
     static BATCH: OnceCell<RefCell<Recorder>> = const { OnceCell::new() };
 }
 
@@ -43,6 +47,14 @@ struct Idle;
 
 fn number(cpu: usize) -> CpuId {
     CpuId::new(cpu).expect("the cases' CPUs are in range")
+}
+
+/// Between two ticks of a CPU, in nanoseconds.
+const TICK: u64 = 4_000_000;
+
+/// Lets as much time pass as an epoch of debts takes, and no CPU's tick.
+fn pass() {
+    NOW.set(NOW.get() + TICK / 2);
 }
 
 /// Goes on as another CPU.
@@ -101,7 +113,7 @@ unsafe impl Platform for Idle {
     }
 
     fn now(&self) -> u64 {
-        0
+        NOW.get()
     }
 
     fn held_locks(&self) -> &HeldLocks {
@@ -152,11 +164,18 @@ impl<T> RwLock<T, Idle> for Free<T> {
 }
 
 fn engine() -> &'static Engine<Idle> {
-    ENGINE.get_or_init(|| Engine::new(Idle))
+    ENGINE.get_or_init(|| {
+        let bounds = Bounds::new(DEFAULT_AGE, TICK, Settle::Free).expect("ticks keep the default");
+        Engine::new(Idle).with_bounds(bounds)
+    })
 }
 
 fn space() -> &'static AddressSpace {
     SPACE.get_or_init(|| engine().new_space(Root(1)))
+}
+
+fn other() -> &'static AddressSpace {
+    OTHER.get_or_init(|| engine().new_space(Root(2)))
 }
 
 /// A page-table lock that nobody contends for.
@@ -176,31 +195,43 @@ fn run_on(cpus: impl IntoIterator<Item = usize>) {
 /// Where nothing has to be prepared.
 fn go_on() {}
 
-fn with_batch(body: impl FnOnce(&mut Recorder)) {
+fn with_batch(schedule: Schedule, body: impl FnOnce(&mut Recorder)) {
     BATCH.with(|batch| {
-        let new = || RefCell::new(Batch::new(engine(), Schedule::Batched, drop as fn(Page)));
+        // A case has one schedule, and a process one case.
+        let new = || RefCell::new(Batch::new(engine(), schedule, drop as fn(Owed<Page>)));
         body(&mut batch.get_or_init(new).borrow_mut());
     });
+}
+
+fn cleared(page: Page) -> Cleared {
+    let entry = Entry { accessible: true, writable: false, dirty: false };
+    Cleared::new(black_box(page << 12), PageSize::Small, entry)
 }
 
 /// Records a call's pages of a space that runs on another CPU.
 fn record() {
     let space = space();
-    with_batch(|batch| {
+    with_batch(Schedule::Batched, |batch| {
         for page in 0..PER_CALL as u64 {
-            let cleared = Cleared::new(
-                black_box(page << 12),
-                PageSize::Small,
-                Entry { accessible: true, dirty: false },
-            );
-            batch.record(&space, cleared);
+            batch.record(&space, cleared(page));
+        }
+    });
+}
+
+/// Records a call's pages and lets go of them.
+fn let_go() {
+    let space = space();
+    with_batch(Schedule::Lazy, |batch| {
+        for page in 0..PER_CALL as u64 {
+            batch.record(&space, cleared(page));
+            batch.let_go(page, Condition::default());
         }
     });
 }
 
 /// Holds a call's pages.
 fn hold() {
-    with_batch(|batch| {
+    with_batch(Schedule::Batched, |batch| {
         for page in 0..PER_CALL as u64 {
             batch.hold(black_box(page));
         }
@@ -208,8 +239,62 @@ fn hold() {
 }
 
 /// A batch that needs no first-time work, with nothing recorded.
-fn settled() {
-    with_batch(Batch::settle);
+fn settled(schedule: Schedule) {
+    with_batch(schedule, Batch::settle);
+}
+
+/// Makes the CPUs that run the space owe a page of it.
+fn owe() {
+    with_batch(Schedule::Lazy, |batch| {
+        batch.record(&space(), cleared(0));
+        batch.let_go(0, Condition::default());
+        batch.settle();
+    });
+    assert!(engine().owes(space()), "another CPU runs the space");
+}
+
+/// Switches to one space and to another.
+fn switch() {
+    let (engine, space, other) = (engine(), space(), other());
+    for _ in 0..PER_CALL / 2 {
+        drop(engine.switch_to(&space));
+        drop(engine.switch_to(&other));
+    }
+}
+
+/// Switches to the space that is loaded. Inlined, or the loop would count as much as a call of it.
+#[allow(clippy::inline_always)]
+#[inline(always)]
+fn switch_same() {
+    let (engine, space) = (engine(), space());
+    for _ in 0..PER_CALL {
+        drop(engine.switch_to(&space));
+    }
+}
+
+/// Ticks on the CPU that executes it.
+fn tick() {
+    let engine = engine();
+    for _ in 0..PER_CALL {
+        black_box(engine.tick());
+    }
+}
+
+/// Ticks once on each of as many CPUs.
+fn tick_each(first: usize) {
+    let engine = engine();
+    for cpu in first..first + PER_CALL {
+        go(cpu);
+        black_box(engine.tick());
+    }
+}
+
+/// Takes frames that owe until `stamp`.
+fn try_settle(stamp: Stamp) {
+    let engine = engine();
+    for frame in 0..PER_CALL as u64 {
+        let _ = black_box(engine.try_settle(Owed::new(frame, black_box(stamp))));
+    }
 }
 
 /// Flushes a page of the space wherever it runs.
@@ -221,7 +306,7 @@ fn flush() {
 }
 
 macro_rules! cases {
-    ($($(#[doc = $doc:literal])* $name:ident [$symbol:ident] $unit:literal, $bound:literal,
+    ($($(#[doc = $doc:literal])* $name:ident [$symbol:ident] $unit:literal, $bound:literal $(beside $baseline:ident)?,
         first $first:expr, each $each:expr, measured $measured:expr;)*) => {
         $(
             $(#[doc = $doc])*
@@ -236,7 +321,11 @@ macro_rules! cases {
 
         /// The list that `cargo xtask bench` reads.
         fn list() {
-            $(println!("{}\t{CALLS}\t{PER_CALL}\t{}\t{}", stringify!($name), $unit, $bound);)*
+            $(
+                print!("{}\t{CALLS}\t{PER_CALL}\t{}\t{}", stringify!($name), $unit, $bound);
+                $(print!("\t{}", stringify!($baseline));)?
+                println!();
+            )*
         }
 
         /// Prepares a case and calls it; whether there is such a case.
@@ -259,24 +348,34 @@ macro_rules! cases {
 cases! {
     /// Recording an unmapped page of a space that runs on another of 64 CPUs.
     batch_record_64 [case_batch_record_64] "instructions/page", "60",
-        first run_on([63]), each { go(0); settled(); }, measured record();
+        first run_on([63]), each { go(0); settled(Schedule::Batched); }, measured record();
     /// The same among 8192 CPUs.
     batch_record_8192 [case_batch_record_8192] "instructions/page", "60",
-        first run_on([8191]), each { go(0); settled(); }, measured record();
+        first run_on([8191]), each { go(0); settled(Schedule::Batched); }, measured record();
     /// Holding a page in a batch until its flush.
     batch_hold [case_batch_hold] "instructions/page", "-",
-        first go_on(), each settled(), measured hold();
+        first go_on(), each settled(Schedule::Batched), measured hold();
+    /// Recording a page as above and letting go of it before any flush.
+    batch_let_go_64 [case_batch_let_go_64] "instructions/page", "150",
+        first run_on([63]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
+    /// The same among 8192 CPUs.
+    batch_let_go_8192 [case_batch_let_go_8192] "instructions/page", "150",
+        first run_on([8191]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
     /// Unmapping the same page without a batch: a flush on one other CPU.
     record_strict [case_record_strict] "instructions/page", "-",
         first run_on([63]), each go(0), measured flush();
     /// Switching to the space that is loaded.
     switch_same [case_switch_same] "instructions/switch", "25",
-        first run_on([0]), each go_on(), measured {
-            let (engine, space) = (engine(), space());
-            for _ in 0..PER_CALL {
-                drop(engine.switch_to(&space));
-            }
-        };
+        first run_on([0]), each go_on(), measured switch_same();
+    /// The same where the ledger is open and the space owes.
+    switch_same_owing [case_switch_same_owing] "instructions/switch, more", "4" beside switch_same,
+        first run_on([63, 0]), each owe(), measured switch_same();
+    /// Switching between two spaces.
+    switch_other [case_switch_other] "instructions/switch", "-",
+        first run_on([63, 0]), each go_on(), measured switch();
+    /// The same where the ledger is open and one of them owes.
+    switch_other_owing [case_switch_other_owing] "instructions/switch, more", "4" beside switch_other,
+        first run_on([63, 0]), each owe(), measured switch();
     /// Taking a page-table lock in a space that owes nothing.
     settle_nothing_owed [case_settle_nothing_owed] "instructions/call", "-",
         first run_on([0]), each go_on(), measured {
@@ -285,6 +384,39 @@ cases! {
                 drop(engine.settle(black_box(space), Lock::lock(&lock, engine.platform())));
             }
         };
+    /// The same in a space that owed, and whose CPUs have settled it by themselves.
+    settle_settled [case_settle_settled] "instructions/call", "-",
+        first { run_on([63]); go(0); owe(); go(63); pass(); tick(); }, each go_on(), measured {
+            let (engine, space, lock) = (engine(), space(), table_lock());
+            for _ in 0..PER_CALL {
+                drop(engine.settle(black_box(space), Lock::lock(&lock, engine.platform())));
+            }
+        };
+    /// A timer tick where nothing is owed, though every CPU's neighbour has owed.
+    tick_nothing_owed_64 [case_tick_nothing_owed_64] "instructions/tick", "40",
+        first { run_on(32..64); go(0); owe(); pass(); tick_each(32); }, each go_on(), measured tick();
+    /// The same among 8192 CPUs.
+    tick_nothing_owed_8192 [case_tick_nothing_owed_8192] "instructions/tick", "40",
+        first { run_on(0..8192); go(0); owe(); pass(); (0..8192).step_by(PER_CALL).for_each(tick_each); },
+        each go_on(), measured tick();
+    /// A timer tick where only others owe.
+    tick_others_owe_64 [case_tick_others_owe_64] "instructions/tick", "-",
+        first { run_on(32..64); go(0); owe(); pass(); }, each go_on(), measured tick();
+    /// The same among 8192 CPUs, all of which owe but one.
+    tick_others_owe_8192 [case_tick_others_owe_8192] "instructions/tick", "-",
+        first { run_on(1..8192); go(0); owe(); pass(); }, each go_on(), measured tick();
+    /// A timer tick that settles what its CPU owes, with the flush: the last of them settles the debt.
+    tick_owed_64 [case_tick_owed_64] "instructions/tick", "-",
+        first run_on(32..64), each { go(0); pass(); owe(); pass(); }, measured tick_each(32);
+    /// The same among 8192 CPUs.
+    tick_owed_8192 [case_tick_owed_8192] "instructions/tick", "-",
+        first run_on(8160..8192), each { go(0); pass(); owe(); pass(); }, measured tick_each(8160);
+    /// Asking for a frame whose debt is settled.
+    try_settle_settled [case_try_settle_settled] "instructions/frame", "15",
+        first { run_on([63]); }, each go_on(), measured try_settle(Stamp::SETTLED);
+    /// Asking for a frame that is owed for.
+    try_settle_owing [case_try_settle_owing] "instructions/frame", "15",
+        first { run_on([63]); go(0); owe(); }, each go_on(), measured try_settle(Stamp::stored(u64::MAX));
     /// A flush that reaches 8 neighbours of 64 CPUs.
     flush_8_of_64 [case_flush_8_of_64] "instructions/flush", "-",
         first run_on(48..57), each go_on(), measured flush();

@@ -1,17 +1,20 @@
 //! What the engine knows of one address space.
 //!
-//! Three generations say it all. `generation` is the newest flush that anyone asked for. `deferred` is the
+//! Four generations say it all. `generation` is the newest flush that anyone asked for. `deferred` is the
 //! newest that a batch recorded and has not necessarily paid. `reached` is the newest that every CPU which may
-//! use the space has done. Something is owed exactly while `deferred > reached`; any flush that completes raises
-//! `reached`, whoever asked for it, so nothing is paid twice and nothing wraps. Where flushes are broadcast, a flush
+//! use the space has done. While a batch is open that recorded in the space, something is owed exactly while
+//! `deferred > reached`; any flush that completes raises `reached`, whoever asked for it, so nothing is paid twice and
+//! nothing wraps. `lazy` is the newest that a batch let go of owing: it is owed until it is reached, or until the stamp
+//! under which it was entered is settled. Where flushes are broadcast, a flush
 //! of single pages pays for itself alone, so it raises `reached` only if nothing before it is missing: then a debt
 //! may be paid twice, and still never too little.
 
 use crate::asid::Asid;
 use crate::cpu_set::AtomicCpuSet;
 use crate::generation::{AtomicGeneration, Generation};
+use crate::owed::Stamp;
 use crate::platform::Root;
-use crate::primitive::{AtomicBool, AtomicU32, Ordering};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Names an address space; never used again after the space is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,8 +51,14 @@ pub struct AddressSpace {
     pub(crate) generation: AtomicGeneration,
     pub(crate) reached: AtomicGeneration,
     pub(crate) deferred: AtomicGeneration,
+    /// Batches that recorded here and have neither flushed nor entered what they owe.
+    pub(crate) batches: AtomicU32,
+    lazy: AtomicGeneration,
+    stamp: AtomicU64,
     /// Strict unmaps that cleared translations and have not flushed yet.
     pub(crate) gathers: AtomicU32,
+    /// Batches that narrowed translations here and have not flushed yet.
+    pub(crate) downgrades: AtomicU32,
     cpus: AtomicCpuSet,
 }
 
@@ -64,7 +73,11 @@ impl AddressSpace {
             generation: AtomicGeneration::new(Generation::FIRST),
             reached: AtomicGeneration::new(Generation::FIRST),
             deferred: AtomicGeneration::new(Generation::NONE),
+            batches: AtomicU32::new(0),
+            lazy: AtomicGeneration::new(Generation::NONE),
+            stamp: AtomicU64::new(0),
             gathers: AtomicU32::new(0),
+            downgrades: AtomicU32::new(0),
             cpus: AtomicCpuSet::new(),
         }
     }
@@ -117,12 +130,40 @@ impl AddressSpace {
         &self.cpus
     }
 
-    /// Whether a batch cleared translations of this space and no flush since has covered them everywhere.
-    ///
-    /// Read it under the page-table lock under which the translations are examined: batches record under the
-    /// same lock.
-    pub fn owes(&self) -> bool {
+    /// Whether batches cleared translations of this space and no flush of the space since has covered them everywhere. Then
+    /// they are owed to the batches that are open, or lazily, or were settled by what CPUs did.
+    pub(crate) fn has_unpaid(&self) -> bool {
         self.deferred.load() > self.reached.load()
+    }
+
+    /// Whether a batch that recorded here is open.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.batches.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether translations of this space were let go of owing and no flush of the space since has covered them.
+    pub(crate) fn owes_lazily(&self) -> bool {
+        self.lazy.load() > self.reached.load()
+    }
+
+    /// Until when.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::stored(self.stamp.load(Ordering::SeqCst))
+    }
+
+    /// What was cleared up to `generation` is owed until `stamp` is settled.
+    pub(crate) fn owe_until(&self, stamp: Stamp, generation: Generation) {
+        // The stamp first: who sees the generation must see it too.
+        self.stamp.fetch_max(stamp.get(), Ordering::SeqCst);
+        self.lazy.raise_to(generation);
+    }
+
+    /// Whether rights were taken away here that some CPU may not have heard of yet, so that a page table which allows no
+    /// store does not mean that no CPU can store.
+    ///
+    /// Read it under the page-table lock: who narrows translations under it has said so before.
+    pub fn downgrade_in_flight(&self) -> bool {
+        self.gathers.load(Ordering::SeqCst) != 0 || self.downgrades.load(Ordering::SeqCst) != 0
     }
 
     /// Whether another strict unmap than the caller's own is between clearing and flushing.

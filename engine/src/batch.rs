@@ -1,28 +1,33 @@
-//! Deferrable unmaps: what the kernel does on its own account is flushed once for many pages.
+//! Deferrable unmaps: what the kernel does on its own account is flushed once for many pages, or not at all.
 //!
 //! Reclaim and migration clear translations that no program asked to lose, so nothing is promised to anyone until
 //! the page itself is touched. A [`Batch`] records each cleared translation in its space (raising the space's
 //! generation, so that CPUs which start to run it flush by themselves) and remembers which CPUs may hold it. One
-//! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.) Where flushes are
-//! broadcast, each translation's is started when it is recorded, and the batch's flush is the wait for them all.
+//! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.) Under
+//! [`Schedule::Lazy`] a page of which CPUs can do nothing but read what was there comes out without that flush, as an
+//! [`Owed`]. Where flushes are broadcast, each translation's is started when it is recorded, and the batch's flush is the
+//! wait for them all.
 //!
-//! Three things are stricter than there. Pages stay where they are, cached and held, until the flush: so nobody
+//! Three things are stricter than in Linux. Pages stay where they are, cached and held, until the flush: so nobody
 //! reads a second copy of a page while another CPU still reads the first. A permit to write a page out takes the
 //! page and flushes writable entries first: so no store lands in a page that is being written. And the flush is
 //! remembered in the spaces it covered, so the next munmap does not pay for it again.
 
 use crate::cpu_set::CpuSet;
+use crate::eligible::{may_owe, Condition, Met};
 use crate::flush::{Cleared, Debt, Narrowed};
 use crate::generation::Generation;
+use crate::owed::{Owed, Stamp};
+use crate::permit::{Withheld, WritePermit};
 use crate::platform::Platform;
-use crate::{Asid, Engine};
+use crate::primitive::Ordering;
+use crate::{AddressSpace, Asid, Engine};
 
 /// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
 /// reclaim isolates at a time (`SWAP_CLUSTER_MAX`).
 pub const BATCH: usize = 32;
 
-/// How many spaces a batch remembers, to tell them that their debt was paid. A space beyond these pays one flush
-/// too many, never one too few.
+/// How many spaces a batch remembers, to tell them what became of their debt. Before it records in one more it pays.
 const SPACES: usize = 8;
 
 /// When the debts of deferrable unmaps are paid.
@@ -32,44 +37,84 @@ pub enum Schedule {
     PerPage,
     /// At the end of a batch.
     Batched,
+    /// Before they could matter, within the engine's [`Bounds`](crate::Bounds); at the end of a batch where that is not
+    /// allowed.
+    Lazy,
 }
 
 /// Translations cleared on the kernel's own account and not flushed yet, with the pages they belonged to.
 ///
-/// `settled` gets each page once no CPU can reach it through what was cleared. Dropping a batch settles it.
+/// `settled` gets each page: once no CPU can reach it through what was cleared, or, if it was
+/// [let go of](Batch::let_go), owing. Dropping a batch settles it.
 ///
 /// ```
-/// use ceasefire::{Batch, Cleared, Engine, Platform, Schedule};
+/// use ceasefire::{Batch, Cleared, Condition, Engine, Owed, Platform, Schedule};
 ///
-/// fn reclaim<P: Platform>(engine: &Engine<P>, space: &P::Space, page: u64, cleared: Cleared, free: impl FnMut(u64)) {
-///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Batched, free);
+/// fn reclaim<P: Platform>(
+///     engine: &Engine<P>, space: &P::Space, page: u64, cleared: Cleared, free: impl FnMut(Owed<u64>),
+/// ) {
+///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Lazy, free);
 ///     batch.record(space, cleared); // under the page-table lock that it was cleared under
-///     batch.hold(page);
-///     batch.settle(); // one flush; only now `free` gets the page
+///     batch.let_go(page, Condition::default());
+///     batch.settle(); // at most one flush; only now `free` gets the page
 /// }
 /// ```
 #[must_use = "the pages it holds come out only when it settles"]
 #[derive(Debug)]
-pub struct Batch<'e, P: Platform, T, R: FnMut(T), const N: usize = BATCH> {
+pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> {
     engine: &'e Engine<P>,
     schedule: Schedule,
     settled: R,
+    /// Below `waiting` those that wait for the flush, from `leaving` on those that may come out owing.
     held: [Option<T>; N],
-    count: usize,
-    /// The CPUs that may hold what was recorded.
+    waiting: usize,
+    leaving: usize,
+    /// The CPUs that may hold what has to be flushed.
     cpus: CpuSet,
-    /// The spaces recorded in; the first `known` are set.
+    /// What may be owed longer, if anything may.
+    lazy: Option<Lazy>,
+    /// The spaces recorded in; the first `known` are set. The one that the last record went to comes first, since
+    /// the next mostly goes there too.
     spaces: [Option<Recorded<P::Space>>; SPACES],
     known: usize,
-    /// Where in `spaces` the last record went.
-    latest: usize,
-    /// Translations recorded since the last flush, and when the first of them was.
+    /// Translations recorded since the last flush that have to be flushed, and when the first of all was.
     recorded: u64,
     since: u64,
     /// A recorded translation may be cached as dirty: stores through it would not fault.
     writable: bool,
     /// Broadcasts were started and not waited for.
     started: bool,
+}
+
+/// What a lazy batch recorded beside what has to be flushed.
+#[derive(Debug)]
+struct Lazy {
+    /// Of the page whose translations are being cleared; nobody knows yet what becomes of it.
+    page: Part,
+    met: Met,
+    /// Of the pages that may come out owing.
+    leaving: Part,
+}
+
+/// Translations, and the CPUs that may hold them.
+#[derive(Debug)]
+struct Part {
+    cpus: CpuSet,
+    recorded: u64,
+}
+
+impl Part {
+    const fn new() -> Self {
+        Self { cpus: CpuSet::new(), recorded: 0 }
+    }
+
+    /// Empties it into what others have recorded.
+    fn pour(&mut self, cpus: &mut CpuSet, recorded: &mut u64) {
+        if self.recorded > 0 {
+            self.cpus.pour(cpus);
+            *recorded += core::mem::take(&mut self.recorded);
+        }
+    }
 }
 
 /// A space recorded in.
@@ -80,56 +125,30 @@ struct Recorded<S> {
     /// itself alone.
     first: Generation,
     newest: Generation,
+    /// A translation of it was narrowed: until the flush CPUs may store where the page table allows none.
+    narrowed: bool,
+    /// A translation of it may be owed longer than the batch lasts.
+    lazy: bool,
 }
 
-/// Permission to write a page out: no store can land in it unseen from here on.
-///
-/// Only [`Batch::write_permit`] gives one; it cannot be made by hand:
-///
-/// ```compile_fail,E0423
-/// let permit = ceasefire::WritePermit(7);
-/// ```
-///
-/// And the page is in it, so nothing else can use the page meanwhile:
-///
-/// ```compile_fail,E0382
-/// # use ceasefire::{Batch, Platform};
-/// fn reuse<P: Platform, T, R: FnMut(T)>(batch: &mut Batch<'_, P, T, R>, page: T) {
-///     let permit = batch.write_permit(page);
-///     batch.hold(page);
-/// }
-/// ```
-#[derive(Debug)]
-pub struct WritePermit<T>(T);
-
-impl<T> WritePermit<T> {
-    /// The page that may be written.
-    pub fn page(&self) -> &T {
-        &self.0
-    }
-
-    /// The page back, once it was written.
-    pub fn into_page(self) -> T {
-        self.0
-    }
-}
-
-impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
+impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N> {
     /// A constant, so that the array is filled where it lies.
     const NOTHING: Option<T> = None;
 
     /// An empty batch.
     pub fn new(engine: &'e Engine<P>, schedule: Schedule, settled: R) -> Self {
+        let lazily = schedule == Schedule::Lazy && !engine.bounds().is_strict();
         Self {
             engine,
             schedule,
             settled,
             held: [Self::NOTHING; N],
-            count: 0,
+            waiting: 0,
+            leaving: N,
             cpus: CpuSet::new(),
+            lazy: lazily.then(|| Lazy { page: Part::new(), met: Met::default(), leaving: Part::new() }),
             spaces: core::array::from_fn(|_| None),
             known: 0,
-            latest: 0,
             recorded: 0,
             since: 0,
             writable: false,
@@ -143,67 +162,114 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
     /// must find the debt recorded (see [`Engine::settle`]). It is paid at once where deferring would save nothing
     /// (no other CPU may hold it) or is not safe (the platform does not promise that stores through clean entries
     /// walk again).
+    #[inline]
     pub fn record(&mut self, space: &P::Space, cleared: Cleared) {
-        self.owe(space, cleared.debt);
+        self.owe(space, cleared.debt, false);
     }
 
-    /// Takes a narrowed translation of `space`, as [`Batch::record`] takes a cleared one.
+    /// Takes a narrowed translation of `space`, as [`Batch::record`] takes a cleared one. It is never owed longer than the
+    /// batch lasts.
     pub fn narrow(&mut self, space: &P::Space, narrowed: Narrowed) {
-        self.owe(space, narrowed.debt);
+        self.owe(space, narrowed.debt, true);
     }
 
     /// Keeps `page` until the next flush is done; settles first where there is no room.
     pub fn hold(&mut self, page: T) {
-        if self.count == N {
+        self.keep_back();
+        if self.waiting == self.leaving {
             self.settle();
         }
-        self.held[self.count] = Some(page);
-        self.count += 1;
+        self.held[self.waiting] = Some(page);
+        self.waiting += 1;
+    }
+
+    /// Lets go of `page`, whose translations were recorded since the last page was handed over: it comes out when the
+    /// batch settles, owing what was not flushed, if the schedule, its translations and its `condition` allow that; else
+    /// it is [held](Batch::hold).
+    ///
+    /// What cannot be let go of after all, though it came out owing, has to be [paid for](Engine::pay).
+    pub fn let_go(&mut self, page: T, condition: Condition) {
+        match &mut self.lazy {
+            // Where there is no room its translations are settled with the others', and it waits for that.
+            Some(lazy) if self.waiting < self.leaving && may_owe(condition, lazy.met) => {
+                lazy.page.pour(&mut lazy.leaving.cpus, &mut lazy.leaving.recorded);
+                lazy.met = Met::default();
+                self.leaving -= 1;
+                self.held[self.leaving] = Some(page);
+            }
+            _ => self.hold(page),
+        }
+    }
+
+    /// Keeps `page`, whose translations were recorded since the last page was handed over, from being let go of: it is to
+    /// be written out.
+    pub fn withhold(&mut self, page: T) -> Withheld<T> {
+        self.keep_back();
+        Withheld(page)
     }
 
     /// How many pages it holds.
     pub fn len(&self) -> usize {
-        self.count
+        self.waiting + (N - self.leaving)
     }
 
     /// Whether it holds no page.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
-    /// Permission to write out `page`, whose translations this batch recorded: flushes first if any of them may
+    /// Permission to write out a page, whose translations this batch recorded: flushes first if any of them may
     /// be cached as dirty.
     ///
     /// The page must be held back from others (isolated, locked) until it is written; that is why the permit takes
     /// it by value.
-    pub fn write_permit(&mut self, page: T) -> WritePermit<T> {
+    pub fn write_permit(&mut self, page: Withheld<T>) -> WritePermit<T> {
         #[cfg(feature = "sabotage")]
         if !self.engine.guarded(crate::sabotage::Guard::WritableFlush) {
-            return WritePermit(page);
+            return WritePermit(page.0);
         }
         if self.writable {
-            self.flush();
+            // The flush is made anyway, so it covers what could have been owed longer.
+            self.pay();
         }
-        WritePermit(page)
+        WritePermit(page.0)
     }
 
-    /// Pays for what was recorded, and hands out what is held.
+    /// Pays for what has to be paid, enters what is owed longer, and hands out what is held.
     pub fn settle(&mut self) {
         #[cfg(feature = "sabotage")]
-        if self.engine.guarded(crate::sabotage::Guard::BatchFlush) {
-            self.flush();
-        }
+        let stamp = if self.engine.guarded(crate::sabotage::Guard::BatchFlush) {
+            self.flush()
+        } else {
+            Stamp::SETTLED
+        };
         #[cfg(not(feature = "sabotage"))]
-        self.flush();
-        for held in &mut self.held[..self.count] {
+        let stamp = self.flush();
+        for held in &mut self.held[..self.waiting] {
             if let Some(page) = held.take() {
-                (self.settled)(page);
+                (self.settled)(Owed::settled(page));
             }
         }
-        self.count = 0;
+        for held in self.held[self.leaving..].iter_mut().rev() {
+            if let Some(page) = held.take() {
+                (self.settled)(Owed::new(page, stamp));
+            }
+        }
+        (self.waiting, self.leaving) = (0, N);
     }
 
-    fn owe(&mut self, space: &P::Space, debt: Debt) {
+    /// What was recorded since the last page was handed over has to be flushed.
+    fn keep_back(&mut self) {
+        if let Some(lazy) = &mut self.lazy {
+            lazy.met = Met::default();
+            lazy.page.pour(&mut self.cpus, &mut self.recorded);
+        }
+    }
+
+    /// In each of its callers: called, it would cost half as much again.
+    #[allow(clippy::inline_always)]
+    #[inline(always)]
+    fn owe(&mut self, space: &P::Space, debt: Debt, narrowed: bool) {
         if !debt.entry.accessible {
             return;
         }
@@ -211,8 +277,8 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
         // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
         let deferred = match owner.asid() {
-            None => self.defer_to_interrupt(space, generation),
-            Some(asid) => self.defer_to_broadcast(space, generation, asid, debt),
+            None => self.defer_to_interrupt(space, generation, debt, narrowed),
+            Some(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
         };
         if !deferred {
             self.engine.flush_to(generation, owner, debt.flush());
@@ -220,117 +286,219 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Batch<'e, P, T, R, N> {
         }
         owner.deferred.raise_to(generation);
         self.writable |= debt.entry.dirty;
-        self.recorded += 1;
         self.engine.flush_devices(owner, debt.flush());
     }
 
     /// Notes which CPUs to interrupt for the debt, if it may wait and it is worth it.
-    fn defer_to_interrupt(&mut self, space: &P::Space, generation: Generation) -> bool {
+    fn defer_to_interrupt(
+        &mut self,
+        space: &P::Space,
+        generation: Generation,
+        debt: Debt,
+        narrowed: bool,
+    ) -> bool {
         let owner = space.as_ref();
-        match self.spaces.get_mut(self.latest) {
+        match &mut self.spaces[0] {
             // The batch flushes for this space anyway: what is added may wait, whoever runs it by now.
-            Some(Some(recorded)) if recorded.space.as_ref().id() == owner.id() => {
-                recorded.newest = generation;
-                self.cpus.unite(owner.cpus());
-                true
-            }
+            Some(known) if known.is(owner) && (!narrowed || known.narrowed) => known.newest = generation,
             _ => {
-                let here = self.engine.platform().this_cpu();
-                let deferred = self.may_wait() && self.cpus.unite_beside(here, owner.cpus());
-                if deferred {
-                    self.remember(space, generation);
+                if !self.begins(space, generation, narrowed) {
+                    return false;
                 }
-                deferred
             }
         }
+        if self.lazy.is_none() || narrowed {
+            self.cpus.unite(owner.cpus());
+            self.recorded += 1;
+        } else {
+            self.defer_lazily(owner, debt);
+        }
+        true
+    }
+
+    /// Takes note of a space that the last record did not go to, if its debt may wait and it is worth it.
+    #[cold]
+    fn begins(&mut self, space: &P::Space, generation: Generation, narrowed: bool) -> bool {
+        let here = self.engine.platform().this_cpu();
+        let waits = self.may_wait() && space.as_ref().cpus().any_but(here);
+        if waits {
+            self.remember(space, generation, narrowed);
+        }
+        waits
+    }
+
+    /// Notes which CPUs may hold a translation of the page that the next call hands over.
+    // A function of its own, so that what every caller has in it stays short.
+    #[inline(never)]
+    fn defer_lazily(&mut self, owner: &AddressSpace, debt: Debt) {
+        let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) else { return };
+        known.lazy = true;
+        lazy.page.cpus.unite(owner.cpus());
+        lazy.page.recorded += 1;
+        #[cfg(feature = "sabotage")]
+        let looks = self.engine.guarded(crate::sabotage::Guard::Downgrade);
+        #[cfg(not(feature = "sabotage"))]
+        let looks = true;
+        lazy.met.add(debt.entry, looks && owner.downgrade_in_flight());
     }
 
     /// Starts the broadcast that pays the debt, if the wait for it may wait.
+    // As above.
+    #[inline(never)]
     fn defer_to_broadcast(
         &mut self,
         space: &P::Space,
         generation: Generation,
         asid: Asid,
         debt: Debt,
+        narrowed: bool,
     ) -> bool {
         let deferred = self.may_wait();
         if deferred {
-            self.remember(space, generation);
+            self.remember(space, generation, narrowed);
             self.engine.platform().broadcast(asid, debt.extent());
             self.started = true;
+            self.recorded += 1;
         }
         deferred
     }
 
     /// Whether a debt may be put off at all.
     fn may_wait(&self) -> bool {
-        self.schedule == Schedule::Batched && self.engine.platform().capabilities().clean_stores_walk
+        self.schedule != Schedule::PerPage && self.engine.platform().capabilities().clean_stores_walk
     }
 
-    /// Takes note of a debt in `space`, to tell the space when it was paid.
-    fn remember(&mut self, space: &P::Space, generation: Generation) {
-        if self.recorded == 0 {
+    /// Takes note of a debt in `space`, to tell the space what became of it.
+    fn remember(&mut self, space: &P::Space, generation: Generation, narrowed: bool) {
+        let owner = space.as_ref();
+        let same = |entry: &Option<Recorded<P::Space>>| matches!(entry, Some(known) if known.is(owner));
+        if !same(&self.spaces[0]) {
+            let found = self.spaces[..self.known].iter().position(same);
+            if found.is_none() && self.known == SPACES {
+                self.pay();
+            }
+            self.spaces.swap(0, found.unwrap_or(self.known));
+        }
+        if self.known == 0 {
             self.since = self.engine.platform().now();
         }
-        let id = space.as_ref().id();
-        let same = |entry: &Option<Recorded<P::Space>>| matches!(entry, Some(known) if known.space.as_ref().id() == id);
-        if !self.spaces.get(self.latest).is_some_and(same) {
-            self.latest = self.spaces[..self.known].iter().position(same).unwrap_or(self.known);
-        }
-        // A space beyond those remembered is flushed like the others; only its debt stays on the books.
-        match self.spaces.get_mut(self.latest) {
-            Some(Some(recorded)) => {
+        let recorded = match &mut self.spaces[0] {
+            Some(recorded) => {
                 if !generation.follows(recorded.newest) {
                     recorded.first = generation;
                 }
                 recorded.newest = generation;
+                recorded
             }
-            Some(empty) => {
-                *empty = Some(Recorded { space: space.clone(), first: generation, newest: generation });
+            empty => {
+                // A space that others look at says from here on that it owes, if it does.
+                owner.batches.fetch_add(1, Ordering::SeqCst);
                 self.known += 1;
+                let (first, newest) = (generation, generation);
+                empty.insert(Recorded { space: space.clone(), first, newest, narrowed: false, lazy: false })
             }
-            None => {}
+        };
+        if narrowed && !recorded.narrowed {
+            recorded.narrowed = true;
+            owner.downgrades.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    fn flush(&mut self) {
-        if self.recorded == 0 {
-            return;
+    /// Pays for everything that was recorded.
+    fn pay(&mut self) {
+        self.keep_back();
+        if let Some(lazy) = &mut self.lazy {
+            lazy.leaving.pour(&mut self.cpus, &mut self.recorded);
         }
-        let platform = self.engine.platform();
+        self.flush();
+    }
+
+    /// Flushes what has to be flushed and enters the rest; until when that is owed.
+    fn flush(&mut self) -> Stamp {
+        self.keep_back();
+        if self.known == 0 {
+            return Stamp::SETTLED;
+        }
         let broadcast = core::mem::take(&mut self.started);
-        let sent = if broadcast {
-            self.engine.finish_broadcasts(self.recorded);
-            false
-        } else {
-            self.engine.flush_loaded(&mut self.cpus)
+        let mut owing = self.lazy.as_mut().filter(|lazy| lazy.leaving.recorded > 0);
+        if self.recorded > 0 {
+            if let Some(lazy) = &mut owing {
+                // What they owe lazily is flushed with the rest.
+                lazy.leaving.cpus.subtract(&self.cpus);
+                if lazy.leaving.cpus.is_empty() {
+                    lazy.leaving.pour(&mut self.cpus, &mut self.recorded);
+                }
+            }
+            let sent = if broadcast {
+                self.engine.finish_broadcasts(self.recorded);
+                false
+            } else {
+                self.engine.flush_loaded(&mut self.cpus)
+            };
+            self.engine.count_settled(self.recorded, self.since, broadcast, sent);
+        }
+        let stamp = match owing {
+            Some(Lazy { leaving, .. }) if leaving.recorded > 0 => {
+                let stamp = self.engine.enter(&leaving.cpus, leaving.recorded, self.since);
+                leaving.cpus.clear();
+                leaving.recorded = 0;
+                stamp
+            }
+            _ => Stamp::SETTLED,
         };
+        for entry in &mut self.spaces[..self.known] {
+            if let Some(recorded) = entry.take() {
+                recorded.close(broadcast, stamp);
+            }
+        }
+        (self.known, self.recorded, self.writable) = (0, 0, false);
+        stamp
+    }
+}
+
+impl<S: AsRef<AddressSpace>> Recorded<S> {
+    fn is(&self, space: &AddressSpace) -> bool {
+        self.space.as_ref().id() == space.id()
+    }
+
+    /// The batch has flushed, and entered under `stamp` what it let go of owing.
+    fn close(self, broadcast: bool, stamp: Stamp) {
+        let space = self.space.as_ref();
+        if self.lazy && stamp != Stamp::SETTLED {
+            space.owe_until(stamp, self.newest);
+        } else if broadcast {
+            // Another batch's broadcasts may still be under way: this one answers for its own.
+            space.reached.extend(self.first, self.newest);
+        } else {
+            space.reached.raise_to(self.newest);
+        }
+        if self.narrowed {
+            space.downgrades.fetch_sub(1, Ordering::SeqCst);
+        }
+        // Last: whoever finds no open batch finds what this one left.
+        space.batches.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<P: Platform> Engine<P> {
+    /// Counts debts that a batch put off and then paid itself.
+    fn count_settled(&self, debts: u64, since: u64, broadcast: bool, sent: bool) {
+        let platform = self.platform();
         platform.pinned(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
-            tally.debts_created.add(self.recorded);
+            tally.debts_created.add(debts);
             let settled = match (broadcast, sent) {
                 (true, _) => &tally.debts_by_broadcast,
                 (false, true) => &tally.debts_by_interrupt,
                 (false, false) => &tally.debts_by_local,
             };
-            settled.add(self.recorded);
-            tally.debt_age_max_ns.at_least(platform.now().saturating_sub(self.since));
+            settled.add(debts);
+            tally.debt_age_max_ns.at_least(platform.now().saturating_sub(since));
         });
-        for entry in &mut self.spaces[..self.known] {
-            let Some(Recorded { space, first, newest }) = entry.take() else { continue };
-            let reached = &space.as_ref().reached;
-            if broadcast {
-                // Another batch's broadcasts may still be under way: this one answers for its own.
-                reached.extend(first, newest);
-            } else {
-                reached.raise_to(newest);
-            }
-        }
-        (self.known, self.latest, self.recorded, self.writable) = (0, 0, 0, false);
     }
 }
 
-impl<P: Platform, T, R: FnMut(T), const N: usize> Drop for Batch<'_, P, T, R, N> {
+impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Batch<'_, P, T, R, N> {
     fn drop(&mut self) {
         self.settle();
     }

@@ -63,7 +63,7 @@ counters! {
     flushes_full,
     /// Single pages invalidated, local and remote; broadcast ones count once, for the CPU that started them.
     flushes_page,
-    /// Flushes that the CPU did anyway (a switch, leaving lazy mode) and that settled something.
+    /// Flushes at moments that came anyway (a switch, leaving lazy mode, a timer tick) and that settled something.
     flushes_free,
     /// Translations cleared whose flush was put off.
     debts_created,
@@ -71,9 +71,14 @@ counters! {
     debts_by_interrupt,
     /// Of these, settled by waiting for broadcasts.
     debts_by_broadcast,
+    /// Of these, settled because the CPUs that had them stopped using the space by themselves.
+    debts_by_switch,
+    /// Of these, settled at CPUs' timer ticks.
+    debts_by_tick,
     /// Of these, settled without reaching any other CPU.
     debts_by_local,
-    /// Time between the oldest put-off clearing of a batch and its flush, the largest seen, in nanoseconds.
+    /// How long the oldest of them stood, in nanoseconds: from the first clearing of a batch to its flush, or from when an
+    /// epoch of lazy debts was opened until it was settled; the largest seen.
     debt_age_max_ns,
 }
 

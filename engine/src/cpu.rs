@@ -94,6 +94,12 @@ impl<P: Platform> Cpu<P> {
     pub fn is_lazy(&self) -> bool {
         self.seen.is_lazy()
     }
+
+    /// Whether it may use entries of the space that it has loaded, before it looks at that space's generation again.
+    pub(crate) fn uses_entries(&self) -> bool {
+        // What is loaded is read before laziness: a CPU that switches publishes the switch first.
+        self.seen.loaded() != SpaceId::NONE && !self.seen.is_lazy()
+    }
 }
 
 impl<P: Platform> Default for Cpu<P> {

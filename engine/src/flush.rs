@@ -121,6 +121,8 @@ pub(crate) fn work(extent: Extent, local: Generation, requested: Generation, new
 pub struct Entry {
     /// Present and usable: some TLB may hold it.
     pub accessible: bool,
+    /// It allowed stores.
+    pub writable: bool,
     /// The hardware may have cached it as dirty, so a store through it would not touch the page table again.
     pub dirty: bool,
 }
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_debt_starts_where_its_translation_does() {
-        let entry = Entry { accessible: true, dirty: false };
+        let entry = Entry { accessible: true, writable: false, dirty: false };
         let extent = Cleared::new(0x40_3fff, PageSize::Huge, entry).debt.extent();
         assert_eq!(extent, Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::Huge });
     }

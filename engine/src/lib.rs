@@ -8,7 +8,9 @@
 //! - what the translation endangers goes in by value and comes out only after the flush;
 //! - a permit to write a page out ([`WritePermit`]) comes only from a flush of the writable entries;
 //! - an operation that promises something to a program settles what batches owe in its space first, each time that
-//!   it takes the page-table lock ([`Settled`]).
+//!   it takes the page-table lock ([`Settled`]);
+//! - what comes out of a batch before its debt is paid is an [`Owed`], under [`Schedule::Lazy`] alone: its stamp goes with
+//!   it, and timer ticks ([`Engine::tick`]) settle it within [`Bounds`], mostly for nothing.
 //!
 //! The kernel implements [`Platform`] and embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU
 //! data. The crate has no dependency, allocates nothing and takes no lock; only who wants an ASID while another CPU
@@ -26,15 +28,22 @@
 mod address_space;
 mod asid;
 mod batch;
+mod bounds;
 mod broadcast;
 mod counters;
 mod cpu;
 mod cpu_set;
+mod eligible;
+mod epoch_set;
 mod flush;
 mod gather;
 mod generation;
 mod global_asid;
+mod lazy;
+mod ledger;
 mod lock;
+mod owed;
+mod permit;
 mod platform;
 mod primitive;
 #[cfg(feature = "sabotage")]
@@ -45,32 +54,39 @@ mod switch;
 
 pub use address_space::{AddressSpace, SpaceId};
 pub use asid::{Asid, DYNAMIC_ASIDS};
-pub use batch::{Batch, Schedule, WritePermit, BATCH};
+pub use batch::{Batch, Schedule, BATCH};
+pub use bounds::{Bounds, BoundsError, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
+pub use eligible::Condition;
 pub use flush::{Cleared, ClearedTable, Entry, Extent, Flush, Narrowed, PageSize, SINGLE_PAGE_CEILING};
 pub use gather::{Gather, GATHER};
 pub use generation::Generation;
 pub use lock::{HeldLocks, Lock, LockClass, RwLock};
+pub use owed::{Owed, Stamp};
+pub use permit::{Withheld, WritePermit};
 pub use platform::{Broadcast, Capabilities, FlushEvent, Platform, Reason, Root};
 pub use settled::Settled;
 pub use switch::Previous;
 
 use global_asid::GlobalAsids;
+use ledger::Ledger;
 use primitive::{AtomicU64, Ordering};
 
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
 /// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 16 KiB large, two bits for
-/// each ASID that broadcasts may use, so a kernel keeps it in a `static`.
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large, for the
+/// ASIDs that broadcasts may use and the debts of lazy unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,
     next_space: AtomicU64,
     ceiling: u32,
+    bounds: Bounds,
     asids: GlobalAsids,
+    ledger: Ledger,
     #[cfg(feature = "sabotage")]
     removed: sabotage::Removed,
 }
@@ -88,10 +104,20 @@ impl<P: Platform> Engine<P> {
             platform,
             next_space: AtomicU64::new(SpaceId::FIRST),
             ceiling,
+            bounds: Bounds::STRICT,
             asids: GlobalAsids::new(),
+            ledger: Ledger::new(),
             #[cfg(feature = "sabotage")]
             removed: sabotage::Removed::new(),
         }
+    }
+
+    /// The same engine, in which batches of [`Schedule::Lazy`] may leave debts within `bounds`. Without this, and with
+    /// [`Bounds::STRICT`], they pay at their end, as those of [`Schedule::Batched`].
+    #[must_use]
+    pub const fn with_bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// The kernel's side of the interface.
@@ -120,7 +146,8 @@ impl<P: Platform> Engine<P> {
 
     /// Whether a guard stands. Always, but in a build with the test-only `sabotage` feature.
     #[cfg(feature = "sabotage")]
-    fn guarded(&self, guard: sabotage::Guard) -> bool {
+    #[doc(hidden)]
+    pub fn guarded(&self, guard: sabotage::Guard) -> bool {
         self.removed.stands(guard)
     }
 }

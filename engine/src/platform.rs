@@ -40,7 +40,7 @@ pub struct Broadcast {
     pub asids: u32,
 }
 
-/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with one that it does not trace.
+/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with two that it does not trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// flush on task switch
@@ -57,6 +57,8 @@ pub enum Reason {
     RemoteWrongCpu,
     /// broadcast: this CPU had the hardware invalidate on every CPU, and waited
     Broadcast,
+    /// tick: what this CPU owed, brought up to date at its timer's tick
+    Tick,
 }
 
 impl Reason {
@@ -70,6 +72,7 @@ impl Reason {
             Self::RemoteSend => "remote ipi send",
             Self::RemoteWrongCpu => "remote wrong cpu",
             Self::Broadcast => "broadcast",
+            Self::Tick => "tick",
         }
     }
 }

@@ -21,6 +21,14 @@ pub enum Guard {
     LazyTables = 16,
     /// The wait for a batch's broadcasts, before what it holds is let go: without it R1 breaks.
     BroadcastWait = 32,
+    /// The stamp of what was let go of owing, which says that its debt is not settled yet: without it R1, R6 and R7 break.
+    Stamp = 64,
+    /// Looking for downgrades in flight before a page is let go of owing: without it R5 breaks, and stores are lost.
+    Downgrade = 128,
+    /// The sweep's flush at ticks, before the CPU's debts count as done: without it R1 breaks.
+    Sweep = 256,
+    /// The memory manager's look at what a page's slot owes: without it R6 breaks.
+    Slot = 512,
 }
 
 /// The guards that were taken away.

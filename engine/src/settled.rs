@@ -76,7 +76,7 @@ impl<G> Deref for Settled<'_, G> {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Pays what batches owe in `space`, before an operation examines its translations on a program's behalf.
+    /// Pays what batches owe in `space`, and what they let go of owing, before an operation examines its translations on a program's behalf.
     ///
     /// `guard` is the page-table lock, just taken: batches record under the same lock, so nothing new can be owed for
     /// its translations until the proof is dropped. The lock is given up by dropping the proof; taken again, it is
@@ -91,7 +91,7 @@ impl<P: Platform> Engine<P> {
         if !self.guarded(crate::sabotage::Guard::Settle) {
             return Settled { space, guard };
         }
-        if space.owes() {
+        if self.owes(space) {
             self.flush(space, Flush { extent: Extent::All, tables: false });
         }
         Settled { space, guard }

@@ -53,10 +53,16 @@ pub(crate) struct Request {
 
 /// A request as its target reads it.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
-    space: SpaceId,
-    generation: Generation,
-    extent: Extent,
+pub(crate) struct Asked {
+    pub(crate) space: SpaceId,
+    pub(crate) generation: Generation,
+    pub(crate) extent: Extent,
+}
+
+impl Asked {
+    /// Everything, of whatever space the target runs.
+    pub(crate) const UP_TO_DATE: Self =
+        Self { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
 }
 
 impl Request {
@@ -157,10 +163,8 @@ impl<P: Platform> Engine<P> {
     /// any CPU had to be interrupted.
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
-            let asked = Asked { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
             // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
-            let sent = self
-                .ask(targets, asked, false, |cpu| cpu.seen.loaded() != SpaceId::NONE && !cpu.seen.is_lazy());
+            let sent = self.ask(targets, Asked::UP_TO_DATE, false, crate::Cpu::uses_entries);
             targets.clear();
             sent
         })
@@ -236,28 +240,29 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Does what `asked` requires of this CPU.
-    fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) {
+    /// Does what `asked` requires of this CPU; whether anything had to be invalidated.
+    pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
             // It has left the space since it was asked. Its slot's generation stays behind, so coming back flushes.
             self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);
-            return;
+            return false;
         }
-        let Some((space, asid)) = &here.own.loaded else { return };
+        let Some((space, asid)) = &here.own.loaded else { return false };
         if here.cpu.seen.is_lazy() {
             // Nothing runs here that could use an entry, but a walker may: leave the tables altogether.
             self.load_kernel(here);
-            return;
+            return false;
         }
         let (space, asid) = (space.as_ref(), *asid);
         let local = here.own.slots.generation(asid);
         if asked.generation != Generation::NONE && asked.generation <= local {
             // Caught up by an earlier request; not even reading the space's generation keeps its line where it is.
-            return;
+            return false;
         }
         let newest = space.generation();
-        match work(asked.extent, local, asked.generation, newest) {
+        let work = work(asked.extent, local, asked.generation, newest);
+        match work {
             Work::Nothing => self.trace(reason, Some(0), loaded),
             Work::Pages => {
                 if let Extent::Pages { start, count, size } = asked.extent {
@@ -274,6 +279,7 @@ impl<P: Platform> Engine<P> {
                 here.own.slots.reach(asid, newest);
             }
         }
+        work != Work::Nothing
     }
 
     pub(crate) fn trace(&self, reason: Reason, pages: Option<u32>, space: SpaceId) {

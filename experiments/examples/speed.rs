@@ -111,6 +111,7 @@ fn main() {
             experiment: Experiment::find("mmap-read").expect("an experiment"),
             machine: builtin("4-node-48-cpu").expect("a built-in machine").expect("a valid file"),
             mechanism,
+            settle: ceasefire_experiments::Settle::Free,
             scale: 1.0 / 64.0,
             seed: 1,
             oracle: false,

@@ -2,7 +2,12 @@
 
 use crate::mechanism::Mechanism;
 use crate::plan::{Plan, RunError, Started};
-use crate::{migrate, mmap_read};
+use crate::{allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, write_heavy};
+
+/// What reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists, and what its author never showed: loads
+/// that store, fork, allocate in a hurry, or run on a small machine. No figures were published.
+pub(crate) const LUF: &str =
+    "LUF: B. Park, 2024 and 2025, lazy unmap flush, in what its reviewers asked for: no figures";
 
 /// A paper's workload.
 #[derive(Debug)]
@@ -19,6 +24,9 @@ pub struct Experiment {
     pub mechanisms: &'static [Mechanism],
     /// The part of the paper's size that is run unless told otherwise.
     pub scale: f64,
+    /// Whether it is run when none is named. What no paper measured has to be named, so that all the rest
+    /// together ends within a minute.
+    pub by_default: bool,
     /// How many nodes with CPUs it needs.
     pub nodes: usize,
     /// Whether it measures between two moments of its run. The programs' own times are of the whole run even then.
@@ -33,12 +41,25 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub static EXPERIMENTS: &[Experiment] =
-    &[mmap_read::EXPERIMENT, migrate::EXPERIMENT, migrate::EXPERIMENT_HUGE];
+pub static EXPERIMENTS: &[Experiment] = &[
+    mmap_read::EXPERIMENT,
+    migrate::EXPERIMENT,
+    migrate::EXPERIMENT_HUGE,
+    tiered_inference::EXPERIMENT,
+    write_heavy::EXPERIMENT,
+    fork_heavy::EXPERIMENT,
+    allocation_latency::EXPERIMENT,
+    mmap_read::EXPERIMENT_SMALL,
+];
 
 impl Experiment {
     /// The experiment of that name.
     pub fn find(name: &str) -> Option<&'static Self> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+
+    /// What the paper compares its own with.
+    pub fn baseline(&self) -> Mechanism {
+        self.mechanisms.first().copied().unwrap_or(Mechanism::PerPage)
     }
 }

@@ -3,7 +3,10 @@
 //! An [`Experiment`] says what runs and where; a [`Plan`] is one run of it with one mechanism; [`Plan::run`] gives a
 //! [`Report`], whose fields are those of the command line's JSON. [`compare`] puts the published figures in.
 
+mod allocation_latency;
 mod experiment;
+mod fork_heavy;
+mod latency;
 mod mechanism;
 mod migrate;
 mod mmap_read;
@@ -12,8 +15,13 @@ mod published;
 mod random;
 mod reference;
 mod report;
+mod stream;
+mod tiered_inference;
+mod write_heavy;
 
+pub use ceasefire::Settle;
 pub use experiment::{Experiment, EXPERIMENTS};
+pub use latency::{Atomic, Latency};
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use plan::{Plan, RunError, MOST_CONTENTS};
 pub use published::{published, Row};

@@ -13,17 +13,20 @@ pub enum Mechanism {
     PerPage,
     /// One flush at the end of each batch of pages.
     Batched,
+    /// No flush for pages that nobody could store to: their debts wait until they are settled for nothing, or matter.
+    Lazy,
 }
 
 impl Mechanism {
     /// All of them, the baseline first.
-    pub const ALL: [Self; 2] = [Self::PerPage, Self::Batched];
+    pub const ALL: [Self; 3] = [Self::PerPage, Self::Batched, Self::Lazy];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerPage => "per-page",
             Self::Batched => "batched",
+            Self::Lazy => "lazy",
         }
     }
 
@@ -32,6 +35,9 @@ impl Mechanism {
         match self {
             Self::PerPage => "one flush and one round of interrupts for each page (the baseline)",
             Self::Batched => "one flush for each batch of pages, before any of them is freed",
+            Self::Lazy => {
+                "no flush for pages that nobody could store to, until one could matter (see --settle)"
+            }
         }
     }
 
@@ -40,6 +46,7 @@ impl Mechanism {
         match self {
             Self::PerPage => Schedule::PerPage,
             Self::Batched => Schedule::Batched,
+            Self::Lazy => Schedule::Lazy,
         }
     }
 }

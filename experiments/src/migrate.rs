@@ -16,7 +16,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire_machine::{Options, Program, Reading, Simulation};
+use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, HUGE_BYTES, PAGE_BYTES};
 
 use crate::experiment::Experiment;
@@ -43,6 +43,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "128-core-arm64"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
     scale: 1.0 / 8.0,
+    by_default: true,
     nodes: 2,
     windowed: true,
     bytes_per_cpu: 1 << 20,
@@ -79,13 +80,7 @@ struct Test {
 fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
     let machine = plan.scaled_machine()?;
     let contents = plan.keeps_contents();
-    let options = Options {
-        oracle: plan.oracle,
-        contents,
-        trace: plan.open_trace()?,
-        ..Options::new(plan.mechanism.schedule())
-    };
-    let simulation = Simulation::new(&machine, options)?;
+    let simulation = Simulation::new(&machine, plan.options()?)?;
     let space = simulation.memory().new_space()?;
     let unit = if huge { HUGE_BYTES } else { PAGE_BYTES };
     let pages = ((BYTES as f64 * plan.scale) as u64 / unit).max(1) * unit / PAGE_BYTES;
@@ -105,11 +100,11 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
     let threads = users.len();
     let mut starts = Vec::new();
     for (number, &cpu) in users.iter().enumerate() {
-        let (test, seed) = (test.clone(), plan.seed.wrapping_mul(0x1_0000).wrapping_add(number as u64));
+        let (test, mut random) = (test.clone(), Random::of_thread(plan.seed, number));
         starts.push(0);
         simulation.spawn(format!("pmbench/{number}"), cpu, 0, &space, move |program| {
             // A failed access ends the thread; the mover then waits in vain and the run is reported as unfinished.
-            let _ = use_pages(program, &test, (number, threads), &mut Random::new(seed), huge);
+            let _ = use_pages(program, &test, (number, threads), &mut random, huge);
         })?;
     }
     let inside = test.clone();
@@ -153,7 +148,13 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
             if count == 0 {
                 return Err(RunError::Unfinished { done: 0, planned: test.pages });
             }
-            Ok(Finished { operations: count, window, verdict: test.reference.verdict() })
+            Ok(Finished {
+                operations: count,
+                window,
+                verdict: test.reference.verdict(),
+                latency: None,
+                atomic: None,
+            })
         }),
     })
 }

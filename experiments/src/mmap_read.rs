@@ -1,106 +1,156 @@
 //! `mmap-read`: reading ten times the memory through mmap (BATCH-RECLAIM; vm-scalability `lru-file-mmap-read`).
 //!
-//! As many single-threaded processes as CPUs. Each maps a sparse file of its own, shared and read-only, and loads every
-//! eighth byte of it once, in order. The files are holes, so no device is involved: the time goes into faults, the page
-//! cache, zeroing and reclaim. Together the files are ten times the machine's memory, so nine pages of ten are reclaimed
-//! from under a process that runs on another CPU.
+//! As many single-threaded processes as CPUs. Each reads once through a sparse file of its own (`stream`). Together the
+//! files are ten times the machine's memory, so nine pages of ten are reclaimed from under a process that runs on another
+//! CPU.
+//!
+//! `small-machine` is the same on a small virtual machine, for which a reviewer of lazy flushes asked: few CPUs to
+//! interrupt, and so little memory that what is put off comes back soon. Its programs also work on memory of their own,
+//! which takes some of what there is: with each page that they read they store to a word of it or load one.
 
 use std::cell::Cell;
+use std::ops::Add;
 use std::rc::Rc;
 
-use ceasefire_machine::{Options, Simulation};
-use ceasefire_memory::{Config, PAGE_BYTES};
+use ceasefire_machine::{Options, Program, Simulation};
+use ceasefire_memory::{Config, FaultError, PAGE_BYTES};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, LUF};
 use crate::mechanism::Mechanism;
 use crate::plan::{Finished, Plan, RunError, Started};
 use crate::random::Random;
-use crate::reference::Verdict;
+use crate::reference::{Reference, Verdict};
+use crate::stream::{Stream, LOADS};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
-/// Loads from each page: 4096 bytes in steps of 8.
-const LOADS: u32 = 512;
 /// The shell starts one process after the other; about a millisecond each at full size, which the scale shrinks along
 /// with everything else.
 const START_INTERVAL: u64 = 1_000_000_000;
 /// Pages that a CPU of Linux 4.2 collects before it lists them (`PAGEVEC_SIZE`).
 const PAGEVEC: usize = 14;
+/// The part of the memory that programs with memory of their own have for that, all together.
+const OWN_PART: u64 = 16;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mmap-read",
     paper: "BATCH-RECLAIM: M. Gorman, 2015, Linux commit 72b252aed506",
     description: "one process a CPU, together reading ten times the memory through mmap",
     machines: &["4-node-48-cpu", "1-socket"],
-    mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
+    mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     scale: 1.0 / 16.0,
+    by_default: true,
     nodes: 1,
     windowed: false,
     bytes_per_cpu: 2 << 20,
     bytes_per_node: 0,
     contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
-    start,
+    start: |plan| start(plan, false),
 };
 
-fn start(plan: &Plan) -> Result<Started, RunError> {
+pub(crate) const EXPERIMENT_SMALL: Experiment = Experiment {
+    name: "small-machine",
+    paper: LUF,
+    description: "the load of mmap-read, with some stores, on a small virtual machine",
+    machines: &["small-vm"],
+    scale: 1.0,
+    by_default: false,
+    start: |plan| start(plan, true),
+    ..EXPERIMENT
+};
+
+fn start(plan: &Plan, stores: bool) -> Result<Started, RunError> {
     let machine = plan.scaled_machine()?;
     let cpus = machine.topology.cpu_count();
     let simulation = Simulation::new(
         &machine,
-        Options {
-            oracle: plan.oracle,
-            contents: plan.keeps_contents(),
-            trace: plan.open_trace()?,
-            configure: Box::new(|config: &mut Config| config.lru_batch = PAGEVEC),
-            ..Options::new(plan.mechanism.schedule())
-        },
+        Options { configure: Box::new(|config: &mut Config| config.lru_batch = PAGEVEC), ..plan.options()? },
     )?;
-    let memory = simulation.memory();
+    let each = machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
     let pages = TIMES_MEMORY * machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
     let mut random = Random::new(plan.seed);
     let interval = (START_INTERVAL as f64 * plan.scale) as u64;
     let mut starts = Vec::new();
     let verdict = Rc::new(Cell::new(Verdict::default()));
+    let mut heaps = Vec::new();
     for cpu in 0..cpus {
-        let file = memory.create_file(pages as u32)?;
-        let space = memory.new_space()?;
+        let stream = Stream::new(&simulation, pages, &verdict)?;
+        let space = simulation.memory().new_space()?;
         let start = u64::from(cpu) * interval + random.below(interval.max(1));
         starts.push(start);
-        let loads = verdict.clone();
+        let heap = stores.then(|| Heap::new(plan, (each / OWN_PART).max(1), cpu.into()));
+        heaps.extend(heap.iter().map(|heap| heap.words.clone()));
         simulation.spawn(format!("reader/{cpu}"), cpu, start, &space, move |program| {
-            let Ok(base) =
-                program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
-            else {
-                return;
-            };
-            for page in 0..pages {
-                // A hole reads as zeros.
-                let compare = |value| {
-                    loads.set(Verdict {
-                        compared: loads.get().compared + 1,
-                        wrong: loads.get().wrong + u64::from(value != 0),
-                    });
-                };
-                if program.load_then(base + page * PAGE_BYTES, LOADS, compare).is_err() {
-                    return;
-                }
+            if read_all(program, &stream, pages, heap).is_ok() {
+                program.system_call(|memory, space| memory.exit(space.clone()));
             }
-            program.system_call(|memory, space| memory.exit(space.clone()));
         })?;
     }
-    let planned = pages * u64::from(cpus) * u64::from(LOADS);
+    let accesses_per_page = u64::from(LOADS) + u64::from(stores);
+    let planned = pages * u64::from(cpus);
     Ok(Started {
         simulation,
         starts,
-        progress: Box::new(move |accesses| accesses as f64 / planned as f64),
+        progress: Box::new(move |accesses| accesses as f64 / (planned * accesses_per_page) as f64),
         finish: Box::new(move |outcome| {
-            if outcome.reading.accesses < planned {
-                return Err(RunError::Unfinished {
-                    done: outcome.reading.accesses / u64::from(LOADS),
-                    planned: planned / u64::from(LOADS),
-                });
+            let done = outcome.reading.accesses / accesses_per_page;
+            if done < planned {
+                return Err(RunError::Unfinished { done, planned });
             }
-            Ok(Finished { operations: planned / u64::from(LOADS), window: None, verdict: verdict.get() })
+            let verdict = heaps.iter().map(Reference::verdict).fold(verdict.get(), Verdict::add);
+            Ok(Finished { operations: planned, window: None, verdict, latency: None, atomic: None })
         }),
     })
+}
+
+/// Reads through the file once, and uses the program's own memory meanwhile.
+fn read_all(
+    program: &Program,
+    stream: &Stream,
+    pages: u64,
+    mut heap: Option<Heap>,
+) -> Result<(), FaultError> {
+    if let Some(heap) = &mut heap {
+        heap.map(program)?;
+    }
+    let mut used = Ok(());
+    stream.read(program, |read| {
+        if let (Some(heap), true) = (&mut heap, read > 0) {
+            used = heap.touch(program);
+        }
+        used.is_ok() && read < pages
+    })?;
+    used
+}
+
+/// Memory of a program's own.
+struct Heap {
+    words: Reference,
+    base: u64,
+    pages: u64,
+    random: Random,
+}
+
+impl Heap {
+    fn new(plan: &Plan, pages: u64, number: usize) -> Self {
+        let words = Reference::new(pages * PAGE_BYTES, plan.keeps_contents());
+        Self { words, base: 0, pages, random: Random::of_thread(plan.seed, number) }
+    }
+
+    fn map(&mut self, program: &Program) -> Result<(), FaultError> {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, self.pages));
+        self.base = base.map_err(|_| FaultError::OutOfMemory)?;
+        self.words.is_at(self.base);
+        Ok(())
+    }
+
+    /// Stores to some word, or loads one.
+    fn touch(&mut self, program: &Program) -> Result<(), FaultError> {
+        let address = self.base + self.random.below(self.pages * PAGE_BYTES / 8) * 8;
+        if self.random.next() & 1 == 0 {
+            self.words.load(program, address, 1)
+        } else {
+            self.words.store(program, address)
+        }
+    }
 }

@@ -6,11 +6,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use ceasefire::Settle;
 use ceasefire_machine::config::{Machine, MachineError};
-use ceasefire_machine::{Outcome, Reading, SetupError, Simulation};
+use ceasefire_machine::{Options, Outcome, Reading, SetupError, Simulation};
 use ceasefire_memory::{NodeId, OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
+use crate::latency::{Atomic, Latency};
 use crate::mechanism::Mechanism;
 use crate::reference::Verdict;
 use crate::report::Report;
@@ -27,6 +29,8 @@ pub struct Plan {
     pub machine: Machine,
     /// The mechanism.
     pub mechanism: Mechanism,
+    /// What settles the debts of [`Mechanism::Lazy`].
+    pub settle: Settle,
     /// The part of the machine's memory, and with it of the work, that is run.
     pub scale: f64,
     /// Varies what is left to chance.
@@ -59,6 +63,10 @@ pub(crate) struct Finished {
     pub(crate) window: Option<(Reading, Reading)>,
     /// What came of comparing loads with the reference.
     pub(crate) verdict: Verdict,
+    /// How long single operations took, if the experiment measures that.
+    pub(crate) latency: Option<Latency>,
+    /// What became of allocations that must not wait, if it makes some.
+    pub(crate) atomic: Option<Atomic>,
 }
 
 /// Why a run cannot be made.
@@ -269,7 +277,18 @@ impl Plan {
         self.machine.scaled(self.scale).map_err(RunError::Machine)
     }
 
-    pub(crate) fn open_trace(&self) -> Result<Option<Box<dyn Write>>, RunError> {
+    /// How the machine is to be set up.
+    pub(crate) fn options(&self) -> Result<Options, RunError> {
+        Ok(Options {
+            oracle: self.oracle,
+            contents: self.keeps_contents(),
+            trace: self.open_trace()?,
+            settle: self.settle,
+            ..Options::new(self.mechanism.schedule())
+        })
+    }
+
+    fn open_trace(&self) -> Result<Option<Box<dyn Write>>, RunError> {
         let Some(path) = &self.trace else { return Ok(None) };
         let file = File::create(path).map_err(|error| RunError::Trace { path: path.clone(), error })?;
         Ok(Some(Box::new(BufWriter::with_capacity(1 << 20, file))))

@@ -9,6 +9,11 @@ impl Random {
         Self(seed)
     }
 
+    /// The numbers of one thread of a run.
+    pub(crate) fn of_thread(seed: u64, number: usize) -> Self {
+        Self::new(seed.wrapping_mul(0x1_0000).wrapping_add(number as u64))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ceasefire::Settle;
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::PAGE_BYTES;
 use serde::Serialize;
 
+use crate::experiment::Experiment;
+use crate::latency::{Atomic, Latency};
 use crate::mechanism::Mechanism;
 use crate::plan::{Finished, Plan};
 use crate::published::{published, Row, RELATIVE};
@@ -19,7 +22,7 @@ pub struct SettledBy {
     pub interrupt: u64,
     /// Broadcast invalidation.
     pub broadcast: u64,
-    /// Switches that flushed anyway.
+    /// Nothing: the CPUs stopped using the space by themselves.
     pub switch: u64,
     /// The timer tick.
     pub tick: u64,
@@ -72,6 +75,8 @@ pub struct Report {
     pub threads: usize,
     /// The mechanism's name.
     pub mechanism: &'static str,
+    /// What settles debts, under `lazy`: `free` or `demand`. `None`, in JSON `null`, under the others.
+    pub settle: Option<&'static str>,
     /// From the first program's start to the last one's end, or between the two moments.
     pub elapsed_s: f64,
     /// Time of all programs outside the kernel.
@@ -84,7 +89,7 @@ pub struct Report {
     pub finish_range_s: f64,
     /// The standard deviation of the programs' elapsed times.
     pub finish_stddev_s: f64,
-    /// Pages read, or pages moved.
+    /// Pages read, pages moved, or tokens generated.
     pub operations: u64,
     /// The same per second.
     pub operations_per_s: f64,
@@ -114,7 +119,7 @@ pub struct Report {
     pub tlb_misses_load: u64,
     /// Stores that did.
     pub tlb_misses_store: u64,
-    /// Instruction fetches that did; the machine models none.
+    /// Instruction fetches that did; 0 where the programs' code is not part of the experiment.
     pub tlb_misses_fetch: u64,
     /// Loads and stores.
     pub accesses: u64,
@@ -130,6 +135,10 @@ pub struct Report {
     pub answer_wait_s: f64,
     /// The same in nanoseconds for each MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
     pub flush_wait_ns_per_mib: Option<f64>,
+    /// How long single operations took. `None`, in JSON `null`, where the experiment measures none.
+    pub latency: Option<Latency>,
+    /// What became of allocations that must not wait. `None`, in JSON `null`, where the experiment makes none.
+    pub atomic: Option<Atomic>,
     /// Whether the oracle watched; without it the next three say nothing.
     pub oracle: bool,
     /// Uses of owed entries, which the rules allow.
@@ -184,6 +193,10 @@ impl Report {
             cpus: plan.machine.topology.cpu_count(),
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
+            settle: (plan.mechanism == Mechanism::Lazy).then_some(match plan.settle {
+                Settle::Free => "free",
+                Settle::Demand => "demand",
+            }),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
@@ -209,20 +222,23 @@ impl Report {
             flushes_free: counters.flushes_free,
             tlb_misses_load: measured.misses_load,
             tlb_misses_store: measured.misses_store,
-            tlb_misses_fetch: 0,
+            tlb_misses_fetch: measured.misses_fetch,
             accesses: measured.accesses,
             debts_created: counters.debts_created,
             debts_settled_by: SettledBy {
                 interrupt: counters.debts_by_interrupt,
                 broadcast: counters.debts_by_broadcast,
+                switch: counters.debts_by_switch,
+                tick: counters.debts_by_tick,
                 local: counters.debts_by_local,
-                ..SettledBy::default()
             },
             debt_age_max_s: counters.debt_age_max_ns as f64 / 1e9,
             lock_wait_s: seconds(measured.lock_wait),
             answer_wait_s: seconds(measured.answer_wait),
             flush_wait_ns_per_mib: (statistics.migrated > 0)
                 .then(|| seconds(measured.answer_wait) * 1e9 / mib(statistics.migrated)),
+            latency: finished.latency,
+            atomic: finished.atomic,
             oracle: plan.oracle,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
@@ -234,6 +250,12 @@ impl Report {
         }
     }
 
+    /// Whether its mechanism is the one that its experiment compares the others with.
+    pub fn is_baseline(&self) -> bool {
+        Experiment::find(self.experiment)
+            .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
+    }
+
     /// MiB moved between nodes.
     pub fn mib_migrated(&self) -> f64 {
         mib(self.pages_migrated)
@@ -242,13 +264,18 @@ impl Report {
     /// The figure that a published row speaks of.
     fn figure(&self, row: &Row) -> Option<f64> {
         Some(match row.metric {
-            "elapsed" => self.elapsed_s,
+            "elapsed" | "runtime" => self.elapsed_s,
             "time_range" => self.finish_range_s,
             "time_stddv" => self.finish_stddev_s,
             "user" => self.user_s,
             "system" => self.system_s,
             "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
             "pages_migrated_per_second" => self.operations_per_s,
+            "tlb_shootdowns" => self.interrupts as f64,
+            "tlb_flush_events" => self.flushes_full as f64,
+            "dtlb_load_misses" => self.tlb_misses_load as f64,
+            "dtlb_store_misses" => self.tlb_misses_store as f64,
+            "itlb_load_misses" => self.tlb_misses_fetch as f64,
             _ => return None,
         })
     }
@@ -261,8 +288,7 @@ fn mib(pages: u64) -> f64 {
 /// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
 /// as what ratios are taken of.
 pub fn compare(reports: &mut [Report]) {
-    let baselines: Vec<Report> =
-        reports.iter().filter(|report| report.mechanism == Mechanism::PerPage.name()).cloned().collect();
+    let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
     for report in reports {
         let baseline = baselines.iter().find(|baseline| {
             baseline.experiment == report.experiment

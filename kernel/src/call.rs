@@ -3,13 +3,14 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use ceasefire::{LockClass, RwLock};
-use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE};
+use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE, MOVE_PAGES};
 use ceasefire_memory::{
-    AdviseError, MapError, MigrateError, NodeId, ObjectId, Placement, ProtectError, Protection, RemapError,
-    SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
+    AdviseError, MapError, MigrateError, Moved, NodeId, ObjectId, Placement, ProtectError, Protection,
+    RemapError, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
 use crate::arch::{clock, this_cpu, user, Frame};
@@ -111,7 +112,9 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
         | Call::Remap
         | Call::Protect
         | Call::Advise
-        | Call::Migrate => change_space(call, space, [a, b, c, d]),
+        | Call::Migrate
+        | Call::MovePages
+        | Call::Reclaim => change_space(call, space, [a, b, c, d]),
         Call::CreateFile
         | Call::DeleteFile
         | Call::ReadFile
@@ -169,6 +172,10 @@ fn report_finding(frame: &Frame, finding: u64, address: u64, expected: u64, foun
 fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4]) -> Result<u64, Error> {
     let memory = memory();
     let page = |number: u64| u32::try_from(number).map_err(|_| Error::Invalid);
+    let node = |number: u64| {
+        let known = number < memory.config().nodes.len() as u64;
+        known.then_some(NodeId(number as u16)).ok_or(Error::Invalid)
+    };
     let nothing = |()| 0;
     match call {
         Call::MapAnonymous => memory.map_anonymous(space, a).map_err(of_map),
@@ -216,22 +223,10 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
                 Advice::PageOut => memory.advise_page_out(space, a, b),
                 Advice::Huge => memory.advise_huge(space, a, b, true),
             };
-            done.map(nothing).map_err(|error| match error {
-                AdviseError::Range(_) => Error::Invalid,
-                AdviseError::NotMapped(_) => Error::NotMapped,
-                AdviseError::NotAnonymous(_) | AdviseError::Locked(_) => Error::Denied,
-                AdviseError::OutOfMemory => Error::NoMemory,
-            })
+            done.map(nothing).map_err(of_advise)
         }
+        Call::Reclaim => memory.reclaim_range(space, a, b).map_err(of_advise),
         Call::Migrate => {
-            let node = |number: u64| {
-                let nodes = memory.config().nodes.len() as u64;
-                if number < nodes {
-                    Ok(NodeId(number as u16))
-                } else {
-                    Err(Error::Invalid)
-                }
-            };
             let of = process::find(a)?;
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);
             // Whatever does not fit stays where it is.
@@ -239,6 +234,15 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
                 Ok(migrated) | Err(MigrateError::Full { migrated, .. }) => migrated.moved,
                 Err(MigrateError::NoNode(_)) => return Err(Error::Invalid),
             })
+        }
+        Call::MovePages => {
+            if a % PAGE_BYTES != 0 || b / PAGE_BYTES > MOVE_PAGES {
+                return Err(Error::Invalid);
+            }
+            let (end, to) = (a.checked_add(b).ok_or(Error::Invalid)?, node(c)?);
+            let pages: Vec<_> = (a..end).step_by(PAGE_BYTES as usize).map(|address| (address, to)).collect();
+            let moved = memory.move_pages(space, &pages);
+            Ok(moved.into_iter().filter(|&moved| moved == Moved::There).count() as u64)
         }
         _ => Err(Error::NoCall),
     }
@@ -249,6 +253,15 @@ fn of_map(error: MapError) -> Error {
         MapError::Length(_) => Error::Invalid,
         MapError::Objects(_) => Error::TooMany,
         MapError::NoRoom(_) => Error::NoMemory,
+    }
+}
+
+fn of_advise(error: AdviseError) -> Error {
+    match error {
+        AdviseError::Range(_) => Error::Invalid,
+        AdviseError::NotMapped(_) => Error::NotMapped,
+        AdviseError::NotAnonymous(_) | AdviseError::Locked(_) => Error::Denied,
+        AdviseError::OutOfMemory => Error::NoMemory,
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use ceasefire::Schedule;
-use ceasefire_kernel_abi::PROGRAMS;
+use ceasefire_kernel_abi::{MAX_AGE, PROGRAMS};
 
 /// How flushes are paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,18 +13,21 @@ pub(crate) enum Mechanism {
     PerPage,
     /// One for each batch.
     Batched,
+    /// As batched, but what nobody could store to is not flushed: the CPUs' ticks and switches settle it.
+    Lazy,
     /// As batched, but no CPU does what others ask it for. It exists to be caught.
     None,
 }
 
 impl Mechanism {
-    const ALL: [Self; 3] = [Self::PerPage, Self::Batched, Self::None];
+    const ALL: [Self; 4] = [Self::PerPage, Self::Batched, Self::Lazy, Self::None];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::PerPage => "per-page",
             Self::Batched => "batched",
+            Self::Lazy => "lazy",
             Self::None => "none",
         }
     }
@@ -35,6 +38,31 @@ impl Mechanism {
         match self {
             Self::PerPage => Schedule::PerPage,
             Self::Batched | Self::None => Schedule::Batched,
+            Self::Lazy => Schedule::Lazy,
+        }
+    }
+}
+
+/// A guard of the coherence layer that a run goes without, to be caught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// The look at what a page's slot owes, before the page is found, brought in or changed.
+    Slot,
+    /// The stamp of what was let go of owing: it all counts as settled at once.
+    Stamp,
+    /// The settling of what is owed in a space, before an operation returns to its program.
+    Settle,
+}
+
+impl Without {
+    const ALL: [Self; 3] = [Self::Slot, Self::Stamp, Self::Settle];
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Slot => "slot",
+            Self::Stamp => "stamp",
+            Self::Settle => "settle",
         }
     }
 }
@@ -45,6 +73,9 @@ pub(crate) struct Options {
     /// The program, by its place in [`PROGRAMS`].
     pub(crate) program: usize,
     pub(crate) mechanism: Mechanism,
+    pub(crate) without: Option<Without>,
+    /// How old debts may become, in milliseconds, under [`Mechanism::Lazy`]; 0 for none at all.
+    pub(crate) max_age: u64,
     pub(crate) nodes: usize,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
@@ -64,6 +95,8 @@ impl Default for Options {
         Self {
             program: 0,
             mechanism: Mechanism::Batched,
+            without: None,
+            max_age: MAX_AGE,
             nodes: 1,
             seconds: 10,
             seed: 1,
@@ -103,6 +136,11 @@ impl Options {
                     let known = Mechanism::ALL.into_iter().find(|known| known.name() == value);
                     options.mechanism = known.ok_or_else(error)?;
                 }
+                "without" => {
+                    let known = Without::ALL.into_iter().find(|known| known.name() == value);
+                    options.without = Some(known.ok_or_else(error)?);
+                }
+                "max_age" => options.max_age = number()?,
                 "nodes" => options.nodes = number().map_err(|_| error())? as usize,
                 "seconds" => options.seconds = number()?,
                 "seed" => options.seed = number()?,
@@ -144,11 +182,12 @@ mod tests {
 
     #[test]
     fn a_whole_line_is_understood() {
-        let line = "program=stale mechanism=none nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64 \
+        let line = "program=stale mechanism=lazy without=slot max_age=40 nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64 \
             lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
-        assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::None, 2, 60));
+        assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
+        assert_eq!((options.without, options.max_age), (Some(Without::Slot), 40));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
         assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
@@ -156,9 +195,16 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named() {
-        for line in
-            ["program=emacs", "mechanism=", "nodes=two", "speed=9", "swap=99999999999", "lru_batch=32"]
-        {
+        for line in [
+            "program=emacs",
+            "mechanism=",
+            "without=care",
+            "max_age=-1",
+            "nodes=two",
+            "speed=9",
+            "swap=99999999999",
+            "lru_batch=32",
+        ] {
             let error = Options::parse(line).unwrap_err().to_string();
             let (name, value) = line.split_once('=').unwrap();
             assert!(error.contains(name) && error.contains(value), "{error}");

@@ -3,6 +3,7 @@
 //! This file is what adopting them comes to: who this CPU is, how it invalidates and loads roots, how it interrupts others and
 //! waits for them, and where the memory manager finds frames, devices and sleep.
 
+use ceasefire::sabotage::Guard;
 use ceasefire::{
     Asid, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform, Root,
 };
@@ -13,7 +14,7 @@ use spin::Once;
 use crate::arch::{clock, interrupts, memory::direct, this_cpu, tlb};
 use crate::event::{record, What};
 use crate::lock::{self, Sleep, Spin};
-use crate::options::Mechanism;
+use crate::options::{Mechanism, Options, Without};
 use crate::process;
 use crate::{cpu, device, poison, schedule, thread, wait};
 
@@ -35,10 +36,17 @@ pub(crate) fn memory() -> &'static Memory<Kernel> {
 }
 
 /// Makes it the kernel's.
-pub(crate) fn set_memory(mechanism: Mechanism, make: impl FnOnce() -> Memory<Kernel>) {
+pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
     let memory = MEMORY.call_once(make);
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
-    DEAF.store(mechanism == Mechanism::None, Ordering::Relaxed);
+    DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
+    if let Some(without) = options.without {
+        memory.engine().remove_guard(match without {
+            Without::Slot => Guard::Slot,
+            Without::Stamp => Guard::Stamp,
+            Without::Settle => Guard::Settle,
+        });
+    }
 }
 
 /// This CPU runs in that space from now on, or in none. With interrupts off.
@@ -253,6 +261,7 @@ impl Machine for Kernel {
 
     fn observe(&self, event: Event<'_>) {
         match event {
+            Event::Left { frame, .. } => poison::left(frame),
             Event::FrameFreed(frame) => poison::freed(frame),
             Event::FrameAllocated(frame) => poison::allocated(frame),
             _ => {}

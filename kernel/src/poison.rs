@@ -3,10 +3,16 @@
 //!
 //! As a page-table entry the pattern is present and has bits set that must not be, so that a walk through a table that was
 //! freed faults with a reason of its own.
+//!
+//! A frame that was left owing keeps its bytes: CPUs may still read them, though store to none. What they come to is noted, must
+//! be the same when its debt is settled, and only then gives way to the pattern, so that whoever reads it later all the same
+//! sees that.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use ceasefire_memory::{FrameNumber, ENTRIES, PAGE_BYTES};
+use spin::Once;
 
 use crate::arch::{memory::direct, Frame};
 use crate::failure::{self, Kind};
@@ -14,7 +20,20 @@ use crate::failure::{self, Kind};
 /// What every word of a free frame holds.
 const PATTERN: u64 = 0x5eed_dead_f4ee_d001;
 
-static ON: AtomicBool = AtomicBool::new(false);
+/// The frames that are watched, if any are.
+static WATCHED: Once<Watched> = Once::new();
+
+struct Watched {
+    first: FrameNumber,
+    /// What the bytes of each come to if it was left owing, and 0 if not.
+    left: Box<[AtomicU64]>,
+}
+
+impl Watched {
+    fn left(&self, frame: FrameNumber) -> &AtomicU64 {
+        &self.left[(frame.get() - self.first.get()) as usize]
+    }
+}
 
 fn words(frame: FrameNumber) -> *mut u64 {
     direct(u64::from(frame.get()) * PAGE_BYTES)
@@ -28,7 +47,7 @@ pub(crate) unsafe fn start(first: FrameNumber, count: u32) {
     for number in first.get()..first.get() + count {
         fill(FrameNumber::new(number));
     }
-    ON.store(true, Ordering::Release);
+    WATCHED.call_once(|| Watched { first, left: (0..count).map(|_| AtomicU64::new(0)).collect() });
 }
 
 fn fill(frame: FrameNumber) {
@@ -36,27 +55,50 @@ fn fill(frame: FrameNumber) {
     unsafe { core::slice::from_raw_parts_mut(words(frame), ENTRIES).fill(PATTERN) };
 }
 
-/// The frame becomes free.
-pub(crate) fn freed(frame: FrameNumber) {
-    if ON.load(Ordering::Relaxed) {
-        fill(frame);
+/// Its words as they are now, whoever stores to them though they must not.
+fn contents(frame: FrameNumber) -> impl Iterator<Item = u64> {
+    // SAFETY: the frame is the memory manager's; that others may store to it is what the volatile loads are for.
+    (0..ENTRIES).map(move |word| unsafe { words(frame).add(word).read_volatile() })
+}
+
+/// What its words come to; never 0 (FNV-1a, in words).
+fn digest(frame: FrameNumber) -> u64 {
+    contents(frame)
+        .fold(0xcbf2_9ce4_8422_2325, |digest: u64, word| (digest ^ word).wrapping_mul(0x100_0000_01b3))
+        .max(1)
+}
+
+/// The frame will be free while CPUs may still read it.
+pub(crate) fn left(frame: FrameNumber) {
+    if let Some(watched) = WATCHED.get() {
+        watched.left(frame).store(digest(frame), Ordering::Relaxed);
     }
+}
+
+/// The frame is free: whatever it owed is settled.
+pub(crate) fn freed(frame: FrameNumber) {
+    let Some(watched) = WATCHED.get() else { return };
+    let left = watched.left(frame).swap(0, Ordering::Relaxed);
+    if left != 0 && digest(frame) != left {
+        lost_write(format_args!("the contents of {frame:?} changed while CPUs could read them"));
+    }
+    fill(frame);
 }
 
 /// The frame is handed out.
 pub(crate) fn allocated(frame: FrameNumber) {
-    if !ON.load(Ordering::Relaxed) {
+    if WATCHED.get().is_none() {
         return;
     }
-    // SAFETY: the caller alone has the frame; who stores to it all the same is what this looks for, so it reads with care.
-    let found = (0..ENTRIES).map(|word| unsafe { words(frame).add(word).read_volatile() }).enumerate();
-    if let Some((word, value)) = found.into_iter().find(|&(_, value)| value != PATTERN) {
-        failure::stop(
-            Kind::Rule,
-            &Frame::here(),
-            format_args!(
-                "lost write: word {word} of {frame:?} holds {value:#x}, stored while the frame was free"
-            ),
-        );
+    if let Some((word, value)) = contents(frame).enumerate().find(|&(_, value)| value != PATTERN) {
+        lost_write(format_args!("word {word} of {frame:?} holds {value:#x}"));
     }
+}
+
+fn lost_write(what: core::fmt::Arguments<'_>) -> ! {
+    failure::stop(
+        Kind::Rule,
+        &Frame::here(),
+        format_args!("lost write: {what}, stored while the frame was free"),
+    )
 }

@@ -152,6 +152,10 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         options.program_name(),
         options.mechanism.name()
     );
+    let _ = match options.without {
+        Some(without) => write!(text, ",\"without\":\"{}\"", without.name()),
+        None => write!(text, ",\"without\":null"),
+    };
     let numbers = [
         ("cpus", cpu::all().len() as u64),
         ("nodes", options.nodes as u64),
@@ -170,6 +174,12 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("flushes_page", counters.flushes_page),
         ("flushes_free", counters.flushes_free),
         ("debts_created", counters.debts_created),
+        ("debts_by_interrupt", counters.debts_by_interrupt),
+        ("debts_by_switch", counters.debts_by_switch),
+        ("debts_by_tick", counters.debts_by_tick),
+        ("debts_by_local", counters.debts_by_local),
+        ("debt_age_max_ns", counters.debt_age_max_ns),
+        ("max_age_ms", options.max_age),
         ("faults", statistics.faults),
         ("pages_reclaimed", statistics.reclaimed_background + statistics.reclaimed_direct),
         ("pages_reclaimed_background", statistics.reclaimed_background),
@@ -183,6 +193,7 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("idle_ticks", end.idle_ticks - begin.idle_ticks),
         ("answer_wait_ns", end.answer_wait - begin.answer_wait),
         ("switches", end.switches - begin.switches),
+        ("allocations_paid", statistics.allocations_paid),
     ];
     for (name, value) in numbers {
         let _ = write!(text, ",\"{name}\":{value}");

@@ -5,15 +5,18 @@ use alloc::vec::Vec;
 
 use ceasefire::Platform;
 use ceasefire_kernel_abi::TICK;
-use ceasefire_memory::{Config, Memory, NodeLayout};
+use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::boot::{self, Loaded};
 use crate::arch::{interrupts, this_cpu};
 use crate::failure::refuse;
 use crate::layout::{self, Stack};
-use crate::options::Options;
+use crate::options::{Options, Without};
 use crate::platform::{self, Kernel};
 use crate::{cpu, device, image, log, poison, process, report, schedule};
+
+/// In nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
 
 /// The first CPU, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
@@ -28,12 +31,17 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     // SAFETY: the loader left that memory free, and nobody has it yet.
     let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
     report::set_options(options);
-    platform::set_memory(options.mechanism, || {
+    platform::set_memory(&options, || {
         let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];
         let config = Config {
             first_frame: layout.first,
             lru_batch: options.lru_batch,
             swap_pages: swap(&options, layout.disk.1),
+            lazy: Lazy {
+                max_age: options.max_age.saturating_mul(MILLISECOND),
+                tick: TICK * MILLISECOND,
+                ..Lazy::default()
+            },
             ..Config::new(nodes, cpus, options.mechanism.schedule())
         };
         if options.is_stale() {
@@ -55,11 +63,13 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     process::start_reclaimers(options.nodes);
     image::load(loaded.programs);
     log::line(format_args!(
-        "{cpus} CPUs, {} nodes of {} MiB, {} MiB of devices, mechanism {}, program {}",
+        "{cpus} CPUs, {} nodes of {} MiB, {} MiB of devices, mechanism {}{}{}, program {}",
         options.nodes,
         layout.frames_per_node >> 8,
         layout.disk.1 >> 8,
         options.mechanism.name(),
+        options.without.map_or("", |_| " without "),
+        options.without.map_or("", Without::name),
         options.program_name()
     ));
     assert!(options.program_name() != "panic", "the command line asks for a panic");

@@ -87,6 +87,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             } else if here.halted.load(Ordering::Relaxed) {
                 count(&here.idle_ticks);
             }
+            platform::memory().tick();
             schedule::tick(here);
             schedule::wake_sleepers();
             if here.number() == 0 {

@@ -3,12 +3,13 @@
 //! Without contents only time passes: pages read as zeros. With them a memory manager that loses a store, shows an old
 //! version, or leaks one program's bytes to another computes wrong values, which a model of the program sees. The
 //! machine helps it to be seen: a write-out takes a page's bytes when it begins and keeps them when it ends, and a read
-//! takes them when it begins and delivers them when it ends, which is the worst that a device may do.
+//! takes them when it begins and delivers them when it ends, which is the worst that a device may do. What a device holds
+//! of files from the start is zeros.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use ceasefire_memory::{Block, FrameNumber, PAGE_BYTES};
+use ceasefire_memory::{Block, FrameNumber, Store, PAGE_BYTES};
 
 use crate::ram::Ram;
 
@@ -34,13 +35,16 @@ impl Contents {
         self.blocks.borrow_mut().insert(block, page);
     }
 
-    /// A block as it was kept last.
+    /// A block as it was kept last; `None` if it is all zeros, never having been kept.
     ///
     /// # Panics
-    /// If it was never kept: the memory manager reads what it has not written.
-    pub(crate) fn find(&self, block: Block) -> Page {
-        self.blocks.borrow().get(&block).cloned().unwrap_or_else(|| {
-            panic!("the memory manager reads {block:?}, which it never wrote out");
-        })
+    /// If it is one of the swap device and was never kept: the memory manager reads what it has not written.
+    pub(crate) fn find(&self, block: Block) -> Option<Page> {
+        let kept = self.blocks.borrow().get(&block).cloned();
+        assert!(
+            kept.is_some() || block.store != Store::Swap,
+            "the memory manager reads {block:?}, which it never wrote out"
+        );
+        kept
     }
 }

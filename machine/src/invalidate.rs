@@ -5,6 +5,7 @@
 //! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
 
 use ceasefire::Extent;
+use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::PAGE_SHIFT;
 
 use crate::world::World;
@@ -72,6 +73,7 @@ impl World {
                 self.take_effect(index, broadcast);
             }
         }
+        self.tell(Shadow::waited);
         self.spend(self.machine.costs.broadcast_wait);
         let tally = &self.tallies.answer_wait_time;
         tally.set(tally.get() + self.machine.costs.broadcast_wait);

@@ -7,6 +7,9 @@
 //! keep it, because no code may rely on that. An entry counts as reachable on a CPU that has the space loaded under the
 //! entry's ASID and is not lazy. For the rest, each access that hits is checked against the frame's history.
 //!
+//! A frame that was let go of owing may still be read, through entries that allow nothing else: until it is handed out
+//! again, until another copy of its page can be found, and for no longer than the engine's bounds say.
+//!
 //! It has a clock of its own, which ticks whenever something is cached or a frame is freed: what was cached before its
 //! frame's last free is from before it, of whatever size the entry is.
 
@@ -15,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
 
-use ceasefire::{AddressSpace, PageSize};
-use ceasefire_memory::{Event, Machine, Protection, Table, PAGE_SHIFT};
+use ceasefire::{AddressSpace, PageSize, Platform};
+use ceasefire_memory::{Block, Event, Machine, Protection, Table, PAGE_SHIFT};
 
 use crate::holdings::{ByAsid, Held};
 use crate::sim::{level_of, Sim};
@@ -40,6 +43,8 @@ pub enum Rule {
     OneVersion,
     /// R7 one translation: no two CPUs see different frames at one address. The same frame with other rights is no break.
     OneTranslation,
+    /// R8 bounded: no debt is older than its greatest age and a tick.
+    Bounded,
 }
 
 impl Rule {
@@ -53,6 +58,7 @@ impl Rule {
             Self::Clean => "R5",
             Self::OneVersion => "R6",
             Self::OneTranslation => "R7",
+            Self::Bounded => "R8",
         }
     }
 }
@@ -121,6 +127,14 @@ struct History {
     freed: u64,
 }
 
+/// A frame that CPUs may still read.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    /// Since when, in nanoseconds.
+    since: u64,
+    block: Option<Block>,
+}
+
 /// What the oracle knows.
 #[derive(Debug)]
 pub(crate) struct Oracle {
@@ -134,6 +148,10 @@ pub(crate) struct Oracle {
     /// The CPUs that have each root loaded.
     loaded: RefCell<BTreeMap<u32, BTreeSet<usize>>>,
     clock: Cell<u64>,
+    /// Frames that were let go of owing and not handed out since.
+    left: RefCell<HashMap<u32, Left>>,
+    /// The last of them that held each block's page, until it can be found elsewhere.
+    left_blocks: RefCell<HashMap<Block, Vec<u32>>>,
     /// For each thread in a system call, when it began.
     calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
@@ -150,6 +168,8 @@ impl Oracle {
             huge: RefCell::default(),
             held: (0..cpus).map(|_| RefCell::default()).collect(),
             loaded: RefCell::default(),
+            left: RefCell::default(),
+            left_blocks: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
             violations: Cell::new(0),
@@ -260,6 +280,11 @@ impl Oracle {
             self.broken(sim, Rule::Tag, cpu, address, frame);
         } else if translation(sim, entry.root, page).is_none_or(|(now, _)| now != frame) {
             self.stale_hits.set(self.stale_hits.get() + 1);
+            let bounds = sim.memory().engine().bounds();
+            let since = self.left.borrow().get(&frame).map_or(u64::MAX, |left| left.since);
+            if sim.now().saturating_sub(since) > bounds.max_age() + bounds.tick() {
+                self.broken(sim, Rule::Bounded, cpu, address, frame);
+            }
         }
     }
 
@@ -272,8 +297,15 @@ impl Oracle {
 
     pub(crate) fn observe(&self, sim: &Sim, event: Event<'_>) {
         match event {
-            Event::FrameAllocated(_) => {}
             Event::FrameFreed(frame) => self.freed(sim, frame.get()),
+            Event::FrameAllocated(frame) => {
+                // One that owes was never freed.
+                if self.left.borrow().contains_key(&frame.get()) {
+                    self.freed(sim, frame.get());
+                }
+            }
+            Event::Left { frame, block } => self.leaves(sim, frame.get(), block),
+            Event::Settled(block) => self.settled(sim, block),
             Event::TableFreed(table) => self.table_freed(sim, table.get()),
             Event::Installed { space, address, frame, size } => {
                 self.installed(sim, space, address >> PAGE_SHIFT, frame.get(), size);
@@ -290,12 +322,51 @@ impl Oracle {
         }
     }
 
+    /// Nobody may reach the frame any more.
     fn freed(&self, sim: &Sim, frame: u32) {
+        self.owes_no_more(frame);
         self.reachable(sim, frame, |cpu, page, _| {
             self.broken(sim, Rule::Frame, cpu, Some(page << PAGE_SHIFT), frame);
         });
         self.more.borrow_mut().remove(&frame);
         self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
+    }
+
+    /// If the frame was let go of owing, that is over.
+    fn owes_no_more(&self, frame: u32) {
+        let Some(left) = self.left.borrow_mut().remove(&frame) else { return };
+        if let Some(block) = left.block {
+            let mut blocks = self.left_blocks.borrow_mut();
+            if let Some(frames) = blocks.get_mut(&block) {
+                frames.retain(|&other| other != frame);
+                if frames.is_empty() {
+                    blocks.remove(&block);
+                }
+            }
+        }
+    }
+
+    /// A frame is let go of owing: what CPUs may hold of it must not allow stores.
+    fn leaves(&self, sim: &Sim, frame: u32, block: Option<Block>) {
+        self.reachable(sim, frame, |cpu, page, held| {
+            if held.writable {
+                self.broken(sim, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame);
+            }
+        });
+        self.left.borrow_mut().insert(frame, Left { since: sim.now(), block });
+        if let Some(block) = block {
+            self.left_blocks.borrow_mut().entry(block).or_default().push(frame);
+        }
+    }
+
+    /// A block's page can be found from now on: nobody may read an older copy.
+    fn settled(&self, sim: &Sim, block: Block) {
+        let left = self.left_blocks.borrow_mut().remove(&block);
+        for frame in left.into_iter().flatten() {
+            self.reachable(sim, frame, |cpu, page, _| {
+                self.broken(sim, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame);
+            });
+        }
     }
 
     /// A table is freed: no CPU may have it on its walker's way, lazy CPUs included, nor have it as its root.

@@ -9,11 +9,39 @@ use ceasefire_memory::{
     USER_END,
 };
 
+use crate::config::Picoseconds;
 use crate::oracle::Oracle;
 use crate::reading::Reading;
 use crate::sim::{level_of, Sim};
-use crate::tlb::{Cached, Fill, Hit, HUGE_SHIFT};
+use crate::simulation::{self, SetupError};
+use crate::tlb::{Cached, Fill, Hit, Side, HUGE_SHIFT};
 use crate::world::World;
+
+/// How a program uses a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Load,
+    Store,
+    Fetch,
+}
+
+impl Use {
+    /// What the page's entry has to allow.
+    const fn access(self) -> Access {
+        match self {
+            Self::Load | Self::Fetch => Access::Read,
+            Self::Store => Access::Write,
+        }
+    }
+
+    /// Which first level of the TLB it asks.
+    const fn side(self) -> Side {
+        match self {
+            Self::Load | Self::Store => Side::Data,
+            Self::Fetch => Side::Instruction,
+        }
+    }
+}
 
 /// A thread of a program on the simulated machine, seen from inside.
 #[derive(Debug)]
@@ -61,7 +89,7 @@ impl Program {
     /// [`FaultError`] if the page cannot be had: the program would get a signal.
     pub fn load(&self, address: u64, count: u32) -> Result<u64, FaultError> {
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        Ok(self.access(address, count, Access::Read, read)?.unwrap_or(0))
+        Ok(self.access(address, count, Use::Load, read)?.unwrap_or(0))
     }
 
     /// The same, and shows the word to `seen` at the instant of the first load, before any other CPU has a turn; not at all
@@ -71,7 +99,7 @@ impl Program {
     /// [`FaultError`], as for [`Program::load`].
     pub fn load_then(&self, address: u64, count: u32, seen: impl FnOnce(u64)) -> Result<(), FaultError> {
         let read = |word: &AtomicU64| seen(word.load(Ordering::Relaxed));
-        self.access(address, count, Access::Read, read).map(|_| ())
+        self.access(address, count, Use::Load, read).map(|_| ())
     }
 
     /// Stores `count` times to the page at `address`: `value` into the 8 bytes at `address & !7`, if pages have
@@ -81,7 +109,7 @@ impl Program {
     /// [`FaultError`], as for [`Program::load`].
     pub fn store(&self, address: u64, count: u32, value: u64) -> Result<(), FaultError> {
         let write = |word: &AtomicU64| word.store(value, Ordering::Relaxed);
-        self.access(address, count, Access::Write, write).map(|_| ())
+        self.access(address, count, Use::Store, write).map(|_| ())
     }
 
     /// The same, and calls `stored` at the instant of the first store, before any other CPU has a turn; not at all if pages
@@ -100,7 +128,40 @@ impl Program {
             word.store(value, Ordering::Relaxed);
             stored();
         };
-        self.access(address, count, Access::Write, write).map(|_| ())
+        self.access(address, count, Use::Store, write).map(|_| ())
+    }
+
+    /// Executes from the page at `address`: `count` instructions that touch no memory, each of which takes as long as a
+    /// load that hits the TLB. With a `count` of 0 the CPU only comes by: loads and stores have the time of the
+    /// instructions that make them.
+    ///
+    /// # Errors
+    /// [`FaultError`], as for [`Program::load`].
+    pub fn fetch(&self, address: u64, count: u32) -> Result<(), FaultError> {
+        self.access(address, count, Use::Fetch, |_| ()).map(|_| ())
+    }
+
+    /// Starts a thread in another space, or another one in its own, on a CPU; it may run from now on.
+    ///
+    /// # Errors
+    /// [`SetupError::Host`] if the host has no room for its stack.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn spawn(
+        &self,
+        name: impl Into<String>,
+        cpu: u16,
+        space: &SpaceHandle<Sim>,
+        body: impl FnOnce(&Self) + 'static,
+    ) -> Result<(), SetupError> {
+        let program = Self { sim: self.sim.clone(), memory: self.memory.clone(), space: space.clone() };
+        simulation::spawn(program, name.into(), cpu, self.now(), body)
+    }
+
+    /// The time on the clock of the CPU that it runs on.
+    pub fn now(&self) -> Picoseconds {
+        World::cpu(&self.sim).clock.get()
     }
 
     /// What has been counted so far, on the whole machine.
@@ -108,43 +169,45 @@ impl Program {
         Reading::of(&self.sim, &self.memory)
     }
 
-    /// Accesses the page at `address`; what `touch` makes of the word there, if pages have contents.
+    /// Uses the page at `address`; what `touch` makes of the word there, if pages have contents.
     fn access<R>(
         &self,
         address: u64,
         count: u32,
-        access: Access,
+        how: Use,
         touch: impl FnOnce(&AtomicU64) -> R,
     ) -> Result<Option<R>, FaultError> {
         let world: &World = &self.sim;
         world.sync();
-        let frame = self.translate(address, access)?;
+        let frame = self.translate(address, how)?;
         // At the instant of the translation: no other CPU had a turn since.
         let touched = world.contents.is_some().then(|| {
             let words = world.ram.words(FrameNumber::new(frame));
             touch(&words[(address % PAGE_BYTES / 8) as usize])
         });
-        let accesses = &world.tallies.accesses;
-        accesses.set(accesses.get() + u64::from(count));
+        if how != Use::Fetch {
+            let accesses = &world.tallies.accesses;
+            accesses.set(accesses.get() + u64::from(count));
+        }
         let before = (world.here.get(), world.cpu().invalidations.get());
         world.compute(world.machine.costs.access * u64::from(count));
         world.give_way();
         if count > 1 && before != (world.here.get(), world.cpu().invalidations.get()) {
             // Something was invalidated between the first of these accesses and the last.
-            self.translate(address, access)?;
+            self.translate(address, how)?;
         }
         Ok(touched)
     }
 
-    /// Makes the CPU's TLB hold a translation that allows the access; the frame of the page.
-    fn translate(&self, address: u64, access: Access) -> Result<u32, FaultError> {
-        let (world, page) = (&*self.sim, address >> PAGE_SHIFT);
+    /// Makes the CPU's TLB hold a translation that allows the use; the frame of the page.
+    fn translate(&self, address: u64, how: Use) -> Result<u32, FaultError> {
+        let (world, page, access) = (&*self.sim, address >> PAGE_SHIFT, how.access());
         if address >= USER_END {
             return Err(FaultError::NotMapped(address));
         }
         loop {
             let cpu = world.cpu();
-            let hit = cpu.tlb.borrow_mut().find(page, cpu.asid.get());
+            let hit = cpu.tlb.borrow_mut().find(page, cpu.asid.get(), how.side());
             let usable = |entry: &Cached| access == Access::Read || (entry.writable && entry.dirty);
             let found = match hit {
                 Hit::First(entry) => Some(entry),
@@ -160,12 +223,13 @@ impl Program {
                 }
                 return Ok(entry.frame(page));
             }
-            let misses = match access {
-                Access::Read => &world.tallies.misses_load,
-                Access::Write => &world.tallies.misses_store,
+            let misses = match how {
+                Use::Load => &world.tallies.misses_load,
+                Use::Store => &world.tallies.misses_store,
+                Use::Fetch => &world.tallies.misses_fetch,
             };
             misses.set(misses.get() + 1);
-            if !self.walk(page, access) {
+            if !self.walk(page, how) {
                 // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
                 // would lead to the same fault for ever.
                 world.forget_page(world.here.get(), world.cpu().asid.get(), page);
@@ -180,7 +244,7 @@ impl Program {
     ///
     /// # Panics
     /// If a huge translation leads to a frame that is not aligned to its size: the hardware has no way to say that.
-    fn walk(&self, page: u64, access: Access) -> bool {
+    fn walk(&self, page: u64, how: Use) -> bool {
         let world: &World = &self.sim;
         let costs = &world.machine.costs;
         let cpu = world.cpu();
@@ -210,7 +274,7 @@ impl Program {
         world.spend(if near { costs.walk_step } else { costs.walk_memory });
         let index = Table::index(page << PAGE_SHIFT, level);
         let entry: Entry = self.sim.table(table).get(index);
-        let store = access == Access::Write;
+        let store = how == Use::Store;
         if !entry.present() || (store && !entry.writable()) {
             return false;
         }
@@ -228,7 +292,7 @@ impl Program {
             writable: used.writable(),
             dirty: used.dirty(),
         };
-        cpu.tlb.borrow_mut().fill(page, asid, fill);
+        cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
         if let Some(oracle) = &world.oracle {
             oracle.filled(world.here.get(), page, asid, &fill);
         }
@@ -238,10 +302,15 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use ceasefire_memory::FrameNumber;
+    use std::cell::Cell;
+    use std::rc::Rc;
 
-    use crate::lock::tests::now;
-    use crate::testing::{alone, alone_with_contents, Slot, FRAME, LARGE};
+    use ceasefire_memory::{Event, FaultError, FrameNumber, Machine as _, PAGE_SHIFT};
+
+    use crate::config::TlbLevel;
+    use crate::lock::tests::{now, thread};
+    use crate::testing::{alone, alone_with_contents, broken, roomy, run_on, Slot, FRAME, LARGE};
+    use crate::{Program, Rule};
 
     #[test]
     fn a_huge_entry_is_found_one_level_up_and_then_serves_all_its_pages() {
@@ -267,6 +336,31 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_starts_one_in_another_space_that_begins_no_earlier() {
+        let ran = Rc::new(Cell::new(0));
+        let times = ran.clone();
+        let outcome = alone(move |program| {
+            program.compute(1_000);
+            let own = Slot::small(program).address;
+            let (begun, space) = (program.now(), program.memory().new_space().expect("a frame"));
+            let body = move |child: &Program| {
+                assert!(child.now() >= begun);
+                assert_eq!(
+                    child.load(own, 1),
+                    Err(FaultError::NotMapped(own)),
+                    "it maps nothing of its parent's"
+                );
+                times.set(times.get() + 1);
+            };
+            program.spawn("child", 0, &space, body).expect("a stack");
+            assert_eq!(program.load(own, 1), Ok(0));
+        });
+        assert_eq!(ran.get(), 1);
+        let child = outcome.threads.last().expect("a thread");
+        assert_eq!((child.name.as_str(), child.ended), ("child", Some(outcome.elapsed)));
+    }
+
+    #[test]
     fn a_huge_page_has_the_bytes_of_512_frames() {
         let outcome = alone_with_contents(|program| {
             let huge = Slot::huge(program);
@@ -277,5 +371,62 @@ mod tests {
             assert_eq!(program.load(huge.at(510) + 8, 1), Ok(0));
         });
         assert_eq!(outcome.violations, 0);
+    }
+
+    #[test]
+    fn a_fetch_misses_on_its_own_account_and_goes_past_the_entries_of_data() {
+        let mut machine = roomy(1);
+        machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
+        let fetches = |program: &Program| {
+            let slot = Slot::small(program);
+            let costs = &program.sim.machine.costs;
+            let time = || {
+                let begun = now(program);
+                program.fetch(slot.address, 0).expect("a present entry");
+                now(program) - begun
+            };
+            let misses = || {
+                let tallies = &program.sim.tallies;
+                [&tallies.misses_load, &tallies.misses_store, &tallies.misses_fetch].map(Cell::get)
+            };
+            let before = misses();
+            // The second level has it from the store that made the page.
+            assert_eq!([time(), time()], [costs.l2_hit, 0]);
+            assert_eq!(misses(), before);
+            let accesses = program.sim.tallies.accesses.get();
+            program.sim.forget_page(0, program.sim.cpus[0].asid.get(), slot.address >> PAGE_SHIFT);
+            assert!(time() >= costs.walk_step);
+            assert_eq!(misses(), [before[0], before[1], before[2] + 1]);
+            assert_eq!(program.sim.tallies.accesses.get(), accesses, "neither a load nor a store");
+            let begun = now(program);
+            program.fetch(slot.address, 3).expect("a present entry");
+            assert_eq!(now(program) - begun, 3 * costs.access);
+        };
+        let outcome = run_on(&machine, vec![thread(0, fetches)]);
+        assert_eq!((outcome.violations, outcome.reading.misses_fetch), (0, 1));
+    }
+
+    #[test]
+    fn the_oracle_sees_what_fetches_use() {
+        let mut machine = roomy(1);
+        machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
+        run_on(
+            &machine,
+            vec![thread(0, |program| {
+                let slot = Slot::small(program);
+                program.sim.forget_all(0);
+                program.fetch(slot.address, 0).expect("a present entry");
+                let frame = FrameNumber::new((slot.get(program) >> PAGE_SHIFT) as u32);
+                program.sim.observe(Event::FrameFreed(frame));
+                program.fetch(slot.address, 0).expect("an entry that is still cached");
+                let rules: Vec<Rule> = broken(program).into_iter().map(|(rule, _)| rule).collect();
+                assert!(rules.contains(&Rule::Frame), "{rules:?}");
+            })],
+        );
+    }
+
+    #[test]
+    fn a_fetch_from_where_nothing_is_mapped_faults() {
+        alone(|program| assert_eq!(program.fetch(4096, 1), Err(FaultError::NotMapped(4096))));
     }
 }

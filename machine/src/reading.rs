@@ -22,6 +22,8 @@ pub struct Reading {
     pub misses_load: u64,
     /// Stores that did, or that found the page clean or read-only.
     pub misses_store: u64,
+    /// Fetches of instructions that missed both levels of the TLB.
+    pub misses_fetch: u64,
     /// Time that CPUs waited for locks.
     pub lock_wait: Picoseconds,
     /// How often a CPU waited for a lock.
@@ -40,6 +42,7 @@ impl Reading {
             accesses: tallies.accesses.get(),
             misses_load: tallies.misses_load.get(),
             misses_store: tallies.misses_store.get(),
+            misses_fetch: tallies.misses_fetch.get(),
             lock_wait: tallies.lock_wait_time.get(),
             lock_waits: tallies.lock_waits.get(),
             answer_wait: tallies.answer_wait_time.get(),
@@ -56,6 +59,7 @@ impl Reading {
             accesses: self.accesses - earlier.accesses,
             misses_load: self.misses_load - earlier.misses_load,
             misses_store: self.misses_store - earlier.misses_store,
+            misses_fetch: self.misses_fetch - earlier.misses_fetch,
             lock_wait: self.lock_wait - earlier.lock_wait,
             lock_waits: self.lock_waits - earlier.lock_waits,
             answer_wait: self.answer_wait - earlier.answer_wait,

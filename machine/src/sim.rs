@@ -7,8 +7,10 @@ use ceasefire::{
     Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform,
     Root,
 };
+use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
+use crate::config::Processor;
 use crate::lock::{SimLock, SimRwLock};
 use crate::task::Sleep;
 use crate::world::{World, KERNEL_ROOT};
@@ -20,6 +22,15 @@ pub struct Sim(Rc<World>);
 impl Sim {
     pub(crate) fn new(world: World) -> Self {
         Self(Rc::new(world))
+    }
+
+    /// What a processor promises.
+    pub(crate) fn promises(processor: &Processor) -> Capabilities {
+        Capabilities {
+            clean_stores_walk: true,
+            asids: processor.asids,
+            broadcast: processor.broadcast_asids.map(|asids| Broadcast { asids }),
+        }
     }
 
     /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
@@ -67,12 +78,7 @@ unsafe impl Platform for Sim {
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn capabilities(&self) -> Capabilities {
-        let processor = &self.machine.processor;
-        Capabilities {
-            clean_stores_walk: true,
-            asids: processor.asids,
-            broadcast: processor.broadcast_asids.map(|asids| Broadcast { asids }),
-        }
+        Self::promises(&self.machine.processor)
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -104,6 +110,7 @@ unsafe impl Platform for Sim {
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.ask(|shadow, cpu| shadow.loads(cpu, root, asid, flush));
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.root_load);
         if flush {
@@ -114,34 +121,40 @@ unsafe impl Platform for Sim {
     }
 
     fn load_kernel_root(&self) {
+        self.tell(Shadow::leaves);
         self.spend(self.machine.costs.root_load);
         self.set_root(KERNEL_ROOT);
     }
 
     fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
         // As INVLPG: whatever translates the address goes, of either size.
+        self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
         self.spend(self.machine.costs.invalidate_page);
         self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
         self.count_invalidation(self.here.get());
     }
 
     fn invalidate_asid(&self, asid: Asid) {
+        self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
         self.spend(self.machine.costs.invalidate_asid);
         self.forget_asid(self.here.get(), asid.get());
         self.count_invalidation(self.here.get());
     }
 
     fn invalidate_all(&self) {
+        self.tell(Shadow::forgets_all);
         self.spend(self.machine.costs.invalidate_asid);
         self.forget_all(self.here.get());
         self.count_invalidation(self.here.get());
     }
 
     fn broadcast(&self, asid: Asid, extent: Extent) {
+        self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, extent));
         World::broadcast(self, asid.get(), extent);
     }
 
     fn broadcast_everything(&self) {
+        self.tell(Shadow::broadcasts_everything);
         World::broadcast_everything(self);
     }
 
@@ -165,6 +178,7 @@ unsafe impl Platform for Sim {
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
+        assert_eq!(World::cpu(self).off.get(), 0, "R9: a CPU waits for others with interrupts off");
         let start = World::cpu(self).clock.get();
         while !done() {
             World::wait(self);
@@ -256,6 +270,18 @@ impl Machine for Sim {
         let reclaimer = self.reclaimers.borrow().get(node.index()).copied();
         if let Some(task) = reclaimer {
             self.wake_task(task, Sleep::AtRest);
+        }
+    }
+
+    fn shadow(&self, body: impl FnOnce(&mut Shadow)) {
+        if let Some(watch) = &self.watch {
+            watch.with(body);
+        }
+    }
+
+    fn misused(&self, misuse: Misuse) {
+        if let Some(watch) = &self.watch {
+            watch.misused(misuse);
         }
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use ceasefire::Schedule;
+use ceasefire::{Schedule, Settle};
+use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Config, ConfigError, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
 };
@@ -15,6 +16,7 @@ use crate::oracle::{Oracle, Violation};
 use crate::program::Program;
 use crate::ram::Ram;
 use crate::reading::Reading;
+use crate::shadow::Watch;
 use crate::sim::Sim;
 use crate::task::{Kind, Sleep, Stop, Task, TaskId};
 use crate::trace::Trace;
@@ -23,12 +25,18 @@ use crate::world::World;
 /// The most that a CPU runs ahead of the others unless told otherwise.
 const MOST_SLACK: Picoseconds = 2_000_000;
 
+/// Linux's default, `CONFIG_HZ=250`: 4 ms.
+const TICK: Picoseconds = 4_000_000_000;
+
 /// How a machine is run.
 pub struct Options {
     /// When the kernel's own unmaps are flushed.
     pub schedule: Schedule,
     /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
     pub oracle: bool,
+    /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) watches too. On in builds with debug
+    /// assertions unless told otherwise; it takes no simulated time.
+    pub shadow: bool,
     /// Whether pages keep their bytes, in frames and on devices. Without, loads give zeros, and a run needs far less of
     /// the host's memory.
     pub contents: bool,
@@ -37,6 +45,10 @@ pub struct Options {
     /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
     /// lock stays right to within that.
     pub slack: Option<Picoseconds>,
+    /// What settles the debts of [`Schedule::Lazy`].
+    pub settle: Settle,
+    /// How often, in picoseconds, the timer of a CPU that runs threads ticks; 0 for never.
+    pub tick: Picoseconds,
     /// Changes the memory manager's setup before it starts. Nodes and frame numbers stay as the machine has them.
     pub configure: Box<dyn FnOnce(&mut Config)>,
     /// Where each flush and interrupt is written, one line each.
@@ -49,8 +61,11 @@ impl Options {
         Self {
             schedule,
             oracle: true,
+            shadow: cfg!(debug_assertions),
             contents: false,
             slack: None,
+            settle: Settle::Free,
+            tick: TICK,
             configure: Box::new(|_| {}),
             trace: None,
         }
@@ -62,8 +77,10 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("schedule", &self.schedule)
             .field("oracle", &self.oracle)
+            .field("shadow", &self.shadow)
             .field("contents", &self.contents)
             .field("slack", &self.slack)
+            .field("tick", &self.tick)
             .finish_non_exhaustive()
     }
 }
@@ -78,6 +95,8 @@ pub enum SetupError {
     },
     /// The host does not give enough addresses.
     Host(io::Error),
+    /// The memory manager cannot be set up as it was asked to be.
+    Config(ConfigError),
     /// The machine has not enough memory to start at all.
     OutOfMemory,
 }
@@ -89,6 +108,7 @@ impl fmt::Display for SetupError {
                 write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
             }
             Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
+            Self::Config(error) => error.fmt(f),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
     }
@@ -101,6 +121,7 @@ impl From<ConfigError> for SetupError {
         match error {
             ConfigError::TooManyFrames { frames, .. } => Self::TooLarge { frames },
             ConfigError::OutOfMemory => Self::OutOfMemory,
+            other => Self::Config(other),
         }
     }
 }
@@ -131,10 +152,12 @@ pub struct Outcome {
     pub reading: Reading,
     /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
     pub stale_hits: u64,
-    /// How often a rule was broken. 0 with the oracle off.
+    /// How often the oracle saw a rule broken, and the shadow record a flush missing. 0 with both off.
     pub violations: u64,
-    /// The first few of these.
+    /// The first few of the oracle's.
     pub broken: Vec<Violation>,
+    /// The first few of the shadow record's.
+    pub misuses: Vec<Misuse>,
 }
 
 /// A machine with its memory manager, ready to run programs.
@@ -161,17 +184,23 @@ impl Simulation {
             .map(|node| NodeLayout { frames: frames_of(node.bytes) as u32, tier: node.tier })
             .collect();
         let mut config = Config::new(nodes, machine.topology.cpu_count() as usize, options.schedule);
+        config.lazy.settle = options.settle;
+        config.lazy.tick = (options.tick / 1000).max(1);
         (options.configure)(&mut config);
-        let sim = Sim::new(World::new(
+        let mut world = World::new(
             machine.clone(),
             options.slack.unwrap_or_else(|| {
                 (machine.costs.interrupt_send + machine.costs.interrupt_deliver).min(MOST_SLACK)
             }),
+            options.tick,
             Ram::new(total).map_err(SetupError::Host)?,
             options.contents.then(Contents::default),
             options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
             Trace::to(options.trace),
-        ));
+        );
+        let capabilities = Sim::promises(&machine.processor);
+        world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config, capabilities)));
+        let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
         // Set once, here.
         let _ = sim.memory.set(Rc::downgrade(&memory));
@@ -203,12 +232,8 @@ impl Simulation {
         space: &SpaceHandle<Sim>,
         body: impl FnOnce(&Program) + 'static,
     ) -> Result<(), SetupError> {
-        assert!((cpu as usize) < self.sim.cpus.len(), "CPU {cpu} of {}", self.sim.cpus.len());
         let program = Program { sim: self.sim.clone(), memory: self.memory.clone(), space: space.clone() };
-        let id = self.add(name.into(), Kind::Program(space.clone()), move || body(&program))?;
-        self.sim.alive.set(self.sim.alive.get() + 1);
-        self.sim.start_on(id, cpu as usize, start);
-        Ok(())
+        spawn(program, name.into(), cpu, start, body)
     }
 
     /// Runs until every program has ended. `progress` is called now and then with the simulated time and the pages
@@ -241,17 +266,10 @@ impl Simulation {
         written.map(|()| outcome)
     }
 
-    fn add(&self, name: String, kind: Kind, body: impl FnOnce() + 'static) -> Result<TaskId, SetupError> {
-        let task = Task::new(&self.sim, name, kind, body).map_err(SetupError::Host)?;
-        let mut tasks = self.sim.tasks.borrow_mut();
-        tasks.push(task);
-        Ok(TaskId(tasks.len() - 1))
-    }
-
     /// A thread that reclaims a node's memory whenever it is woken.
     fn add_reclaimer(&self, node: u16) -> Result<(), SetupError> {
         let (sim, memory) = (self.sim.clone(), Rc::downgrade(&self.memory));
-        let id = self.add(format!("reclaim/{node}"), Kind::Kernel(node), move || {
+        let id = add(&self.sim, format!("reclaim/{node}"), Kind::Kernel(node), move || {
             while let Some(memory) = memory.upgrade() {
                 memory.reclaim_node(NodeId(node));
                 drop(memory);
@@ -282,10 +300,39 @@ impl Simulation {
             threads,
             reading: Reading { time: elapsed, ..Reading::of(&self.sim, &self.memory) },
             stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
-            violations: world.oracle.as_ref().map_or(0, Oracle::violations),
+            violations: world.oracle.as_ref().map_or(0, Oracle::violations)
+                + world.watch.as_ref().map_or(0, Watch::count),
             broken: world.oracle.as_ref().map_or_else(Vec::new, Oracle::kept),
+            misuses: world.watch.as_ref().map_or_else(Vec::new, Watch::kept),
         }
     }
+}
+
+/// Starts a thread of a program on a CPU at a time.
+///
+/// # Panics
+/// If there is no such CPU.
+pub(crate) fn spawn(
+    program: Program,
+    name: String,
+    cpu: u16,
+    start: Picoseconds,
+    body: impl FnOnce(&Program) + 'static,
+) -> Result<(), SetupError> {
+    let sim = program.sim.clone();
+    assert!((cpu as usize) < sim.cpus.len(), "CPU {cpu} of {}", sim.cpus.len());
+    let id = add(&sim, name, Kind::Program(program.space.clone()), move || body(&program))?;
+    sim.alive.set(sim.alive.get() + 1);
+    sim.start_on(id, cpu as usize, start);
+    Ok(())
+}
+
+/// Adds a thread that sleeps.
+fn add(sim: &Sim, name: String, kind: Kind, body: impl FnOnce() + 'static) -> Result<TaskId, SetupError> {
+    let task = Task::new(sim, name, kind, body).map_err(SetupError::Host)?;
+    let mut tasks = sim.tasks.borrow_mut();
+    tasks.push(task);
+    Ok(TaskId(tasks.len() - 1))
 }
 
 impl Drop for Simulation {

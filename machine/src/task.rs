@@ -52,7 +52,7 @@ pub(crate) enum Sleep {
 pub(crate) enum Kind {
     /// Runs in a program's address space.
     Program(SpaceHandle<Sim>),
-    /// Runs in the kernel, on CPUs of this node.
+    /// Runs in the kernel, on CPUs of this node, or on any if it has none.
     Kernel(u16),
 }
 
@@ -303,10 +303,11 @@ impl World {
             first.and_then(|first| ready.remove(first))
         });
         let Some(id) = own.or_else(|| self.steal()) else {
-            self.memory().engine().enter_lazy();
+            self.rest();
             let tasks = self.tasks.borrow();
             let starts = cpu.ready.borrow().iter().map(|id| tasks[id.0].start).min();
             cpu.wake.set(starts.unwrap_or(NEVER).min(self.next_sleeper()));
+            cpu.next_tick.set(NEVER);
             if !cpu.idle.replace(true) {
                 self.idle.set(self.idle.get() + 1);
             }
@@ -316,13 +317,16 @@ impl World {
             self.idle.set(self.idle.get() - 1);
         }
         cpu.task.set(Some(id));
+        if cpu.next_tick.get() == NEVER {
+            cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
+        }
         cpu.preempt.set(false);
         self.tallies.switches.set(self.tallies.switches.get() + 1);
         let kind = self.tasks.borrow()[id.0].kind.clone();
         self.spend(self.machine.costs.context_switch);
         match kind {
-            Kind::Program(space) => drop(self.memory().engine().switch_to(&space)),
-            Kind::Kernel(_) => self.memory().engine().enter_lazy(),
+            Kind::Program(space) => self.run_space(&space),
+            Kind::Kernel(_) => self.rest(),
         }
         let slice_end = cpu.clock.get() + self.machine.costs.time_slice;
         cpu.slice_end.set(slice_end.min(self.next_sleeper()));
@@ -333,7 +337,7 @@ impl World {
     fn steal(&self) -> Option<TaskId> {
         let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
             Kind::Program(_) => true,
-            Kind::Kernel(node) => node == self.cpu().node,
+            Kind::Kernel(node) => self.serves(self.here.get(), node),
         };
         let far = |index: &usize| self.cpus[*index].node != self.cpu().node;
         let mut others: Vec<usize> =
@@ -357,7 +361,7 @@ impl World {
             Kind::Program(_) => None,
             Kind::Kernel(node) => Some(node),
         };
-        let on_node = |index: &usize| node.is_none_or(|node| self.cpus[*index].node == node);
+        let on_node = |index: &usize| node.is_none_or(|node| self.serves(*index, node));
         let now = self.cpu().clock.get();
         let free = |index: &usize| self.cpus[*index].idle.get();
         let idle = match kind {
@@ -374,6 +378,11 @@ impl World {
                 .unwrap_or(self.here.get()),
         });
         self.enlist(id, index, now);
+    }
+
+    /// Whether a CPU runs the kernel's threads of a node.
+    fn serves(&self, index: usize, node: u16) -> bool {
+        self.cpus[index].node == node || self.machine.topology.nodes()[usize::from(node)].cpus.is_empty()
     }
 
     /// CPU time that the thread on a CPU has had; nothing for a CPU that others wait for or that runs the kernel's.

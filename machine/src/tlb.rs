@@ -4,6 +4,9 @@
 //! an ASID raises its epoch, which makes every entry from before it invalid at once; such entries are replaced like
 //! any other, so the misses that a flush causes later are all there.
 //!
+//! Instruction fetches have a first level of their own where the machine has one, and share that of loads and stores
+//! where it has none; the second level is always shared.
+//!
 //! Translations of 2 MiB share both levels with those of 4 KiB, each in the set that its own page number picks; a
 //! lookup asks for both sizes, but only once the TLB has held a large one.
 
@@ -125,6 +128,15 @@ impl Level {
     }
 }
 
+/// Who asks a TLB: it decides which first level answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A load or a store.
+    Data,
+    /// The fetch of an instruction.
+    Instruction,
+}
+
 /// Where a translation was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hit {
@@ -137,6 +149,8 @@ pub(crate) enum Hit {
 #[derive(Debug)]
 pub(crate) struct Tlb {
     first: Level,
+    /// The first level for instructions, if they have one of their own.
+    instruction: Option<Level>,
     second: Level,
     walk: Box<[Path]>,
     /// How often each ASID was flushed, as far as any was used.
@@ -150,6 +164,7 @@ impl Tlb {
         let empty = Path { tag: VACANT, epoch: 0, table: 0, filled: 0 };
         Self {
             first: Level::new(geometry.l1.entries, geometry.l1.ways),
+            instruction: geometry.instruction.map(|level| Level::new(level.entries, level.ways)),
             second: Level::new(geometry.l2.entries, geometry.l2.ways),
             walk: vec![empty; geometry.walk_cache as usize].into(),
             epochs: Vec::new(),
@@ -170,15 +185,29 @@ impl Tlb {
         self.epochs[asid as usize]
     }
 
+    /// The first level that a side asks.
+    fn first_of(&mut self, side: Side) -> &mut Level {
+        match (side, &mut self.instruction) {
+            (Side::Instruction, Some(level)) => level,
+            _ => &mut self.first,
+        }
+    }
+
+    /// All levels.
+    fn levels_mut(&mut self) -> impl Iterator<Item = &mut Level> {
+        [&mut self.first, &mut self.second].into_iter().chain(&mut self.instruction)
+    }
+
     /// Looks a page up, as an access does.
-    pub(crate) fn find(&mut self, page: u64, asid: u16) -> Hit {
+    pub(crate) fn find(&mut self, page: u64, asid: u16, side: Side) -> Hit {
         let epoch = self.epoch(asid);
         let small = tag(page, PageSize::Small, asid);
-        if let Some(entry) = self.first.find(small, epoch) {
+        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        let first = self.first_of(side);
+        if let Some(entry) = first.find(small, epoch) {
             return Hit::First(*entry);
         }
-        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
-        if let Some(entry) = huge.and_then(|huge| self.first.find(huge, epoch)) {
+        if let Some(entry) = huge.and_then(|huge| first.find(huge, epoch)) {
             return Hit::First(*entry);
         }
         let mut found = self.second.find(small, epoch).copied();
@@ -186,7 +215,7 @@ impl Tlb {
             found = self.second.find(huge, epoch).copied();
         }
         let Some(entry) = found else { return Hit::None };
-        self.first.insert(entry);
+        self.first_of(side).insert(entry);
         Hit::Second(entry)
     }
 
@@ -201,7 +230,7 @@ impl Tlb {
     #[cfg(test)]
     pub(crate) fn under(&self, asid: u16) -> impl Iterator<Item = Cached> + '_ {
         let epoch = self.epoch(asid);
-        [&self.first, &self.second].into_iter().flat_map(move |level| {
+        [&self.first, &self.second].into_iter().chain(&self.instruction).flat_map(move |level| {
             let valid = move |entry: &&Cached| {
                 entry.tag != VACANT && entry.tag as u16 == asid && entry.epoch == epoch
             };
@@ -210,12 +239,12 @@ impl Tlb {
     }
 
     /// Caches what a walk found.
-    pub(crate) fn fill(&mut self, page: u64, asid: u16, fill: Fill) {
+    pub(crate) fn fill(&mut self, page: u64, asid: u16, side: Side, fill: Fill) {
         let Fill { size, frame, filled, root, writable, dirty } = fill;
         let epoch = self.epoch_to_fill(asid);
         let entry = Cached { tag: tag(page, size, asid), epoch, frame, filled, root, writable, dirty };
         self.huge |= size == PageSize::Huge;
-        self.first.insert(entry);
+        self.first_of(side).insert(entry);
         self.second.insert(entry);
     }
 
@@ -249,12 +278,12 @@ impl Tlb {
     /// 4.10.4.1).
     pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
         let small = tag(page, PageSize::Small, asid);
-        self.first.remove(small);
-        self.second.remove(small);
-        if self.huge {
-            let huge = tag(page, PageSize::Huge, asid);
-            self.first.remove(huge);
-            self.second.remove(huge);
+        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        for level in self.levels_mut() {
+            level.remove(small);
+            if let Some(huge) = huge {
+                level.remove(huge);
+            }
         }
         if let Some(slot) = self.walk_slot(page) {
             self.walk[slot].tag = VACANT;
@@ -274,8 +303,9 @@ impl Tlb {
 
     /// Invalidates everything.
     pub(crate) fn invalidate_all(&mut self) {
-        self.first.entries.fill(Cached::VACANT);
-        self.second.entries.fill(Cached::VACANT);
+        for level in self.levels_mut() {
+            level.entries.fill(Cached::VACANT);
+        }
         self.huge = false;
         for path in &mut self.walk {
             path.tag = VACANT;
@@ -285,15 +315,22 @@ impl Tlb {
 
 #[cfg(test)]
 mod tests {
+    use super::Side::{Data, Instruction};
     use super::*;
     use crate::config::TlbLevel;
 
     fn tlb() -> Tlb {
         Tlb::new(&TlbGeometry {
             l1: TlbLevel { entries: 8, ways: 2 },
+            instruction: None,
             l2: TlbLevel { entries: 32, ways: 4 },
             walk_cache: 4,
         })
+    }
+
+    /// The same with a first level of two sets for instructions.
+    fn split() -> Tlb {
+        Tlb { instruction: Some(Level::new(4, 2)), ..tlb() }
     }
 
     fn fill(frame: u32) -> Fill {
@@ -306,7 +343,7 @@ mod tests {
 
     /// Where a page's translation is found, and to which frame it leads.
     fn found(tlb: &mut Tlb, page: u64, asid: u16) -> Option<u32> {
-        match tlb.find(page, asid) {
+        match tlb.find(page, asid, Data) {
             Hit::First(entry) | Hit::Second(entry) => Some(entry.frame(page)),
             Hit::None => None,
         }
@@ -321,25 +358,28 @@ mod tests {
     fn what_falls_out_of_the_first_level_is_found_in_the_second() {
         let mut tlb = tlb();
         for page in [0, 4, 8] {
-            tlb.fill(page, 0, fill(page as u32 + 100));
+            tlb.fill(page, 0, Data, fill(page as u32 + 100));
         }
-        assert!(matches!(tlb.find(0, 0), Hit::Second(entry) if entry.frame == 100));
-        assert!(matches!(tlb.find(0, 0), Hit::First(_)));
-        assert!(matches!(tlb.find(4, 0), Hit::Second(_)), "the least recently used of the set made room");
+        assert!(matches!(tlb.find(0, 0, Data), Hit::Second(entry) if entry.frame == 100));
+        assert!(matches!(tlb.find(0, 0, Data), Hit::First(_)));
+        assert!(
+            matches!(tlb.find(4, 0, Data), Hit::Second(_)),
+            "the least recently used of the set made room"
+        );
     }
 
     #[test]
     fn flushing_an_asid_leaves_the_others() {
         for (one, other) in [(0, 1), (1, 0), (7, u16::MAX), (u16::MAX, 7), (0x100, 0x200)] {
             let mut tlb = tlb();
-            tlb.fill(1, one, fill(1));
-            tlb.fill(1, other, fill(2));
-            tlb.fill(1, one, huge(512));
+            tlb.fill(1, one, Data, fill(1));
+            tlb.fill(1, other, Data, fill(2));
+            tlb.fill(1, one, Data, huge(512));
             tlb.fill_path(1, one, 9, 0);
             assert_eq!(tlb.tables_under(one).collect::<Vec<_>>(), [9]);
             assert_eq!(tlb.tables_under(other).count(), 0);
             tlb.invalidate_asid(one);
-            assert_eq!(tlb.find(1, one), Hit::None);
+            assert_eq!(tlb.find(1, one, Data), Hit::None);
             assert_eq!(tlb.path(1, one), None);
             assert_eq!(tlb.under(one).count(), 0);
             assert_eq!(found(&mut tlb, 1, other), Some(2));
@@ -350,16 +390,16 @@ mod tests {
     fn asids_take_memory_when_they_are_used() {
         let mut tlb = tlb();
         tlb.invalidate_asid(u16::MAX);
-        assert_eq!((tlb.find(1, u16::MAX), tlb.epochs.len()), (Hit::None, 0));
-        tlb.fill(1, 40, fill(1));
+        assert_eq!((tlb.find(1, u16::MAX, Data), tlb.epochs.len()), (Hit::None, 0));
+        tlb.fill(1, 40, Data, fill(1));
         assert_eq!(tlb.epochs.len(), 41);
     }
 
     #[test]
     fn invalidating_a_page_takes_it_from_both_levels_and_the_walk_cache() {
         let mut tlb = tlb();
-        tlb.fill(1, 0, fill(1));
-        tlb.fill(2, 0, fill(2));
+        tlb.fill(1, 0, Data, fill(1));
+        tlb.fill(2, 0, Data, fill(2));
         tlb.fill_path(1, 0, 9, 3);
         assert_eq!(tlb.path(2, 0), Some((9, 3)));
         tlb.invalidate_page(1, 0);
@@ -371,15 +411,15 @@ mod tests {
     #[test]
     fn a_page_filled_again_has_one_entry() {
         let mut tlb = tlb();
-        tlb.fill(1, 0, fill(1));
-        tlb.fill(1, 0, fill(2));
+        tlb.fill(1, 0, Data, fill(1));
+        tlb.fill(1, 0, Data, fill(2));
         assert_eq!(tlb.under(0).map(|entry| entry.frame).collect::<Vec<_>>(), [2, 2]);
     }
 
     #[test]
     fn a_huge_entry_translates_every_page_in_it_and_no_other() {
         let mut tlb = tlb();
-        tlb.fill(3 * 512 + 7, 2, huge(1024));
+        tlb.fill(3 * 512 + 7, 2, Data, huge(1024));
         for (page, frame) in
             [(1535, None), (1536, Some(1024)), (1800, Some(1288)), (2047, Some(1535)), (2048, None)]
         {
@@ -394,20 +434,20 @@ mod tests {
     fn a_huge_entry_that_fell_out_of_the_first_level_comes_back_from_the_second() {
         let mut tlb = tlb();
         for number in [0, 4, 8] {
-            tlb.fill(number * 512, 0, huge(number as u32 * 512));
+            tlb.fill(number * 512, 0, Data, huge(number as u32 * 512));
         }
-        assert!(matches!(tlb.find(1, 0), Hit::Second(entry) if entry.frame(1) == 1));
-        assert!(matches!(tlb.find(2, 0), Hit::First(entry) if entry.frame(2) == 2));
+        assert!(matches!(tlb.find(1, 0, Data), Hit::Second(entry) if entry.frame(1) == 1));
+        assert!(matches!(tlb.find(2, 0, Data), Hit::First(entry) if entry.frame(2) == 2));
     }
 
     #[test]
     fn invalidating_a_page_takes_the_huge_entry_that_translates_it_and_the_small_one_but_not_its_neighbours()
     {
         let mut tlb = tlb();
-        tlb.fill(512, 0, huge(1024));
-        tlb.fill(513, 0, fill(7));
-        tlb.fill(514, 0, fill(8));
-        tlb.fill(1024, 0, huge(2048));
+        tlb.fill(512, 0, Data, huge(1024));
+        tlb.fill(513, 0, Data, fill(7));
+        tlb.fill(514, 0, Data, fill(8));
+        tlb.fill(1024, 0, Data, huge(2048));
         tlb.invalidate_page(513, 0);
         assert_eq!(found(&mut tlb, 513, 0), None);
         assert_eq!(found(&mut tlb, 512, 0), None, "it went as a whole");
@@ -415,5 +455,42 @@ mod tests {
         assert_eq!(found(&mut tlb, 1025, 0), Some(2049));
         tlb.invalidate_all();
         assert_eq!((found(&mut tlb, 1025, 0), tlb.huge), (None, false));
+    }
+
+    #[test]
+    fn instructions_have_a_first_level_of_their_own_and_share_the_second() {
+        let mut tlb = split();
+        tlb.fill(1, 0, Data, fill(7));
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::Second(entry) if entry.frame == 7));
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::First(_)));
+        // What data brings in pushes nothing out of the level of instructions.
+        for page in [5, 9, 13] {
+            tlb.fill(page, 0, Data, fill(8));
+        }
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::First(_)));
+        assert!(matches!(tlb.find(1, 0, Data), Hit::Second(_)));
+    }
+
+    #[test]
+    fn instructions_share_the_first_level_of_data_if_they_have_none() {
+        let mut tlb = tlb();
+        tlb.fill(1, 0, Instruction, fill(7));
+        assert!(matches!(tlb.find(1, 0, Data), Hit::First(_)));
+    }
+
+    #[test]
+    fn every_invalidation_reaches_the_level_of_instructions() {
+        let ways: [fn(&mut Tlb); 3] =
+            [|tlb| tlb.invalidate_page(513, 3), |tlb| tlb.invalidate_asid(3), Tlb::invalidate_all];
+        for invalidate in ways {
+            for filled in [fill(7), huge(1024)] {
+                let mut tlb = split();
+                tlb.fill(513, 3, Instruction, filled);
+                assert!(matches!(tlb.find(513, 3, Instruction), Hit::First(_)));
+                invalidate(&mut tlb);
+                assert_eq!(tlb.find(513, 3, Instruction), Hit::None);
+                assert_eq!(tlb.peek(513, 3), None);
+            }
+        }
     }
 }

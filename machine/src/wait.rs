@@ -1,15 +1,18 @@
 //! Threads that wait for something other than a CPU or a lock: for a page, or for a device.
 //!
 //! Who waits sleeps, and its CPU goes on with others. Only a thread that holds a lock waits for a device on its CPU, with
-//! interrupts on: it can leave its CPU no more than its locks can.
+//! interrupts on: it can leave its CPU no more than its locks can. If all of these are locks that sleep, as those of a fault
+//! that reads a file are, the CPU is as good as idle meanwhile: it is lazy, so nobody interrupts it for a flush of pages, its
+//! timer does not tick, and the time is nobody's.
 
-use ceasefire_memory::{Block, FrameNumber};
+use ceasefire_memory::{Block, FrameNumber, SpaceHandle};
 
 use crate::config::Picoseconds;
 use crate::config::Storage;
 use crate::contents::Contents;
-use crate::task::{Sleep, Stop};
-use crate::world::World;
+use crate::sim::Sim;
+use crate::task::{Kind, Sleep, Stop};
+use crate::world::{World, NEVER};
 
 impl World {
     /// Lets the running thread sleep until `busy` says no, asking again each time that the frame's page is ready.
@@ -52,7 +55,7 @@ impl World {
     /// Reads pages in, with the bytes that their blocks have now.
     ///
     /// # Panics
-    /// If a block was never written out.
+    /// If a block of the swap device was never written out.
     pub(crate) fn read_in(&self, pages: &[(Block, FrameNumber)]) {
         let found: Option<Vec<_>> = self
             .contents
@@ -60,7 +63,10 @@ impl World {
             .map(|contents| pages.iter().map(|&(block, frame)| (frame, contents.find(block))).collect());
         self.transfer(pages.len(), |storage| storage.read);
         for (frame, page) in found.into_iter().flatten() {
-            self.ram.store(frame, 0, &*page);
+            match page {
+                Some(page) => self.ram.store(frame, 0, &*page),
+                None => self.ram.zero(frame),
+            }
         }
     }
 
@@ -80,9 +86,30 @@ impl World {
             self.running.stop(Stop::Until(time));
             return;
         }
+        let idle = self.idle_space();
+        let begun = cpu.clock.get();
+        if idle.is_some() {
+            self.rest();
+            cpu.next_tick.set(NEVER);
+        }
         while cpu.clock.get() < time {
             cpu.wake.set(time);
             self.running.pause();
+        }
+        if let Some(space) = idle {
+            cpu.system.set(cpu.system.get() - time.saturating_sub(begun));
+            cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
+            self.run_space(&space);
+        }
+    }
+
+    /// The space of the running thread, if it is a program's and its CPU has nothing to do while it waits.
+    fn idle_space(&self) -> Option<SpaceHandle<Sim>> {
+        let cpu = self.cpu();
+        let free = cpu.off.get() == 0 && cpu.pins.get() == 0 && cpu.held.may_sleep();
+        match &self.tasks.borrow()[cpu.task.get().filter(|_| free)?.0].kind {
+            Kind::Program(space) => Some(space.clone()),
+            Kind::Kernel(_) => None,
         }
     }
 }
@@ -94,16 +121,17 @@ mod tests {
     use std::rc::Rc;
 
     use ceasefire::{Lock as _, LockClass, Schedule};
-    use ceasefire_memory::{FrameNumber, Machine, Memory, SpaceHandle, Store};
+    use ceasefire_memory::{FrameNumber, Machine, Memory, Store};
 
     use super::*;
     use crate::lock::tests::{machine, now, US};
     use crate::lock::SimLock;
-    use crate::sim::Sim;
     use crate::testing::Notes;
     use crate::{Options, Outcome, Program, Simulation};
 
     static LOCK: LockClass = LockClass { name: "test", rank: 20, sleeps: false, interrupts_off: false };
+
+    static SLEEPS: LockClass = LockClass { name: "sleeps", rank: 20, sleeps: true, interrupts_off: false };
 
     const PAGE: FrameNumber = FrameNumber::new(1000);
     const STORAGE: Storage =
@@ -384,6 +412,52 @@ mod tests {
             bench.run();
             assert!((10 * US..29 * US).contains(&flushed.get()), "{}: locked: {locked}", flushed.get());
         }
+    }
+
+    #[test]
+    fn a_cpu_is_idle_while_its_thread_waits_for_a_device_with_locks_that_sleep() {
+        for (class, interrupts) in [(&SLEEPS, 0), (&LOCK, 1)] {
+            // Longer than the period of the timer.
+            let slow = Storage { write: 10_000 * US, ..STORAGE };
+            let bench = Bench::new(2, Some(slow));
+            let (ticks, base) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            let (told, shared) = (ticks.clone(), base.clone());
+            bench.thread(0, 0, move |program| {
+                program.compute(20 * US);
+                program.load(shared.get(), 1).expect("a mapped page");
+                let lock = SimLock::new(class, ());
+                let _guard = lock.lock(&program.sim);
+                program.sim.write_out(&pages(0, 1));
+                told.set(program.sim.cpus[0].ticks.get());
+            });
+            bench.thread(1, 0, move |program| {
+                // One page stays, and with it the table: a lazy CPU would be asked about that.
+                let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, 2);
+                base.set(program.system_call(map).expect("room"));
+                program.compute(100 * US);
+                let unmap = |memory: &Memory<Sim>, space: &_| memory.unmap(space, base.get(), 4096);
+                program.system_call(unmap).expect("a mapped page");
+            });
+            let outcome = bench.run();
+            assert_eq!((outcome.violations, outcome.reading.counters.interrupts), (0, interrupts));
+            assert_eq!(ticks.get(), 2 * interrupts, "at 4 and 8 ms");
+            let waiter = outcome.threads.iter().find(|thread| thread.name == "0").expect("it ran");
+            assert!(waiter.ended > Some(10_000 * US));
+            assert_eq!(waiter.system >= 10_000 * US, interrupts == 1, "idle time is nobody's");
+        }
+    }
+
+    #[test]
+    fn what_a_device_holds_of_a_file_from_the_start_is_zeros() {
+        let bench = Bench::new(1, None);
+        bench.thread(0, 0, |program| {
+            let file = program.memory().open_stored_file(3).expect("a free object");
+            let map = |memory: &Memory<Sim>, space: &_| memory.map_shared(space, file, 0, 3, false);
+            let base = program.system_call(map).expect("room");
+            assert_eq!(program.load(base + 2 * 4096 + 64, 1), Ok(0));
+            assert_eq!(program.reading().statistics.read, 1);
+        });
+        bench.run();
     }
 
     #[test]

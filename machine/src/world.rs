@@ -20,10 +20,12 @@ use crate::device::Device;
 use crate::invalidate::Broadcast;
 use crate::oracle::Oracle;
 use crate::ram::Ram;
+use crate::shadow::Watch;
 use crate::sim::Sim;
 use crate::task::{Running, Task, TaskId};
 use crate::time::Prices;
 use crate::timeline::Timeline;
+use crate::timer::Timer;
 use crate::tlb::Tlb;
 use crate::trace::Trace;
 
@@ -45,6 +47,10 @@ pub(crate) struct CpuState {
     pub(crate) on_since: Cell<Picoseconds>,
     /// When the interrupt that is under way arrives.
     pub(crate) interrupt: Cell<Picoseconds>,
+    /// When its timer ticks next: [`NEVER`] while it is idle.
+    pub(crate) next_tick: Cell<Picoseconds>,
+    /// How many ticks it has taken.
+    pub(crate) ticks: Cell<u64>,
     /// When the latest of the answers to its request arrives.
     pub(crate) answered_at: Cell<Picoseconds>,
     /// It has no thread to run.
@@ -103,6 +109,7 @@ pub(crate) struct Tallies {
     pub(crate) accesses: Cell<u64>,
     pub(crate) misses_load: Cell<u64>,
     pub(crate) misses_store: Cell<u64>,
+    pub(crate) misses_fetch: Cell<u64>,
     pub(crate) lock_waits: Cell<u64>,
     pub(crate) lock_wait_time: Cell<Picoseconds>,
     pub(crate) answer_wait_time: Cell<Picoseconds>,
@@ -116,6 +123,7 @@ pub struct World {
     pub(crate) prices: Prices,
     pub(crate) cpus: Box<[CpuState]>,
     timeline: RefCell<Timeline>,
+    pub(crate) timer: Timer,
     /// The CPU whose turn it is.
     pub(crate) here: Cell<usize>,
     /// The time of the next CPU's event.
@@ -142,6 +150,7 @@ pub struct World {
     node_ends: Box<[u32]>,
     pub(crate) memory: OnceCell<Weak<Memory<Sim>>>,
     pub(crate) oracle: Option<Oracle>,
+    pub(crate) watch: Option<Watch>,
     pub(crate) trace: Trace,
     pub(crate) tallies: Tallies,
 }
@@ -150,6 +159,7 @@ impl World {
     pub(crate) fn new(
         machine: Machine,
         slack: Picoseconds,
+        tick: Picoseconds,
         ram: Ram,
         contents: Option<Contents>,
         oracle: Option<Oracle>,
@@ -163,6 +173,8 @@ impl World {
                 pins: Cell::new(0),
                 on_since: Cell::new(0),
                 interrupt: Cell::new(NEVER),
+                next_tick: Cell::new(NEVER),
+                ticks: Cell::new(0),
                 answered_at: Cell::new(0),
                 idle: Cell::new(true),
                 task: Cell::new(None),
@@ -191,6 +203,7 @@ impl World {
         Self {
             node_ends: node_ends.collect(),
             prices: Prices::new(&machine.costs),
+            timer: Timer::new(tick, cpus.len()),
             idle: Cell::new(cpus.len()),
             cpus,
             timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
@@ -208,6 +221,7 @@ impl World {
             storage: machine.storage.map(|storage| (storage, RefCell::new(Device::new(storage.queue_depth)))),
             memory: OnceCell::new(),
             oracle,
+            watch: None,
             trace,
             tallies: Tallies::default(),
             machine,
@@ -285,6 +299,9 @@ impl World {
             cpu.wake.set(cpu.clock.get());
             self.running.pause();
         } else {
+            if self.timer.next() <= cpu.clock.get() {
+                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here.get()));
+            }
             self.take_interrupts();
         }
     }
@@ -312,6 +329,10 @@ impl World {
 
     /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
     pub(crate) fn step(&self) -> bool {
+        let earliest = self.timeline.borrow().earliest();
+        if earliest != NEVER {
+            self.take_ticks_until(earliest, None);
+        }
         let index = {
             let mut timeline = self.timeline.borrow_mut();
             let Some(index) = timeline.first() else { return false };
@@ -339,11 +360,14 @@ impl World {
         true
     }
 
-    /// Takes the interrupts that have arrived, if interrupts are on.
+    /// Takes the interrupts that have arrived, and the timer's tick, if interrupts are on.
     pub(crate) fn take_interrupts(&self) {
         let cpu = self.cpu();
         while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {
             self.take_interrupt();
+        }
+        if cpu.off.get() == 0 && cpu.next_tick.get() <= cpu.clock.get() {
+            self.take_tick();
         }
     }
 

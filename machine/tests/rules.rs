@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::Schedule;
+use ceasefire::{Schedule, Settle};
 use ceasefire_machine::config::{builtin, Machine};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
 use ceasefire_memory::PAGE_BYTES;
@@ -16,24 +16,26 @@ use common::{at, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SE
 #[derive(Debug, Clone, Copy)]
 struct Setup {
     schedule: Schedule,
+    settle: Settle,
     without: Option<Guard>,
     slack: Option<u64>,
 }
 
 /// Every schedule, exact and with slack, with all guards.
 fn guarded() -> impl Iterator<Item = Setup> {
-    let slack = [Some(0), None];
-    SCHEDULES
-        .into_iter()
-        .flat_map(move |schedule| slack.map(|slack| Setup { schedule, without: None, slack }))
+    let free = SCHEDULES.map(|schedule| (schedule, Settle::Free));
+    let all = free.into_iter().chain([(Schedule::Lazy, Settle::Demand)]);
+    all.flat_map(|(schedule, settle)| {
+        [Some(0), None].map(|slack| Setup { schedule, settle, without: None, slack })
+    })
 }
 
 fn without(guard: Guard) -> Setup {
-    Setup { schedule: Schedule::Batched, without: Some(guard), slack: Some(0) }
+    Setup { schedule: Schedule::Batched, settle: Settle::Free, without: Some(guard), slack: Some(0) }
 }
 
 fn set_up(machine: &Machine, setup: Setup) -> Simulation {
-    let options = Options { slack: setup.slack, ..Options::new(setup.schedule) };
+    let options = Options { slack: setup.slack, settle: setup.settle, ..Options::new(setup.schedule) };
     let simulation = Simulation::new(machine, options).expect("the machine fits the host");
     if let Some(guard) = setup.without {
         simulation.memory().engine().remove_guard(guard);
@@ -43,7 +45,7 @@ fn set_up(machine: &Machine, setup: Setup) -> Simulation {
 
 fn assert_clean(outcome: &Outcome, setup: Setup) {
     let broken: Vec<String> = outcome.broken.iter().map(ToString::to_string).collect();
-    assert_eq!(outcome.violations, 0, "{setup:?}: {broken:#?}");
+    assert_eq!(outcome.violations, 0, "{setup:?}: {broken:#?}, {:#?}", outcome.misuses);
 }
 
 /// An address that one thread tells others.
@@ -358,8 +360,8 @@ fn streaming_through_files_breaks_no_rule() {
 #[test]
 fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second() {
     for (machine, times) in [
-        (machine(&[2], 4096), 3),
-        (with_small_tlb(machine(&[2], 4096)), 3),
+        (machine(&[8], 4096), 3),
+        (with_small_tlb(machine(&[8], 4096)), 3),
         (builtin("1-socket").expect("listed").expect("valid").scaled(1.0 / 256.0).expect("valid"), 3),
     ] {
         let outcome = stream(&machine, without(Guard::BatchFlush), times);
@@ -369,6 +371,13 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
             outcome.broken.iter().find(|violation| violation.rule == Rule::Frame).expect("one of these");
         assert!(u128::from(first.time_ns) * 1000 < u128::from(SECOND), "{first}");
     }
+}
+
+#[test]
+fn without_the_stamps_of_what_owes_streaming_reaches_freed_frames() {
+    let setup = Setup { schedule: Schedule::Lazy, ..without(Guard::Stamp) };
+    let outcome = stream(&machine(&[8], 4096), setup, 3);
+    assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
 }
 
 /// A machine whose hardware carries flushes to all CPUs.

@@ -144,6 +144,22 @@ fn the_reclaimer_wakes_on_an_idle_cpu_of_its_node_and_sleeps_again() {
 }
 
 #[test]
+fn the_reclaimer_of_a_node_without_cpus_takes_an_idle_one_of_any() {
+    let machine = machine(&[3, 0], 4096);
+    let simulation = simulation(&machine, Schedule::Batched);
+    let memory = simulation.memory();
+    let file = memory.create_file(4096).expect("a free object");
+    let space = memory.new_space().expect("a frame");
+    simulation.spawn("reads", 0, 0, &space, read_file(file)).expect("a stack");
+    let outcome = run_clean(&simulation);
+    let of_slow =
+        outcome.threads.iter().find(|thread| thread.name == "reclaim/1").expect("one for each node");
+    assert!(of_slow.system > 0, "{of_slow:?}");
+    // The program never had to give its CPU away.
+    assert_accounts_add_up(&outcome, &[("reads", 0)]);
+}
+
+#[test]
 fn the_reclaimer_interrupts_a_program_where_no_cpu_is_idle() {
     let machine = machine(&[1], 4096);
     let simulation = simulation(&machine, Schedule::Batched);

@@ -207,7 +207,7 @@ impl<P: Machine> Memory<P> {
 
     /// Takes the pages of a range that only this program maps off the lists, marks them unused, and hands them over, up
     /// to a batch at a time, with nothing locked. With `split`, huge pages in small ones, as far as they lie in the range.
-    fn take_off_lists(
+    pub(crate) fn take_off_lists(
         &self,
         space: &SpaceHandle<P>,
         start: u64,
@@ -239,7 +239,9 @@ impl<P: Machine> Memory<P> {
                 }
             }
             handle(&mut pages);
-            self.platform().reschedule();
+            if at < end {
+                self.platform().reschedule();
+            }
         }
         Ok(())
     }

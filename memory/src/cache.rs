@@ -3,7 +3,7 @@
 //! A page is in the cache before its bytes are: whoever comes second waits for the one who reads, so no page is ever read
 //! twice or read old. A page of which neither memory nor the device holds anything is a hole and reads as zeros.
 
-use ceasefire::Lock;
+use ceasefire::{Lock, Stamp};
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::allocate::OutOfMemory;
@@ -29,7 +29,7 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn cached_page(&self, file: ObjectId, index: u32) -> Result<Option<Cached>, OutOfMemory> {
         loop {
             self.platform().work(Work::CacheFind, 1);
-            let pages = self.objects.get(file).pages.lock(self.platform());
+            let pages = self.settled_pages(file, index, 1);
             if index >= pages.len() {
                 return Ok(None);
             }
@@ -43,6 +43,10 @@ impl<P: Machine> Memory<P> {
                 .inspect(|&(at, on_device)| stored |= u64::from(on_device) << at)
                 .count();
             drop(pages);
+            if missing > 1 {
+                // What comes in with it is brought in anew, too.
+                drop(self.settled_pages(file, index, missing as u32));
+            }
             self.read_ahead(file, index, missing, stored)?;
         }
     }
@@ -59,7 +63,6 @@ impl<P: Machine> Memory<P> {
     /// Brings `count` pages of a file into memory, fewer if memory is short, but the first. A bit of `stored` says that
     /// the device holds a page.
     fn read_ahead(&self, file: ObjectId, index: u32, count: usize, stored: u64) -> Result<(), OutOfMemory> {
-        let platform = self.platform();
         // All frames first: an allocation may reclaim for a long time, and the file's other readers should find either
         // nothing or the pages.
         let mut fresh: [Option<Frame>; MOST_AHEAD] = [const { None }; MOST_AHEAD];
@@ -78,7 +81,7 @@ impl<P: Machine> Memory<P> {
         for (frame, at) in fresh.into_iter().take(got).flatten().zip(index..) {
             let on_device = stored >> (at - index) & 1 != 0;
             if !on_device {
-                platform.zero(frame.number(), 1);
+                self.zero(frame.number(), 1);
             }
             match self.insert(file, at, frame, on_device) {
                 Ok(page) if on_device => {
@@ -90,7 +93,7 @@ impl<P: Machine> Memory<P> {
             }
         }
         if asked > 0 {
-            platform.read_in(&arriving[..asked]);
+            self.read_in(&arriving[..asked]);
             self.count(|share| &share.read, asked as u64);
             for &(_, page) in &arriving[..asked] {
                 self.unlock_page(page);
@@ -100,14 +103,16 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Puts a page into a file, locked if its bytes are still to come; the frame back if there is a page already or the
-    /// device holds other than was thought. The caller has one reference to the page.
+    /// Puts a page into a file, locked if its bytes are still to come; the frame back if there is a page already, if the
+    /// device holds other than was thought, or if the slot owes. The caller has one reference to the page.
     fn insert(&self, file: ObjectId, index: u32, frame: Frame, arriving: bool) -> Result<FrameNumber, Frame> {
         let mut pages = self.objects.get(file).pages.lock(self.platform());
-        if pages.missing(index) != Some(arriving) || index >= pages.len() {
+        let owes = self.slot_owes(pages.owed(index));
+        if pages.missing(index) != Some(arriving) || index >= pages.len() || owes {
             return Err(frame);
         }
         self.platform().work(Work::CacheInsert, 1);
+        self.finds(Store::File(file), index, 1);
         // One reference for the cache, one for the caller.
         let info = self.frames.get(frame.number());
         info.adopt(file, index, 2, 0, LruState::new(false));
@@ -121,12 +126,13 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes a page out of its cache (a file's or the swap device's), if `references` are all that there are, the cache's
-    /// own among them, and it is clean. They all belong to the caller then, and with them the frame.
-    pub(crate) fn take_from_cache(&self, frame: FrameNumber, references: u32) -> bool {
+    /// own among them, and it is clean. They all belong to the caller then, and with them the frame, which CPUs may read
+    /// until `stamp` is settled.
+    pub(crate) fn take_from_cache(&self, frame: FrameNumber, references: u32, stamp: Stamp) -> bool {
         let info = self.frames.get(frame);
         let Some((object, index)) = info.place() else { return false };
         if object.is_anonymous() {
-            return self.take_from_swap(frame, references, |named| named == 0 || !info.dirty());
+            return self.take_from_swap(frame, references, stamp, |named| named == 0 || !info.dirty());
         }
         let mut pages = self.objects.get(object).pages.lock(self.platform());
         // Deleting or truncating a file takes the page out first and lets go of its reference after: that one is not
@@ -139,9 +145,17 @@ impl<P: Machine> Memory<P> {
             info.give_back(references);
             return false;
         }
-        pages.remove(index);
+        pages.remove(index, stamp);
+        self.outdated(frame, Block { store: Store::File(object), index });
+        pages.forget_settled(self.engine.settled_stamp());
         self.platform().work(Work::CacheRemove, 1);
-        self.platform().observe(Event::Superseded(frame));
+        self.left(frame, stamp, Some(Block { store: Store::File(object), index }));
         true
+    }
+
+    /// A frame's page may be found elsewhere from here on, while CPUs may read this one until `stamp` is settled.
+    pub(crate) fn left(&self, frame: FrameNumber, stamp: Stamp, block: Option<Block>) {
+        let owing = stamp != Stamp::SETTLED;
+        self.platform().observe(if owing { Event::Left { frame, block } } else { Event::Superseded(frame) });
     }
 }

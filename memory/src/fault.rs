@@ -11,7 +11,7 @@ use core::fmt;
 
 use ceasefire::{Gather, Lock, PageSize, RwLock};
 
-use crate::address::{FrameNumber, PAGE_BYTES};
+use crate::address::{FrameNumber, Store, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
 use crate::area::{Area, Protection, Source};
 use crate::cache::Cached;
@@ -87,6 +87,7 @@ impl<P: Machine> Memory<P> {
     pub fn fault(&self, space: &SpaceHandle<P>, address: u64, access: Access) -> Result<(), FaultError> {
         self.platform().work(Work::Fault, 1);
         self.count(|share| &share.faults, 1);
+        self.pay_overdue();
         loop {
             match self.resolve(space, address & !(PAGE_BYTES - 1), access)? {
                 Progress::Done => return Ok(()),
@@ -175,6 +176,11 @@ impl<P: Machine> Memory<P> {
             drop(leaf);
             return self.swap_in(space, area, address, slot);
         }
+        if entry.owes() {
+            // CPUs may still read the frame that the page was in before.
+            let leaf = self.engine.settle(space.coherence(), leaf);
+            return Ok(self.reveal(&leaf, area, address, entry));
+        }
         if entry.is_hidden() {
             return Ok(self.reveal(&leaf, area, address, entry));
         }
@@ -228,7 +234,7 @@ impl<P: Machine> Memory<P> {
             self.free(fresh);
             return Ok(Progress::Again);
         }
-        self.platform().zero(fresh.number(), 1);
+        self.zero(fresh.number(), 1);
         let number = self.adopt_copy(fresh, area, object, address);
         leaf.install(address, Entry::page(number, true).used(true));
         drop(leaf);
@@ -254,7 +260,6 @@ impl<P: Machine> Memory<P> {
         address: u64,
         original: Option<FrameNumber>,
     ) -> Result<Progress, FaultError> {
-        let platform = self.platform();
         let fresh = match self.allocate(self.home()) {
             Ok(fresh) => fresh,
             Err(error) => {
@@ -268,8 +273,8 @@ impl<P: Machine> Memory<P> {
             let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
             if self.still_shows(&leaf, area, address, original) {
                 match original {
-                    Some(page) => platform.copy(page, fresh.number(), 1),
-                    None => platform.zero(fresh.number(), 1),
+                    Some(page) => self.copy(page, fresh.number(), 1),
+                    None => self.zero(fresh.number(), 1),
                 }
                 if leaf.get(address).present() {
                     self.take_away(space, &leaf, address);
@@ -422,6 +427,11 @@ impl<P: Machine> Memory<P> {
                 if at == address {
                     found[slot] = Some(wanted);
                 } else if let Some(frame) = pages.find(area.index(at)) {
+                    // A neighbour that owes is left to whoever needs it.
+                    if self.slot_owes(pages.owed(area.index(at))) {
+                        continue;
+                    }
+                    self.finds(Store::File(file), area.index(at), 1);
                     if let Cached::Here(frame) = self.hold_cached(frame) {
                         found[slot] = Some(frame);
                     }

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Batch, Gather, Lock, RwLock, BATCH};
+use ceasefire::{Batch, Gather, Lock, Owed, RwLock, Stamp, BATCH};
 
 use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT};
 use crate::allocate::OutOfMemory;
@@ -17,6 +17,7 @@ use crate::cache::Cached;
 use crate::machine::{Event, Machine};
 use crate::object::{ObjectId, TooManyObjects};
 use crate::page_lock::PageLock;
+use crate::pages::Pages;
 use crate::reclaim::Why;
 use crate::unmap::{FlushAt, Held};
 use crate::Memory;
@@ -82,7 +83,16 @@ impl<P: Machine> Memory<P> {
     /// # Errors
     /// [`TooManyObjects`] beyond the configured number.
     pub fn create_file(&self, pages: u32) -> Result<ObjectId, TooManyObjects> {
-        self.objects.create_file(self.platform(), u64::from(pages) << PAGE_SHIFT)
+        self.objects.create_file(self.platform(), Pages::new(u64::from(pages) << PAGE_SHIFT))
+    }
+
+    /// A file of `pages` pages that its device holds already, each of them, as if it had been written and synced before
+    /// the machine was started. What is in it is the device's affair; none of it is in memory.
+    ///
+    /// # Errors
+    /// [`TooManyObjects`] beyond the configured number.
+    pub fn open_stored_file(&self, pages: u32) -> Result<ObjectId, TooManyObjects> {
+        self.objects.create_file(self.platform(), Pages::stored(u64::from(pages) << PAGE_SHIFT))
     }
 
     /// A file's length in bytes.
@@ -109,6 +119,8 @@ impl<P: Machine> Memory<P> {
         debug_assert!(!self.is_mapped(file), "{file:?} is deleted while it is mapped");
         object.pages.lock(self.platform()).bytes = 0;
         self.drop_pages(file, 0);
+        // Another file will have its number.
+        self.settle_file(file);
         self.objects.destroy(self.platform(), file);
     }
 
@@ -130,7 +142,7 @@ impl<P: Machine> Memory<P> {
                 None => break,
                 Some(Cached::Wait(frame)) => self.wait_for_page(frame),
                 Some(Cached::Here(page)) => {
-                    self.platform().load(page, (at % PAGE_BYTES) as usize, &mut into[done..done + part]);
+                    self.load_bytes(page, (at % PAGE_BYTES) as usize, &mut into[done..done + part]);
                     self.put(page);
                     done += part;
                 }
@@ -164,7 +176,7 @@ impl<P: Machine> Memory<P> {
             match self.locked_page(file, (at / PAGE_BYTES) as u32) {
                 Ok(Some(page)) => {
                     let bytes = &from[written..written + part];
-                    self.platform().store(page.frame(), (at % PAGE_BYTES) as usize, bytes);
+                    self.store_bytes(page.frame(), (at % PAGE_BYTES) as usize, bytes);
                     self.frames.get(page.frame()).set_dirty();
                     self.unlock_and_put(page);
                 }
@@ -203,6 +215,8 @@ impl<P: Machine> Memory<P> {
             // not mapped by now never will be, and nobody sees the file's page where a private copy was.
             self.drop_pages(file, first);
             self.zap_mappings(file, first);
+            // What was evicted before is gone too, and nobody shall go on reading it.
+            self.settle_file(file);
         }
     }
 
@@ -213,7 +227,7 @@ impl<P: Machine> Memory<P> {
         }
         if let Some(page) = self.locked_page(file, (end / PAGE_BYTES) as u32)? {
             let offset = (end % PAGE_BYTES) as usize;
-            self.platform().store(page.frame(), offset, &[0; PAGE_BYTES as usize][offset..]);
+            self.store_bytes(page.frame(), offset, &[0; PAGE_BYTES as usize][offset..]);
             self.frames.get(page.frame()).set_dirty();
             self.unlock_and_put(page);
         }
@@ -261,6 +275,8 @@ impl<P: Machine> Memory<P> {
             let (_, kept) = self.evict(pages.into_iter(), Why::Invalid);
             busy += u64::from(kept);
         }
+        // What the device holds may be newer than what was evicted before.
+        self.settle_file(file);
         if busy > 0 {
             Err(Busy { pages: busy })
         } else {
@@ -274,7 +290,9 @@ impl<P: Machine> Memory<P> {
         loop {
             let mut blocks = Vec::with_capacity(BATCH);
             let mut batch: Batch<'_, P, PageLock<'_, P>, _> =
-                Batch::new(&self.engine, self.config.schedule, |page| self.unlock_and_put(page));
+                Batch::new(&self.engine, self.config.schedule, |page| {
+                    self.unlock_and_put(self.engine.pay(page));
+                });
             let mut cleaned = Vec::with_capacity(BATCH);
             let mut moving = None;
             while cleaned.len() < BATCH {
@@ -292,7 +310,7 @@ impl<P: Machine> Memory<P> {
                 };
                 at = index + 1;
                 self.clean_entries(frame, &mut batch);
-                cleaned.push((index, lock));
+                cleaned.push((index, batch.withhold(lock)));
             }
             if let Some(frame) = moving.filter(|_| cleaned.is_empty()) {
                 // Its copy will be just as dirty, under the same number.
@@ -337,7 +355,7 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes the right to store from every entry of a locked page, and carries over that they were stored through.
-    fn clean_entries<'m, R: FnMut(PageLock<'m, P>)>(
+    fn clean_entries<'m, R: FnMut(Owed<PageLock<'m, P>>)>(
         &self,
         frame: FrameNumber,
         batch: &mut Batch<'_, P, PageLock<'m, P>, R>,
@@ -407,7 +425,7 @@ impl<P: Machine> Memory<P> {
                 let mut pages = pages.lock(self.platform());
                 let there = pages.find(index) == Some(frame);
                 if there {
-                    pages.remove(index);
+                    pages.remove(index, Stamp::SETTLED);
                     info.clear_dirty();
                     info.orphan();
                 }

@@ -3,9 +3,14 @@
 //! A [`Frame`] is the ownership of a free-standing frame: the allocator gives it, and giving it back takes it by
 //! value. A frame in use is counted instead: one reference for the file it belongs to, one for each translation and
 //! one for each holder in between; the last to let go owns it again. [`FrameInfo`] is 32 bytes a frame.
+//!
+//! A free frame belongs to no file, so the field that says where it belongs says until when it owes instead: a [`Stamp`]
+//! of 64 bits, for not a byte more a frame.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, Ordering};
+
+use ceasefire::Stamp;
 
 use crate::address::FrameNumber;
 use crate::node::{NodeId, NodeLayout};
@@ -132,14 +137,15 @@ pub(crate) struct FrameInfo {
     /// Neighbours on the list it is on: a free list (zone lock, per-CPU lock) or an LRU list (LRU lock).
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
-    /// The file or anonymous memory it belongs to, plus one, and the page there. Set while nobody else knows of it.
+    /// In use: the file or anonymous memory it belongs to, plus one, and the page there. Set while nobody else knows of it.
+    /// Free and owing: the two halves of its stamp, or of that of the block that it heads.
     object: AtomicU32,
     index: AtomicU32,
     references: AtomicU32,
     /// How many of the references are translations.
     maps: AtomicU32,
-    /// In use: the swap slot that also holds the page, plus one. While it heads a free block: the block's order plus one
-    /// (zone lock).
+    /// In use: the swap slot that also holds the page, plus one. While it heads a free block: the block's order plus one,
+    /// and whether the block owes (zone lock).
     slot_or_order: AtomicU32,
     lru: AtomicU8,
     state: AtomicU8,
@@ -317,17 +323,44 @@ impl FrameInfo {
         self.slot_or_order.store(slot.map_or(0, |slot| slot + 1), Ordering::Release);
     }
 
-    pub(crate) fn free_order(&self) -> Option<u32> {
-        self.slot_or_order.load(Ordering::Relaxed).checked_sub(1 + ORDERS_FROM)
+    /// The free block that it heads.
+    pub(crate) fn heads(&self) -> Option<Heads> {
+        let marked = self.slot_or_order.load(Ordering::Relaxed).checked_sub(1 + ORDERS_FROM)?;
+        Some(Heads { order: marked & !OWING, owing: marked & OWING != 0 })
     }
 
-    pub(crate) fn set_free_order(&self, order: Option<u32>) {
-        self.slot_or_order.store(order.map_or(0, |order| order + 1 + ORDERS_FROM), Ordering::Relaxed);
+    pub(crate) fn set_heads(&self, block: Option<Heads>) {
+        let mark = |Heads { order, owing }| 1 + ORDERS_FROM + order + if owing { OWING } else { 0 };
+        self.slot_or_order.store(block.map_or(0, mark), Ordering::Relaxed);
+    }
+
+    /// Until when the frame owes, or the block that it heads. To be asked only while it owes, under the lock that guards
+    /// the list that it is on: the zone lock, or a CPU's of its free frames.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let half = |field: &AtomicU32| u64::from(field.load(Ordering::Relaxed));
+        Stamp::stored(half(&self.object) << 32 | half(&self.index))
+    }
+
+    /// It owes until `stamp`, and is about to be listed under the lock that guards the list.
+    /// [`Stamp::SETTLED`] when it leaves the list, so that it belongs to nothing again.
+    pub(crate) fn set_stamp(&self, stamp: Stamp) {
+        self.object.store((stamp.get() >> 32) as u32, Ordering::Relaxed);
+        self.index.store(stamp.get() as u32, Ordering::Relaxed);
     }
 }
 
-/// Slots are below it, orders of free blocks above.
+/// A free block, as its first frame says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heads {
+    /// It has 2^`order` frames.
+    pub(crate) order: u32,
+    /// CPUs may still reach some of them.
+    pub(crate) owing: bool,
+}
+
+/// Slots are below it, free blocks above: their order, and whether they owe.
 const ORDERS_FROM: u32 = 1 << 31;
+const OWING: u32 = 1 << 8;
 
 const DIRTY: u8 = 1;
 const LOCKED: u8 = 2;
@@ -365,6 +398,33 @@ mod tests {
 
     fn table(first: u32) -> FrameTable {
         FrameTable::new(FrameNumber::new(first), &[NodeLayout::new(3), NodeLayout::new(2)])
+    }
+
+    #[test]
+    fn stamps_cost_no_memory_and_keep_all_their_bits() {
+        assert_eq!(size_of::<FrameInfo>(), 32);
+        let frames = table(0);
+        let info = frames.get(FrameNumber::new(1));
+        for number in [1, u64::from(u32::MAX), 1 << 32, u64::MAX] {
+            info.set_stamp(Stamp::stored(number));
+            assert_eq!(info.stamp().get(), number);
+        }
+        info.set_stamp(Stamp::SETTLED);
+        assert_eq!(info.place(), None);
+    }
+
+    #[test]
+    fn a_frame_says_which_free_block_it_heads() {
+        let frames = table(0);
+        let info = frames.get(FrameNumber::new(1));
+        for block in
+            [(0, false), (10, false), (0, true), (10, true)].map(|(order, owing)| Heads { order, owing })
+        {
+            info.set_heads(Some(block));
+            assert_eq!((info.heads(), info.slot()), (Some(block), None));
+        }
+        info.set_heads(None);
+        assert_eq!(info.heads(), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! reveals the page and, if it is on another node, moves it to the one where it was used (Linux: NUMA balancing, and the
 //! promotion of pages from slower memory).
 
-use ceasefire::{Gather, PageSize, RwLock};
+use ceasefire::{Batch, PageSize, RwLock, Schedule};
 
 use crate::address::PAGE_BYTES;
 use crate::area::{checked_end, Protection, RangeError};
@@ -22,11 +22,12 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
         let areas = space.areas.read(self.platform());
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        // Nothing is promised to the program, so what its space owes otherwise need not be settled for this.
+        let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);
         let mut hidden = 0;
         for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
             let range = (start.max(area.start), end.min(area.end));
-            self.for_each_leaf(space, range, |leaf, (start, end)| {
+            self.for_each_owing_leaf(space, range, |leaf, (start, end)| {
                 let huge = leaf.size() == PageSize::Huge;
                 if huge && end - start < PageSize::Huge.bytes() {
                     // Who uses a part says nothing of the rest.
@@ -36,13 +37,13 @@ impl<P: Machine> Memory<P> {
                     let entry = leaf.get(address);
                     if entry.present() && entry.frame() != self.zero {
                         let (_, narrowed) = leaf.narrow(address, crate::table::Entry::hide);
-                        gather.narrow(leaf, narrowed);
+                        batch.narrow(space, narrowed);
                         hidden += leaf.size().bytes() / PAGE_BYTES;
                     }
                 }
             });
         }
-        gather.finish();
+        batch.settle();
         Ok(hidden)
     }
 }

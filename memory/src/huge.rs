@@ -13,6 +13,7 @@ use ceasefire::{Batch, Cleared, ClearedTable, Gather, PageSize, RwLock, Schedule
 
 use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
+use crate::allocate::Pay;
 use crate::area::{Area, Areas, Protection, Source};
 use crate::frame::{huge_frames, Frame, LruState, HUGE_FRAMES};
 use crate::machine::{Event, Machine, Work};
@@ -76,10 +77,11 @@ impl<P: Machine> Memory<P> {
         }
         let Ok(Found::Leaf(table)) = self.make_table_of(space, base, 1) else { return false };
         let home = self.home();
-        let Some(fresh) = self.allocate_huge(home, self.nodes[home.index()].watermarks.high) else {
+        let Some(fresh) = self.allocate_huge(home, self.nodes[home.index()].watermarks.high, Pay::IfWorthIt)
+        else {
             return false;
         };
-        self.platform().zero(fresh.number(), HUGE_FRAMES);
+        self.zero(fresh.number(), HUGE_FRAMES);
         let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Huge));
         if !leaf.get(base).is_none() {
             drop(leaf);
@@ -206,7 +208,7 @@ impl<P: Machine> Memory<P> {
     /// An empty table for [`Memory::split`].
     fn table_to_split(&self) -> Result<Frame, OutOfMemory> {
         let table = self.allocate(self.home())?;
-        self.platform().zero(table.number(), 1);
+        self.zero(table.number(), 1);
         Ok(table)
     }
 
@@ -235,7 +237,7 @@ impl<P: Machine> Memory<P> {
     /// Pays for one cleared translation at once: a huge page's flush is a 512th of that of small pages for the same
     /// memory, so batching it is not worth a second way to wait for it.
     pub(crate) fn flush_alone(&self, space: &SpaceHandle<P>, cleared: Cleared) {
-        let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::PerPage, |()| {});
+        let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::PerPage, drop);
         batch.record(space, cleared);
         batch.settle();
     }
@@ -265,7 +267,8 @@ impl<P: Machine> Memory<P> {
             Found::Leaf(table) => table,
         };
         let home = self.home();
-        let Some(huge) = self.allocate_huge(home, self.nodes[home.index()].watermarks.low) else {
+        let Some(huge) = self.allocate_huge(home, self.nodes[home.index()].watermarks.low, Pay::Always)
+        else {
             return Err(CollapseError::OutOfMemory);
         };
         let mappers = self.objects.get(own).mappers.write(platform);
@@ -290,9 +293,9 @@ impl<P: Machine> Memory<P> {
                 match page {
                     Some(from) => {
                         platform.observe(Event::Superseded(*from));
-                        platform.copy(*from, to, 1);
+                        self.copy(*from, to, 1);
                     }
-                    None => platform.zero(to, 1),
+                    None => self.zero(to, 1),
                 }
             }
             let info = self.frames.get(number);

@@ -21,12 +21,16 @@ mod allocate;
 mod area;
 mod buddy;
 mod cache;
+mod direct;
 mod fault;
 mod file;
 mod fork;
 mod frame;
+mod free;
 mod hint;
 mod huge;
+mod isolate;
+mod lazy;
 mod list;
 mod lock_pages;
 pub mod locks;
@@ -35,12 +39,15 @@ mod machine;
 mod migrate;
 mod node;
 mod object;
+mod owing;
 mod page_lock;
 mod pages;
 mod protect;
 mod reclaim;
 mod remap;
 mod reverse;
+pub mod shadow;
+mod slot;
 mod space;
 mod statistics;
 mod swap;
@@ -56,6 +63,8 @@ pub use file::{Busy, TruncateError, WriteError};
 pub use fork::ForkError;
 pub use frame::Frame;
 pub use huge::{CollapseError, HUGE_BYTES};
+pub use isolate::{FreeBlock, OfflineError};
+pub use lazy::Lazy;
 pub use lock_pages::LockError;
 pub use machine::{Event, Machine, Work};
 pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
@@ -71,8 +80,9 @@ pub use unmap::UnmapError;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::AtomicBool;
 
-use ceasefire::{Counters, CpuId, Engine, Lock, Schedule};
+use ceasefire::{BoundsError, Counters, CpuId, Engine, Lock, Schedule};
 
 use crate::allocate::PerCpuFrames;
 use crate::frame::FrameTable;
@@ -97,6 +107,8 @@ pub struct Config {
     pub cpus: usize,
     /// When the kernel's own unmaps are flushed.
     pub schedule: Schedule,
+    /// How long they may wait for that if the schedule is [`Schedule::Lazy`].
+    pub lazy: Lazy,
     /// How many neighbours a fault maps along with the page it is for, a power of two; 1 for none (Linux:
     /// `fault_around_bytes`, 16 pages).
     pub fault_around: u32,
@@ -121,6 +133,7 @@ impl Config {
             first_frame: FrameNumber::new(0),
             cpus,
             schedule,
+            lazy: Lazy::default(),
             fault_around: 16,
             lru_batch: 15,
             read_ahead: 32,
@@ -143,6 +156,26 @@ pub enum ConfigError {
     },
     /// There is not a single frame.
     OutOfMemory,
+    /// Debts cannot be kept as young as [`Lazy`] says.
+    Bounds(BoundsError),
+    /// More frames are to be kept than there are.
+    Reserve {
+        /// Of this node.
+        node: NodeId,
+        /// How many are to be kept.
+        reserve: u32,
+        /// How many there are.
+        frames: u32,
+    },
+    /// More frames may owe than there are, or none (then an age of 0 says so).
+    MaxOwed {
+        /// Of this node.
+        node: NodeId,
+        /// How many may owe.
+        max_owed: u32,
+        /// How many there are.
+        frames: u32,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -153,6 +186,13 @@ impl fmt::Display for ConfigError {
                 write!(f, "{frames} frames from {first:?} on: the last can be {most:?}")
             }
             Self::OutOfMemory => OutOfMemory.fmt(f),
+            Self::Bounds(error) => error.fmt(f),
+            Self::Reserve { node, reserve, frames } => {
+                write!(f, "node {} cannot keep a reserve of {reserve} frames: at most its {frames}", node.0)
+            }
+            Self::MaxOwed { node, max_owed, frames } => {
+                write!(f, "{max_owed} frames of node {} cannot owe: at least 1, at most its {frames}", node.0)
+            }
         }
     }
 }
@@ -174,6 +214,10 @@ pub struct Memory<P: Machine> {
     fallback: Box<[Box<[NodeId]>]>,
     /// Free frames in front of each node's buddy allocator: `cpu * nodes + node`.
     per_cpu_frames: Box<[P::Lock<PerCpuFrames>]>,
+    /// Some allocation is just paying what free frames owe.
+    paying: AtomicBool,
+    /// A tick found a debt that is too old.
+    overdue: AtomicBool,
     /// Pages on their way to the lists, for each CPU.
     lru_batches: Box<[P::Lock<LruBatch>]>,
     /// For each node the nearest one of the next slower memory.
@@ -189,7 +233,8 @@ impl<P: Machine> Memory<P> {
     /// Takes over the memory of a machine; all frames are free, but one that stays zero.
     ///
     /// # Errors
-    /// [`ConfigError`] if there is not a single frame, or more than can be numbered.
+    /// [`ConfigError`] if there is not a single frame, or more than can be numbered, or if debts cannot be kept within
+    /// the bounds asked for.
     pub fn new(platform: P, config: Config) -> Result<Self, ConfigError> {
         let (first, total) =
             (config.first_frame, config.nodes.iter().map(|node| u64::from(node.frames)).sum());
@@ -197,8 +242,9 @@ impl<P: Machine> Memory<P> {
         if u64::from(first.get()) + total > u64::from(u32::MAX) {
             return Err(ConfigError::TooManyFrames { first, frames: total });
         }
+        let bounds = lazy::bounds(&config)?;
         let frames = FrameTable::new(first, &config.nodes);
-        let nodes: Box<[Node<P>]> = Node::all(first, &config.nodes, &frames);
+        let nodes: Box<[Node<P>]> = Node::all(first, &config.nodes, &frames, &config.lazy, bounds);
         let tier = |node: NodeId| config.nodes[node.index()].tier;
         let fallback: Box<[Box<[NodeId]>]> = (0..nodes.len())
             .map(|home| {
@@ -216,11 +262,13 @@ impl<P: Machine> Memory<P> {
             .map(|order| order.iter().copied().find(|&node| tier(node) > tier(order[0])))
             .collect();
         let memory = Self {
-            engine: Engine::new(platform),
+            engine: Engine::new(platform).with_bounds(bounds),
             frames,
             fallback,
             slower,
             swap: Swap::new(config.swap_pages),
+            paying: AtomicBool::new(false),
+            overdue: AtomicBool::new(false),
             per_cpu_frames: (0..config.cpus * nodes.len())
                 .map(|_| P::Lock::new(&locks::PER_CPU_FRAMES, PerCpuFrames::default()))
                 .collect(),
@@ -238,7 +286,7 @@ impl<P: Machine> Memory<P> {
             return Err(ConfigError::OutOfMemory);
         }
         let zero = memory.allocate(NodeId(0))?.into_number();
-        memory.platform().zero(zero, 1);
+        memory.zero(zero, 1);
         memory.frames.get(zero).adopt_reserved();
         Ok(Self { zero, ..memory })
     }
@@ -272,7 +320,7 @@ impl<P: Machine> Memory<P> {
         sum
     }
 
-    /// Frames that are free, those in front of the allocators included. Exact once the machine is quiet.
+    /// Frames that are free, those that owe and those in front of the allocators included. Exact once the machine is quiet.
     pub fn free_frames(&self) -> u64 {
         let per_cpu: u64 =
             self.per_cpu_frames.iter().map(|list| list.lock(self.platform()).len() as u64).sum();

@@ -42,6 +42,24 @@ impl List {
         self.len += 1;
     }
 
+    pub(crate) fn push_back(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let info = frames.get(frame);
+        info.next.store(NONE, Ordering::Relaxed);
+        info.previous.store(self.tail, Ordering::Relaxed);
+        if self.tail == NONE {
+            self.head = frame.get();
+        } else {
+            frames.get(FrameNumber::new(self.tail)).next.store(frame.get(), Ordering::Relaxed);
+        }
+        self.tail = frame.get();
+        self.len += 1;
+    }
+
+    /// The frame that [`List::pop_front`] takes next.
+    pub(crate) fn front(&self) -> Option<FrameNumber> {
+        (self.head != NONE).then(|| FrameNumber::new(self.head))
+    }
+
     pub(crate) fn pop_front(&mut self, frames: &FrameTable) -> Option<FrameNumber> {
         (self.head != NONE).then(|| {
             let frame = FrameNumber::new(self.head);

@@ -5,6 +5,7 @@ use ceasefire::{AddressSpace, CpuId, PageSize, Platform};
 use crate::address::{Block, FrameNumber};
 use crate::area::Protection;
 use crate::node::NodeId;
+use crate::shadow::{Misuse, Shadow};
 use crate::space::SpaceHandle;
 use crate::table::Table;
 
@@ -43,7 +44,8 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// whoever ran out of memory under it), besides the pages'. None of them spins, nothing is pinned, and interrupts are on.
     fn write_out(&self, pages: &[(Block, FrameNumber)]);
 
-    /// Reads pages from their devices; returns when all are there. Each block was written out before.
+    /// Reads pages from their devices; returns when all are there. Each block was written out before, or
+    /// is of a file that the device held from the start.
     ///
     /// The task may sleep meanwhile, as in [`Machine::write_out`]. It holds at most one space's lock, shared (that of a
     /// fault), besides the pages'.
@@ -62,6 +64,29 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// A node runs low: its background reclaimer should run [`Memory::reclaim_node`](crate::Memory::reclaim_node).
     /// Called once until that has run to its end, so a call that is lost is not made again; from any CPU, with any locks held.
     fn wake_reclaim(&self, node: NodeId);
+
+    /// Whether the bytes of frames change while they are free: filled with zeros or a pattern, or out of reach. Such frames
+    /// are never let go of while CPUs may read them.
+    fn alters_free_frames(&self) -> bool {
+        false
+    }
+
+    /// Lets `body` have the [shadow record](crate::shadow), alone, if the machine keeps one: for debug builds. It is called
+    /// with any locks held and with interrupts on or off, so a kernel guards it with a spin lock of its own, held with
+    /// interrupts off. `body` calls nothing of the machine's but [`Platform::now`], and may allocate.
+    ///
+    /// Without it nothing is recorded, and nothing is left of it in the program.
+    fn shadow(&self, body: impl FnOnce(&mut Shadow)) {
+        let _ = body;
+    }
+
+    /// The shadow saw a flush missing. From any context, with any locks held.
+    ///
+    /// # Panics
+    /// Unless the machine says otherwise: whatever happens next is wrong.
+    fn misused(&self, misuse: Misuse) {
+        panic!("{misuse}");
+    }
 
     /// A place where a long operation lets others run, if the machine can. It is a sign of life too.
     ///
@@ -128,9 +153,10 @@ pub enum Work {
 /// What a checker may want to know.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// The frame went back to the allocator: nobody may reach it through an older translation.
+    /// The frame is free: nobody may reach it through an older translation. One that was [left](Event::Left) while it owed
+    /// is freed only now, though it is the allocator's since then; until now its bytes have to stay as they were.
     FrameFreed(FrameNumber),
-    /// The frame was handed out.
+    /// The frame, freed before, was handed out.
     FrameAllocated(FrameNumber),
     /// The frame went back to the allocator and was a page-table page: no walker may read it any more.
     TableFreed(FrameNumber),
@@ -158,6 +184,18 @@ pub enum Event<'a> {
     },
     /// The page was declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),
+    /// The frame goes back to the allocator while CPUs may still read it through translations that allowed nothing else, and
+    /// with it the page of that block, if it has one: until it is free ([`Event::FrameFreed`]), until the block's
+    /// page is found again ([`Event::Settled`]), or until [`Bounds::max_age`](ceasefire::Bounds::max_age) and a tick have
+    /// passed.
+    Left {
+        /// Which.
+        frame: FrameNumber,
+        /// Where its page belongs.
+        block: Option<Block>,
+    },
+    /// The block's page is about to be found, brought in or changed: no CPU may read an older copy of it any more.
+    Settled(Block),
     /// Another frame may hold the newest version of this frame's page from now on (it is about to be copied elsewhere, or
     /// has left its file or the swap device's cache): no CPU may reach the old one any more.
     Superseded(FrameNumber),

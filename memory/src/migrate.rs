@@ -6,21 +6,27 @@
 //! the others that are, and in the end by itself, waiting for its lock; if even then somebody holds it, it stays where it
 //! is. A huge page is flushed on its own: that is one flush for 512 small pages' worth of memory already. (BATCH-MIGRATE:
 //! Huang 2023, Linux commit 7e12beb8ca2a.)
+//!
+//! A page that nobody could store to may arrive without any flush: CPUs go on reading the frame that it left, whose bytes
+//! are the same, until that debt is settled. So that no two CPUs are ever told of different frames at one address, none is
+//! told of the new one before: the entries of a page of a file are empty then, and it is found in its file again, whose slot
+//! owes; those of an anonymous page lead to the new frame, hidden, and say that they owe.
 
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use ceasefire::{Batch, Lock, RwLock, Schedule, BATCH};
+use ceasefire::{Batch, Lock, Owed, RwLock, Schedule, Stamp, BATCH};
 
-use crate::address::{FrameNumber, PAGE_BYTES, USER_END};
-use crate::frame::{Frame, HUGE_FRAMES};
+use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, USER_END};
+use crate::allocate::Pay;
+use crate::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES};
 use crate::lru::Isolated;
-use crate::machine::{Event, Machine, Work};
+use crate::machine::{Machine, Work};
 use crate::node::NodeId;
 use crate::page_lock::PageLock;
 use crate::space::SpaceHandle;
-use crate::table::LEAF_SHIFT;
+use crate::table::{Entry, LEAF_SHIFT};
 use crate::Memory;
 
 /// The most pages that are unmapped for one flush (Linux: `NR_MAX_BATCHED_MIGRATION`, the small pages of a huge one).
@@ -89,9 +95,21 @@ struct Move<'m, P: Machine> {
     target: Frame,
 }
 
+/// The same of a huge page.
+#[derive(Debug)]
+struct HugeMove<'m, P: Machine> {
+    page: Isolated,
+    lock: PageLock<'m, P>,
+    target: HugeFrame,
+}
+
 /// Pages on their way to one node.
 struct Journey {
     to: NodeId,
+    /// They may arrive while CPUs still read what they left.
+    lazily: bool,
+    /// Whether frames for them are paid for.
+    pay: Pay,
     moved: Cell<u64>,
     /// The node has no frame left.
     full: Cell<bool>,
@@ -105,6 +123,8 @@ impl Journey {
     fn to(to: NodeId) -> Self {
         Self {
             to,
+            lazily: true,
+            pay: Pay::Always,
             moved: Cell::new(0),
             full: Cell::new(false),
             busy: RefCell::default(),
@@ -177,7 +197,8 @@ impl<P: Machine> Memory<P> {
         let page = if shared { None } else { self.isolate_page(frame) };
         self.put(frame);
         let Some(page) = page else { return };
-        let journey = Journey::to(to);
+        // Whoever faulted goes on to use it.
+        let journey = Journey { lazily: false, pay: Pay::IfWorthIt, ..Journey::to(to) };
         self.move_batch::<1>(core::iter::once(page), &journey, false);
         self.put_back(journey.busy.take().into_iter().chain(journey.homeless.take()));
         self.count(|share| &share.promoted, journey.moved.get());
@@ -190,7 +211,7 @@ impl<P: Machine> Memory<P> {
         to: NodeId,
         left: &mut Vec<Isolated>,
     ) -> u64 {
-        let journey = Journey::to(to);
+        let journey = Journey { pay: Pay::IfWorthIt, ..Journey::to(to) };
         self.move_batch::<BATCH>(pages, &journey, false);
         left.append(&mut journey.busy.borrow_mut());
         left.append(&mut journey.homeless.borrow_mut());
@@ -276,8 +297,11 @@ impl<P: Machine> Memory<P> {
         journey: &Journey,
         patient: bool,
     ) {
+        let mut pages = pages.peekable();
+        let from = pages.peek().map(|page| self.frames.get(page.number()).node());
+        let schedule = self.schedule(journey.lazily && from.is_some_and(|node| self.may_owe(node)));
         let mut batch: Batch<'_, P, Move<'_, P>, _, N> =
-            Batch::new(&self.engine, self.config.schedule, |page| self.arrive(page, journey));
+            Batch::new(&self.engine, schedule, |page| self.arrive(page, journey));
         for page in pages {
             self.platform().work(Work::MigratePage, 1);
             let lock =
@@ -293,17 +317,18 @@ impl<P: Machine> Memory<P> {
                 continue;
             }
             if self.frames.get(page.number()).huge() {
-                self.move_huge(page, lock, journey);
+                self.move_huge(page, lock, journey, schedule);
                 continue;
             }
-            let Some(target) = self.allocate_on(journey.to) else {
+            let Some(target) = self.allocate_on(journey.to, journey.pay) else {
                 journey.full.set(true);
                 drop(lock);
                 journey.homeless.borrow_mut().push(page);
                 continue;
             };
-            self.begin_move(page.number(), |space, cleared| batch.record(space, cleared));
-            batch.hold(Move { page, lock, target });
+            let locked = self.begin_move(page.number(), |space, cleared| batch.record(space, cleared));
+            let condition = self.condition(page.number(), locked);
+            batch.let_go(Move { page, lock, target }, condition);
             if self.config.schedule == Schedule::PerPage {
                 // As before there were batches: a page arrives before the next sets out.
                 batch.settle();
@@ -311,20 +336,23 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Marks every entry that leads to a page as moving.
+    /// Marks every entry that leads to a page as moving; whether one of them is locked.
     fn begin_move(
         &self,
         frame: FrameNumber,
         mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared),
-    ) {
+    ) -> bool {
+        let mut locked = false;
         if self.frames.get(frame).maps() == 0 {
-            return;
+            return locked;
         }
         self.for_each_mapping(frame, |mapper, leaf, address| {
-            let (old, cleared) = leaf.replace(address, crate::table::Entry::begin_move);
+            let (old, cleared) = leaf.replace(address, Entry::begin_move);
             cleared_one(&mapper.space, cleared);
             self.unmapped_isolated(old);
+            locked |= mapper.locked;
         });
+        locked
     }
 
     /// Lets every entry that is moving away from `from` lead to `to`, which is the same frame if the page stays.
@@ -341,6 +369,27 @@ impl<P: Machine> Memory<P> {
         });
     }
 
+    /// The same while CPUs may still read `from`: no entry leads them to `to` before that is settled.
+    fn end_move_owing(&self, from: FrameNumber, to: FrameNumber) {
+        let info = self.frames.get(to);
+        let Some(place) = info.place() else { return };
+        let anonymous = place.0.is_anonymous();
+        self.for_each_place(place, |_, leaf, address| {
+            let entry = leaf.get(address);
+            if !entry.is_moving() || entry.frame() != from {
+                return;
+            }
+            if anonymous {
+                info.hold();
+                info.mapped();
+                leaf.note(address, entry.end_move_owing(to));
+            } else {
+                // It is found in its file.
+                leaf.note(address, Entry::NONE);
+            }
+        });
+    }
+
     /// References to an unmapped page that only its cache, if it has one, and its isolation hold.
     pub(crate) fn unused(&self, frame: FrameNumber) -> u32 {
         let info = self.frames.get(frame);
@@ -351,37 +400,60 @@ impl<P: Machine> Memory<P> {
         1 + u32::from(cached)
     }
 
-    /// Copies an unmapped page that no CPU reaches any more, and maps the copy.
-    fn arrive(&self, page: Move<'_, P>, journey: &Journey) {
-        let Move { page, lock, target } = page;
-        let (from, to) = (page.number(), target.number());
+    /// Copies an unmapped page that no CPU can store to any more, and maps the copy, or lets it be found if CPUs may still
+    /// read what it left.
+    fn arrive(&self, page: Owed<Move<'_, P>>, journey: &Journey) {
+        let (from, to) = (page.get().page.number(), page.get().target.number());
         let references = self.unused(from);
         let info = self.frames.get(from);
         if info.place().is_none() || !info.take(references) {
+            let Move { page, lock, target } = self.engine.pay(page);
             self.end_move(from, from);
             drop(lock);
             self.free(target);
             journey.busy.borrow_mut().push(page);
             return;
         }
+        let (Move { page, lock, target }, stamp) = page.into_parts();
         // From here on nobody can take hold of the page: who finds it in its cache waits for its lock.
-        self.platform().observe(Event::Superseded(from));
-        self.platform().copy(from, to, 1);
-        let arriving = self.take_over(from, target.into_number(), references);
-        self.end_move(from, to);
-        self.frames.get(from).orphan();
+        let (block, owing) = (self.block_of(from), stamp != Stamp::SETTLED);
+        if !owing {
+            self.left(from, stamp, block);
+        }
+        self.copy(from, to, 1);
+        let arriving = self.take_over(from, target.into_number(), references, stamp);
+        if owing {
+            // Not before its slot says so: who looked there until now was told of no copy at all.
+            self.left(from, stamp, block);
+        }
+        self.let_arrive(from, to, stamp);
+        info.orphan();
         drop((lock, arriving));
         // One of the references is that of the isolation: the copy goes to the lists in its place.
         let arrived = page.moved_to(to);
-        self.free(Frame::owned(from));
+        self.free_owed(Owed::new(Frame::owned(from), stamp));
         self.put_back(core::iter::once(arrived));
         journey.moved.set(journey.moved.get() + 1);
         self.count(|share| &share.migrated, 1);
     }
 
+    fn let_arrive(&self, from: FrameNumber, to: FrameNumber, stamp: Stamp) {
+        if stamp == Stamp::SETTLED {
+            self.end_move(from, to);
+        } else {
+            self.end_move_owing(from, to);
+        }
+    }
+
     /// Puts the copy of a page in its place, in every respect but translations. It is locked until they are there too:
     /// whoever writes it out must find the entries through which it can be stored to.
-    fn take_over(&self, from: FrameNumber, to: FrameNumber, references: u32) -> Option<PageLock<'_, P>> {
+    fn take_over(
+        &self,
+        from: FrameNumber,
+        to: FrameNumber,
+        references: u32,
+        stamp: Stamp,
+    ) -> Option<PageLock<'_, P>> {
         let (old, new) = (self.frames.get(from), self.frames.get(to));
         let (object, index) = old.place()?;
         let platform = self.platform();
@@ -392,47 +464,64 @@ impl<P: Machine> Memory<P> {
         }
         if let Some(slot) = old.slot() {
             new.set_slot(Some(slot));
-            self.swap.cache.lock(platform).replace(slot, from, to);
+            let mut cache = self.swap.cache.lock(platform);
+            cache.replace(slot, from, to, stamp);
+            self.outdated(from, Block { store: Store::Swap, index: slot });
+            drop(cache);
             old.set_slot(None);
         } else if !object.is_anonymous() {
-            self.objects.get(object).pages.lock(platform).replace(index, from, to);
+            let mut pages = self.objects.get(object).pages.lock(platform);
+            pages.replace(index, from, to, stamp);
+            self.outdated(from, Block { store: Store::File(object), index });
         }
         lock
     }
 
-    /// Moves a huge page, with a flush of its own.
-    fn move_huge(&self, page: Isolated, lock: PageLock<'_, P>, journey: &Journey) {
+    /// Moves a huge page, with a flush of its own if it needs one.
+    fn move_huge(&self, page: Isolated, lock: PageLock<'_, P>, journey: &Journey, schedule: Schedule) {
         let from = page.number();
         let mark = self.nodes[journey.to.index()].watermarks.min;
-        let Some(target) = self.allocate_huge(journey.to, mark) else {
+        let Some(target) = self.allocate_huge(journey.to, mark, journey.pay) else {
             journey.full.set(true);
             drop(lock);
             journey.homeless.borrow_mut().push(page);
             return;
         };
-        self.begin_move(from, |space, cleared| self.flush_alone(space, cleared));
+        let mut stored = false;
+        self.for_each_mapping(from, |_, leaf, address| stored |= leaf.get(address).writable());
+        // One that has to be flushed anyway is flushed by itself: that takes no other translation along.
+        let schedule = if schedule == Schedule::Lazy && !stored { schedule } else { Schedule::PerPage };
+        let mut batch: Batch<'_, P, HugeMove<'_, P>, _, 1> =
+            Batch::new(&self.engine, schedule, |page| self.arrive_huge(page, journey));
+        let locked = self.begin_move(from, |space, cleared| batch.record(space, cleared));
+        let condition = self.condition(from, locked);
+        batch.let_go(HugeMove { page, lock, target }, condition);
+    }
+
+    /// The same as [`Memory::arrive`] for a huge page.
+    fn arrive_huge(&self, page: Owed<HugeMove<'_, P>>, journey: &Journey) {
+        let (from, to) = (page.get().page.number(), page.get().target.number());
         let info = self.frames.get(from);
         // It may have been split since it was looked at: then it is its first small page now.
         if !info.huge() || !info.take(1) {
+            let HugeMove { page, lock, target } = self.engine.pay(page);
             self.end_move(from, from);
             drop(lock);
             self.free_huge(target);
             journey.busy.borrow_mut().push(page);
             return;
         }
-        let to = target.number();
-        for offset in 0..HUGE_FRAMES {
-            self.platform().observe(Event::Superseded(FrameNumber::new(from.get() + offset)));
-        }
-        self.platform().copy(from, to, HUGE_FRAMES);
-        let arriving = self.take_over(from, target.into_number(), 1);
+        let (HugeMove { page, lock, target }, stamp) = page.into_parts();
+        huge_frames(from).for_each(|frame| self.left(frame, stamp, None));
+        self.copy(from, to, HUGE_FRAMES);
+        let arriving = self.take_over(from, target.into_number(), 1, stamp);
         self.frames.get(to).set_huge(true);
-        self.end_move(from, to);
+        self.let_arrive(from, to, stamp);
         info.orphan();
         drop((lock, arriving));
         info.set_huge(false);
         let arrived = page.moved_to(to);
-        self.free_huge(crate::frame::HugeFrame::owned(from));
+        self.free_huge_owed(Owed::new(HugeFrame::owned(from), stamp));
         self.put_back(core::iter::once(arrived));
         journey.moved.set(journey.moved.get() + u64::from(HUGE_FRAMES));
         self.count(|share| &share.migrated, u64::from(HUGE_FRAMES));

@@ -184,9 +184,9 @@ impl<P: Machine> Objects<P> {
         &self.of(id).slots[id.get() as usize]
     }
 
-    pub(crate) fn create_file(&self, platform: &P, bytes: u64) -> Result<ObjectId, TooManyObjects> {
+    pub(crate) fn create_file(&self, platform: &P, pages: Pages) -> Result<ObjectId, TooManyObjects> {
         let id = ObjectId(self.files.take(platform)?);
-        *self.get(id).pages.lock(platform) = Pages::new(bytes);
+        *self.get(id).pages.lock(platform) = pages;
         Ok(id)
     }
 

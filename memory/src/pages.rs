@@ -1,10 +1,20 @@
 //! The pages of a file that are in memory, and which of the others its device holds.
 //!
-//! A directory of chunks of 64 neighbouring pages, in two levels, present only where they hold a page or the device does.
-//! A page that is in neither place is a hole and reads as zeros. The swap device uses the same for its slots.
+//! A directory of chunks of 64 neighbouring pages, in two levels, present only where there is more to say than at first: of
+//! a new file the device holds nothing, or all of it. A page that is in neither place is a hole and reads as zeros. The swap
+//! device uses the same for its slots.
+//!
+//! A page may leave its place, or move to another frame, while CPUs can still read the old one. Then its chunk keeps the
+//! stamp of that debt, and nothing is made of a place in it before the debt is settled (`slot`). One stamp for 64 pages:
+//! who meets a neighbour's pays for what he need not, and that is rare, since what is used next is far from what was
+//! evicted last. A chunk that says nothing else is kept until its stamp is settled; such chunks stand in line, oldest
+//! first, so there are never more than were emptied while a debt may stand.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+
+use ceasefire::Stamp;
 
 use crate::address::{FrameNumber, PAGE_BYTES};
 
@@ -16,8 +26,22 @@ const ABSENT: u32 = u32::MAX;
 struct Chunk {
     present: u32,
     frames: [u32; CHUNK],
-    /// A bit for each page that was written to the device.
+    /// A bit for each page that the device holds.
     stored: u64,
+    /// Until when CPUs may read older copies of some of them.
+    owed: Stamp,
+    /// It stands in line: once at most, so that the line is never longer than there are chunks.
+    in_line: bool,
+}
+
+impl Chunk {
+    const EMPTY: Self =
+        Self { present: 0, frames: [ABSENT; CHUNK], stored: 0, owed: Stamp::SETTLED, in_line: false };
+
+    /// Whether it says nothing but what holds anyway: that the device holds what `stored` says.
+    const fn is_as_at_first(&self, stored: u64) -> bool {
+        self.present == 0 && self.stored == stored
+    }
 }
 
 /// Neighbouring chunks that are found through one pointer.
@@ -30,6 +54,12 @@ type Group = [Option<Box<Chunk>>; GROUP];
 pub(crate) struct Pages {
     /// Grown to where the last group is: half a megabyte for the largest object.
     groups: Vec<Option<Box<Group>>>,
+    /// Empty chunks that owe, by a page of each, and until when.
+    owing: VecDeque<(u32, Stamp)>,
+    /// Until when CPUs may read older copies of any of them.
+    owed: Stamp,
+    /// Where there is no chunk, the device holds the pages below this one.
+    stored_below: u32,
     /// The object's length in bytes.
     pub(crate) bytes: u64,
 }
@@ -43,7 +73,21 @@ fn place(index: u32) -> (usize, usize, usize) {
 impl Pages {
     /// None, of an object of `bytes`.
     pub(crate) fn new(bytes: u64) -> Self {
-        Self { groups: Vec::new(), bytes }
+        Self { bytes, ..Self::default() }
+    }
+
+    /// None, of an object of `bytes` that its device holds as a whole.
+    pub(crate) fn stored(bytes: u64) -> Self {
+        let pages = Self::new(bytes);
+        Self { stored_below: pages.len(), ..pages }
+    }
+
+    /// What `stored` is of the chunk of a page if nothing else is said.
+    fn stored_at_first(&self, index: u32) -> u64 {
+        match self.stored_below.saturating_sub(index / CHUNK as u32 * CHUNK as u32) {
+            below if below < CHUNK as u32 => (1 << below) - 1,
+            _ => u64::MAX,
+        }
     }
 
     /// The object's length in pages, the last one perhaps in part.
@@ -58,11 +102,12 @@ impl Pages {
 
     fn chunk_mut(&mut self, index: u32) -> &mut Chunk {
         let (group, chunk, _) = place(index);
+        let stored = self.stored_at_first(index);
         if group >= self.groups.len() {
             self.groups.resize_with(group + 1, || None);
         }
         let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
-        group[chunk].get_or_insert_with(|| Box::new(Chunk { present: 0, frames: [ABSENT; CHUNK], stored: 0 }))
+        group[chunk].get_or_insert_with(|| Box::new(Chunk { stored, ..Chunk::EMPTY }))
     }
 
     pub(crate) fn find(&self, index: u32) -> Option<FrameNumber> {
@@ -79,38 +124,84 @@ impl Pages {
         chunk.present += 1;
     }
 
-    /// Puts another frame where `old` is.
-    pub(crate) fn replace(&mut self, index: u32, old: FrameNumber, new: FrameNumber) {
+    /// Puts another frame where `old` is, which CPUs may read until `stamp` is settled.
+    pub(crate) fn replace(&mut self, index: u32, old: FrameNumber, new: FrameNumber, stamp: Stamp) {
         debug_assert_eq!(self.find(index), Some(old));
         self.chunk_mut(index).frames[index as usize % CHUNK] = new.get();
+        self.owe(index, stamp);
     }
 
-    pub(crate) fn remove(&mut self, index: u32) -> Option<FrameNumber> {
-        let (group, at, slot) = place(index);
-        let entry = &mut self.groups.get_mut(group)?.as_mut()?[at];
-        let chunk = entry.as_mut()?;
-        let frame = core::mem::replace(&mut chunk.frames[slot], ABSENT);
-        if frame == ABSENT {
-            return None;
-        }
+    /// Takes a page out, which CPUs may read until `stamp` is settled.
+    pub(crate) fn remove(&mut self, index: u32, stamp: Stamp) -> Option<FrameNumber> {
+        let frame = self.find(index)?;
+        let chunk = self.chunk_mut(index);
+        chunk.frames[index as usize % CHUNK] = ABSENT;
         chunk.present -= 1;
-        if chunk.present == 0 && chunk.stored == 0 {
-            *entry = None;
+        self.owe(index, stamp);
+        self.shrink(index);
+        Some(frame)
+    }
+
+    fn owe(&mut self, index: u32, stamp: Stamp) {
+        if stamp != Stamp::SETTLED {
+            let chunk = self.chunk_mut(index);
+            chunk.owed = chunk.owed.with(stamp);
+            self.owed = self.owed.with(stamp);
         }
-        Some(FrameNumber::new(frame))
+    }
+
+    /// Until when CPUs may read older copies of a page, or of one near it.
+    pub(crate) fn owed(&self, index: u32) -> Stamp {
+        self.chunk(index).map_or(Stamp::SETTLED, |chunk| chunk.owed)
+    }
+
+    /// The same of `count` neighbours from `index` on.
+    pub(crate) fn owed_within(&self, index: u32, count: u32) -> Stamp {
+        let last = index.saturating_add(count.saturating_sub(1));
+        // One page of each chunk that they lie in.
+        let each = (index..last).step_by(CHUNK).chain([last]);
+        each.fold(Stamp::SETTLED, |owed, index| owed.with(self.owed(index)))
+    }
+
+    /// Until when CPUs may read older copies of any page.
+    pub(crate) fn owed_anywhere(&self) -> Stamp {
+        self.owed
+    }
+
+    /// Lets go of chunks that say nothing but that they owed until `settled` or before.
+    pub(crate) fn forget_settled(&mut self, settled: Stamp) {
+        while let Some(&(index, _)) = self.owing.front().filter(|(_, stamp)| *stamp <= settled) {
+            self.owing.pop_front();
+            let (group, at, _) = place(index);
+            let stored = self.stored_at_first(index);
+            let Some(entry) = self.groups[group].as_mut().map(|group| &mut group[at]) else { continue };
+            let Some(chunk) = entry else { continue };
+            chunk.in_line = false;
+            if !chunk.is_as_at_first(stored) {
+                // In use again: emptied, it comes back.
+            } else if chunk.owed <= settled {
+                *entry = None;
+            } else {
+                chunk.in_line = true;
+                self.owing.push_back((index, chunk.owed));
+            }
+        }
     }
 
     /// Whether a page is neither in memory nor on the device (`Some(false)`), on the device alone (`Some(true)`), or in
     /// memory.
     pub(crate) fn missing(&self, index: u32) -> Option<bool> {
-        let Some(chunk) = self.chunk(index) else { return Some(false) };
+        let Some(chunk) = self.chunk(index) else { return Some(index < self.stored_below) };
         let slot = index as usize % CHUNK;
         (chunk.frames[slot] == ABSENT).then_some(chunk.stored >> slot & 1 != 0)
     }
 
     /// Whether the device holds a page.
     pub(crate) fn is_stored(&self, index: u32) -> bool {
-        self.chunk(index).is_some_and(|chunk| chunk.stored >> (index as usize % CHUNK) & 1 != 0)
+        match self.chunk(index) {
+            Some(chunk) => chunk.stored >> (index as usize % CHUNK) & 1 != 0,
+            None => index < self.stored_below,
+        }
     }
 
     /// The device holds a page from now on, or none that matters.
@@ -121,13 +212,20 @@ impl Pages {
         }
     }
 
-    /// Lets go of a chunk that says nothing. Its group stays until the object ends.
+    /// Lets go of a chunk that says nothing, once it owes nothing. Its group stays until the object ends.
     fn shrink(&mut self, index: u32) {
-        let (group, chunk, _) = place(index);
-        if let Some(group) = &mut self.groups[group] {
-            if group[chunk].as_ref().is_some_and(|chunk| chunk.present == 0 && chunk.stored == 0) {
-                group[chunk] = None;
-            }
+        let (group, at, _) = place(index);
+        let stored = self.stored_at_first(index);
+        let Some(entry) = self.groups[group].as_mut().map(|group| &mut group[at]) else { return };
+        let Some(chunk) = entry.as_mut().filter(|chunk| chunk.is_as_at_first(stored) && !chunk.in_line)
+        else {
+            return;
+        };
+        if chunk.owed == Stamp::SETTLED {
+            *entry = None;
+        } else {
+            chunk.in_line = true;
+            self.owing.push_back((index, chunk.owed));
         }
     }
 
@@ -154,6 +252,7 @@ impl Pages {
 
     /// Forgets what the device holds from page `from` on.
     pub(crate) fn forget_stored(&mut self, from: u32) {
+        self.stored_below = self.stored_below.min(from);
         let starts: Vec<u32> = self.chunks_from(from).map(|(first, _)| first).collect();
         for first in starts {
             let keep = from.saturating_sub(first);
@@ -178,15 +277,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keeps_what_a_map_would(steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
-            let (mut pages, mut frames, mut stored) = (Pages::new(0), BTreeMap::new(), BTreeMap::new());
+        fn keeps_what_a_map_would(at_first in prop_oneof![Just(0u32), 1u32..300], steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
+            let (mut pages, mut frames) = (Pages::stored(u64::from(at_first) * PAGE_BYTES), BTreeMap::new());
+            let mut stored: BTreeMap<u32, bool> = (0..at_first).map(|page| (page, true)).collect();
             for (number, (index, action)) in (0..).zip(steps) {
                 match action {
                     0 if !frames.contains_key(&index) => {
                         pages.insert(index, FrameNumber::new(number));
                         frames.insert(index, FrameNumber::new(number));
                     }
-                    1 => prop_assert_eq!(pages.remove(index), frames.remove(&index)),
+                    1 => prop_assert_eq!(pages.remove(index, Stamp::SETTLED), frames.remove(&index)),
                     2 => {
                         pages.set_stored(index, number % 2 == 0);
                         stored.insert(index, number % 2 == 0);
@@ -204,6 +304,70 @@ mod tests {
                 prop_assert_eq!(pages.is_stored(index), stored.get(&index).copied().unwrap_or(false));
                 prop_assert_eq!(pages.present(), frames.len() as u64);
             }
+            for index in 0..300 {
+                prop_assert_eq!(pages.is_stored(index), stored.get(&index).copied().unwrap_or(false), "page {}", index);
+            }
         }
+
+        /// Times go by in stamps, of which the one before last is settled.
+        #[test]
+        fn a_page_owes_for_itself_and_its_neighbours_until_that_is_settled(
+            steps in prop::collection::vec((0u32..400, any::<bool>()), 1..200)
+        ) {
+            let mut pages = Pages::new(0);
+            let mut owed = BTreeMap::new();
+            for (time, (index, stays)) in (1..).zip(steps) {
+                let (stamp, settled) = (Stamp::stored(time), Stamp::stored(time.saturating_sub(2)));
+                match pages.find(index) {
+                    None => pages.insert(index, FrameNumber::new(7)),
+                    Some(frame) => {
+                        if stays {
+                            pages.replace(index, frame, FrameNumber::new(8), stamp);
+                        } else {
+                            prop_assert_eq!(pages.remove(index, stamp), Some(frame));
+                        }
+                        owed.insert(index, stamp);
+                    }
+                }
+                pages.forget_settled(settled);
+                for (&page, &stamp) in &owed {
+                    prop_assert!(pages.owed(page) >= stamp || stamp <= settled, "{page} owes until {stamp:?}");
+                }
+                prop_assert!(pages.owed_anywhere() >= owed.values().copied().max().unwrap_or_default());
+                let chunks = pages.chunks_from(0).count();
+                let used = pages.chunks_from(0).filter(|(_, chunk)| chunk.present > 0).count();
+                prop_assert!(chunks <= used + 2, "{chunks} chunks, {used} in use");
+            }
+        }
+    }
+
+    /// As a program does that makes its file shorter again and again, of which reclaim took a page once.
+    #[test]
+    fn the_line_of_empty_chunks_is_never_longer_than_there_are() {
+        let mut pages = Pages::new(0);
+        for round in 0..3 {
+            pages.insert(0, FrameNumber::new(7));
+            pages.remove(0, Stamp::stored(5 + round));
+            for _ in 0..10 {
+                pages.set_stored(0, true);
+                pages.forget_stored(0);
+            }
+        }
+        assert_eq!(pages.owing.len(), 1);
+        pages.forget_settled(Stamp::stored(6));
+        assert_eq!((pages.owed(0), pages.owing.len()), (Stamp::stored(7), 1), "emptied again later");
+        pages.forget_settled(Stamp::stored(7));
+        assert_eq!((pages.chunks_from(0).count(), pages.owing.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_stored_object_takes_no_memory_where_nothing_is_in_memory() {
+        let mut pages = Pages::stored(70 << 30);
+        assert_eq!((pages.is_stored(0), pages.missing(pages.len() - 1)), (true, Some(true)));
+        assert_eq!(pages.missing(pages.len()), Some(false));
+        pages.insert(5_000_000, FrameNumber::new(1));
+        pages.remove(5_000_000, Stamp::SETTLED);
+        assert_eq!(pages.chunks_from(0).count(), 0);
+        assert!(pages.is_stored(5_000_000));
     }
 }

@@ -6,11 +6,14 @@
 //! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page whose
 //! lock was to be had is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
 //! still reach it through what was cleared here.
+//!
+//! A page that nobody could store to need not wait for the flush: it leaves its cache owing, and what it owes is noted where
+//! it matters, with its frame and in its slot. One that cannot be freed after all is paid for before it is unlocked.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use ceasefire::{Batch, Lock, PageSize, BATCH};
+use ceasefire::{Batch, Condition, Lock, Owed, PageSize, Schedule, Stamp, Withheld, BATCH};
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::frame::Frame;
@@ -18,8 +21,9 @@ use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::node::NodeId;
 use crate::page_lock::PageLock;
+use crate::space::SpaceHandle;
 use crate::table::Entry;
-use crate::Memory;
+use crate::{AdviseError, Memory};
 
 /// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
 /// unused, and once more because others put pages back meanwhile.
@@ -103,21 +107,42 @@ impl<T> Few<T> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Background reclaim of one node: until it has enough free frames, or nothing more can be had.
+    /// Background reclaim of one node: until it has enough free frames, or will have once debts are settled, or nothing more
+    /// can be had. It pays debts that are too old.
     ///
     /// Run by a kernel thread of the node whenever [`Machine::wake_reclaim`] asks for it.
     pub fn reclaim_node(&self, node: NodeId) {
         let state = &self.nodes[node.index()];
         let mut patience = Patience::new(u64::from(self.config.nodes[node.index()].frames));
-        while state.free() < state.watermarks.high && !patience.is_over() {
+        loop {
+            self.pay_overdue();
+            while self.mature(node) > 0 {}
+            if state.keeps(state.watermarks.high) || patience.is_over() {
+                break;
+            }
             patience.note(self.shrink_by(node, true));
             self.platform().reschedule();
         }
         state.slept();
     }
 
+    /// Reclaims what can be had of a range that only this program maps, on the kernel's own account: as if memory were
+    /// short and these pages came first; how many were freed. Nothing is promised to the program, so unlike what
+    /// [`Memory::advise_page_out`] takes away these pages may go owing (Linux: proactive reclaim, `DAMON_RECLAIM`).
+    ///
+    /// # Errors
+    /// [`AdviseError`]; nothing has changed then.
+    pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
+        let mut freed = 0;
+        self.take_off_lists(space, start, bytes, true, |pages| {
+            freed += u64::from(self.evict(pages.drain(..), Why::Unused).0);
+        })?;
+        Ok(freed)
+    }
+
     /// Reclaims one batch of pages of a node for an allocation.
     pub(crate) fn shrink(&self, node: NodeId) -> Shrunk {
+        self.pay_overdue();
         let shrunk = self.shrink_by(node, false);
         if shrunk.scanned == 0 {
             // What could be reclaimed may still be on its way to the lists.
@@ -127,6 +152,11 @@ impl<P: Machine> Memory<P> {
     }
 
     fn shrink_by(&self, node: NodeId, background: bool) -> Shrunk {
+        if !self.may_owe(node) {
+            // One round of interrupts for all of them, instead of one for each batch from here on.
+            self.engine.pay_all();
+            self.mature(node);
+        }
         // What this CPU brought in lately should stand in line too (Linux: `lru_add_drain` in `shrink_inactive_list`).
         self.list_own();
         let mut isolated: [Option<Isolated>; BATCH] = core::array::from_fn(|_| None);
@@ -157,11 +187,7 @@ impl<P: Machine> Memory<P> {
         }
         let mut left = Vec::new();
         let moved = self.demote(unused.into_iter(), to, &mut left);
-        if self.nodes[to.index()].free() < self.nodes[to.index()].watermarks.low
-            && self.nodes[to.index()].wake()
-        {
-            self.platform().wake_reclaim(to);
-        }
+        self.wake_if_low(to);
         moved as u32 + self.evict(left.into_iter(), Why::Unused).0
     }
 
@@ -169,15 +195,18 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn evict(&self, pages: impl Iterator<Item = Isolated>, why: Why) -> (u32, u32) {
         let freed = RefCell::new(Few::new());
         let kept = RefCell::new(Few::new());
+        let mut pages = pages.peekable();
+        let node = pages.peek().map(|page| self.frames.get(page.number()).node());
+        // What was asked for is done when the call returns.
+        let lazily = why == Why::Unused && node.is_some_and(|node| self.may_owe(node));
         let mut batch: Batch<'_, P, Candidate<'_, P>, _> =
-            Batch::new(&self.engine, self.config.schedule, |candidate: Candidate<'_, P>| {
-                let Candidate { page, lock, free } = candidate;
-                let taken = free && self.take_unused(page.number());
-                drop(lock);
-                if taken {
-                    freed.borrow_mut().push(Frame::owned(page.into_number()));
+            Batch::new(&self.engine, self.schedule(lazily), |candidate: Owed<Candidate<'_, P>>| {
+                let stamp = candidate.stamp();
+                if candidate.get().free && self.take_unused(candidate.get().page.number(), stamp) {
+                    let frame = |candidate: Candidate<'_, P>| Frame::owned(candidate.page.into_number());
+                    freed.borrow_mut().push(candidate.map(frame));
                 } else {
-                    kept.borrow_mut().push(page);
+                    kept.borrow_mut().push(self.engine.pay(candidate).page);
                 }
             });
         let mut dirty = Few::new();
@@ -192,7 +221,11 @@ impl<P: Machine> Memory<P> {
             let info = self.frames.get(candidate.page.number());
             // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
             if free && info.dirty() && info.references() == self.unused(candidate.page.number()) {
-                dirty.push(candidate);
+                dirty.push(batch.withhold(candidate));
+            } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
+                // Locked pages are not free to go.
+                let condition = self.condition(candidate.page.number(), false);
+                batch.let_go(candidate, condition);
             } else {
                 batch.hold(candidate);
             }
@@ -206,15 +239,32 @@ impl<P: Machine> Memory<P> {
         let counts = (freed.count as u32, kept.count as u32);
         self.put_back(kept.drain());
         for frame in freed.drain() {
-            self.free(frame);
+            self.free_owed(frame);
         }
         counts
     }
 
+    /// When the kernel's own unmaps are flushed: as it is set up, but not `lazily` unless that is allowed here.
+    pub(crate) fn schedule(&self, lazily: bool) -> Schedule {
+        match self.config.schedule {
+            Schedule::Lazy if !lazily => Schedule::Batched,
+            schedule => schedule,
+        }
+    }
+
+    /// What matters of an isolated page, beside its translations, for letting go of it while CPUs may read it.
+    pub(crate) fn condition(&self, frame: FrameNumber, locked: bool) -> Condition {
+        Condition {
+            dirty: self.frames.get(frame).dirty(),
+            locked,
+            altered: self.platform().alters_free_frames(),
+        }
+    }
+
     /// Writes unmapped dirty pages out, all at once.
-    fn write_unused<'m, R: FnMut(Candidate<'m, P>)>(
+    fn write_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &'m self,
-        dirty: Few<Candidate<'m, P>>,
+        dirty: Few<Withheld<Candidate<'m, P>>>,
         batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
     ) {
         let mut blocks = [(Block { store: Store::Swap, index: 0 }, FrameNumber::new(0)); BATCH];
@@ -250,7 +300,7 @@ impl<P: Machine> Memory<P> {
         if blocks.is_empty() {
             return;
         }
-        self.platform().write_out(blocks);
+        self.write_out(blocks);
         for (block, _) in blocks {
             if let Store::File(file) = block.store {
                 self.objects.get(file).pages.lock(self.platform()).set_stored(block.index, true);
@@ -277,7 +327,7 @@ impl<P: Machine> Memory<P> {
         }
         // Reclaim does not reclaim: the reserve is for this.
         let Some(table) = self.allocate_reserve() else { return false };
-        self.platform().zero(table.number(), 1);
+        self.zero(table.number(), 1);
         let mut table = Some(table);
         self.for_each_mapping(frame, |mapper, leaf, base| {
             if leaf.size() == PageSize::Huge {
@@ -305,7 +355,7 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes a page's translations away, unless it is needed; whether it may be freed.
-    fn unmap_unused<'m, R: FnMut(Candidate<'m, P>)>(
+    fn unmap_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &self,
         page: &Isolated,
         batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
@@ -368,15 +418,21 @@ impl<P: Machine> Memory<P> {
         info.set_lru(if state.referenced() { state.set_active(true) } else { state.set_referenced(true) });
     }
 
-    /// Takes all references to an unmapped page if nobody uses it: those of its cache and of its isolation.
-    fn take_unused(&self, frame: FrameNumber) -> bool {
+    /// Takes all references to an unmapped page if nobody uses it: those of its cache and of its isolation. CPUs may read it
+    /// until `stamp` is settled.
+    fn take_unused(&self, frame: FrameNumber, stamp: Stamp) -> bool {
         let info = self.frames.get(frame);
         let Some((object, _)) = info.place() else { return false };
         let taken = if object.is_anonymous() && info.slot().is_none() {
             // Nothing was stored to it since its program said that it can do without it.
-            info.lru().lazy() && info.take(1)
+            let taken = info.lru().lazy() && info.take(1);
+            if taken && stamp != Stamp::SETTLED {
+                // It has no slot: its entries say that they owe.
+                self.left(frame, stamp, None);
+            }
+            taken
         } else {
-            self.take_from_cache(frame, 2)
+            self.take_from_cache(frame, 2, stamp)
         };
         if taken {
             info.orphan();

@@ -292,7 +292,8 @@ impl<P: Machine> Memory<P> {
             let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
             // Its first and its last page stand for all in between, and for the way to them.
             for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
-                let held = ceasefire::Entry { accessible: true, dirty: entry.dirty() };
+                let held =
+                    ceasefire::Entry { accessible: true, writable: entry.writable(), dirty: entry.dirty() };
                 gather.unmap(&leaf, Cleared::new(address, PageSize::Small, held), None);
             }
             gather.finish();

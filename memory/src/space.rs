@@ -69,7 +69,7 @@ impl<P: Machine> Memory<P> {
     /// [`OutOfMemory`] if there is no frame for its top-level table.
     pub fn new_space(&self) -> Result<SpaceHandle<P>, OutOfMemory> {
         let root = self.allocate(self.home())?;
-        self.platform().zero(root.number(), 1);
+        self.zero(root.number(), 1);
         self.platform().share_kernel(self.platform().table(root.number()));
         self.platform().work(Work::TableChange, 1);
         let root = root.into_number();

@@ -62,6 +62,10 @@ statistics! {
     splits,
     /// Huge pages made of small ones.
     collapses,
+    /// Allocations that had to pay the debts of free frames.
+    allocations_paid,
+    /// Free frames whose debts were settled while they were free.
+    frames_matured,
 }
 
 /// A counter that one CPU writes; a CPU that is interrupted by itself may lose a count in a kernel, never a page.

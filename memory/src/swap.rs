@@ -8,14 +8,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use ceasefire::Lock;
+use ceasefire::{Lock, Stamp};
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::allocate::OutOfMemory;
 use crate::cache::Cached;
 use crate::frame::LruState;
 use crate::locks;
-use crate::machine::{Event, Machine, Work};
+use crate::machine::{Machine, Work};
 use crate::object::ObjectId;
 use crate::pages::Pages;
 use crate::Memory;
@@ -97,18 +97,20 @@ impl<P: Machine> Memory<P> {
 
     /// Takes a page out of the cache if nobody holds or names it any more, and frees it.
     pub(crate) fn forget_swapped(&self, frame: FrameNumber) {
-        if self.take_from_swap(frame, 1, |_| true) {
+        if self.take_from_swap(frame, 1, Stamp::SETTLED, |_| true) {
             self.unlist(frame);
             self.free_orphan(frame);
         }
     }
 
     /// Takes a page out of the cache: if it is there, `references` are all that there are, the cache's own among them, and
-    /// `agreed` once they are taken. All of them belong to the caller then. The slot keeps the page if entries name it.
+    /// `agreed` once they are taken. All of them belong to the caller then, and CPUs may read the frame until `stamp` is
+    /// settled. The slot keeps the page if entries name it.
     pub(crate) fn take_from_swap(
         &self,
         frame: FrameNumber,
         references: u32,
+        stamp: Stamp,
         agreed: impl FnOnce(u32) -> bool,
     ) -> bool {
         let platform = self.platform();
@@ -127,9 +129,11 @@ impl<P: Machine> Memory<P> {
             info.give_back(references);
             return false;
         }
-        cache.remove(slot);
+        cache.remove(slot, stamp);
+        self.outdated(frame, Block { store: Store::Swap, index: slot });
+        cache.forget_settled(self.engine.settled_stamp());
         platform.work(Work::CacheRemove, 1);
-        platform.observe(Event::Superseded(frame));
+        self.left(frame, stamp, Some(Block { store: Store::Swap, index: slot }));
         info.set_slot(None);
         if named == 0 {
             slots.free.push(slot);
@@ -164,7 +168,7 @@ impl<P: Machine> Memory<P> {
             if slots.named[slot as usize] > 0 || !info.take(2) {
                 return false;
             }
-            cache.remove(slot);
+            cache.remove(slot, Stamp::SETTLED);
             info.set_slot(None);
             slots.free.push(slot);
             info.give_back(1);
@@ -184,14 +188,14 @@ impl<P: Machine> Memory<P> {
         let platform = self.platform();
         let look = || {
             platform.work(Work::CacheFind, 1);
-            let cache = self.swap.cache.lock(platform);
+            let cache = self.settled_slot(slot);
             Some(self.hold_cached(cache.find(slot)?))
         };
         if let Some(found) = look() {
             return Ok(Some(found));
         }
         let fresh = self.allocate(self.home())?;
-        let mut cache = self.swap.cache.lock(platform);
+        let mut cache = self.settled_slot(slot);
         if cache.find(slot).is_some() {
             drop(cache);
             self.free(fresh);
@@ -212,7 +216,7 @@ impl<P: Machine> Memory<P> {
         cache.insert(slot, number);
         platform.work(Work::CacheInsert, 1);
         drop(cache);
-        platform.read_in(&[(Block { store: Store::Swap, index: slot }, number)]);
+        self.read_in(&[(Block { store: Store::Swap, index: slot }, number)]);
         self.count(|share| &share.swapped_in, 1);
         self.unlock_page(number);
         self.list_soon(number);

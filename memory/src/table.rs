@@ -53,7 +53,7 @@ impl Entry {
     const HIDDEN: u64 = 1 << 9;
     const MIGRATING: u64 = 2 << 9;
     const SWAPPED: u64 = 3 << 9;
-    /// Nothing is here, but a flush may be owed for what was.
+    /// A flush may be owed for what was here.
     const OWING: u64 = 1 << 8;
     /// It was hidden before its page began to move, and will be again.
     const HIDE_AFTER: u64 = 1 << 11;
@@ -130,7 +130,19 @@ impl Entry {
     /// A hidden entry, present again.
     #[must_use]
     pub const fn reveal(self) -> Self {
-        Self(self.0 & !Self::KIND | Self::PRESENT)
+        Self(self.0 & !(Self::KIND | Self::OWING) | Self::PRESENT)
+    }
+
+    /// A moving entry whose page is in `frame` from now on, hidden: CPUs may still read where it was before, so whoever
+    /// reveals it settles first.
+    #[must_use]
+    pub const fn end_move_owing(self, frame: FrameNumber) -> Self {
+        Self(self.hide_after().end_move(frame).0 | Self::OWING)
+    }
+
+    /// Whether CPUs may still use what was here before this hidden entry.
+    pub const fn owes(self) -> bool {
+        self.is_hidden() && self.0 & Self::OWING != 0
     }
 
     /// The same while its page moves to another frame: every access waits.
@@ -376,6 +388,8 @@ impl<P: Machine> Leaf<'_, P> {
             !old.present() || (old.frame() == entry.frame() && (entry.writable() || !old.writable())),
             "{address:#x}: {old:?} must be cleared and flushed before {entry:?}"
         );
+        let root = self.space.coherence().root();
+        self.memory.ask_shadow(|shadow| shadow.installs(root, address, self.size, entry.frame()));
         self.table.set(self.index(address), entry);
         let platform = self.memory.platform();
         platform.work(Work::Map, 1);
@@ -412,14 +426,33 @@ impl<P: Machine> Leaf<'_, P> {
             debug_assert!(!new.present());
             new
         });
-        (old, Cleared::new(address, self.size, held(old)))
+        self.tell_gone(address, old);
+        (old, Cleared::new(address, self.size, self.held(old)))
     }
 
     /// Takes rights away; what the entry was, and the debt. `narrower` makes the new entry of what the hardware left.
     pub(crate) fn narrow(&self, address: u64, narrower: impl Fn(Entry) -> Entry) -> (Entry, Narrowed) {
         self.memory.platform().work(Work::Protect, 1);
-        let old = self.table.update(self.index(address), narrower);
-        (old, Narrowed::new(address, self.size, held(old)))
+        let old = self.table.update(self.index(address), &narrower);
+        if !narrower(old).present() {
+            self.tell_gone(address, old);
+        }
+        (old, Narrowed::new(address, self.size, self.held(old)))
+    }
+
+    /// CPUs may hold what an entry was: the shadow takes note.
+    fn tell_gone(&self, address: u64, old: Entry) {
+        if old.present() {
+            let (platform, root) = (self.memory.platform(), self.space.coherence().root());
+            platform.shadow(|shadow| shadow.gone(root, address, self.size, old.frame(), platform.now()));
+        }
+    }
+
+    /// What CPUs may hold of an entry. One that is hidden was present before, and whoever hid it may not have flushed yet
+    /// (Linux: `pte_accessible`); or its page was elsewhere, where CPUs may still read it.
+    fn held(&self, old: Entry) -> ceasefire::Entry {
+        let hidden = old.is_hidden() && (old.owes() || self.space.coherence().downgrade_in_flight());
+        ceasefire::Entry { accessible: old.present() || hidden, writable: old.writable(), dirty: old.dirty() }
     }
 
     /// Whether the translation was used since this was last asked. No flush: a CPU that holds the entry may use it
@@ -439,12 +472,6 @@ impl<P: Machine> Leaf<'_, P> {
 /// still holds a translation to another page (rule R7).
 pub(crate) fn install_new<P: Machine>(leaf: &SettledLeaf<'_, P>, address: u64, entry: Entry) {
     leaf.install(address, entry);
-}
-
-/// What CPUs may hold of an entry. One that is hidden was present before, and whoever hid it may not have flushed yet
-/// (Linux: `pte_accessible`).
-fn held(old: Entry) -> ceasefire::Entry {
-    ceasefire::Entry { accessible: old.maps(), dirty: old.dirty() }
 }
 
 impl<P: Machine> Memory<P> {
@@ -527,6 +554,7 @@ impl<P: Machine> Memory<P> {
         table: FrameNumber,
         size: PageSize,
     ) -> Leaf<'m, P> {
+        self.touches(table, 1);
         Leaf {
             memory: self,
             space,
@@ -541,13 +569,33 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn for_each_leaf(
         &self,
         space: &SpaceHandle<P>,
+        range: (u64, u64),
+        visit: impl FnMut(&SettledLeaf<'_, P>, (u64, u64)),
+    ) {
+        self.for_each_locked(space, range, |address| self.settled_leaf(space, address), visit);
+    }
+
+    /// The same with whatever the space owes: for what promises the program nothing.
+    pub(crate) fn for_each_owing_leaf(
+        &self,
+        space: &SpaceHandle<P>,
+        range: (u64, u64),
+        visit: impl FnMut(&Leaf<'_, P>, (u64, u64)),
+    ) {
+        self.for_each_locked(space, range, |address| self.lock_leaf(space, address), visit);
+    }
+
+    fn for_each_locked<L>(
+        &self,
+        space: &SpaceHandle<P>,
         (start, end): (u64, u64),
-        mut visit: impl FnMut(&SettledLeaf<'_, P>, (u64, u64)),
+        lock: impl Fn(u64) -> Option<L>,
+        mut visit: impl FnMut(&L, (u64, u64)),
     ) {
         let mut at = start;
         while at < end {
             let next = end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
-            if let Some(leaf) = self.settled_leaf(space, at) {
+            if let Some(leaf) = lock(at) {
                 visit(&leaf, (at, next));
             } else {
                 at = self.next_table(space, at).min(end);
@@ -576,7 +624,7 @@ impl<P: Machine> Memory<P> {
             let index = Table::index(address, above);
             if table.get(index).is_none() {
                 let child = self.allocate(self.home())?;
-                self.platform().zero(child.number(), 1);
+                self.zero(child.number(), 1);
                 self.platform().work(Work::TableChange, 1);
                 let lock = self.table_locks.of(frame).lock(self.platform());
                 if table.get(index).is_none() {
@@ -607,6 +655,19 @@ impl<P: Machine> Memory<P> {
     /// the table locked, and whoever could use what was there has been told. What it was.
     pub(crate) fn set_table(&self, above: &Leaf<'_, P>, address: u64, entry: Entry) -> Entry {
         debug_assert_eq!(above.size, PageSize::Huge);
+        if entry.present() && !entry.is_huge() {
+            let (table, root) = (self.platform().table(entry.frame()), above.space.coherence().root());
+            self.ask_shadow(|shadow| {
+                let leading = (0..ENTRIES).map(|index| (index, table.get(index)));
+                leading.filter(|(_, entry)| entry.present()).try_for_each(|(index, entry)| {
+                    let at = (address >> LEAF_SHIFT << LEAF_SHIFT) + ((index as u64) << PAGE_SHIFT);
+                    shadow.installs(root, at, PageSize::Small, entry.frame())
+                })
+            });
+        } else if entry.present() {
+            let root = above.space.coherence().root();
+            self.ask_shadow(|shadow| shadow.installs(root, address, PageSize::Huge, entry.frame()));
+        }
         self.platform().work(Work::TableChange, 1);
         above.table.exchange(above.index(address), entry)
     }

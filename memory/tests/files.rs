@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use ceasefire::sabotage::Guard;
-use ceasefire_memory::{Busy, Config, FaultError, ObjectId, TruncateError, Work, WriteError, PAGE_BYTES};
+use ceasefire::Schedule;
+use ceasefire_memory::{
+    AdviseError, Busy, Config, FaultError, ObjectId, TruncateError, Work, WriteError, PAGE_BYTES,
+};
 
 mod common;
 
@@ -437,4 +440,31 @@ fn a_page_on_its_way_in_is_waited_for_and_read_once() {
     });
     assert_eq!(rig.memory.statistics().read, 1);
     rig.platform().assert_no_violation();
+}
+
+#[test]
+fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
+    let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, ..config(512) });
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    both(&rig, || rig.run(&space));
+    let file = rig.memory.create_file(8).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 8, false).unwrap();
+    let read = || both(&rig, || (0..8).for_each(|page| assert!(rig.load(&space, at(start, page)).is_ok())));
+    let reads_on = || (0..8).filter(|&page| rig.platform().caches(1, at(start, page))).count();
+    read();
+    let interrupts = rig.memory.counters().interrupts;
+    assert_eq!(rig.memory.reclaim_range(&space, start, 8 * PAGE_BYTES), Ok(8));
+    assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "nobody is asked");
+    put(&rig, file, 3 * PAGE_BYTES, 9);
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Ok(9)));
+    assert_eq!(rig.memory.counters().interrupts, interrupts + 1);
+    // What the program asks for is done when the call returns.
+    rig.memory.sync(file);
+    read();
+    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    assert_eq!((reads_on(), rig.memory.cached_pages(file)), (0, 0));
+    let refused = rig.memory.reclaim_range(&space, start + 8 * PAGE_BYTES, PAGE_BYTES);
+    assert_eq!(refused, Err(AdviseError::NotMapped(start + 8 * PAGE_BYTES)));
+    finish(&rig, space, &[file], free);
 }

@@ -349,7 +349,7 @@ fn owing_rig() -> (Rig, Space) {
 fn while_owing(rig: &Rig, space: &Space, act: Box<dyn FnOnce() + Send>) {
     let (inner, owing) = (rig.clone(), space.clone());
     rig.platform().at(Moment::Work(Work::ReclaimPage), move || {
-        if owing.coherence().owes() {
+        if inner.memory.engine().owes(owing.coherence()) {
             act();
         } else {
             while_owing(&inner, &owing, act);
@@ -557,12 +557,12 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
             rig.on(cpu, || rig.memory.unmap(&program.space, start, end - start)).unwrap();
             program.pages.retain(|page, _| !(start..end).contains(page));
         }
-        Step::Lazy { cpu } => rig.on(cpu, || rig.memory.engine().enter_lazy()),
+        Step::Lazy { cpu } => rig.on(cpu, || rig.rest()),
         Step::Reclaim { cpu, node } => rig.on(cpu, || rig.memory.reclaim_node(NodeId(node))),
         Step::Exit { cpu, space } => {
             // The other CPU may have it loaded still, but runs no thread of it any more.
             let program = &mut programs[space];
-            rig.on(1 - cpu, || rig.memory.engine().enter_lazy());
+            rig.on(1 - cpu, || rig.rest());
             rig.on(cpu, || rig.memory.exit(program.space.clone()));
             *program = Program::new(rig, file);
         }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use ceasefire::Schedule;
+use ceasefire::{Platform, Schedule, Settle};
 use ceasefire_memory::{
-    Config, FaultError, ForkError, FrameNumber, NodeId, NodeLayout, Placement, Protection, RemapError,
+    Config, FaultError, ForkError, FrameNumber, Lazy, NodeId, NodeLayout, Placement, Protection, RemapError,
     UnmapError, Work, PAGE_BYTES,
 };
 use proptest::prelude::*;
@@ -66,6 +66,7 @@ enum Step {
         ask: Ask,
     },
     Reclaim(u16),
+    Tick(usize),
     Lazy(usize),
     Exit(usize),
 }
@@ -113,8 +114,18 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (program.clone(), part(), 0..20u32, program.clone(), used)
             .prop_map(|(program, part, after, who, ask)| Step::PageOut { program, part, after, who, ask }),
         1 => (0..2u16).prop_map(Step::Reclaim),
+        2 => cpu.clone().prop_map(Step::Tick),
         1 => cpu.prop_map(Step::Lazy),
         1 => program.prop_map(Step::Exit),
+    ]
+}
+
+fn schedule() -> impl Strategy<Value = (Schedule, Settle)> {
+    let lazily = prop_oneof![Just(Settle::Free), Just(Settle::Demand)];
+    prop_oneof![
+        1 => Just((Schedule::PerPage, Settle::Free)),
+        2 => Just((Schedule::Batched, Settle::Free)),
+        3 => lazily.prop_map(|settle| (Schedule::Lazy, settle)),
     ]
 }
 
@@ -371,7 +382,8 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
             lock().calling = None;
         }
         Step::Reclaim(node) => rig.memory.reclaim_node(NodeId(*node)),
-        Step::Lazy(cpu) => rig.on(*cpu, || rig.memory.engine().enter_lazy()),
+        Step::Tick(cpu) => rig.on(*cpu, || rig.platform().interrupts_off(|| rig.memory.tick())),
+        Step::Lazy(cpu) => rig.on(*cpu, || rig.rest()),
         Step::Exit(program) => {
             // Its root is what the next one needs at least.
             leave(rig, &lock().programs[*program].space);
@@ -386,11 +398,10 @@ proptest! {
 
     #[test]
     fn programs_see_what_they_stored_and_leave_nothing(
-        batched in any::<bool>(),
+        (schedule, settle) in schedule(),
         machine in 0..3usize,
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let schedule = if batched { Schedule::Batched } else { Schedule::PerPage };
         // Enough of everything, too little, and a slow node.
         let (first, frames, tier, slots) =
             [(5_003, 4096, 0, 8192), (0, 900, 0, 700), (1 << 30 | 1, 1500, 1, 700)][machine];
@@ -399,6 +410,8 @@ proptest! {
             first_frame: FrameNumber::new(first),
             swap_pages: slots,
             objects: 1024,
+            // In looks at the clock.
+            lazy: Lazy { max_age: 400, tick: 100, settle, ..Lazy::default() },
             ..Config::new(nodes, 2, schedule)
         };
         let rig = Rig::by_hand(config);
@@ -423,6 +436,7 @@ proptest! {
             leave(&rig, &program.space);
         }
         rig.memory.list_collected();
+        rig.memory.engine().pay_all();
         prop_assert_eq!(rig.memory.free_frames(), free, "frames were lost or found");
         prop_assert_eq!(rig.memory.free_slots(), slots, "slots were lost or found");
         rig.platform().assert_no_violation();

@@ -471,7 +471,7 @@ fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> boo
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = std::sync::mpsc::channel();
     rig.platform().after(1, Moment::Work(Work::MigratePage), move || {
-        assert!(inner_space.coherence().owes() && inner.platform().caches(1, start));
+        assert!(inner.memory.engine().owes(inner_space.coherence()) && inner.platform().caches(1, start));
         send.send(act(&inner, &inner_space, start)).unwrap();
     });
     rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap();

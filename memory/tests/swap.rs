@@ -192,7 +192,7 @@ fn pages_on_the_device_move_with_their_mapping_and_keep_their_rights() {
 fn while_going_out(rig: &Rig, space: &Space, start: u64, act: impl FnOnce(&Rig, &Space) + Send + 'static) {
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
-        assert!(inner_space.coherence().owes());
+        assert!(inner.memory.engine().owes(inner_space.coherence()));
         inner.on(1, || act(&inner, &inner_space));
     });
     rig.memory.advise_page_out(space, start, 2 * PAGE_BYTES).unwrap();

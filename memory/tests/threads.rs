@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Counters, Schedule};
+use ceasefire::{Counters, Platform, Schedule, Settle};
 use ceasefire_memory::{
-    Config, FaultError, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
+    Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
 };
 
 mod common;
@@ -28,6 +28,10 @@ const SMALL: u64 = 300;
 /// What each worker does, and what it does where each step reads many pages.
 const STEPS: u32 = 20_000;
 const READS: u32 = 4_000;
+/// A worker's timer ticks at one of so many steps.
+const STEPS_A_TICK: u64 = 4;
+/// In looks at the clock, of which there are few: one for each batch, about.
+const BOUNDS: Lazy = Lazy { max_age: 80, tick: 40, settle: Settle::Free, max_owed: None, reserve: None };
 const NODES: [NodeLayout; 2] = [NodeLayout::new(1000), NodeLayout::new(1000)];
 
 /// What is known of a page of a worker's memory: twice the number of the last change that is done, plus one where it
@@ -270,7 +274,7 @@ impl<'w> Worker<'w> {
     fn leave(&mut self) {
         let rig = &self.world.rig;
         if self.random.below(2) == 0 {
-            rig.memory.engine().enter_lazy();
+            rig.rest();
             for _ in 0..self.random.below(20) {
                 rig.platform().poll();
                 std::thread::yield_now();
@@ -287,6 +291,10 @@ impl<'w> Worker<'w> {
     }
 
     fn step(&mut self) {
+        if self.random.below(STEPS_A_TICK) == 0 {
+            let rig = &self.world.rig;
+            rig.platform().interrupts_off(|| rig.memory.tick());
+        }
         if self.world.mix == Mix::Readers {
             let bound = if self.random.below(2) == 0 { 64 } else { LARGE - 32 };
             let first = self.random.below(bound);
@@ -351,8 +359,9 @@ fn run_worker(world: &World, me: usize, steps: u32) {
     world.stop.store(true, Ordering::Release);
 }
 
-fn world(schedule: Schedule, mix: Mix, without: Option<Guard>) -> World {
-    let config = Config { objects: 64, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
+fn world((schedule, settle): (Schedule, Settle), mix: Mix, without: Option<Guard>) -> World {
+    let lazy = Lazy { settle, ..BOUNDS };
+    let config = Config { objects: 64, lazy, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
     let rig = Rig::threaded(config);
     if let Some(guard) = without {
         rig.memory.engine().remove_guard(guard);
@@ -395,7 +404,7 @@ fn run(world: &World, steps: u32) {
 }
 
 /// Runs everything and takes it apart again.
-fn run_and_finish(schedule: Schedule, mix: Mix) -> (Counters, Statistics) {
+fn run_and_finish(schedule: (Schedule, Settle), mix: Mix) -> (Counters, Statistics) {
     let world = world(schedule, mix, None);
     // The zero page is the one frame that never comes back.
     let all = NODES.iter().map(|node| u64::from(node.frames)).sum::<u64>() - 1;
@@ -417,21 +426,43 @@ fn run_and_finish(schedule: Schedule, mix: Mix) -> (Counters, Statistics) {
     (counters, statistics)
 }
 
+const PER_PAGE: (Schedule, Settle) = (Schedule::PerPage, Settle::Free);
+const BATCHED: (Schedule, Settle) = (Schedule::Batched, Settle::Free);
+
+/// Interrupts for each page that was reclaimed.
+fn interrupts((counters, statistics): (Counters, Statistics)) -> f64 {
+    counters.interrupts as f64 / (statistics.reclaimed_background + statistics.reclaimed_direct) as f64
+}
+
 #[test]
 fn nothing_is_lost_or_stale_on_many_cpus_and_batching_saves_interrupts() {
-    let per_page = |(counters, statistics): (Counters, Statistics)| {
-        counters.interrupts as f64 / (statistics.reclaimed_background + statistics.reclaimed_direct) as f64
-    };
     for mix in [Mix::All, Mix::Readers] {
-        let at_once = per_page(run_and_finish(Schedule::PerPage, mix));
-        let batched = per_page(run_and_finish(Schedule::Batched, mix));
+        let at_once = interrupts(run_and_finish(PER_PAGE, mix));
+        let batched = interrupts(run_and_finish(BATCHED, mix));
         assert!(batched < at_once, "{mix:?}, interrupts for each page reclaimed: {batched} after {at_once}");
     }
 }
 
 #[test]
+fn nothing_is_lost_or_stale_on_many_cpus_while_frames_owe() {
+    for settle in [Settle::Free, Settle::Demand] {
+        for mix in [Mix::All, Mix::Readers] {
+            let (_, statistics) = run_and_finish((Schedule::Lazy, settle), mix);
+            assert!(statistics.frames_matured > 1000, "{settle:?} {mix:?}: {statistics:?}");
+        }
+    }
+}
+
+#[test]
 fn without_the_flush_of_batches_stale_entries_are_seen() {
-    let world = world(Schedule::Batched, Mix::Readers, Some(Guard::BatchFlush));
+    let world = world(BATCHED, Mix::Readers, Some(Guard::BatchFlush));
+    run(&world, READS);
+    assert!(world.rig.platform().violations() > 0);
+}
+
+#[test]
+fn without_the_stamps_of_what_owes_stale_entries_are_seen() {
+    let world = world((Schedule::Lazy, Settle::Free), Mix::Readers, Some(Guard::Stamp));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }

@@ -12,6 +12,7 @@ mod kernel;
 mod licences;
 mod links;
 mod msrv;
+mod named_tests;
 mod programs;
 mod speed;
 mod table;

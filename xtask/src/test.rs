@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
-use crate::{hosts, licences, links, msrv};
+use crate::{hosts, licences, links, msrv, named_tests};
 
 /// The bare-metal target that proves `no_std`: it has no `std` to link against by accident.
 pub(crate) const BARE_METAL: &str = "x86_64-unknown-none";
@@ -13,10 +13,11 @@ pub(crate) const BARE_METAL: &str = "x86_64-unknown-none";
 pub(crate) fn run() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     failure::run(&mut workspace.cargo("fmt --all --check"))?;
-    println!("==> registry hosts, licences, links");
+    println!("==> registry hosts, licences, links, named tests");
     hosts::check(&workspace)?;
     licences::check(&workspace)?;
     links::check(&workspace)?;
+    named_tests::check(&workspace)?;
     failure::run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings"))?;
     failure::run(&mut workspace.cargo("test --workspace"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;

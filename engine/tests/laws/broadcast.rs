@@ -6,12 +6,13 @@ use ceasefire::{
     Asid, Batch, Broadcast, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING,
 };
 
+use crate::batch::permit;
 use crate::batch::{cleared, narrowed};
 use crate::script::{broadcasting, id, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
-fn batch(m: &Machine) -> Batch<'_, crate::script::Script, u64, impl FnMut(u64)> {
+fn batch(m: &Machine) -> Batch<'_, crate::script::Script, u64, impl FnMut(ceasefire::Owed<u64>)> {
     Batch::new(m, Schedule::Batched, |_| ())
 }
 
@@ -185,10 +186,10 @@ fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
     let asid = p.asid().unwrap().get();
     let started = |page: u64| Event::Broadcast { cpu: 0, asid, extent: Flush::page(page * PAGE).extent };
     assert_eq!(m.events(), [started(1), started(2)]);
-    assert!(m.cached(1, PAGE).is_some() && p.owes());
+    assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
     batch.settle();
     assert_eq!(m.events()[0], Event::BroadcastWait { cpu: 0 });
-    assert!(m.cached(1, PAGE).is_none() && m.cached(1, 2 * PAGE).is_none() && !p.owes());
+    assert!(m.cached(1, PAGE).is_none() && m.cached(1, 2 * PAGE).is_none() && !m.owes(&p));
     assert!(m.cached(1, 3 * PAGE).is_some(), "nothing else went");
     batch.settle();
     assert_eq!(m.events(), []);
@@ -202,7 +203,7 @@ fn per_page_waits_for_each() {
     let (m, p) = busy(256, 1);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::PerPage, |_| ());
     batch.record(&p, cleared(PAGE, false));
-    assert_eq!((m.cached(1, PAGE), p.owes(), m.cpu(0).counters().broadcasts), (None, false, 1));
+    assert_eq!((m.cached(1, PAGE), m.owes(&p), m.cpu(0).counters().broadcasts), (None, false, 1));
 }
 
 #[test]
@@ -210,10 +211,10 @@ fn a_write_permit_waits_for_dirty_translations() {
     let (m, p) = busy(256, 2);
     let mut batch = batch(&m);
     batch.record(&p, cleared(PAGE, false));
-    let _permit = batch.write_permit(1);
+    let _permit = permit(&mut batch, 1);
     assert!(m.cached(1, PAGE).is_some());
     batch.narrow(&p, narrowed(2 * PAGE, true));
-    let _permit = batch.write_permit(2);
+    let _permit = permit(&mut batch, 2);
     assert_eq!(m.usable(1), []);
 }
 
@@ -228,7 +229,7 @@ fn settling_on_another_cpu_flushes_the_space_itself() {
     drop(m.settled(&p));
     let asid = p.asid().unwrap().get();
     assert_eq!(m.events()[0], Event::Broadcast { cpu: 2, asid, extent: Extent::All });
-    assert!(m.cached(1, PAGE).is_none() && !p.owes());
+    assert!(m.cached(1, PAGE).is_none() && !m.owes(&p));
     m.go(0);
 }
 
@@ -239,9 +240,9 @@ fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
     batch.record(&p, cleared(PAGE, false));
     m.go(2);
     m.flush(&p, Flush::page(2 * PAGE));
-    assert!(m.cached(1, PAGE).is_some() && p.owes());
+    assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
     drop(m.settled(&p));
-    assert!(m.cached(1, PAGE).is_none() && !p.owes());
+    assert!(m.cached(1, PAGE).is_none() && !m.owes(&p));
     m.go(0);
 }
 
@@ -253,13 +254,11 @@ fn a_newer_batch_does_not_claim_the_debt_of_an_older_one() {
     m.go(2);
     second.record(&p, cleared(2 * PAGE, false));
     second.settle();
-    assert!(m.cached(1, PAGE).is_some() && p.owes(), "the first has not waited yet");
+    assert!(m.cached(1, PAGE).is_some() && m.owes(&p), "the first has not waited yet");
     m.go(0);
     first.record(&p, cleared(3 * PAGE, false));
     first.settle();
-    assert!(m.cached(1, PAGE).is_none() && p.owes(), "paid, and one flush too many is left on the books");
-    drop(m.settled(&p));
-    assert!(!p.owes());
+    assert!(m.cached(1, PAGE).is_none() && !m.owes(&p));
 }
 
 #[test]
@@ -267,7 +266,7 @@ fn a_task_that_moves_takes_no_broadcast_along() {
     let (m, p) = busy(256, 2);
     let seen = Cell::new(false);
     let mut batch: Batch<'_, _, u64, _> =
-        Batch::new(&m, Schedule::Batched, |page| seen.set(m.cached(1, page * PAGE).is_some()));
+        Batch::new(&m, Schedule::Batched, |page| seen.set(m.cached(1, page.get() * PAGE).is_some()));
     batch.record(&p, cleared(PAGE, false));
     batch.hold(1);
     m.move_task(0, 2);

@@ -89,7 +89,7 @@ fn the_range_is_the_hull_in_the_smallest_size() {
     gather.flush();
     assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: 4 * PAGE, count: 6, size: PageSize::Small }]);
     let huge = PageSize::Huge.bytes();
-    let entry = Entry { accessible: true, dirty: false };
+    let entry = Entry { accessible: true, writable: false, dirty: false };
     gather.unmap(&proof, Cleared::new(huge, PageSize::Huge, entry), None);
     gather.unmap(&proof, Cleared::new(3 * huge, PageSize::Huge, entry), None);
     gather.flush();
@@ -111,7 +111,7 @@ fn what_no_tlb_can_hold_needs_no_flush() {
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |page| released.borrow_mut().push(page));
     gather.unmap(
         &proof,
-        Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, dirty: false }),
+        Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, writable: false, dirty: false }),
         Some(1),
     );
     gather.finish();
@@ -195,7 +195,7 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
         let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
         for page in 0..pages {
             // Any address in it names the page.
-            let entry = Entry { accessible: true, dirty: false };
+            let entry = Entry { accessible: true, writable: false, dirty: false };
             let address = u64::from(page) * PageSize::Huge.bytes() + 5 * PAGE;
             gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None);
         }
@@ -240,7 +240,7 @@ proptest! {
         m.events();
         let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
         for &taken in &all {
-            let entry = Entry { accessible: true, dirty: false };
+            let entry = Entry { accessible: true, writable: false, dirty: false };
             match taken {
                 Taken::Small(address) => gather.unmap(&proof, cleared(address, false), None),
                 Taken::Huge(address) => gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None),

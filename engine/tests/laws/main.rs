@@ -4,10 +4,12 @@ mod batch;
 mod broadcast;
 mod devices;
 mod gather;
+mod holes;
 mod random;
 mod requests;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod script;
 mod settled;
+mod sizes;
 mod switching;

@@ -6,9 +6,9 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{Batch, ClearedTable, Gather, Root, Schedule};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::batch::cleared;
+use crate::batch::{cleared, permit};
 use crate::random::{history, play};
-use crate::script::{broadcasting, machine, Machine, Space};
+use crate::script::{broadcasting, lazy, machine, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -24,10 +24,10 @@ fn without(guard: Guard) -> (Machine, Space) {
 
 /// Random histories find that the guard is gone, and say so in these words.
 fn found_by_chance(guard: Guard, words: &str) {
-    found_on(machine, guard, words);
+    found_on(machine, Schedule::Batched, guard, words);
 }
 
-fn found_on(machine: impl Fn(usize) -> Machine, guard: Guard, words: &str) {
+fn found_on(machine: impl Fn(usize) -> Machine, schedule: Schedule, guard: Guard, words: &str) {
     let mut runner = TestRunner::deterministic();
     let config = Config { cases: 2000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, runner.new_rng());
@@ -35,7 +35,7 @@ fn found_on(machine: impl Fn(usize) -> Machine, guard: Guard, words: &str) {
     let _ = runner.run(&history(), |(cpus, spaces, steps)| {
         let m = machine(cpus);
         m.remove_guard(guard);
-        if play(&m, cpus, spaces, &steps).is_err_and(|what| what.contains(words)) {
+        if play(&m, schedule, cpus, spaces, &steps).is_err_and(|what| what.contains(words)) {
             broken.set(true);
         }
         Ok(())
@@ -84,7 +84,7 @@ fn without_the_flush_of_writable_entries_a_page_is_written_while_it_can_be_store
     let (m, p) = without(Guard::WritableFlush);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
     batch.record(&p, cleared(PAGE, true));
-    let _permit = batch.write_permit(1);
+    let _permit = permit(&mut batch, 1);
     assert!(m.cached(1, PAGE).is_some(), "R5");
     found_by_chance(Guard::WritableFlush, "while it is written out");
 }
@@ -115,10 +115,25 @@ fn without_the_wait_for_its_broadcasts_a_page_comes_out_while_it_can_be_reached(
     batch.hold(1);
     drop(batch);
     assert!(reached.get(), "R1");
-    found_on(|cpus| broadcasting(cpus, 4), Guard::BroadcastWait, "after it came out of the batch");
+    found_on(
+        |cpus| broadcasting(cpus, 4),
+        Schedule::Batched,
+        Guard::BroadcastWait,
+        "after it came out of the batch",
+    );
 }
 
 #[test]
 fn without_settling_munmap_returns_while_a_broadcast_is_under_way() {
-    found_on(|cpus| broadcasting(cpus, 4), Guard::Settle, "after munmap returned");
+    found_on(|cpus| broadcasting(cpus, 4), Schedule::Batched, Guard::Settle, "after munmap returned");
+}
+
+#[test]
+fn without_the_sweep_at_ticks_a_debt_counts_as_settled_while_pages_can_be_reached() {
+    found_on(lazy, Schedule::Lazy, Guard::Sweep, "after its debt was settled");
+}
+
+#[test]
+fn without_its_stamp_a_page_comes_out_while_it_can_be_reached() {
+    found_on(lazy, Schedule::Lazy, Guard::Stamp, "after it came out of the batch");
 }

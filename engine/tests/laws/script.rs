@@ -11,9 +11,9 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{
-    AddressSpace, Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, FlushEvent,
-    HeldLocks, Lock, LockClass, PageSize, Platform, Reason, Root, RwLock, Settled, SpaceId,
-    SINGLE_PAGE_CEILING,
+    AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
+    FlushEvent, HeldLocks, Lock, LockClass, PageSize, Platform, Reason, Root, RwLock, Settle, Settled,
+    SpaceId, SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;
@@ -393,7 +393,22 @@ pub(crate) fn machine_with_ceiling(cpus: usize, ceiling: u32) -> Machine {
     build(cpus, PROMISES, ceiling)
 }
 
+/// One that promises everything but broadcasts, and whose lazy batches may leave debts of up to 1000 ns; time passes a
+/// nanosecond at each look at it.
+pub(crate) fn lazy(cpus: usize) -> Machine {
+    lazy_until(cpus, Settle::Free)
+}
+
+/// The same, with debts settled by what `settle` says.
+pub(crate) fn lazy_until(cpus: usize, settle: Settle) -> Machine {
+    within(cpus, PROMISES, SINGLE_PAGE_CEILING, Bounds::new(1000, 100, settle).expect("they can be kept"))
+}
+
 fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
+    within(cpus, capabilities, ceiling, Bounds::STRICT)
+}
+
+pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, bounds: Bounds) -> Machine {
     let script = Script {
         engine: OnceCell::new(),
         cpus: (0..cpus).map(|_| Cpu::new()).collect(),
@@ -408,7 +423,7 @@ fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {
         device: RefCell::default(),
         held: HeldLocks::new(),
     };
-    let engine = Rc::new(Engine::with_ceiling(script, ceiling));
+    let engine = Rc::new(Engine::with_ceiling(script, ceiling).with_bounds(bounds));
     engine.platform().engine.set(Rc::downgrade(&engine)).expect("set once");
     Machine(engine)
 }
@@ -435,6 +450,17 @@ impl Machine {
 
     pub(crate) fn lazy(&self, cpu: usize) {
         self.on(cpu, Engine::enter_lazy);
+    }
+
+    /// The timer of `cpu` ticks; whether a debt is too old.
+    pub(crate) fn tick(&self, cpu: usize) -> bool {
+        self.on(cpu, |engine| engine.platform().interrupts_off(|| engine.tick()))
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&self, nanoseconds: u64) {
+        let time = &self.platform().time;
+        time.set(time.get() + nanoseconds);
     }
 
     /// What happens the next time the machine comes to `point`.

@@ -22,7 +22,7 @@ fn a_proof_settles_and_holds_the_lock_until_it_is_dropped() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
     batch.record(&p, cleared(PAGE, false));
     let proof = m.settle(&p, Unlock(&locked));
-    assert_eq!((m.cached(1, PAGE), p.owes(), proof.space().id()), (None, false, p.id()));
+    assert_eq!((m.cached(1, PAGE), m.owes(&p), proof.space().id()), (None, false, p.id()));
     assert!(proof.0.get(), "what the guard guards can be reached through the proof");
     drop(proof);
     assert!(!locked.get());

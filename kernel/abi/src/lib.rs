@@ -91,6 +91,12 @@ numbers! {
         SyncFile,
         /// `(process, from, to)`: moves the pages of a process (0: the caller's) from one node to another; how many.
         Migrate,
+        /// `(start, bytes, node)`: moves the pages of a range of the caller's to a node, each by itself, at most
+        /// [`MOVE_PAGES`] of them; how many are there now.
+        MovePages,
+        /// `(start, bytes)`: the kernel takes the pages of a range of the caller's that nobody else maps, as it does when
+        /// memory is short; how many.
+        Reclaim,
         /// `()`: what is counted for the report is counted from here on.
         MeasureBegin,
         /// `(operations)`: it is counted no longer; that many pages were read, moved, and so on.
@@ -219,8 +225,13 @@ pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic
 pub const ANYWHERE: u64 = u64::MAX;
 /// The most bytes of a line that is logged.
 pub const LINE: usize = 256;
+/// The most pages that one call moves.
+pub const MOVE_PAGES: u64 = 1024;
 /// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
 pub const TICK: u64 = 10;
+/// How old debts may become under mechanism `lazy` unless told otherwise, in milliseconds: three ticks, the least for which
+/// an epoch of debts lasts as long as a tick. (Below two ticks there is nothing that ticks can keep.)
+pub const MAX_AGE: u64 = 3 * TICK;
 /// The most threads and processes that a program starts and waits for.
 pub const CREW: usize = 256;
 /// Where a program's image begins: where the memory manager puts the first mapping of an empty space.

@@ -18,7 +18,8 @@ pub const HEAP_PER_PAGE: u64 = 80;
 /// How many kernel stacks there are: some, some for each CPU, and one for each thread that the run was asked for. `stale` has
 /// those in each of its scenarios, and needs some on a small machine too.
 pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
-    const SCENARIOS: u64 = 16;
+    const SCENARIOS: u64 = 20;
+    const MOST_READERS: u64 = 16;
     const MOST_THREADS: u64 = 1024;
     let threads = if !stale {
         if threads < MOST_THREADS {
@@ -26,10 +27,10 @@ pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
         } else {
             MOST_THREADS
         }
-    } else if threads < SCENARIOS {
+    } else if threads < MOST_READERS {
         40 + SCENARIOS * threads
     } else {
-        40 + SCENARIOS * SCENARIOS
+        40 + SCENARIOS * MOST_READERS
     };
     16 + 12 * cpus + threads
 }

@@ -123,7 +123,12 @@ pub(crate) fn map_anonymous(pages: u64) -> Result<u64, Error> {
 
 /// Maps a file from its first page on; where.
 pub(crate) fn map_shared(file: u64, pages: u64, writable: bool) -> Result<u64, Error> {
-    call(Call::MapShared, [file, 0, pages, u64::from(writable)])
+    map_part(file, 0, pages, writable)
+}
+
+/// Maps a file from page `first` on; where.
+pub(crate) fn map_part(file: u64, first: u64, pages: u64, writable: bool) -> Result<u64, Error> {
+    call(Call::MapShared, [file, first, pages, u64::from(writable)])
 }
 
 /// Unmaps a range.
@@ -185,6 +190,16 @@ pub(crate) fn migrate(from: u64, to: u64) -> Result<(), Error> {
         Ok(_) | Err(Error::NoMemory) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Moves the pages of a range that nobody else maps to a node, as far as there is room.
+pub(crate) fn move_pages(start: u64, bytes: u64, node: u64) -> Result<(), Error> {
+    call(Call::MovePages, [start, bytes, node]).map(drop)
+}
+
+/// Has the kernel take the pages of a range that nobody else maps, as it does when memory is short.
+pub(crate) fn reclaim(start: u64, bytes: u64) -> Result<(), Error> {
+    call(Call::Reclaim, [start, bytes]).map(drop)
 }
 
 /// The measurement begins.

@@ -4,7 +4,8 @@ use super::error::MachineError;
 use super::Machine;
 
 /// The names of the built-in machines.
-pub const BUILTIN: &[&str] = &["4-node-48-cpu", "1-socket", "2-socket-intel", "128-core-arm64"];
+pub const BUILTIN: &[&str] =
+    &["4-node-48-cpu", "1-socket", "2-socket-intel", "128-core-arm64", "xeon-6430-cxl", "small-vm"];
 
 /// The built-in machine called `name`, or nothing if there is none.
 ///
@@ -16,6 +17,8 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
         "1-socket" => include_str!("../../machines/1-socket.toml"),
         "2-socket-intel" => include_str!("../../machines/2-socket-intel.toml"),
         "128-core-arm64" => include_str!("../../machines/128-core-arm64.toml"),
+        "small-vm" => include_str!("../../machines/small-vm.toml"),
+        "xeon-6430-cxl" => include_str!("../../machines/xeon-6430-cxl.toml"),
         _ => return None,
     };
     Some(Machine::from_toml(name, text, "".as_ref()))
@@ -52,6 +55,7 @@ pub(super) fn matrix(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::costs::Costs;
     use super::super::matrix::Matrix;
     use super::super::quantity::Parameter;
     use super::*;
@@ -103,13 +107,23 @@ mod tests {
     }
 
     #[test]
+    fn the_small_machine_costs_what_one_socket_does() {
+        let machine = |name| builtin(name).expect("a listed name").expect("a valid file");
+        let (small, socket) = (machine("small-vm"), machine("1-socket"));
+        assert_eq!((small.topology.cpu_count(), small.topology.bytes()), (2, 256 << 20));
+        let time_slice = socket.costs.time_slice / 2;
+        assert_eq!(small.costs, Costs { time_slice, ..socket.costs });
+        assert_eq!(small.tlb, socket.tlb);
+    }
+
+    #[test]
     fn the_machines_of_one_published_row_are_fitted_and_those_that_predict_are_not() {
         let fitted = |name| {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
             machine.sources.iter().any(Parameter::is_fitted)
         };
-        assert_eq!(["4-node-48-cpu", "1-socket"].map(fitted), [true; 2]);
-        assert_eq!(["2-socket-intel", "128-core-arm64"].map(fitted), [false; 2]);
+        assert_eq!(["4-node-48-cpu", "1-socket", "xeon-6430-cxl"].map(fitted), [true; 3]);
+        assert_eq!(["2-socket-intel", "128-core-arm64", "small-vm"].map(fitted), [false; 3]);
     }
 
     #[test]
@@ -144,6 +158,24 @@ mod tests {
         }
         assert_eq!(mean_latency(&machine), 68);
         assert_eq!(machine.processor.broadcast_asids, Some(65_536));
+    }
+
+    #[test]
+    fn the_machine_with_cxl_is_one_socket_and_slow_memory() {
+        let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");
+        assert_eq!(machine.topology.cpu_count(), 64);
+        let slow = &machine.topology.nodes()[1];
+        assert_eq!((slow.cpus.len(), slow.bytes, slow.tier), (0, 98 << 30, 1));
+        for a in 0..64 {
+            for b in (0..64).filter(|&b| b != a) {
+                let expected = if a % 32 == b % 32 { 8_000..8_300 } else { 39_000..63_000 };
+                assert!(expected.contains(&machine.latency.pair(a, b)), "{a} {b}");
+            }
+        }
+        assert_eq!(mean_latency(&machine), 51);
+        assert_eq!((machine.copy_cost(0, 1), machine.copy_cost(1, 1)), (750_000, 1_000_000));
+        assert_eq!(machine.tlb.instruction.map(|level| level.entries), Some(256));
+        assert_eq!(machine.storage.map(|device| device.queue_depth.get()), Some(128));
     }
 
     /// The mean of all pairs of CPUs, in whole nanoseconds: the files state it in the sources of their interrupts.

@@ -12,6 +12,8 @@ pub const MAX_ENTRIES: u32 = 65_536;
 pub struct TlbGeometry {
     /// The first level, which every access asks.
     pub l1: TlbLevel,
+    /// The first level for instructions; `None` if they share that of loads and stores.
+    pub instruction: Option<TlbLevel>,
     /// The second level, asked when the first misses.
     pub l2: TlbLevel,
     /// Entries of upper page-table levels that the page walker keeps; 0 for a walker that keeps none.
@@ -60,10 +62,12 @@ impl TlbGeometry {
     /// Reads `[tlb]` and adds its numbers to `sources`.
     pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
         let l1 = read_level(section.take("l1")?, sources)?;
+        let instruction =
+            section.take_if_there("instruction").map(|entry| read_level(entry, sources)).transpose()?;
         let l2 = read_level(section.take("l2")?, sources)?;
         let walk_cache = read_walk_cache(section.take("walk_cache")?, sources)?;
         section.finish()?;
-        Ok(Self { l1, l2, walk_cache })
+        Ok(Self { l1, instruction, l2, walk_cache })
     }
 }
 
@@ -124,6 +128,20 @@ mod tests {
         assert_eq!(
             keys,
             ["tlb.l1.entries", "tlb.l1.ways", "tlb.l2.entries", "tlb.l2.ways", "tlb.walk_cache.entries"]
+        );
+    }
+
+    #[test]
+    fn reads_a_level_for_instructions_if_there_is_one() {
+        let level = |text: &str| read(&format!("{LEVEL}{text}"), LEVEL, WALK);
+        assert_eq!(level("").expect("valid").0.instruction, None);
+        let (tlb, sources) =
+            level("\ninstruction = { entries = 256, ways = 8, source = 's' }").expect("valid");
+        assert_eq!(tlb.instruction, Some(TlbLevel { entries: 256, ways: 8 }));
+        assert!(sources.iter().any(|parameter| parameter.key == "tlb.instruction.ways"));
+        assert_eq!(
+            level("\ninstruction = 3").expect_err("must be refused"),
+            "f:3: tlb.instruction: expected a table, found a whole number"
         );
     }
 

@@ -18,8 +18,8 @@ pub(crate) const US: Picoseconds = 1_000_000;
 pub(crate) const SECOND: Picoseconds = 1_000_000 * US;
 /// Between any two CPUs of [`machine`].
 pub(crate) const FAR: Picoseconds = 104_000;
-/// Both schedules.
-pub(crate) const SCHEDULES: [Schedule; 2] = [Schedule::PerPage, Schedule::Batched];
+/// All schedules.
+pub(crate) const SCHEDULES: [Schedule; 3] = [Schedule::PerPage, Schedule::Batched, Schedule::Lazy];
 
 /// A machine whose CPUs are all equally far from each other, with `kib` of memory on each node.
 pub(crate) fn machine(cpus_of_nodes: &[u16], kib: u64) -> Machine {
@@ -71,7 +71,7 @@ pub(crate) fn now(program: &Program) -> u64 {
 pub(crate) fn run_clean(simulation: &Simulation) -> Outcome {
     let outcome = run(simulation);
     let broken: Vec<String> = outcome.broken.iter().map(ToString::to_string).collect();
-    assert_eq!(outcome.violations, 0, "{broken:#?}");
+    assert_eq!(outcome.violations, 0, "{broken:#?}, {:#?}", outcome.misuses);
     outcome
 }
 

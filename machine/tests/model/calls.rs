@@ -133,6 +133,8 @@ impl Subject for Simulated {
         Options {
             contents: true,
             slack: Some(u64::from(setup.slack) * 1000),
+            settle: setup.settle(),
+            tick: u64::from(setup.tick) * 1000,
             configure: Box::new(move |config| {
                 for (node, setup) in config.nodes.iter_mut().zip(&numbers.nodes) {
                     node.tier = setup.tier as u8;
@@ -143,6 +145,7 @@ impl Subject for Simulated {
                 config.swap_pages = numbers.swap;
                 config.demote = numbers.demote > 0;
                 config.objects = 128;
+                config.lazy.max_age = 3 * u64::from(numbers.tick);
             }),
             ..Options::new(setup.schedule())
         }

@@ -209,6 +209,12 @@ impl Flights {
         flight
     }
 
+    /// Whether a copy of a space is being made.
+    pub(crate) fn forking(&self, space: usize) -> bool {
+        let forks = |flight: &Flight| matches!(flight, Flight::Change(of, Change::Fork(_)) if *of == space);
+        self.flights.iter().flatten().any(forks)
+    }
+
     /// A store may be in the copies that are being made.
     pub(crate) fn race_forks(&mut self, space: usize, store: (PageId, u64, u64)) {
         for flight in self.flights.iter_mut().flatten() {

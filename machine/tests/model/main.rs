@@ -49,16 +49,19 @@ fn random_programs_find_what_the_model_says() {
     }
     println!("{count} programs: {tally:?}");
     assert!(count < 100 || tally.disturbed.min(tally.reclaimed).min(tally.interrupts) > count, "{tally:?}");
+    assert!(count < 100 || (2 * tally.matured).min(4 * tally.stale) > count, "{tally:?}");
     assert!(count < 100 || tally.out_of_memory * 100 < tally.accesses + tally.calls, "{tally:?}");
 }
 
 #[test]
-fn without_settling_random_programs_find_a_difference() {
-    let subject = || -> Rc<dyn Subject> { Rc::new(Simulated::without(Guard::Settle)) };
-    let (_, found) = search(10_000, subject);
-    let Found { number, failure } = found.expect("a difference within 10000 programs");
-    println!("program {number}: {failure}");
-    assert_eq!(attempt(&generate::script(number), simulated()).map(drop), Ok(()), "with the guard");
+fn without_a_guard_random_programs_find_a_difference() {
+    for guard in [Guard::Settle, Guard::Stamp, Guard::Slot] {
+        let subject = || -> Rc<dyn Subject> { Rc::new(Simulated::without(guard)) };
+        let (_, found) = search(10_000, subject);
+        let Found { number, failure } = found.expect("a difference within 10000 programs");
+        println!("{guard:?}: program {number}: {failure}");
+        assert_eq!(attempt(&generate::script(number), simulated()).map(drop), Ok(()), "with the guard");
+    }
 }
 
 #[test]

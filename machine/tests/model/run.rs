@@ -41,6 +41,9 @@ pub(crate) struct Tally {
     /// Pages that were reclaimed.
     pub(crate) reclaimed: u64,
     pub(crate) interrupts: u64,
+    /// Frames whose debts were settled while they were free, and uses of what was still owed for.
+    pub(crate) matured: u64,
+    pub(crate) stale: u64,
 }
 
 impl Tally {
@@ -52,6 +55,8 @@ impl Tally {
         self.forks += other.forks;
         self.reclaimed += other.reclaimed;
         self.interrupts += other.interrupts;
+        self.matured += other.matured;
+        self.stale += other.stale;
     }
 }
 
@@ -168,7 +173,8 @@ pub(crate) fn run(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, St
         return Err(format!("it still runs after {} s", MOST_TIME / 1_000_000_000_000));
     }
     if outcome.violations > 0 {
-        let first = outcome.broken.first().map(ToString::to_string).unwrap_or_default();
+        let broken = outcome.broken.iter().map(ToString::to_string);
+        let first = broken.chain(outcome.misuses.iter().map(ToString::to_string)).next().unwrap_or_default();
         return Err(format!("{} violations, the first: {first}", outcome.violations));
     }
     let kept = run.members.borrow().iter().position(|members| !members.gone);
@@ -185,6 +191,8 @@ pub(crate) fn run(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, St
     let mut tally = run.tally.get();
     tally.reclaimed = statistics.reclaimed_background + statistics.reclaimed_direct;
     tally.interrupts = outcome.reading.counters.interrupts;
+    tally.matured = statistics.frames_matured;
+    tally.stale = outcome.stale_hits;
     Ok(tally)
 }
 
@@ -363,7 +371,10 @@ impl Thread<'_> {
                 model.store(self.space, access.page, target, access.word, value);
             }
             (Finding::Value(value), _) if !access.disturbed && access.findings.len() > 1 => {
-                observe(&mut model, self.space, access, value);
+                // A copy that is being made may have been made of any of the others.
+                if !self.run.flights.borrow().forking(self.space) {
+                    observe(&mut model, self.space, access, value);
+                }
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ceasefire::Schedule;
+use ceasefire::{Schedule, Settle};
 
 use crate::operation::{Numbers, Step};
 
@@ -42,8 +42,10 @@ macro_rules! setup {
 }
 
 setup! {
-    /// 1 for the batched schedule, 0 for one flush a page.
-    batched,
+    /// 0 for one flush a page, 1 for batches, 2 for lazy debts that settle by themselves, 3 for such as are paid on demand.
+    schedule,
+    /// Nanoseconds between two ticks of a CPU; a lazy debt may stand for three.
+    tick,
     /// Pages of swap.
     swap,
     /// How many pages a fault maps.
@@ -74,10 +76,19 @@ impl Setup {
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
-        if self.batched == 0 {
-            Schedule::PerPage
+        match self.schedule {
+            0 => Schedule::PerPage,
+            1 => Schedule::Batched,
+            _ => Schedule::Lazy,
+        }
+    }
+
+    /// What settles lazy debts.
+    pub(crate) fn settle(&self) -> Settle {
+        if self.schedule == 3 {
+            Settle::Demand
         } else {
-            Schedule::Batched
+            Settle::Free
         }
     }
 
@@ -89,6 +100,8 @@ impl Setup {
             ("spaces", self.spaces, 1, self.threads),
             ("files", self.files.len() as u32, 1, 16),
             ("lru_batch", self.lru_batch, 1, 31),
+            ("schedule", self.schedule, 0, 3),
+            ("ns of tick", self.tick, 1, 300_000_000),
         ];
         bounds.iter().try_for_each(|&(what, value, low, high)| {
             if (low..=high).contains(&value) {

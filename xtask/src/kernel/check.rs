@@ -1,7 +1,7 @@
 //! `cargo xtask kernel --check`: what CI runs. Every program and mechanism, and what must come of each: some runs have to fail.
 
 use super::build::Images;
-use super::options::{Options, Run};
+use super::options::Options;
 use super::protocol::Ending;
 use super::report::Report;
 use super::{boot_once, compare, printer, show};
@@ -12,9 +12,10 @@ use crate::failure::Failure;
 enum Must {
     /// It ends well, and its result counts some of that.
     Do(&'static str),
-    /// It does, and batched it takes at most so large a part of the interrupts for each operation that it takes per-page.
+    /// It does, and with each mechanism it takes at most so large a part of the interrupts for each operation that it takes
+    /// with the one before.
     Save(&'static str, f64),
-    /// Nothing is flushed: a program finds that, or stumbles over it, soon.
+    /// What has to be flushed is not: a program finds that, or stumbles over it, soon.
     BeCaught,
     /// It ends like that, its FAILED line begins with that, and every CPU says where it was and what it did last.
     Fail(Ending, &'static str),
@@ -37,17 +38,19 @@ const CASES: &[Case] = &[
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught),
+    // On a busy host readers often run again only after their tick: debts that grow old are still there then.
+    case("--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot", Must::BeCaught),
     case(
         "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3",
         Must::Save("pages_migrated", 0.015),
     ),
     case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: ")),
     case(
-        "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched",
-        Must::Save("pages_reclaimed", 1.0),
+        "--program mmap-read --cpus 4 --memory 96M --mechanism per-page,batched,lazy",
+        Must::Save("pages_reclaimed", 0.5),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched --seconds 15",
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 15",
         Must::Do("operations"),
     ),
     case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
@@ -84,14 +87,16 @@ fn check(cases: &[Case], options: &Options, images: &Images) -> Result<(), Failu
                 for line in &said {
                     print(line);
                 }
-                wrong.push(format!("{} {} {unmet}", run.program, run.mechanism));
+                wrong.push(format!("{run} {unmet}"));
             }
             reports.push(report);
         }
         if let Must::Save(_, most) = must {
-            let (words, is_met) = saved(&reports[first..], *most);
-            print(&words);
-            wrong.extend((!is_met).then_some(words));
+            for pair in reports[first..].windows(2) {
+                let (words, is_met) = saved(&pair[0], &pair[1], *most);
+                print(&words);
+                wrong.extend((!is_met).then_some(words));
+            }
         }
     }
     show(options, &reports)?;
@@ -154,16 +159,13 @@ fn silent_cpu(cpus: u64, said: &[String]) -> Option<String> {
     (!said.iter().any(is_event)).then(|| "must print what the CPUs did last".to_owned())
 }
 
-/// What batching leaves of the interrupts of the program that `reports` are of, in words, and whether that is little enough.
-fn saved(reports: &[Report], most: f64) -> (String, bool) {
-    let interrupts = |mechanism| {
-        let report = reports.iter().find(|report| report.run.mechanism == mechanism)?;
-        compare::per_operation(|name| report.number(name), "interrupts")
-    };
-    let ratio = interrupts("batched").zip(interrupts("per-page")).map(|(batched, each)| batched / each);
-    let Run { program, .. } = reports[0].run;
+/// What one run leaves of the interrupts of the run `before` it, in words, and whether that is little enough.
+fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
+    let interrupts = |report: &Report| compare::per_operation(|name| report.number(name), "interrupts");
+    let ratio = interrupts(report).zip(interrupts(before)).map(|(now, before)| now / before);
     let found = ratio.map_or_else(|| "an unknown part".to_owned(), |ratio| format!("{ratio:.4}"));
-    let words = format!("{program} batched takes {found} of the interrupts of per-page, at most {most}");
+    let words =
+        format!("{} takes {found} of the interrupts of {}, at most {most}", report.run, before.run.mechanism);
     (words, ratio.is_some_and(|ratio| ratio <= most))
 }
 
@@ -188,7 +190,9 @@ mod tests {
         *program=fault*) echo 'FAILED program: a load'; cpus; exit 37 ;;
         *program=hang*) echo 'FAILED hang: nothing'; cpus; exit 39 ;;
         *mechanism=none*) echo 'FAILED rule: stale read'; exit 35 ;;
+        *without=slot*) echo 'FAILED rule: old read'; exit 35 ;;
         *mechanism=per-page*) interrupts=1000 ;;
+        *mechanism=lazy*) interrupts=2 ;;
         *) interrupts=10 ;;
         esac
         echo "RESULT {\"operations\":10,\"interrupts\":$interrupts,\"pages_reclaimed\":5,\"pages_migrated\":5}"
@@ -217,6 +221,7 @@ mod tests {
                 "stale none must be caught, by no watchdog, within 5 s",
             ),
             ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught, by no watchdog"),
+            ("echo 'FAILED rule: old read'; exit 35", result, "stale lazy without slot must be caught"),
             (
                 "echo 'FAILED program: a load'; cpus; exit 37",
                 result,
@@ -252,6 +257,7 @@ mod tests {
                 "interrupts=16 ",
                 "migrate batched takes 0.0160 of the interrupts of per-page",
             ),
+            ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
             (
                 "\\\"interrupts\\\":$interrupts,",
                 "",

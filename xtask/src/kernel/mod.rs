@@ -56,7 +56,7 @@ fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
     let say = printer(options);
     let mut reports = Vec::new();
     for run in options.runs() {
-        eprintln!("==> {} {} on {} CPUs", run.program, run.mechanism, options.parameters.cpus);
+        eprintln!("==> {run} on {} CPUs", options.parameters.cpus);
         let report = boot_once(options, images, run, &mut |line| say(line))?;
         say(&report.line());
         reports.push(report);

@@ -1,8 +1,10 @@
 //! What the command line asks for: every option has its bounds, and nothing is built before all of them hold.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
-use ceasefire_kernel_abi::PROGRAMS;
+use ceasefire::{Bounds, Settle};
+use ceasefire_kernel_abi::{MAX_AGE, PROGRAMS, TICK};
 
 use super::{bounds, simulate};
 use crate::failure::Failure;
@@ -11,7 +13,9 @@ use crate::failure::Failure;
 pub(crate) const HELP: &str =
     "  kernel [OPTION...]              builds the kernel and boots it on QEMU; what it reports, or where it failed
                                     --program LIST    mmap-read, migrate, stale (the default), hello, panic, fault, hang
-                                    --mechanism LIST  per-page, batched (the default); none flushes nothing, to be caught
+                                    --mechanism LIST  per-page, batched (the default), lazy; none flushes nothing, to be caught
+                                    --max-age MS      how old lazy's debts may become (30); 0: nothing is owed
+                                    --without GUARD   lazy without slot, stamp or settle, to be caught
                                     --compare         mmap-read and migrate, per-page and batched, beside the simulator
                                     --cpus N          1 to 64 (8)
                                     --nodes N         1 to 8, at most one for each CPU (2)
@@ -30,9 +34,14 @@ pub(crate) const HELP: &str =
 ";
 
 /// Mechanisms that the kernel knows. `none` flushes nothing and exists to be caught.
-const MECHANISMS: &[&str] = &["per-page", "batched", NONE];
+const MECHANISMS: &[&str] = &["per-page", "batched", LAZY, NONE];
+/// The mechanism that owes.
+pub(super) const LAZY: &str = "lazy";
 /// The mechanism that is none.
-pub(super) const NONE: &str = "none";
+const NONE: &str = "none";
+/// Guards that `lazy` can go without: the look at what a page's slot owes, the stamps of what owes, and the settling of what a
+/// space owes.
+const GUARDS: &[&str] = &["slot", "stamp", "settle"];
 /// What `--compare` runs unless told otherwise, and all that it can: what the simulator has too.
 const COMPARED_PROGRAMS: &[&str] = &["mmap-read", "migrate"];
 const COMPARED_MECHANISMS: &[&str] = &["per-page", "batched"];
@@ -65,6 +74,8 @@ pub(super) struct Parameters {
     pub(super) memory: u64,
     pub(super) seconds: u64,
     pub(super) seed: u64,
+    /// How old debts may become, in milliseconds.
+    pub(super) max_age: u64,
     /// 0 for the program's own choice.
     pub(super) threads: u64,
     /// 0 for the program's own choice.
@@ -93,6 +104,27 @@ impl Parameters {
 pub(super) struct Run {
     pub(super) program: &'static str,
     pub(super) mechanism: &'static str,
+    /// The guard that is taken away.
+    pub(super) without: Option<&'static str>,
+}
+
+impl Run {
+    /// Whether a rule must be broken, so that the question is whether that is noticed.
+    pub(super) fn must_be_caught(self) -> bool {
+        self.mechanism == NONE || self.without.is_some()
+    }
+
+    /// How it flushes, in words.
+    pub(super) fn how(self) -> String {
+        let without = self.without.map_or_else(String::new, |guard| format!(" without {guard}"));
+        format!("{}{without}", self.mechanism)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.program, self.how())
+    }
 }
 
 /// What the command line asks for.
@@ -101,6 +133,7 @@ pub(crate) struct Options {
     pub(super) parameters: Parameters,
     pub(super) programs: Vec<&'static str>,
     pub(super) mechanisms: Vec<&'static str>,
+    without: Option<&'static str>,
     /// Where to write the results as JSON; `-` is standard output, which then carries nothing else.
     pub(super) json: Option<String>,
     /// Whether the simulator runs the same.
@@ -123,6 +156,7 @@ impl Options {
                 memory,
                 seconds: 10,
                 seed: 1,
+                max_age: MAX_AGE,
                 threads: 0,
                 pages: 0,
                 pinned: false,
@@ -131,6 +165,7 @@ impl Options {
             },
             programs: Vec::new(),
             mechanisms: Vec::new(),
+            without: None,
             json: None,
             compare: false,
             check: false,
@@ -150,7 +185,8 @@ impl Options {
                 "--compare" => options.compare = true,
                 "--check" => options.check = true,
                 "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
-                | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" => {
+                | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" | "--max-age"
+                | "--without" => {
                     let value =
                         *arguments.next().ok_or_else(|| Failure::usage(format!("{name} needs a value")))?;
                     match name {
@@ -161,6 +197,8 @@ impl Options {
                         "--program" => programs = Some(list(value, program)?),
                         "--seconds" => parameters.seconds = number(name, value, SECONDS)?,
                         "--seed" => parameters.seed = number(name, value, 0..=u64::MAX)?,
+                        "--max-age" => parameters.max_age = max_age(value)?,
+                        "--without" => options.without = Some(known("guard", value, GUARDS)?),
                         "--threads" => parameters.threads = number(name, value, THREADS)?,
                         "--pages" => parameters.pages = number(name, value, PAGES)?,
                         "--swap" => parameters.swap = number(name, value, SWAP)?,
@@ -235,6 +273,13 @@ impl Options {
         if self.programs.contains(&"migrate") && nodes < 2 {
             return Err(Failure::usage("--program migrate moves pages between nodes: at least 2 are needed"));
         }
+        for (name, is_given) in
+            [("--without", self.without.is_some()), ("--max-age", self.parameters.max_age != MAX_AGE)]
+        {
+            if let Some(other) = self.mechanisms.iter().find(|&&mechanism| is_given && mechanism != LAZY) {
+                return Err(Failure::usage(format!("{name} is for --mechanism {LAZY} alone, not {other}")));
+            }
+        }
         if self.compare {
             self.check_compared()?;
         }
@@ -249,7 +294,7 @@ impl Options {
         ] {
             if let Some(name) = names.iter().find(|name| !known.contains(name)) {
                 return Err(Failure::usage(format!(
-                    "--compare: the simulator has no {what} `{name}`, it has {}",
+                    "--compare: {what} `{name}` is not compared, but {}",
                     known.join(", ")
                 )));
             }
@@ -282,7 +327,9 @@ impl Options {
 
     /// All runs, in the order in which they are made.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let with = |program| self.mechanisms.iter().map(move |&mechanism| Run { program, mechanism });
+        let without = self.without;
+        let with =
+            move |program| self.mechanisms.iter().map(move |&mechanism| Run { program, mechanism, without });
         self.programs.iter().copied().flat_map(with)
     }
 
@@ -305,6 +352,15 @@ fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Fa
     text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| {
         Failure::usage(format!("{name} {text}: a whole number from {} to {}", bounds.start(), bounds.end()))
     })
+}
+
+/// How old debts may become, in milliseconds, where CPUs tick as the kernel's do.
+fn max_age(text: &str) -> Result<u64, Failure> {
+    const NANOSECONDS: u64 = 1_000_000;
+    let milliseconds = number("--max-age", text, 0..=u64::MAX / NANOSECONDS)?;
+    Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Settle::Free)
+        .map(|_| milliseconds)
+        .map_err(|error| Failure::usage(format!("--max-age {text}: {error}")))
 }
 
 /// An amount of memory, in bytes. The bounds depend on the CPUs.
@@ -363,11 +419,12 @@ mod tests {
     #[test]
     fn everything_has_a_default() {
         let options = parse("").unwrap();
-        let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap, counted } =
+        let Parameters { cpus, nodes, memory, seconds, seed, max_age, threads, pages, pinned, swap, counted } =
             options.parameters.clone();
         assert_eq!((cpus, nodes, memory, seconds, seed), (8, 2, 512 << 20, 10, 1));
-        assert_eq!((threads, pages, pinned, swap, counted), (0, 0, false, 0, false));
-        assert_eq!(options.runs().collect::<Vec<_>>(), [Run { program: "stale", mechanism: "batched" }]);
+        assert_eq!((max_age, threads, pages, pinned, swap, counted), (30, 0, 0, false, 0, false));
+        let run = Run { program: "stale", mechanism: "batched", without: None };
+        assert_eq!(options.runs().collect::<Vec<_>>(), [run]);
         assert_eq!((options.json, options.qemu.as_str()), (None, "qemu-system-x86_64"));
         assert_eq!(parse("--cpus 1").unwrap().parameters.nodes, 1);
     }
@@ -376,7 +433,7 @@ mod tests {
     fn options_come_in_any_order() {
         let line =
             "--pages 9 --threads 3 --pinned --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
-                    --json - --qemu there --timeout 8";
+                    --json - --qemu there --timeout 8 --mechanism lazy --max-age 40 --without slot";
         let options = parse(line).unwrap();
         let expected = Parameters {
             cpus: 6,
@@ -384,6 +441,7 @@ mod tests {
             memory: 1 << 30,
             seconds: 4,
             seed: 5,
+            max_age: 40,
             threads: 3,
             pages: 9,
             pinned: true,
@@ -393,6 +451,10 @@ mod tests {
         assert_eq!(options.parameters, expected);
         assert_eq!((options.json.as_deref(), options.qemu.as_str()), (Some("-"), "there"));
         assert_eq!(options.timeout("stale"), 8);
+        let run = options.runs().next().unwrap();
+        assert_eq!((run.to_string().as_str(), run.must_be_caught()), ("stale lazy without slot", true));
+        assert!(parse("--mechanism none").unwrap().runs().all(Run::must_be_caught));
+        assert!(!parse("--mechanism lazy").unwrap().runs().any(Run::must_be_caught));
     }
 
     #[test]
@@ -443,9 +505,21 @@ mod tests {
                 "no program is called `stail`; there are: mmap-read, migrate, stale, hello, panic, fault, hang",
             ),
             (
-                "--mechanism batched,lazy",
-                "no mechanism is called `lazy`; there are: per-page, batched, none",
+                "--mechanism batched,fast",
+                "no mechanism is called `fast`; there are: per-page, batched, lazy, none",
             ),
+            (
+                "--mechanism lazy --max-age 10",
+                "--max-age 10: ticks cannot keep debts below 10000000 ns: at least 20000000 ns, two ticks, or 0 for none",
+            ),
+            (
+                "--mechanism lazy --max-age 1001",
+                "--max-age 1001: a debt may not stand for 1001000000 ns: at most 1000000000 ns",
+            ),
+            ("--max-age -1", "--max-age -1: a whole number from 0 to 18446744073709"),
+            ("--max-age 40", "--max-age is for --mechanism lazy alone, not batched"),
+            ("--mechanism lazy,none --without slot", "--without is for --mechanism lazy alone, not none"),
+            ("--without care", "no guard is called `care`; there are: slot, stamp, settle"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             (
                 "--program migrate --nodes 1",
@@ -454,7 +528,14 @@ mod tests {
         ] {
             assert_eq!(refused(line), expected);
         }
-        for line in ["--memory 84M", "--memory 2G", "--swap 0", "--threads 16", "--check --qemu q --json -"] {
+        for line in [
+            "--memory 84M",
+            "--memory 2G",
+            "--swap 0",
+            "--threads 16",
+            "--check --qemu q --json -",
+            "--mechanism lazy --max-age 0",
+        ] {
             assert!(parse(line).is_ok(), "{line}");
         }
     }
@@ -465,8 +546,9 @@ mod tests {
         assert_eq!((options.programs.len(), options.mechanisms.len()), (2, 2));
         assert!(options.parameters.pinned && options.parameters.counted);
         for (line, expected) in [
-            ("--program stale", "no program `stale`, it has mmap-read, migrate"),
-            ("--mechanism none", "no mechanism `none`, it has per-page, batched"),
+            ("--program stale", "program `stale` is not compared, but mmap-read, migrate"),
+            ("--mechanism none", "mechanism `none` is not compared, but per-page, batched"),
+            ("--mechanism lazy", "mechanism `lazy` is not compared, but per-page, batched"),
             ("--swap 1", "neither --threads nor --swap"),
             ("--threads 1", "neither --threads nor --swap"),
             ("--pages 4096", "--program migrate alone"),

@@ -58,17 +58,21 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// `-no-reboot` makes a triple fault an end; `-nodefaults` and `-monitor none` leave the standard streams to the serial
 /// port alone.
 pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
-    let Parameters { cpus, nodes, memory, seconds, seed, threads, pages, pinned, swap, counted } = parameters;
-    let Run { program: user, mechanism } = run;
+    let Parameters { cpus, nodes, memory, seconds, seed, max_age, threads, pages, pinned, swap, counted } =
+        parameters;
+    let Run { program: user, mechanism, without } = run;
     let pinned = u8::from(*pinned);
     // As the experiment of that name has it, for Linux 4.2.
     let lru_batch = if user == "mmap-read" { 14 } else { 15 };
     let mut options = format!(
         "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} seed={seed} pinned={pinned} \
-         pages={pages} threads={threads} swap={swap} lru_batch={lru_batch}"
+         pages={pages} threads={threads} swap={swap} lru_batch={lru_batch} max_age={max_age}"
     );
+    // Writing to a string cannot fail.
+    if let Some(guard) = without {
+        let _ = write!(options, " without={guard}");
+    }
     if let Some(bytes) = bounds::devices(parameters, user) {
-        // Writing to a string cannot fail.
         let _ = write!(options, " disk={}", bytes >> 20);
     }
     let mut command = Command::new(program);
@@ -137,8 +141,16 @@ mod tests {
         assert_eq!(
             after("-append"),
             "program=stale mechanism=batched nodes=2 seconds=10 seed=1 pinned=0 pages=0 threads=0 swap=9 \
-             lru_batch=15"
+             lru_batch=15 max_age=30"
         );
+    }
+
+    #[test]
+    fn a_guard_that_a_run_goes_without_is_named() {
+        let options = Options::parse(&["--mechanism", "lazy", "--without", "slot"]).unwrap();
+        let images = Images { kernel: "k".into(), programs: "p".into() };
+        let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
+        assert!(command.get_args().any(|word| word.to_string_lossy().ends_with(" without=slot")));
     }
 
     #[test]
@@ -149,6 +161,6 @@ mod tests {
         let command = command("qemu", &images, &options.parameters, run);
         assert!(command
             .get_args()
-            .any(|word| word.to_string_lossy().ends_with(" swap=300 lru_batch=15 disk=6")));
+            .any(|word| word.to_string_lossy().ends_with(" lru_batch=15 max_age=30 disk=6")));
     }
 }

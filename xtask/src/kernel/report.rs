@@ -2,7 +2,7 @@
 
 use serde_json::{json, Map, Value};
 
-use super::options::{Parameters, Run, NONE};
+use super::options::{Parameters, Run};
 use super::protocol::{self, Ending};
 use super::watch::Record;
 
@@ -66,20 +66,19 @@ impl Report {
         self.ending == Ending::Done
     }
 
-    /// What came of it, in words. Without a flush a rule must be broken: then the question is whether that was noticed.
+    /// What came of it, in words. Where a rule must be broken the question is whether that was noticed.
     pub(super) fn verdict(&self) -> String {
-        match (self.run.mechanism, self.caught_s, &self.ending) {
-            (NONE, Some(seconds), _) => format!("caught after {seconds:.1} s"),
-            (NONE, None, Ending::Done) => "not caught".to_owned(),
+        match (self.run.must_be_caught(), self.caught_s, &self.ending) {
+            (true, Some(seconds), _) => format!("caught after {seconds:.1} s"),
+            (true, None, Ending::Done) => "not caught".to_owned(),
             _ => self.ending.words(),
         }
     }
 
     /// Which run, what came of it, and the kernel's word on what went wrong, in a line.
     pub(super) fn line(&self) -> String {
-        let Run { program, mechanism } = self.run;
         let failed = self.failed.as_deref().map_or_else(String::new, |failed| format!(" ({failed})"));
-        format!("{program} {mechanism}: {}{failed}", self.verdict())
+        format!("{}: {}{failed}", self.run, self.verdict())
     }
 
     /// A number that the kernel reported.
@@ -98,9 +97,13 @@ impl Report {
     /// The kernel's own fields, those that the command line's JSON has too under its names, and what we know of the run.
     pub(super) fn json(&self) -> Value {
         let mut fields = self.fields.clone();
-        for renamed in ["program", "elapsed_ns"] {
+        for renamed in ["program", "elapsed_ns", "debt_age_max_ns"] {
             fields.remove(renamed);
         }
+        let settled_by = ["interrupt", "broadcast", "switch", "tick", "local"].map(|way| {
+            (way.to_owned(), fields.remove(&format!("debts_by_{way}")).unwrap_or_else(|| json!(0)))
+        });
+        let oldest = self.number("debt_age_max_ns").map(|time| time / NANOSECONDS);
         let elapsed = self.number("elapsed_ns").map(|time| time / NANOSECONDS);
         let rate = |name| Some(self.number(name)? / elapsed.filter(|elapsed| *elapsed > 0.0)?);
         let broken = self.ending == Ending::Broken;
@@ -108,6 +111,9 @@ impl Report {
         for (name, value) in [
             ("experiment", json!(self.run.program)),
             ("mechanism", json!(self.run.mechanism)),
+            ("without", json!(self.run.without)),
+            ("debts_settled_by", Value::Object(settled_by.into_iter().collect())),
+            ("debt_age_max_s", json!(oldest)),
             ("machine", json!("qemu")),
             ("seed", json!(self.seed)),
             ("cpus", json!(self.cpus)),
@@ -140,6 +146,8 @@ fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Op
         ("cpus", json!(parameters.cpus)),
         ("nodes", json!(parameters.nodes)),
         ("seed", json!(parameters.seed)),
+        ("max_age_ms", json!(parameters.max_age)),
+        ("without", json!(run.without)),
     ];
     asked.into_iter().find_map(|(name, asked)| {
         let ran = fields.get(name).filter(|ran| **ran != asked)?;
@@ -157,7 +165,7 @@ pub(super) mod tests {
     /// What the kernel says at the end of a run of the default options.
     const RESULT: &str = r#"{"program":"stale","mechanism":"batched","cpus":8,"nodes":2,"frames":120000,"seconds":10,
         "seed":1,"boot_ns":5,"elapsed_ns":2000000000,"features":"pcid x2apic","operations":100,"interrupts":50,
-        "shootdowns":9,"ticks":7}"#;
+        "shootdowns":9,"ticks":7,"debts_by_tick":3,"debt_age_max_ns":20000000,"max_age_ms":30}"#;
 
     /// A run of the default options, except as `line` says.
     pub(in super::super) fn report(line: &str, result: Option<&str>, ending: Ending) -> Report {
@@ -192,6 +200,13 @@ pub(super) mod tests {
             ("ticks", json!(7)),
             ("frames", json!(120_000)),
             ("features", json!("pcid x2apic")),
+            ("without", Value::Null),
+            (
+                "debts_settled_by",
+                json!({ "interrupt": 0, "broadcast": 0, "switch": 0, "tick": 3, "local": 0 }),
+            ),
+            ("debt_age_max_s", json!(0.02)),
+            ("max_age_ms", json!(30)),
             ("violations", json!(0)),
             ("broken", json!([])),
             ("boot_s", json!(1.5)),
@@ -201,7 +216,9 @@ pub(super) mod tests {
             assert_eq!(json[name], expected, "{name}");
         }
         let fields = json.as_object().unwrap();
-        assert!(["program", "elapsed_ns", "simulated"].iter().all(|name| !fields.contains_key(*name)));
+        assert!(["program", "elapsed_ns", "debts_by_tick", "simulated"]
+            .iter()
+            .all(|name| !fields.contains_key(*name)));
     }
 
     #[test]
@@ -222,12 +239,15 @@ pub(super) mod tests {
             assert_eq!(verdict(ending), "caught after 2.5 s");
         }
         assert_eq!(verdict(Ending::Refused), Ending::Refused.words());
+        let guardless = report("--mechanism lazy --without slot", None, Ending::Broken);
+        assert_eq!(guardless.line(), "stale lazy without slot: caught after 2.5 s (stale read: at 0x1000)");
         let result = r#"{"mechanism":"none"}"#;
         assert_eq!(report("--mechanism none", Some(result), Ending::Done).verdict(), "not caught");
     }
 
     #[test]
     fn done_is_what_did_what_it_was_asked() {
+        const LAZY: &str = r#"{"mechanism":"lazy","without":null,"max_age_ms":30}"#;
         let ending = |line, result| report(line, result, Ending::Done).ending;
         assert_eq!(ending("", Some(RESULT)), Ending::Done);
         assert_eq!(ending("--program hello", None), Ending::Done);
@@ -235,6 +255,8 @@ pub(super) mod tests {
             ("", None, "it was done, but gave no RESULT"),
             ("", Some("{\"cpus\":"), "its RESULT is no JSON object"),
             ("--cpus 16", Some(RESULT), "it ran with cpus 8, not 16"),
+            ("--mechanism lazy --max-age 40", Some(LAZY), "it ran with max_age_ms 30, not 40"),
+            ("--mechanism lazy --without slot", Some(LAZY), "it ran with without null, not \"slot\""),
             ("--mechanism per-page", Some(RESULT), "it ran with mechanism \"batched\", not \"per-page\""),
         ] {
             assert_eq!(ending(line, result), Ending::Wrong(expected.to_owned()), "{line}");

@@ -63,7 +63,7 @@ pub(super) fn simulate(
     parameters: &Parameters,
     frames: u64,
 ) -> Result<Value, Failure> {
-    let Run { program, mechanism } = run;
+    let Run { program, mechanism, .. } = run;
     let Machine { text, scale } = machine(program, parameters, frames);
     let file = workspace.target.join(format!("simulated-{program}-{mechanism}.toml"));
     fs::write(&file, text).map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
@@ -121,6 +121,7 @@ mod tests {
             experiment: Experiment::find(program).unwrap(),
             machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),
             mechanism: Mechanism::Batched,
+            settle: ceasefire::Settle::Free,
             // As it comes through the command line.
             scale: scale.to_string().parse().unwrap(),
             seed: 1,

@@ -31,7 +31,7 @@ fn row(report: &Report) -> Columns {
     let per_operation = super::compare::per_operation(|name| report.number(name), "interrupts");
     let mut cells = vec![
         report.run.program.to_owned(),
-        report.run.mechanism.to_owned(),
+        report.run.how(),
         report.cpus().to_string(),
         report.boot_s().map_or_else(unknown, |seconds| format!("{seconds:.1}")),
         count("operations"),

@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::mark::SLOTS;
+use super::site::LARGE;
 use super::state::State;
 use super::SCENARIOS;
 use crate::memory::{Mapping, PAGE};
@@ -13,13 +14,15 @@ use crate::memory::{Mapping, PAGE};
 #[derive(Debug)]
 pub(super) struct Board {
     state: AtomicU64,
-    /// 1 and the number of the scenario's file.
-    file: AtomicU64,
+    /// 1 and the number of each of the scenario's files.
+    files: [AtomicU64; 2],
     places: [AtomicU64; 2],
     /// For each reader the last state in which it went through the whole region.
     seen: [AtomicU64; SLOTS],
     /// For each who stores, the last pass in which it stored to all pages.
     progress: [AtomicU64; SLOTS],
+    /// For each page the newest version of the operator's word that it is known to hold: it was stored, or somebody saw it.
+    versions: [AtomicU64; LARGE as usize],
     operations: AtomicU64,
     checks: AtomicU64,
 }
@@ -83,8 +86,8 @@ impl Board {
         self.state() != State::NONE
     }
 
-    pub(super) fn file(&self) -> Option<u64> {
-        self.file.load(SeqCst).checked_sub(1)
+    pub(super) fn files(&self) -> [Option<u64>; 2] {
+        [&self.files[0], &self.files[1]].map(|file| file.load(SeqCst).checked_sub(1))
     }
 
     pub(super) fn places(&self) -> [u64; 2] {
@@ -92,8 +95,10 @@ impl Board {
     }
 
     /// The region is there; what happens to it first begins.
-    pub(super) fn publish(&self, file: Option<u64>, places: [u64; 2]) {
-        self.file.store(file.map_or(0, |file| file + 1), SeqCst);
+    pub(super) fn publish(&self, files: [Option<u64>; 2], places: [u64; 2]) {
+        for (shared, file) in self.files.iter().zip(files) {
+            shared.store(file.map_or(0, |file| file + 1), SeqCst);
+        }
         for (shared, place) in self.places.iter().zip(places) {
             shared.store(place, SeqCst);
         }
@@ -117,6 +122,16 @@ impl Board {
 
     pub(super) fn set_progress(&self, slot: usize, sequence: u64) {
         self.progress[slot].store(sequence, SeqCst);
+    }
+
+    /// The version that a load of the operator's word in a page shows at least, if it begins after this.
+    pub(super) fn version(&self, page: u64) -> u64 {
+        self.versions[page as usize].load(SeqCst)
+    }
+
+    /// That word was stored, or seen, in this version.
+    pub(super) fn raise_version(&self, page: u64, sequence: u64) {
+        self.versions[page as usize].fetch_max(sequence, SeqCst);
     }
 
     pub(super) fn count_operation(&self) {

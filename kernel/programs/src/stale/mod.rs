@@ -13,7 +13,7 @@
 //! - Each reader has a word of its own in each page, and knows what it stored there last. It has to be there
 //!   ([`law`] says what the operations may do to it), or the frame was another's (R1), or the store went astray (R5).
 //! - Each reader says how far it has come, and looks at the others' words: none may be older than its owner said before the
-//!   load (R6).
+//!   load (R6). An operator that changes contents says so page by page, and what one reader has seen of that no other may miss.
 //! - Every word says whose it is ([`mark`]), so a wrong frame is noticed whatever it holds.
 //!
 //! Readers that are in the middle of an access when the state changes check only what holds at any time. So there are no
@@ -21,8 +21,11 @@
 //! state. Between two operations the operator waits until each reader has gone through the whole region once, or a scenario
 //! would change what nobody has in its TLB.
 
+mod alias;
 mod board;
 mod discard;
+mod displace;
+mod drain;
 mod fork;
 mod free;
 mod law;
@@ -35,6 +38,8 @@ mod protect;
 mod reader;
 mod reclaim;
 mod remap;
+mod replace;
+mod rewrite;
 mod scenario;
 mod site;
 mod state;
@@ -54,8 +59,11 @@ use board::Control;
 use scenario::{Process, Scenario};
 use site::Site;
 
-/// All scenarios.
-static SCENARIOS: [Scenario; 15] = [
+/// All scenarios, in the order in which they start.
+static SCENARIOS: [Scenario; 19] = [
+    rewrite::REWRITE,
+    alias::ALIAS,
+    replace::REPLACE,
     protect::PROTECT,
     unmap::UNMAP,
     unmap::REUSE,
@@ -71,11 +79,13 @@ static SCENARIOS: [Scenario; 15] = [
     unmap::UNMAP_HUGE,
     remap::REMAP_TABLES,
     reclaim::RECLAIM,
+    drain::DRAIN,
 ];
 /// A run of that many seconds has to do and check something in every scenario.
 const ENOUGH_SECONDS: u64 = 5;
 /// Nanoseconds from one scenario's start to the next one's. The first have the machine almost to themselves, and what is wrong
-/// everywhere shows at once: with all of them a reader often loses its translations to other threads before they are old.
+/// everywhere shows at once: with all of them a reader often loses its translations to other threads before they are old. So
+/// those come first that need old ones.
 const HEAD_START: u64 = 50_000_000;
 
 /// The program.
@@ -110,6 +120,8 @@ fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew
     call::recover();
     let mut crew = Crew::new();
     let readers = placement::readers(machine);
+    // Where CPUs are few, whoever sleeps wakes up late: the next may not be late for that too.
+    let mut next = call::now();
     for (number, scenario) in possible(machine) {
         if process == Process::Guest {
             attach(number, control, machine);
@@ -119,7 +131,8 @@ fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew
             let entry = if slot == placement::OPERATOR { operator::run } else { reader::run };
             crew.thread(entry, pack(number as u64, slot as u64), placement::cpu(number, slot, machine));
         }
-        call::sleep(HEAD_START);
+        next += HEAD_START;
+        call::sleep(next.saturating_sub(call::now()));
     }
     crew
 }
@@ -151,7 +164,7 @@ fn finish(control: &'static Control, machine: &Machine) {
             machine.seconds < ENOUGH_SECONDS || (operations > 0 && checks > 0),
             "stale/{name} has tested nothing"
         );
-        if let Some(file) = board.file() {
+        for file in board.files().into_iter().flatten() {
             call::delete_file(file).expect("a file stays");
         }
     }

@@ -19,7 +19,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let board = site.board;
     let prepared = persist(scenario.name, control, || (scenario.prepare)(&mut site));
     if prepared {
-        board.publish(site.file, site.places);
+        board.publish(site.files, site.places);
     }
     let mut state = State::NONE;
     while prepared && !control.over() {

@@ -97,6 +97,18 @@ mod tests {
     }
 
     #[test]
+    fn there_are_stacks_for_all_threads() {
+        // A first thread for each process; a copy that `fork` makes; and the kernel's reclaimer.
+        let others = Process::OTHERS.len() as u64 + 1 + 2;
+        for threads in 0..=16 {
+            let machine = machine(1, threads, false);
+            let used = SCENARIOS.len() as u64 * (1 + readers(&machine) as u64) + others;
+            let stacks = ceasefire_kernel_abi::sizes::stacks(1, threads, true);
+            assert!(used <= stacks, "{used} threads with {threads} readers, {stacks} stacks");
+        }
+    }
+
+    #[test]
     fn some_readers_are_guests_where_there_are_any() {
         for scenario in &SCENARIOS {
             let guests = (1..=2).filter(|&slot| process(scenario, slot) == Process::Guest).count();

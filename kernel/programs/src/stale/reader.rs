@@ -6,6 +6,7 @@ use ceasefire_kernel_abi::Finding;
 
 use super::board::Control;
 use super::law::{Law, Stored};
+use super::placement::OPERATOR;
 use super::scenario::{Phase, Scenario};
 use super::site::{Site, LARGE};
 use super::state::State;
@@ -18,6 +19,8 @@ use crate::thread::{unpack, wait_until};
 
 /// Pages that a reader looks at before it lets others run: some hundred microseconds, as long as operations take.
 const BEFORE_YIELD: u64 = 1024;
+/// The same for one that loads alone, which is faster. Others' programs take its translations from the CPU.
+const LOADS_BEFORE_YIELD: u64 = 4 * BEFORE_YIELD;
 
 /// A reader and what it remembers.
 struct Reader {
@@ -46,11 +49,13 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
         stored: [Stored::NOTHING; LARGE as usize],
         checks: 0,
     };
+    let stores = reader.scenario.phases.iter().any(|phase| phase.stores);
+    let most = if stores { BEFORE_YIELD } else { LOADS_BEFORE_YIELD };
     let mut looked = 0;
     while !control.over() {
         reader.pass();
         looked += reader.site.pages;
-        if looked >= BEFORE_YIELD {
+        if looked >= most {
             looked = 0;
             call::give_way();
         }
@@ -73,7 +78,7 @@ impl Reader {
             stored_all &= self.use_page(page, phase, state);
             self.look_at_another(page, phase);
             if let Some(empty) = phase.empty {
-                self.use_page(page, Phase { place: empty, allowed: Protection::Nothing, empty: None }, state);
+                self.use_page(page, Phase { place: empty, ..Phase::GONE }, state);
             }
         }
         if stored_all {
@@ -85,7 +90,7 @@ impl Reader {
         board.count_checks(core::mem::take(&mut self.checks));
     }
 
-    /// Loads from and stores to its own word; whether it could store. `before` was read before.
+    /// Loads from its own word and stores to it, if stores are tried; whether it could store. `before` was read before.
     fn use_page(&mut self, page: u64, phase: Phase, before: State) -> bool {
         let owner = self.site.owner(self.slot, page);
         let address = self.site.places[phase.place] + owner.offset();
@@ -94,6 +99,9 @@ impl Reader {
         self.judge(address, phase.allowed != Protection::Nothing, found, (before, after));
         if let Some(found) = found {
             self.compare(page, address, found, (before, after));
+        }
+        if !phase.stores {
+            return false;
         }
         let value = owner.mark(self.sequence);
         let stored = try_store(address, value);
@@ -149,13 +157,15 @@ impl Reader {
     /// Whether a word of another is its, and not older than the other said.
     fn look_at_another(&mut self, page: u64, phase: Phase) {
         let slots = self.site.readers + 1;
-        let slot = (self.sequence + page) as usize % slots;
+        // Where readers store nothing, the operator's words are all that can change.
+        let slot = if phase.stores { (self.sequence + page) as usize % slots } else { OPERATOR };
         if slot == self.slot {
             return;
         }
         let owner = self.site.owner(slot, page);
         let address = self.site.places[phase.place] + owner.offset();
-        let floor = self.site.board.progress(slot);
+        let board = self.site.board;
+        let floor = if slot == OPERATOR { board.version(page) } else { board.progress(slot) };
         let Some(found) = try_load(address) else { return };
         self.checks += 1;
         match owner.sequence(found) {
@@ -164,6 +174,8 @@ impl Reader {
                 let expected = owner.mark(floor);
                 self.report(Finding::StaleRead, "an old version of another's word", address, expected, found)
             }
+            // From here on nobody may see an older one.
+            Some(sequence) if slot == OPERATOR && sequence > floor => board.raise_version(page, sequence),
             Some(_) => {}
         }
     }

@@ -39,15 +39,20 @@ pub(super) struct Phase {
     pub(super) place: usize,
     /// What it may be used for.
     pub(super) allowed: Protection,
+    /// Whether readers try to store, allowed or not. A store that is refused faults, and a processor drops its translation
+    /// then: where that is to grow old, readers load alone.
+    pub(super) stores: bool,
     /// The place where nothing is, if that is to be seen to.
     pub(super) empty: Option<usize>,
 }
 
 impl Phase {
     /// It can be used.
-    pub(super) const USED: Self = Self { place: 0, allowed: Protection::All, empty: None };
+    pub(super) const USED: Self = Self { place: 0, allowed: Protection::All, stores: true, empty: None };
     /// It can be loaded from.
     pub(super) const LOADS: Self = Self { allowed: Protection::Loads, ..Self::USED };
+    /// It is loaded from, and nothing else is tried.
+    pub(super) const LOADED: Self = Self { stores: false, ..Self::LOADS };
     /// It cannot be used.
     pub(super) const GONE: Self = Self { allowed: Protection::Nothing, ..Self::USED };
 }
@@ -63,6 +68,10 @@ pub(super) enum Process {
     Alone,
     /// With the regions of which each pass takes many faults: these wait for whoever changes the space, so few do here.
     Faulting,
+    /// Whose pages are taken from under their readers, one by one.
+    Moving,
+    /// In which one file takes another's place: that waits for whoever faults, so nobody else may.
+    Replacing,
     /// Which is copied again and again.
     Forking,
     /// Which uses more memory than there is.
@@ -71,8 +80,15 @@ pub(super) enum Process {
 
 impl Process {
     /// All but the first.
-    pub(super) const OTHERS: [Self; 5] =
-        [Self::Guest, Self::Alone, Self::Faulting, Self::Forking, Self::Greedy];
+    pub(super) const OTHERS: [Self; 7] = [
+        Self::Guest,
+        Self::Alone,
+        Self::Faulting,
+        Self::Moving,
+        Self::Replacing,
+        Self::Forking,
+        Self::Greedy,
+    ];
 }
 
 /// On every machine.

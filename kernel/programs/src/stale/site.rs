@@ -36,8 +36,8 @@ pub(super) struct Site {
     pub(super) pages: u64,
     /// Where it may be.
     pub(super) places: [u64; 2],
-    /// The file that it maps.
-    pub(super) file: Option<u64>,
+    /// The file that it maps, and one that takes its place.
+    pub(super) files: [Option<u64>; 2],
     /// Operations that the operator has done.
     pub(super) round: u64,
 }
@@ -53,7 +53,7 @@ impl Site {
             readers: placement::readers(machine),
             pages,
             places: [0, 1].map(|which| place(scenario, which, pages)),
-            file: None,
+            files: [None; 2],
             round: 0,
         }
     }
@@ -61,7 +61,7 @@ impl Site {
     /// The one that the operator has made known.
     pub(super) fn of(scenario: usize, control: &'static Control, machine: &Machine) -> Self {
         let site = Self::new(scenario, control, machine);
-        Self { places: site.board.places(), file: site.board.file(), ..site }
+        Self { places: site.board.places(), files: site.board.files(), ..site }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -70,17 +70,17 @@ impl Site {
 
     /// The file. Only for scenarios that have made one.
     pub(super) fn file(&self) -> u64 {
-        self.file.expect("the scenario has no file")
+        self.files[0].expect("the scenario has no file")
     }
 
     /// Makes the file, if it is not there yet.
     pub(super) fn make_file(&mut self, pages: u64) -> Result<u64, Error> {
-        let file = match self.file {
-            Some(file) => file,
-            None => call::create_file(pages)?,
-        };
-        self.file = Some(file);
-        Ok(file)
+        make(&mut self.files[0], pages)
+    }
+
+    /// Makes the file that takes its place, too.
+    pub(super) fn make_second_file(&mut self, pages: u64) -> Result<u64, Error> {
+        make(&mut self.files[1], pages)
     }
 
     /// The word of a slot in a page.
@@ -102,6 +102,15 @@ impl Site {
     pub(super) fn unmap(&self, place: usize) -> Result<(), Error> {
         call::unmap(self.places[place], self.bytes())
     }
+}
+
+fn make(file: &mut Option<u64>, pages: u64) -> Result<u64, Error> {
+    let made = match *file {
+        Some(file) => file,
+        None => call::create_file(pages)?,
+    };
+    *file = Some(made);
+    Ok(made)
 }
 
 /// Moves a mapping that nobody knows yet to where it belongs.

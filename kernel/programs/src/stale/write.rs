@@ -40,7 +40,7 @@ fn write(site: &Site) -> Result<(), Error> {
             ));
             call::report(Finding::LostWrite, owner.offset(), value, found.unwrap_or(0));
         }
+        site.board.raise_version(page, sequence);
     }
-    site.board.set_progress(OPERATOR, sequence);
     Ok(())
 }

@@ -12,8 +12,9 @@ use crate::cpu::{self, MOST_CPUS};
 const TRAMPOLINE: u64 = 0x8000;
 /// How long all CPUs together may take to start, in nanoseconds: they may be emulated by few.
 const PATIENCE: u64 = 10_000_000_000;
-/// The stack that the first CPU begins with; it becomes its idle thread's.
-const BOOT_STACK: usize = 64 * 1024;
+/// The stack that the first CPU begins with; it becomes its idle thread's. The memory manager comes to be here, 33 KiB of it,
+/// and is moved a few times on its way to where it stays.
+const BOOT_STACK: usize = 256 * 1024;
 
 global_asm!(
     include_str!("boot.s"),

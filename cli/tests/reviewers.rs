@@ -1,0 +1,59 @@
+//! The experiments that reviewers of LUF asked for, tiny: they run under pressure, and what they report is sound.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn ceasefire(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
+}
+
+/// What an experiment gives as JSON: per-page, batched and lazy.
+fn quick_answer(experiment: &str, more: &[&str]) -> [Value; 3] {
+    let output = ceasefire(&[&["compare", experiment, "--json", "-"], more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let results = json["results"].as_array().expect("an array");
+    for result in results {
+        let count = |field: &str| result[field].as_u64().unwrap_or_else(|| panic!("{field}"));
+        assert!(count("operations") > 0 && count("pages_reclaimed") > 0, "{result}");
+        assert!(count("loads_compared") > 0, "{result}");
+        assert_eq!((count("violations"), count("loads_wrong")), (0, 0), "{result}");
+        assert!(result["published"].as_object().is_some_and(serde_json::Map::is_empty), "{result}");
+    }
+    results.clone().try_into().expect("three mechanisms")
+}
+
+#[test]
+fn what_reviewers_asked_for_runs_under_pressure_and_breaks_nothing() {
+    for (experiment, scale) in [("write-heavy", "0.002"), ("fork-heavy", "0.004"), ("small-machine", "0.05")]
+    {
+        let results = quick_answer(experiment, &["--scale", scale]);
+        assert!(results.iter().all(|result| result["latency"].is_null()), "{experiment}");
+        assert!(
+            results.iter().all(|result| result["operations"] == results[0]["operations"]),
+            "{experiment}: the same work"
+        );
+    }
+    // With fewer CPUs than it has parts, they share.
+    quick_answer("fork-heavy", &["--scale", "0.004", "--cpus", "1"]);
+    quick_answer("write-heavy", &["--scale", "0.002", "--cpus", "1"]);
+}
+
+#[test]
+fn the_latency_of_allocations_has_its_percentiles_in_order() {
+    for more in [&["--machine", "1-socket"][..], &["--machine", "4-node-48-cpu", "--cpus", "4"]] {
+        for result in quick_answer("allocation-latency", &[&["--scale", "0.002"], more].concat()) {
+            let latency = &result["latency"];
+            assert_eq!(latency["count"], result["operations"]);
+            let times =
+                ["p50_s", "p99_s", "p999_s", "max_s"].map(|field| latency[field].as_f64().expect(field));
+            let atomic = &result["atomic"];
+            assert_eq!((&atomic["failed"], &atomic["count"]), (&0.into(), &latency["count"]));
+            assert!(atomic["max_s"].as_f64().expect("a number") < 1e-4, "they do not wait: {atomic}");
+            assert!(times[0] > 1e-7 && times.is_sorted() && times[3] < 1.0, "{latency}");
+        }
+    }
+    let output = ceasefire(&["compare", "allocation-latency", "--machine", "1-socket", "--scale", "0.002"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("latency, 99.9 %, us"));
+}

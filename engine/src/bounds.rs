@@ -1,0 +1,165 @@
+//! How long debts may stand, and what may settle them.
+
+use core::fmt;
+
+/// The longest that a debt may be let stand: 1 s, in nanoseconds.
+///
+/// Debts are settled by the ticks of the CPUs that have them, and one second is the slowest tick that a CPU which runs
+/// programs has anywhere: Linux keeps it even where ticks are turned off (`CONFIG_NO_HZ_FULL`, the residual 1 Hz tick).
+/// An age that is promised in longer terms than that says nothing that a tick keeps.
+pub const LONGEST_AGE: u64 = 1_000_000_000;
+
+/// How old a debt may become unless told otherwise: 10 ms, in nanoseconds.
+pub const DEFAULT_AGE: u64 = 10_000_000;
+
+/// What settles the debts of lazy unmaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Settle {
+    /// What CPUs do anyway: switches, leaving a space, timer ticks. Interrupts only where somebody cannot wait for that.
+    #[default]
+    Free,
+    /// Interrupts alone, when what is owed for is needed or has become too old: what LUF did (B. Park, 2024).
+    Demand,
+}
+
+/// How old debts may become, and what settles them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    max_age: u64,
+    tick: u64,
+    settle: Settle,
+}
+
+/// Bounds that cannot be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundsError {
+    /// Debts would be older than any tick keeps them.
+    TooOld {
+        /// The age asked for, in nanoseconds.
+        max_age: u64,
+    },
+    /// Ticks are too far apart to keep debts that young. (None at all, an age of 0, can be kept.)
+    TooYoung {
+        /// The age asked for, in nanoseconds.
+        max_age: u64,
+        /// The least that these ticks keep: two of them.
+        least: u64,
+    },
+    /// There is no tick.
+    NoTick,
+}
+
+impl fmt::Display for BoundsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooOld { max_age } => {
+                write!(f, "a debt may not stand for {max_age} ns: at most {LONGEST_AGE} ns")
+            }
+            Self::TooYoung { max_age, least } => {
+                write!(f, "ticks cannot keep debts below {max_age} ns: at least {least} ns, two ticks, or 0 for none")
+            }
+            Self::NoTick => f.write_str("debts cannot be kept young by ticks that are 0 ns apart"),
+        }
+    }
+}
+
+impl Bounds {
+    /// Nothing is ever owed longer than an operation lasts.
+    pub const STRICT: Self = Self { max_age: 0, tick: 1, settle: Settle::Free };
+
+    /// Debts up to `max_age` old, on a machine whose CPUs each call [`Engine::tick`](crate::Engine::tick) every `tick`;
+    /// both in nanoseconds. An age of 0 is [`Bounds::STRICT`].
+    ///
+    /// # Errors
+    /// [`BoundsError`] names the bound: [`LONGEST_AGE`], or two ticks.
+    pub const fn new(max_age: u64, tick: u64, settle: Settle) -> Result<Self, BoundsError> {
+        if tick == 0 {
+            return Err(BoundsError::NoTick);
+        }
+        if max_age > LONGEST_AGE {
+            return Err(BoundsError::TooOld { max_age });
+        }
+        let least = tick.saturating_mul(2);
+        if max_age != 0 && max_age < least {
+            return Err(BoundsError::TooYoung { max_age, least });
+        }
+        Ok(Self { max_age, tick, settle })
+    }
+
+    /// The age that no debt exceeds by more than a tick, in nanoseconds; 0 if nothing is owed.
+    pub const fn max_age(self) -> u64 {
+        self.max_age
+    }
+
+    /// The time between two ticks of a CPU, in nanoseconds.
+    pub const fn tick(self) -> u64 {
+        self.tick
+    }
+
+    /// What settles debts.
+    pub const fn settle(self) -> Settle {
+        self.settle
+    }
+
+    /// Whether nothing may be owed.
+    pub const fn is_strict(self) -> bool {
+        self.max_age == 0
+    }
+
+    /// How long an epoch takes debts. A debt then waits for two ticks at most: one that ends its epoch, on whichever CPU,
+    /// and one on each CPU that has the debt. At least a quarter of a tick, so that no more than ten epochs stand at a
+    /// time.
+    pub(crate) const fn epoch(self) -> u64 {
+        let spare = self.max_age - self.max_age_of_ticks();
+        let least = self.tick / 4;
+        if spare < least {
+            least
+        } else {
+            spare
+        }
+    }
+
+    /// The age at which a debt is paid by whoever notices. Where ticks alone should have settled it, a CPU has had none.
+    pub(crate) const fn overdue(self) -> u64 {
+        match self.settle {
+            Settle::Free => self.max_age,
+            // Ticks only notice, so the last that comes in time has to.
+            Settle::Demand => self.max_age.saturating_sub(self.tick),
+        }
+    }
+
+    const fn max_age_of_ticks(self) -> u64 {
+        if self.is_strict() {
+            0
+        } else {
+            self.tick.saturating_mul(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn ages_that_ticks_cannot_keep_are_refused_with_the_bound() {
+        let refused = |max_age, tick| Bounds::new(max_age, tick, Settle::Free).expect_err("refused");
+        assert_eq!(refused(LONGEST_AGE + 1, MS), BoundsError::TooOld { max_age: LONGEST_AGE + 1 });
+        assert_eq!(refused(7 * MS, 4 * MS), BoundsError::TooYoung { max_age: 7 * MS, least: 8 * MS });
+        assert_eq!(refused(MS, 0), BoundsError::NoTick);
+        assert_eq!(refused(1, u64::MAX), BoundsError::TooYoung { max_age: 1, least: u64::MAX });
+    }
+
+    #[test]
+    fn an_epoch_and_two_ticks_are_an_age_and_at_most_a_tick() {
+        for (max_age, tick) in [(10, 4), (8, 4), (1000, 1), (20, 10), (10, 1)] {
+            let bounds = Bounds::new(max_age * MS, tick * MS, Settle::Free).expect("they can be kept");
+            assert!(bounds.epoch() + 2 * tick * MS <= (max_age + tick) * MS, "{bounds:?}");
+            assert!(!bounds.is_strict() && bounds.overdue() == max_age * MS);
+        }
+        assert!(Bounds::new(0, 4 * MS, Settle::Free).expect("strict").is_strict());
+        assert!(Bounds::STRICT.is_strict());
+    }
+}

@@ -1,0 +1,188 @@
+//! Which CPUs have debts of an epoch: a set that knows which epoch it stands for.
+//!
+//! The [ledger](crate::ledger) has few sets and many epochs, so a set is used again and again. Who takes a CPU out may be
+//! late: interrupted, or off the processor under a hypervisor, while the epoch it looked at was settled and its set
+//! was given to another, which the same CPU has joined since. Taken out of that one, the CPU's new debt would be lost. So
+//! each word names the epoch that its members belong to, and changes in one step with them: what is late finds
+//! another name and changes nothing. A set needs no clearing either: members of an earlier epoch are none.
+
+use crate::cpu_set::{CpuId, CpuSet, MAX_CPUS};
+use crate::primitive::{AtomicU64, Ordering};
+
+/// CPUs in one word; the other half is the epoch's number, modulo 2^32. Who is late by so many epochs is not known to be.
+const WORD: usize = 32;
+const WORDS: usize = MAX_CPUS / WORD;
+const SUMMARIES: usize = WORDS / 64;
+
+/// The CPUs that have debts of an epoch. 2080 bytes.
+#[derive(Debug)]
+pub(crate) struct EpochSet {
+    /// The words that ever had a member; never taken back, as in [`AtomicCpuSet`](crate::AtomicCpuSet).
+    summary: [AtomicU64; SUMMARIES],
+    /// Above the epoch, below its members.
+    words: [AtomicU64; WORDS],
+}
+
+impl EpochSet {
+    pub(crate) const fn new() -> Self {
+        // The const is a template for array elements, copied and never referred to.
+        #[allow(clippy::declare_interior_mutable_const)]
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        Self { summary: [ZERO; SUMMARIES], words: [ZERO; WORDS] }
+    }
+
+    /// Adds a CPU to the set of `epoch`, unless that `is_open` no more; whether it is a member.
+    pub(crate) fn insert(&self, epoch: u64, cpu: CpuId, is_open: impl Fn() -> bool) -> bool {
+        let (word, bit) = place(cpu);
+        // Before the word: who finds the CPU there relies on others to find it too.
+        let (at, summary) = (word / 64, 1 << (word % 64));
+        if self.summary[at].load(Ordering::SeqCst) & summary == 0 {
+            self.summary[at].fetch_or(summary, Ordering::SeqCst);
+        }
+        let word = &self.words[word];
+        let mut held = word.load(Ordering::SeqCst);
+        loop {
+            let members = match members(held, epoch) {
+                Some(members) => members,
+                // An epoch that is open is the newest that has the set, so what was read before is of an older one.
+                None if is_open() => 0,
+                None => return false,
+            };
+            match word.compare_exchange_weak(
+                held,
+                named(epoch) | members | bit,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => return true,
+                Err(newer) => held = newer,
+            }
+        }
+    }
+
+    /// Takes a CPU out of the set of `epoch`, if the set still is that epoch's.
+    pub(crate) fn remove(&self, epoch: u64, cpu: CpuId) {
+        let (word, bit) = place(cpu);
+        let word = &self.words[word];
+        let mut held = word.load(Ordering::SeqCst);
+        while members(held, epoch).is_some_and(|members| members & bit != 0) {
+            match word.compare_exchange_weak(held, held & !bit, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return,
+                Err(newer) => held = newer,
+            }
+        }
+    }
+
+    /// Whether a CPU is a member.
+    pub(crate) fn contains(&self, epoch: u64, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        members(self.words[word].load(Ordering::SeqCst), epoch).is_some_and(|members| members & bit != 0)
+    }
+
+    /// Whether there was no member at some moment for each word.
+    pub(crate) fn is_empty(&self, epoch: u64) -> bool {
+        self.occupied(epoch).next().is_none()
+    }
+
+    /// Adds the members to another set.
+    pub(crate) fn collect(&self, epoch: u64, cpus: &mut CpuSet) {
+        for (word, members) in self.occupied(epoch) {
+            cpus.insert_all(word / 2, members << (word % 2 * WORD));
+        }
+    }
+
+    /// The words that have members, with these.
+    fn occupied(&self, epoch: u64) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let touched = (0..SUMMARIES).flat_map(|at| {
+            let mut left = self.summary[at].load(Ordering::SeqCst);
+            core::iter::from_fn(move || {
+                (left != 0).then(|| {
+                    let word = at * 64 + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    word
+                })
+            })
+        });
+        touched.filter_map(move |word| {
+            let members = members(self.words[word].load(Ordering::SeqCst), epoch)?;
+            (members != 0).then_some((word, members))
+        })
+    }
+}
+
+/// A CPU's word and its bit there.
+const fn place(cpu: CpuId) -> (usize, u64) {
+    (cpu.index() / WORD, 1 << (cpu.index() % WORD))
+}
+
+/// The half of a word that names the epoch.
+const fn named(epoch: u64) -> u64 {
+    epoch << WORD
+}
+
+/// The other half, if the word is of `epoch`.
+const fn members(held: u64, epoch: u64) -> Option<u64> {
+    if (held ^ named(epoch)) >> WORD == 0 {
+        Some(held & (named(1) - 1))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn cpu(number: usize) -> CpuId {
+        CpuId::new(number).expect("in range")
+    }
+
+    fn all(set: &EpochSet, epoch: u64) -> Vec<usize> {
+        let mut cpus = CpuSet::new();
+        set.collect(epoch, &mut cpus);
+        assert_eq!(cpus.is_empty(), set.is_empty(epoch));
+        cpus.iter().map(CpuId::index).collect()
+    }
+
+    #[test]
+    fn has_the_cpus_that_joined_and_did_not_leave() {
+        let set = EpochSet::new();
+        let joined = [0, 31, 32, 63, 64, 4095, 8191];
+        assert!(joined.iter().all(|&number| set.insert(3, cpu(number), || true)));
+        assert_eq!(all(&set, 3), joined);
+        set.remove(3, cpu(32));
+        set.remove(3, cpu(33));
+        assert_eq!(all(&set, 3), [0, 31, 63, 64, 4095, 8191]);
+        assert!(set.contains(3, cpu(63)) && !set.contains(3, cpu(32)));
+    }
+
+    #[test]
+    fn another_epoch_has_none_of_an_earlier_ones_members() {
+        let set = EpochSet::new();
+        assert!(set.insert(5, cpu(40), || true) && set.insert(5, cpu(41), || true));
+        assert!(all(&set, 21).is_empty() && !set.contains(21, cpu(40)));
+        assert!(set.insert(21, cpu(41), || true));
+        assert_eq!((all(&set, 21), all(&set, 5)), (Vec::from([41]), Vec::new()));
+    }
+
+    #[test]
+    fn who_is_late_changes_nothing() {
+        let set = EpochSet::new();
+        assert!(set.insert(5, cpu(7), || true) && set.insert(21, cpu(7), || true));
+        set.remove(5, cpu(7));
+        assert!(!set.insert(5, cpu(8), || false));
+        assert_eq!(all(&set, 21), [7]);
+    }
+
+    /// Who finds a CPU in the set does not add it, so whoever goes through the set has to find it from then on.
+    #[test]
+    fn a_word_is_looked_at_before_it_has_a_member() {
+        let set = EpochSet::new();
+        // Asked before the word is changed.
+        let looked_at = || set.summary[0].load(Ordering::SeqCst) == 1;
+        assert!(!looked_at() && set.insert(1, cpu(9), looked_at));
+    }
+}

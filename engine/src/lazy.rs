@@ -1,0 +1,217 @@
+//! Lazy debts: what settles them for nothing, and what pays for them.
+//!
+//! A batch enters what it need not pay at once in the [ledger](crate::ledger), and the CPUs that may still use it settle
+//! it by what they do anyway. One that switches, goes lazy or leaves the space uses none of it any more: coming back it
+//! finds the space's generation ahead of its own. One that runs on has a timer: at its tick it brings the one space that
+//! it runs up to date, if that is behind. Both are noticed at ticks alone, so switching costs what it always did. CPUs
+//! that have no tick, because they idle, are noticed by the others'.
+//!
+//! So two ticks after its epoch every debt is settled, and nobody was interrupted. Who cannot wait for that pays: one
+//! round of interrupts, for all that is owed at that moment. And where a CPU that runs programs has no ticks, the age
+//! itself makes somebody pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks too; LUF pays on demand
+//! alone, which is [`Settle::Demand`].)
+
+use crate::bounds::Settle;
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::ledger::Closed;
+use crate::owed::Stamp;
+use crate::platform::{Platform, Reason};
+use crate::shootdown::Asked;
+use crate::{AddressSpace, Bounds, Engine, SpaceId};
+
+/// What settles an epoch's debts: who takes the last CPU out of it.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Interrupt,
+    Switch,
+    Tick,
+    Local,
+}
+
+impl<P: Platform> Engine<P> {
+    /// How old debts may become, and what settles them.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Whether the debts of a stamp are settled: no CPU can reach what it is owed for. Two loads and a comparison.
+    pub fn is_settled(&self, stamp: Stamp) -> bool {
+        #[cfg(feature = "sabotage")]
+        if !self.guarded(crate::sabotage::Guard::Stamp) {
+            return true;
+        }
+        self.ledger.is_settled(stamp)
+    }
+
+    /// The newest stamp whose debts are settled: all that are not larger are.
+    pub fn settled_stamp(&self) -> Stamp {
+        self.ledger.settled()
+    }
+
+    /// Whether a translation of `space` that is gone may still be used by some CPU: because a batch cleared it and has
+    /// not settled, or because it was let go of owing.
+    ///
+    /// Read it under the page-table lock under which the translations are examined: batches record under the same lock.
+    pub fn owes(&self, space: &AddressSpace) -> bool {
+        // In this order: a batch says what it recorded before anything else, and enters what it owes lazily before it
+        // closes its account.
+        space.has_unpaid()
+            && (space.has_batches() || (space.owes_lazily() && !self.is_settled(space.stamp())))
+    }
+
+    /// What this CPU does at each of its timer's ticks, with interrupts off: settles the debts that it has, for nothing
+    /// but the flush of the one space that it runs, and lets those go that idle CPUs had.
+    ///
+    /// True if a debt is too old: then somebody who may wait has to call [`Engine::pay_overdue`], soon.
+    #[must_use = "a debt may be too old: have somebody call `pay_overdue`"]
+    pub fn tick(&self) -> bool {
+        if self.ledger.oldest().is_none() {
+            return false;
+        }
+        let (now, bounds) = (self.platform().now(), self.bounds);
+        self.ledger.close_after(bounds.epoch(), now);
+        if bounds.settle() == Settle::Free {
+            let by = self.sweep();
+            // Every CPU that runs a program has had a tick since these were closed; who is left does not.
+            let waiting = self.ledger.closed_for(self.ledger.closed(), bounds.tick(), now);
+            if !waiting.is_empty() {
+                self.excuse(waiting);
+            }
+            self.advance(by);
+        }
+        self.is_overdue(now)
+    }
+
+    fn is_overdue(&self, now: u64) -> bool {
+        self.ledger.oldest().is_some_and(|since| now.saturating_sub(since) >= self.bounds.overdue())
+    }
+
+    /// Brings what this CPU runs up to date, if it has debts, and takes it off the books.
+    fn sweep(&self) -> By {
+        self.on_this_cpu(|mut here| {
+            let closed = self.ledger.closed();
+            if !self.ledger.has(closed, here.id) {
+                return By::Switch;
+            }
+            let mut by = By::Switch;
+            let owes = match &here.own.loaded {
+                // Broadcasts reach it whatever it does; kernel threads use none of it.
+                Some((space, _)) => space.as_ref().asid().is_none() && !here.cpu.seen.is_lazy(),
+                None => false,
+            };
+            #[cfg(feature = "sabotage")]
+            let owes = owes && self.guarded(crate::sabotage::Guard::Sweep);
+            if owes && self.answer(&mut here, Asked::UP_TO_DATE, Reason::Tick) {
+                here.cpu.tally.flushes_free.add(1);
+                by = By::Tick;
+            }
+            self.ledger.leave(closed, here.id);
+            by
+        })
+    }
+
+    /// Takes CPUs off the books that use nothing of what they had: idle ones, and those on the kernel's own tables.
+    /// Before they run a program again they catch up.
+    fn excuse(&self, closed: Closed) {
+        let mut cpus = CpuSet::new();
+        self.ledger.collect(closed, &mut cpus);
+        cpus.iter().filter(|&cpu| !self.uses_entries(cpu)).for_each(|cpu| self.ledger.leave(closed, cpu));
+    }
+
+    fn uses_entries(&self, cpu: CpuId) -> bool {
+        self.platform().cpu(cpu).uses_entries()
+    }
+
+    /// Enters `debts` translations that `cpus` may still use, the first since `since`. The spaces' generations were raised
+    /// before.
+    pub(crate) fn enter(&self, cpus: &CpuSet, debts: u64, since: u64) -> Stamp {
+        let platform = self.platform();
+        let stamp =
+            self.ledger.enter(cpus, debts, (since, self.bounds.epoch()), |cpu| self.uses_entries(cpu));
+        // Not in between: a tick counts here too.
+        platform.interrupts_off(|| {
+            let tally = &platform.cpu(platform.this_cpu()).tally;
+            tally.debts_created.add(debts);
+            if stamp == Stamp::SETTLED {
+                tally.debts_by_switch.add(debts);
+            }
+        });
+        stamp
+    }
+
+    /// Pays what is older than [`Bounds::max_age`] allows, if anything is. Interrupts must be on, as for
+    /// [`Engine::pay`].
+    pub fn pay_overdue(&self) {
+        if self.is_overdue(self.platform().now()) {
+            self.pay_all();
+        }
+    }
+
+    /// Pays all that is owed at this moment: one round of interrupts to the CPUs that may still use any of it, or none if
+    /// there are none.
+    ///
+    /// Interrupts must be on, and no lock may be held that is held with interrupts off.
+    pub fn pay_all(&self) {
+        self.platform().pinned(|| {
+            self.ledger.close_all(self.platform().now());
+            let closed = self.ledger.closed();
+            let mut owing = CpuSet::new();
+            self.ledger.collect(closed, &mut owing);
+            let mut targets = owing.clone();
+            // Brings up to date whatever each of them runs. Those that are skipped run nothing.
+            let sent = self.flush_loaded(&mut targets);
+            owing.iter().for_each(|cpu| self.ledger.leave(closed, cpu));
+            self.advance(if sent { By::Interrupt } else { By::Local });
+        });
+    }
+
+    /// Pays until the debts of `stamp` are settled.
+    pub(crate) fn pay_to(&self, stamp: Stamp) {
+        debug_assert!(self.ledger.knows(stamp), "{stamp:?} is none that a batch gave");
+        // Twice if no set was free for an epoch after the open one: the first time frees some.
+        while !self.is_settled(stamp) {
+            self.pay_all();
+        }
+    }
+
+    /// Invalidates everything that this CPU holds of any program, as a change that concerns all translations requires. What
+    /// the CPU owes is settled with it. Not where flushes are broadcast.
+    pub fn flush_here(&self) {
+        self.on_this_cpu(|here| {
+            let closed = self.ledger.closed();
+            let loaded = here.own.loaded.as_ref().map(|(space, asid)| (*asid, space.as_ref().generation()));
+            if let Some((asid, generation)) = loaded {
+                // Read before the flush, so that the slot claims no more than was done.
+                here.own.slots.reach(asid, generation);
+            }
+            self.platform().invalidate_all();
+            here.cpu.tally.flushes_full.add(1);
+            self.trace(Reason::LocalShootdown, None, SpaceId::NONE);
+            if self.ledger.has(closed, here.id) {
+                here.cpu.tally.flushes_free.add(1);
+                self.ledger.leave(closed, here.id);
+            }
+        });
+        self.advance(By::Local);
+    }
+
+    /// Settles the epochs that nobody has debts in any more, and counts what they were settled by.
+    fn advance(&self, by: By) {
+        let platform = self.platform();
+        self.ledger.advance(|settled| {
+            let age = platform.now().saturating_sub(settled.since);
+            // Not in between: a tick counts here too.
+            platform.interrupts_off(|| {
+                let tally = &platform.cpu(platform.this_cpu()).tally;
+                let count = match by {
+                    By::Interrupt => &tally.debts_by_interrupt,
+                    By::Switch => &tally.debts_by_switch,
+                    By::Tick => &tally.debts_by_tick,
+                    By::Local => &tally.debts_by_local,
+                };
+                count.add(settled.debts);
+                tally.debt_age_max_ns.at_least(age);
+            });
+        });
+    }
+}

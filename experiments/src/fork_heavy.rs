@@ -1,0 +1,186 @@
+//! `fork-heavy`: processes that fork while others keep reclaim at work, as a shell or a build does beside a scan of files.
+//!
+//! On half of the CPUs a process each streams through a file larger than the memory (`stream`). The others work in pairs:
+//! a parent stores to all of its private memory and then forks, again and again, each time onto its partner's CPU. The
+//! child loads from and stores to some of what it got, which copies those pages, and exits; the parent stores to some
+//! meanwhile, and waits for the child. Forks, copies and exits flush at once under every mechanism. But all their frames
+//! come from reclaim that was flushed late, if the mechanism does that: so it must not cost forks what readers gain.
+//!
+//! Measured from the moment when reclaim has begun to the end of the last fork.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ceasefire_machine::{Program, Reading, Simulation};
+use ceasefire_memory::{FaultError, Memory, PAGE_BYTES};
+
+use crate::experiment::{Experiment, LUF};
+use crate::mechanism::Mechanism;
+use crate::plan::{Finished, Plan, RunError, Started};
+use crate::random::Random;
+use crate::reference::{Reference, Verdict};
+use crate::stream::Stream;
+
+/// The file that each reader streams through, in multiples of the memory.
+const TIMES_MEMORY: u64 = 2;
+/// A parent's private memory, in pages: 512 KiB, a small shell.
+const PAGES: u64 = 128;
+/// Pages that a child loads from, and pages that it stores to.
+const LOADED: u64 = 64;
+const STORED: u64 = 32;
+/// Pages that a parent stores to while its child runs.
+const PARENT_STORED: u64 = 8;
+/// Forks of each parent, at full size.
+const FORKS: u64 = 50_000;
+/// How long a parent computes before it looks for its child again: 1 us, in picoseconds.
+const LOOK: u64 = 1_000_000;
+
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "fork-heavy",
+    paper: LUF,
+    description: "processes that fork, touch memory and exit, while others read more than the memory",
+    machines: &["1-socket"],
+    mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
+    scale: 1.0 / 64.0,
+    by_default: false,
+    nodes: 1,
+    windowed: true,
+    // Parent and child, their tables, and as much again for what is read.
+    bytes_per_cpu: 4 << 20,
+    bytes_per_node: 0,
+    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
+    start,
+};
+
+/// What the threads share.
+#[derive(Debug)]
+struct Test {
+    /// Parents that still fork.
+    parents: Cell<u64>,
+    /// Forks whose child has exited.
+    forks: Cell<u64>,
+    begun: Cell<Option<Reading>>,
+    ended: Cell<Option<Reading>>,
+    references: RefCell<Vec<Reference>>,
+}
+
+fn start(plan: &Plan) -> Result<Started, RunError> {
+    let machine = plan.scaled_machine()?;
+    let contents = plan.keeps_contents();
+    let simulation = Simulation::new(&machine, plan.options()?)?;
+    let cpus = machine.topology.cpu_count();
+    // Two CPUs for each parent, and the rest for readers; on fewer than four CPUs they share.
+    let pairs = (cpus / 4).max(1);
+    let first_reader = (2 * pairs).min(cpus - 1);
+    let forks = ((FORKS as f64 * plan.scale) as u64).max(1);
+    let test = Rc::new(Test {
+        parents: Cell::new(pairs.into()),
+        forks: Cell::new(0),
+        begun: Cell::new(None),
+        ended: Cell::new(None),
+        references: RefCell::default(),
+    });
+    for pair in 0..pairs {
+        let reference = Reference::new(PAGES * PAGE_BYTES, contents);
+        test.references.borrow_mut().push(reference.clone());
+        let mut random = Random::of_thread(plan.seed, pair.into());
+        let (test, child_cpu) = (test.clone(), (2 * pair + 1) % cpus);
+        let space = simulation.memory().new_space()?;
+        simulation.spawn(format!("parent/{pair}"), 2 * pair, 0, &space, move |program| {
+            // If it fails, the forks that are missing say so.
+            let _ = fork_all(program, &test, &reference, (forks, child_cpu), &mut random);
+            test.parents.set(test.parents.get() - 1);
+            if test.parents.get() == 0 {
+                test.ended.set(Some(program.reading()));
+            }
+            program.system_call(|memory, space| memory.exit(space.clone()));
+        })?;
+    }
+    let verdict = Rc::new(Cell::new(Verdict::default()));
+    let pages = TIMES_MEMORY * machine.topology.bytes() / PAGE_BYTES;
+    for cpu in first_reader..cpus {
+        let stream = Stream::new(&simulation, pages, &verdict)?;
+        let test = test.clone();
+        let space = simulation.memory().new_space()?;
+        simulation.spawn(format!("reader/{cpu}"), cpu, 0, &space, move |program| {
+            if stream.read(program, |_| test.parents.get() > 0).is_ok() {
+                program.system_call(|memory, space| memory.exit(space.clone()));
+            }
+        })?;
+    }
+    let planned = forks * u64::from(pairs);
+    let done = test.clone();
+    Ok(Started {
+        simulation,
+        starts: vec![0; usize::from(pairs) + usize::from(cpus - first_reader)],
+        progress: Box::new(move |_| done.forks.get() as f64 / planned as f64),
+        finish: Box::new(move |_| {
+            let done = test.forks.get();
+            let window = test.begun.get().zip(test.ended.get()).filter(|_| done == planned);
+            if window.is_none() {
+                return Err(RunError::Unfinished { done, planned });
+            }
+            let references = test.references.borrow();
+            let verdict = references.iter().fold(verdict.get(), |sum, range| sum + range.verdict());
+            Ok(Finished { operations: done, window, verdict, latency: None, atomic: None })
+        }),
+    })
+}
+
+/// One parent.
+fn fork_all(
+    program: &Program,
+    test: &Rc<Test>,
+    reference: &Reference,
+    (forks, child_cpu): (u64, u16),
+    random: &mut Random,
+) -> Result<(), FaultError> {
+    let base = program.system_call(|memory, space| memory.map_anonymous(space, PAGES));
+    let base = base.map_err(|_| FaultError::OutOfMemory)?;
+    reference.is_at(base);
+    for page in 0..PAGES {
+        reference.store(program, base + page * PAGE_BYTES)?;
+    }
+    while program.memory().statistics().scanned == 0 {
+        program.compute(100 * LOOK);
+    }
+    if test.begun.get().is_none() {
+        test.begun.set(Some(program.reading()));
+    }
+    for _ in 0..forks {
+        let child = program.system_call(Memory::fork);
+        let child = child.map_err(|_| FaultError::OutOfMemory)?;
+        let (copy, mut own) = (reference.copy(), Random::new(random.next()));
+        let done = Rc::new(Cell::new(None));
+        let told = done.clone();
+        let body = move |program: &Program| {
+            let used = use_copy(program, &copy, base, &mut own);
+            program.system_call(|memory, space| memory.exit(space.clone()));
+            told.set(Some(used));
+        };
+        program.spawn("child", child_cpu, &child, body).map_err(|_| FaultError::OutOfMemory)?;
+        drop(child);
+        for _ in 0..PARENT_STORED {
+            reference.store(program, base + random.below(PAGES) * PAGE_BYTES)?;
+        }
+        while done.get().is_none() {
+            program.compute(LOOK);
+        }
+        done.get().unwrap_or(Ok(()))?;
+        test.forks.set(test.forks.get() + 1);
+    }
+    Ok(())
+}
+
+/// One child: what it loads is what its parent had when it forked, or what it stored itself.
+fn use_copy(program: &Program, copy: &Reference, base: u64, random: &mut Random) -> Result<(), FaultError> {
+    for _ in 0..LOADED {
+        copy.load(program, base + random.below(PAGES) * PAGE_BYTES, 1)?;
+    }
+    for _ in 0..STORED {
+        let address = base + random.below(PAGES) * PAGE_BYTES;
+        copy.store(program, address)?;
+        copy.load(program, address, 1)?;
+    }
+    Ok(())
+}

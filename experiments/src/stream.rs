@@ -1,0 +1,58 @@
+//! Reading through a file that fits no memory: what keeps reclaim at work.
+//!
+//! The file is sparse, mapped shared and read-only, and each eighth byte is loaded once, in order. It is a hole, so no
+//! device is involved: the time goes into faults, the page cache, zeroing and reclaim. And every load has to find a zero:
+//! whatever else it finds is in a page that was taken from under the reader and given to somebody else.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ceasefire_machine::{Program, Simulation};
+use ceasefire_memory::{FaultError, ObjectId, TooManyObjects, PAGE_BYTES};
+
+use crate::reference::Verdict;
+
+/// Loads from each page: 4096 bytes in steps of 8.
+pub(crate) const LOADS: u32 = 512;
+
+/// One reader's file, and what came of comparing all readers' loads.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
+    file: ObjectId,
+    pages: u64,
+    verdict: Rc<Cell<Verdict>>,
+}
+
+impl Stream {
+    /// A file of so many pages; comparisons are added to `verdict`.
+    pub(crate) fn new(
+        simulation: &Simulation,
+        pages: u64,
+        verdict: &Rc<Cell<Verdict>>,
+    ) -> Result<Self, TooManyObjects> {
+        let file = simulation.memory().create_file(pages as u32)?;
+        Ok(Self { file, pages, verdict: verdict.clone() })
+    }
+
+    /// Reads through the file, again and again, as long as `goes_on` says so when it is told how many pages were read. A
+    /// fault that cannot be resolved ends it too.
+    pub(crate) fn read(
+        &self,
+        program: &Program,
+        mut goes_on: impl FnMut(u64) -> bool,
+    ) -> Result<(), FaultError> {
+        let (file, pages) = (self.file, self.pages);
+        let base = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+        let base = base.map_err(|_| FaultError::OutOfMemory)?;
+        let mut read = 0;
+        while goes_on(read) {
+            let compare = |value| {
+                let Verdict { compared, wrong } = self.verdict.get();
+                self.verdict.set(Verdict { compared: compared + 1, wrong: wrong + u64::from(value != 0) });
+            };
+            program.load_then(base + read % pages * PAGE_BYTES, LOADS, compare)?;
+            read += 1;
+        }
+        Ok(())
+    }
+}

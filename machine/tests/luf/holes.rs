@@ -1,0 +1,90 @@
+//! Two of the holes in the published patches that need programs: a flush that comes too late, and writers that were
+//! forgotten.
+
+use ceasefire::sabotage::Guard;
+use ceasefire_machine::Rule;
+
+use crate::common::rules;
+use crate::scenarios::changes_on_its_device;
+use crate::{all, fails_without, holds, play, write, Actor, Played, Setup, NEW, OLD, PAGES};
+
+/// A thread stores through a second mapping, where it faults; the fault pays on its way out, if it has not before.
+fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
+    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    actor.take_away();
+    actor.program.store(map, 1, NEW).expect("a mapped page");
+    actor.call(|memory, _| memory.engine().pay_all());
+    actor.seen()
+}
+
+#[test]
+fn hole_06_a_flush_that_comes_after_the_new_translation() {
+    holds(all(), pays_after_the_fault, Some(NEW));
+    for setup in all() {
+        // As published. In the end all is well; in between a third thread could use the new translation and tell the reader.
+        let without: &[Guard] = &[Guard::Slot, Guard::Settle];
+        let Played { seen, outcome } = play(Setup { without, ..setup }, pays_after_the_fault);
+        assert_eq!(seen, Some(NEW), "{setup:?}");
+        assert!(rules(&outcome).contains(&Rule::OneVersion), "{setup:?}: {:?}", outcome.broken);
+    }
+}
+
+fn writes(actor: &Actor<'_>) -> Option<u64> {
+    actor.take_away();
+    actor.call(|memory, _| write(memory, actor.file, NEW));
+    actor.seen()
+}
+
+fn writes_a_byte(actor: &Actor<'_>) -> Option<u64> {
+    actor.take_away();
+    actor.call(|memory, _| memory.write(actor.file, 7, &[2])).expect("there is memory");
+    actor.seen()
+}
+
+fn cuts_within_the_word(actor: &Actor<'_>) -> Option<u64> {
+    actor.take_away();
+    actor.call(|memory, _| memory.truncate(actor.file, 4)).expect("there is memory");
+    actor.seen()
+}
+
+fn cuts_all(actor: &Actor<'_>) -> Option<u64> {
+    actor.take_away();
+    actor.call(|memory, _| memory.truncate(actor.file, 0)).expect("there is memory");
+    actor.seen()
+}
+
+fn cuts_all_and_extends(actor: &Actor<'_>) -> Option<u64> {
+    actor.take_away();
+    actor.call(|memory, _| {
+        memory.truncate(actor.file, 0).expect("there is memory");
+        memory.write(actor.file, 8, &[2]).expect("there is memory");
+    });
+    actor.seen()
+}
+
+fn stores(actor: &Actor<'_>) -> Option<u64> {
+    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    actor.take_away();
+    actor.program.store(map, 1, NEW).expect("a mapped page");
+    actor.seen()
+}
+
+/// A way to change a file, and what its first word is afterwards.
+type Writer = (fn(&Actor<'_>) -> Option<u64>, Option<u64>);
+
+#[test]
+fn hole_09_writers_that_nobody_hooked() {
+    const WRITERS: [Writer; 7] = [
+        (writes, Some(NEW)),
+        (writes_a_byte, Some(OLD & !(0xff << 56) | 2 << 56)),
+        (cuts_within_the_word, Some(OLD & 0xffff_ffff)),
+        (cuts_all, None),
+        (cuts_all_and_extends, Some(0)),
+        (stores, Some(NEW)),
+        (changes_on_its_device, Some(NEW)),
+    ];
+    for (writer, right) in WRITERS {
+        holds(all(), writer, right);
+        fails_without(&[Guard::Slot, Guard::Settle], all(), writer, right);
+    }
+}

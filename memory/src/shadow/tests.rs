@@ -1,0 +1,204 @@
+//! The record by itself: who may hold what, without any memory manager.
+
+use alloc::vec;
+
+use ceasefire::{Broadcast, Schedule};
+
+use super::*;
+use crate::address::Store;
+use crate::node::NodeLayout;
+
+const FRAMES: u32 = 2048;
+const ASID: Asid = Asid::SHARED;
+const ROOT: Root = Root(7 << 12);
+const OTHER: Root = Root(8 << 12);
+const AT: u64 = 5 << 30;
+const SMALL: PageSize = PageSize::Small;
+const HUGE: PageSize = PageSize::Huge;
+
+fn cpu(number: usize) -> CpuId {
+    CpuId::new(number).unwrap()
+}
+
+fn frame(number: u32) -> FrameNumber {
+    FrameNumber::new(number)
+}
+
+/// Two CPUs that run one space.
+fn running() -> Shadow {
+    let config = Config::new(vec![NodeLayout::new(FRAMES)], 2, Schedule::Lazy);
+    let broadcast = Some(Broadcast { asids: 16 });
+    let mut shadow = Shadow::new(&config, Capabilities { broadcast, ..Capabilities::default() });
+    for number in 0..2 {
+        assert_eq!(shadow.loads(cpu(number), ROOT, ASID, true), Ok(()));
+    }
+    shadow
+}
+
+fn gone(shadow: &mut Shadow, address: u64, number: u32) {
+    shadow.gone(ROOT, address, SMALL, frame(number), 9);
+}
+
+fn who(result: Result<(), Misuse>) -> Option<(Wrong, u32, usize)> {
+    let misuse = result.err()?;
+    assert_eq!(misuse.since, Some(9));
+    Some((misuse.wrong, misuse.frame.get(), misuse.cpu?.index()))
+}
+
+#[test]
+fn a_frame_is_out_of_reach_once_each_cpu_has_flushed_its_page_or_all() {
+    type Flush = fn(&mut Shadow);
+    let page: Flush = |shadow| shadow.forgets_page(cpu(1), ASID, AT);
+    let asid: Flush = |shadow| shadow.forgets_asid(cpu(1), ASID);
+    let all: Flush = |shadow| shadow.forgets_all(cpu(1));
+    let load: Flush = |shadow| shadow.loads(cpu(1), ROOT, ASID, true).unwrap();
+    let none: Flush = |shadow| shadow.forgets_page(cpu(1), ASID, AT + 4096);
+    for (flush, reached) in [(page, false), (asid, false), (all, false), (load, false), (none, true)] {
+        let mut shadow = running();
+        // Before it is gone a flush says nothing: the CPU may walk again.
+        flush(&mut shadow);
+        gone(&mut shadow, AT, 3);
+        assert_eq!(who(shadow.touches(frame(3), 1)), Some((Wrong::Accessed, 3, 0)));
+        shadow.forgets_page(cpu(0), ASID, AT);
+        flush(&mut shadow);
+        assert_eq!(who(shadow.hands_out(frame(3))), reached.then_some((Wrong::Reused, 3, 1)));
+        assert_eq!((shadow.held(), shadow.hands_out(frame(3))), (0, Ok(())), "it is said once");
+    }
+}
+
+#[test]
+fn gone_again_is_held_again() {
+    let mut shadow = running();
+    gone(&mut shadow, AT, 3);
+    (0..2).for_each(|number| shadow.forgets_page(cpu(number), ASID, AT));
+    assert_eq!(shadow.held(), 0);
+    gone(&mut shadow, AT, 3);
+    shadow.forgets_page(cpu(0), ASID, AT);
+    gone(&mut shadow, AT, 3);
+    assert_eq!((shadow.held(), who(shadow.hands_out(frame(3)))), (1, Some((Wrong::Reused, 3, 0))));
+}
+
+#[test]
+fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
+    type Leave = fn(&mut Shadow);
+    type Back = fn(&mut Shadow, bool) -> Result<(), Misuse>;
+    let rest: (Leave, Back) = (
+        |shadow| shadow.rests(cpu(1)),
+        |shadow, flush| {
+            if flush {
+                shadow.loads(cpu(1), ROOT, ASID, true)?;
+            }
+            shadow.runs(cpu(1))
+        },
+    );
+    let unload: (Leave, Back) =
+        (|shadow| shadow.leaves(cpu(1)), |shadow, flush| shadow.loads(cpu(1), ROOT, ASID, flush));
+    for (leave, back) in [rest, unload] {
+        for flush in [false, true] {
+            let mut shadow = running();
+            gone(&mut shadow, AT, 3);
+            shadow.forgets_asid(cpu(0), ASID);
+            leave(&mut shadow);
+            assert_eq!(shadow.hands_out(frame(3)), Ok(()));
+            assert_eq!(who(back(&mut shadow, flush)), (!flush).then_some((Wrong::Unflushed, 3, 1)));
+            assert_eq!(back(&mut shadow, false), Ok(()));
+        }
+    }
+    // Under a tag that another space took it holds nothing of this one.
+    let mut shadow = running();
+    gone(&mut shadow, AT, 3);
+    (0..2).for_each(|number| shadow.loads(cpu(number), OTHER, ASID, true).unwrap());
+    assert_eq!(shadow.hands_out(frame(3)), Ok(()));
+    assert_eq!(shadow.loads(cpu(1), ROOT, ASID, true), Ok(()));
+}
+
+#[test]
+fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_started() {
+    type Start = fn(&mut Shadow);
+    let page: Start = |shadow| {
+        let extent = Extent::Pages { start: AT - 4096, count: 2, size: SMALL };
+        shadow.broadcasts(cpu(0), ASID, extent);
+    };
+    let asid: Start = |shadow| shadow.broadcasts(cpu(0), ASID, Extent::All);
+    let everything: Start = |shadow| shadow.broadcasts_everything(cpu(0));
+    for start in [page, asid, everything] {
+        let mut shadow = running();
+        gone(&mut shadow, AT, 3);
+        start(&mut shadow);
+        assert!(who(shadow.touches(frame(3), 1)).is_some());
+        shadow.waited(cpu(1));
+        assert!(who(shadow.touches(frame(3), 1)).is_some(), "another CPU's wait");
+        gone(&mut shadow, AT, 4);
+        shadow.waited(cpu(0));
+        assert_eq!(shadow.hands_out(frame(3)), Ok(()));
+        assert_eq!(who(shadow.hands_out(frame(4))), Some((Wrong::Reused, 4, 0)));
+    }
+}
+
+#[test]
+fn a_translation_may_come_back_to_the_same_frame_and_to_no_other_in_whatever_size() {
+    // What is gone, what comes, and the frame through which the page at 3 of it leads astray.
+    let cases = [
+        ((SMALL, 3, 3), (SMALL, 3, 3), None),
+        ((SMALL, 3, 3), (SMALL, 3, 4), Some(3)),
+        ((SMALL, 3, 3), (SMALL, 4, 4), None),
+        ((HUGE, 0, 512), (HUGE, 0, 512), None),
+        ((HUGE, 0, 512), (HUGE, 0, 1024), Some(512)),
+        ((HUGE, 0, 512), (SMALL, 3, 515), None),
+        ((HUGE, 0, 512), (SMALL, 3, 3), Some(512)),
+        ((SMALL, 3, 515), (HUGE, 0, 512), None),
+        ((SMALL, 3, 515), (HUGE, 0, 1024), Some(515)),
+    ];
+    for ((old_size, old_page, old), (size, page, new), seen) in cases {
+        let mut shadow = running();
+        shadow.gone(ROOT, AT + (old_page << 12), old_size, frame(old), 9);
+        assert_eq!(shadow.installs(OTHER, AT + (page << 12), size, frame(new)), Ok(()));
+        let result = who(shadow.installs(ROOT, AT + (page << 12), size, frame(new)));
+        assert_eq!(result, seen.map(|frame| (Wrong::Retranslated, frame, 0)), "{old} and {new}");
+    }
+}
+
+#[test]
+fn every_part_of_a_huge_page_is_reached_through_it() {
+    let mut shadow = running();
+    shadow.gone(ROOT, AT, HUGE, frame(512), 9);
+    shadow.forgets_page(cpu(0), ASID, AT);
+    assert_eq!(shadow.hands_out(frame(511)), Ok(()));
+    assert_eq!(who(shadow.hands_out(frame(700))), Some((Wrong::Reused, 700, 1)));
+    shadow.gone(ROOT, AT, HUGE, frame(512), 9);
+    (0..2).for_each(|number| shadow.forgets_page(cpu(number), ASID, AT));
+    assert_eq!((shadow.hands_out(frame(701)), shadow.hands_out(frame(512))), (Ok(()), Ok(())));
+}
+
+#[test]
+fn an_older_copy_of_a_block_counts_until_its_frame_is_another_page() {
+    let block = |index| Block { store: Store::Swap, index };
+    let mut shadow = running();
+    for (number, index) in [(3, 1), (4, 1), (5, 2), (6, 9)] {
+        gone(&mut shadow, AT + (u64::from(number) << 12), number);
+        shadow.outdated(frame(number), block(index));
+    }
+    (0..2).for_each(|number| shadow.forgets_page(cpu(number), ASID, AT + (3 << 12)));
+    assert_eq!(who(shadow.finds(Store::Swap, 0, 1)), Some((Wrong::Replaced, 4, 0)));
+    assert_eq!(shadow.finds(Store::Swap, 3, 8), Ok(()));
+    (0..2).for_each(|number| shadow.forgets_asid(cpu(number), ASID));
+    assert_eq!(shadow.hands_out(frame(5)), Ok(()));
+    gone(&mut shadow, AT, 5);
+    assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds something else by now");
+    assert_eq!(shadow.finds(Store::Swap, 0, u32::MAX), Ok(()));
+}
+
+#[test]
+fn a_page_that_many_map_in_turn_leaves_no_more_behind_than_can_be_held() {
+    let mut shadow = running();
+    for page in 0..10_000 {
+        gone(&mut shadow, AT + (page << 12), 3);
+        (0..2).for_each(|number| shadow.forgets_asid(cpu(number), ASID));
+    }
+    assert!(shadow.held() < 16, "{}", shadow.held());
+}
+
+#[test]
+fn an_asid_of_a_cpu_costs_what_the_book_says() {
+    assert_eq!(size_of::<Slot>(), 64);
+}

@@ -1,0 +1,132 @@
+//! Frames that owe: a machine whose CPU 1 owes, and what can be done to it.
+
+use std::collections::BTreeSet;
+
+use ceasefire::{Batch, Cleared, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp};
+use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, NodeId, PAGE_BYTES};
+
+use super::{config, Rig, Space};
+
+pub(crate) const NEAR: NodeId = NodeId(0);
+/// Frames of each node.
+pub(crate) const FRAMES: u32 = 512;
+/// What a CPU moves to its node at a time.
+pub(crate) const MOVED: usize = 31;
+/// How long a debt may stand here, in nanoseconds of the rig: as many looks at its clock. Nothing else takes that many.
+pub(crate) const AGE: u64 = 1_000_000;
+
+/// Two nodes, whose debts settle by themselves.
+pub(crate) fn lazily(lazy: Lazy) -> Config {
+    Config { schedule: Schedule::Lazy, lazy, ..config(2 * FRAMES) }
+}
+
+pub(crate) fn bounds() -> Lazy {
+    Lazy { max_age: AGE, tick: AGE / 4, ..Lazy::default() }
+}
+
+/// A machine, with a space that CPU 1 runs: what is taken away from that is what CPU 1 owes.
+pub(crate) fn machine(lazy: Lazy) -> (Rig, Space) {
+    let rig = Rig::by_hand(lazily(lazy));
+    let space = rig.memory.new_space().unwrap();
+    rig.on(1, || rig.run(&space));
+    (rig, space)
+}
+
+pub(crate) fn near(frame: FrameNumber) -> bool {
+    let first = config(2 * FRAMES).first_frame;
+    (first.get()..first.get() + FRAMES).contains(&frame.get())
+}
+
+/// All that can be had without waiting: the near node's, and the other's. Nobody is interrupted for it.
+pub(crate) fn take_all(rig: &Rig) -> (Vec<Frame>, Vec<Frame>) {
+    let before = rig.memory.counters().interrupts;
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
+    let taken: Vec<Frame> = std::iter::from_fn(take).collect();
+    assert_eq!(rig.memory.counters().interrupts, before, "who must not wait made others work");
+    taken.into_iter().partition(|frame| near(frame.number()))
+}
+
+/// Frees frames that CPU 1 still reaches; which ones.
+pub(crate) fn owe(
+    rig: &Rig,
+    space: &Space,
+    frames: impl IntoIterator<Item = Frame>,
+) -> (BTreeSet<FrameNumber>, Stamp) {
+    owe_as(rig, space, frames, |stamp| stamp)
+}
+
+pub(crate) const READ: Entry = Entry { accessible: true, writable: false, dirty: false };
+
+/// The same, each frame stored with the stamp that `stored` makes of its own.
+pub(crate) fn owe_as(
+    rig: &Rig,
+    space: &Space,
+    frames: impl IntoIterator<Item = Frame>,
+    stored: fn(Stamp) -> Stamp,
+) -> (BTreeSet<FrameNumber>, Stamp) {
+    let mut owing = BTreeSet::new();
+    let mut until = Stamp::SETTLED;
+    let mut batch: Batch<'_, _, Frame, _> =
+        Batch::new(rig.memory.engine(), Schedule::Lazy, |frame: Owed<Frame>| {
+            assert!(!rig.memory.engine().is_settled(frame.stamp()), "CPU 1 owes it");
+            owing.insert(frame.get().number());
+            until = until.with(frame.stamp());
+            let (frame, stamp) = frame.into_parts();
+            rig.memory.free_owed(Owed::new(frame, stored(stamp)));
+        });
+    for (page, frame) in (0..).zip(frames) {
+        batch.record(space, Cleared::new(page * PAGE_BYTES, PageSize::Small, READ));
+        batch.let_go(frame, Condition::default());
+        if batch.len() == ceasefire::BATCH {
+            batch.settle();
+        }
+    }
+    drop(batch);
+    (owing, until)
+}
+
+pub(crate) fn free(rig: &Rig, frames: impl IntoIterator<Item = Frame>) {
+    frames.into_iter().for_each(|frame| rig.memory.free(frame));
+}
+
+pub(crate) fn numbers(frames: &[Frame]) -> BTreeSet<FrameNumber> {
+    frames.iter().map(Frame::number).collect()
+}
+
+pub(crate) fn pass(rig: &Rig, time: u64) {
+    for _ in 0..time {
+        rig.platform().now();
+    }
+}
+
+pub(crate) fn tick(rig: &Rig, cpu: usize) {
+    rig.on(cpu, || rig.platform().interrupts_off(|| rig.memory.tick()));
+}
+
+/// Ticks of both CPUs until all that is owed is settled.
+pub(crate) fn settle_by_ticks(rig: &Rig) {
+    pass(rig, AGE);
+    for cpu in [0, 1, 0] {
+        tick(rig, cpu);
+    }
+}
+
+/// The near node with `settled` times 31 frames that owe nothing and all others owing; the frames of the other node.
+/// CPU 1 keeps 156 that CPU 0 cannot have.
+pub(crate) fn near_owes(rig: &Rig, space: &Space, settled: usize) -> (BTreeSet<FrameNumber>, Vec<Frame>) {
+    let (mut here, there) = take_all(rig);
+    let kept = here.split_off(here.len() - 156 - settled * MOVED);
+    rig.on(1, || free(rig, kept));
+    let (owing, _) = owe(rig, space, here);
+    (owing, there)
+}
+
+/// Ends it all: every frame is there, and whole.
+pub(crate) fn finish(rig: &Rig, space: Space, all: u64) {
+    rig.memory.engine().pay_all();
+    rig.on(1, || drop(rig.memory.engine().unload()));
+    rig.memory.exit(space);
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), all, "frames were lost or found");
+    rig.platform().assert_no_violation();
+}

@@ -1,0 +1,109 @@
+//! What the engine asks of its platform: the CPU, its TLB, interrupts and waiting.
+
+use std::fmt;
+use std::sync::atomic::{fence, Ordering};
+
+use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, HeldLocks, PageSize, Platform, Root};
+use ceasefire_memory::shadow::Shadow;
+use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};
+
+use super::locks::{RwSpin, SpinLock};
+use super::threads::{Threads, CAPABILITIES, CPU, KERNEL, OFF};
+use super::tlb::Entries;
+
+// SAFETY: the CPU is the thread's own number. It changes only in `Rig::on`, which is not called with interrupts off,
+// and in `interrupt` of a machine that has one thread, which comes back before it returns. With interrupts off
+// nothing else runs on the thread, as interrupts are polled for. Each CPU has its own place in `cores`, and two
+// threads never have the same number at the same time.
+unsafe impl Platform for Threads {
+    type Space = SpaceHandle<Self>;
+    type Lock<T: fmt::Debug> = SpinLock<T>;
+    type RwLock<T: fmt::Debug> = RwSpin<T>;
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        CpuId::new(CPU.get()).expect("this thread is a CPU")
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+        &self.cores[cpu.index()].engine
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        OFF.set(OFF.get() + 1);
+        let result = body();
+        self.interrupts_on();
+        result
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        let pins = &self.core().pins;
+        pins.fetch_add(1, Ordering::Relaxed);
+        let result = body();
+        pins.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.report(self.watched(|shadow, cpu| shadow.loads(cpu, root, asid, flush)));
+        let mut tlb = self.core().tlb.lock().unwrap();
+        let asid = usize::from(asid.get());
+        let root = FrameNumber::new((root.0 >> PAGE_SHIFT) as u32);
+        let kernel = self.table(root).get(KERNEL_ENTRIES.end - 1) == KERNEL;
+        self.check(kernel, "a root without the kernel is loaded", root);
+        tlb.loaded = Some((root, asid));
+        if flush {
+            tlb.entries[asid].clear();
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn load_kernel_root(&self) {
+        self.watched(Shadow::leaves);
+        self.core().tlb.lock().unwrap().loaded = None;
+        fence(Ordering::SeqCst);
+    }
+
+    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
+        self.watched(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+        let mut tlb = self.core().tlb.lock().unwrap();
+        tlb.entries[usize::from(asid.get())].remove(address);
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        self.watched(|shadow, cpu| shadow.forgets_asid(cpu, asid));
+        self.core().tlb.lock().unwrap().entries[usize::from(asid.get())].clear();
+    }
+
+    fn invalidate_all(&self) {
+        self.watched(Shadow::forgets_all);
+        self.core().tlb.lock().unwrap().entries.iter_mut().for_each(Entries::clear);
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        for target in targets.iter() {
+            self.cores[target.index()].pending.store(true, Ordering::SeqCst);
+            if self.by_hand {
+                let sender = CPU.replace(target.index());
+                self.poll();
+                CPU.set(sender);
+            }
+        }
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        assert_eq!(OFF.get(), 0, "a CPU waits for others with interrupts off");
+        self.idle_until(done);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn held_locks(&self) -> &HeldLocks {
+        &self.core().held
+    }
+}

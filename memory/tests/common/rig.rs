@@ -1,0 +1,120 @@
+//! The machine with its memory manager, and the programs that run on it.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use ceasefire::Platform;
+use ceasefire_memory::shadow::Shadow;
+use ceasefire_memory::{Access, Config, ConfigError, FaultError, Machine, Memory, SpaceHandle};
+
+use super::threads::{Threads, CPU, OFF};
+
+/// The machine with its memory manager.
+#[derive(Clone)]
+pub(crate) struct Rig {
+    pub(crate) memory: Arc<Memory<Threads>>,
+}
+
+impl Rig {
+    /// A machine whose CPUs are threads; the calling one is CPU 0 until it says otherwise.
+    pub(crate) fn threaded(config: Config) -> Self {
+        Self::new(config, false)
+    }
+
+    /// A machine with one thread, which acts as CPU 0 and, in [`Rig::on`], as the others.
+    pub(crate) fn by_hand(config: Config) -> Self {
+        Self::new(config, true)
+    }
+
+    fn new(config: Config, by_hand: bool) -> Self {
+        CPU.set(0);
+        OFF.set(0);
+        let memory = Arc::new(Memory::new(Threads::new(&config, by_hand), config).expect("there are frames"));
+        memory.platform().memory.set(Arc::downgrade(&memory)).expect("set once");
+        Self { memory }
+    }
+
+    /// Why there is no machine like this.
+    pub(crate) fn refused(config: Config) -> ConfigError {
+        Memory::new(Threads::new(&config, true), config).expect_err("such a machine cannot be")
+    }
+
+    pub(crate) fn platform(&self) -> &Threads {
+        self.memory.platform()
+    }
+
+    /// Makes the calling thread a CPU for good.
+    pub(crate) fn start(&self, cpu: usize) -> OnPanic<'_> {
+        CPU.set(cpu);
+        OFF.set(0);
+        OnPanic(self.platform())
+    }
+
+    /// Does `body` as another CPU.
+    pub(crate) fn on<R>(&self, cpu: usize, body: impl FnOnce() -> R) -> R {
+        assert!(
+            cpu < self.platform().cores.len() && OFF.get() == 0,
+            "moved to CPU {cpu} with interrupts off"
+        );
+        let before = CPU.replace(cpu);
+        let result = body();
+        CPU.set(before);
+        result
+    }
+
+    /// Makes the CPU run a program of `space`.
+    pub(crate) fn run(&self, space: &SpaceHandle<Threads>) {
+        drop(self.memory.engine().switch_to(space));
+        self.platform().report(self.platform().watched(Shadow::runs));
+    }
+
+    /// Makes the CPU run no program.
+    pub(crate) fn rest(&self) {
+        self.platform().watched(Shadow::rests);
+        self.memory.engine().enter_lazy();
+    }
+
+    pub(crate) fn load(&self, space: &SpaceHandle<Threads>, address: u64) -> Result<u64, FaultError> {
+        self.access(space, address, None)
+    }
+
+    pub(crate) fn store(
+        &self,
+        space: &SpaceHandle<Threads>,
+        address: u64,
+        value: u64,
+    ) -> Result<(), FaultError> {
+        self.access(space, address, Some(value)).map(drop)
+    }
+
+    /// What a program sees: accesses that fault are tried again once the fault was handled.
+    fn access(
+        &self,
+        space: &SpaceHandle<Threads>,
+        address: u64,
+        store: Option<u64>,
+    ) -> Result<u64, FaultError> {
+        loop {
+            self.platform().poll();
+            if let Some(value) = self.platform().touch(space.root(), address, store) {
+                return Ok(value);
+            }
+            let access = if store.is_some() { Access::Write } else { Access::Read };
+            self.memory.fault(space, address, access)?;
+        }
+    }
+}
+
+/// Tells the others when its CPU fails, so that they do not wait for it.
+pub(crate) struct OnPanic<'a>(&'a Threads);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An address space of the rig.
+pub(crate) type Space = SpaceHandle<Threads>;

@@ -1,0 +1,316 @@
+//! The machine itself: what its CPUs and frames are, what it saw that may not be, and how a CPU waits.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, Weak};
+
+use ceasefire::{Capabilities, Cpu, CpuId, HeldLocks, LockClass, Platform};
+use ceasefire_memory::shadow::{Misuse, Shadow};
+use ceasefire_memory::{Block, Config, Entry, FrameNumber, Machine, Memory, NodeId, Table, KERNEL_ENTRIES};
+
+use super::locks::Held;
+use super::moments::Hook;
+use super::rig::Space;
+use super::tlb::Tlb;
+
+/// What the frames hold that nobody owns.
+pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
+/// Words of a frame that are simulated.
+pub(super) const WORDS: usize = 4;
+/// What the kernel has in the last entry of every root.
+pub(super) const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
+
+thread_local! {
+    /// Which CPU this thread is.
+    pub(super) static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// How many reasons there are for its interrupts to be off.
+    pub(super) static OFF: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One frame: its words, and the table that it is when it is one.
+pub(super) struct Content {
+    pub(super) words: [AtomicU64; WORDS],
+    pub(super) table: OnceLock<Box<Table>>,
+    pub(super) allocated: AtomicBool,
+    /// When it was last freed, when its write-out last began, and when another frame last took its page over.
+    pub(super) freed: AtomicU64,
+    pub(super) written: AtomicU64,
+    pub(super) superseded: AtomicU64,
+    /// It was let go of while CPUs may read it, and not handed out since.
+    pub(super) left: AtomicBool,
+}
+
+pub(super) struct Core {
+    pub(super) engine: Cpu<Threads>,
+    pub(super) held: HeldLocks,
+    /// How many reasons there are to stay on this CPU.
+    pub(super) pins: AtomicU32,
+    pub(super) pending: AtomicBool,
+    pub(super) tlb: Mutex<Tlb>,
+}
+
+/// The machine.
+pub(crate) struct Threads {
+    pub(super) cores: Box<[Core]>,
+    pub(super) nodes: usize,
+    pub(super) first_frame: FrameNumber,
+    pub(super) frames: Box<[Content]>,
+    /// Where the tables are that got the kernel's half and are not freed yet.
+    pub(super) roots: Mutex<HashSet<usize>>,
+    /// Frames that were let go of while CPUs may read them, by where their page belongs, until it is found again.
+    pub(super) left: Mutex<HashMap<Block, Vec<FrameNumber>>>,
+    pub(super) memory: OnceLock<Weak<Memory<Self>>>,
+    pub(super) by_hand: bool,
+    pub(super) clock: AtomicU64,
+    pub(super) woken: Box<[AtomicBool]>,
+    /// Orders what happens to frames and when TLB entries were filled.
+    pub(super) sequence: AtomicU64,
+    pub(super) tables_freed: AtomicU64,
+    pub(super) written: AtomicU64,
+    /// What the devices hold.
+    pub(super) stored: Mutex<HashMap<Block, [u64; WORDS]>>,
+    pub(super) violations: AtomicU64,
+    pub(super) first: OnceLock<String>,
+    /// A CPU failed: nobody waits for it any more.
+    pub(super) failed: AtomicBool,
+    pub(super) hooks: Mutex<Vec<Hook>>,
+    /// How many hooks there are: none, most of the time.
+    pub(super) hooked: AtomicUsize,
+    /// How often a CPU found a lock taken.
+    pub(super) contended: AtomicU64,
+    /// The kernel says that the bytes of free frames change.
+    pub(super) alters: AtomicBool,
+    pub(super) shadow: Mutex<Shadow>,
+    pub(super) misuses: Mutex<Vec<Misuse>>,
+}
+
+/// What the processors of the rig promise.
+pub(super) const CAPABILITIES: Capabilities =
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Threads").finish_non_exhaustive()
+    }
+}
+
+impl Threads {
+    pub(super) fn new(config: &Config, by_hand: bool) -> Self {
+        let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
+        let content = |_| Content {
+            words: [const { AtomicU64::new(POISON) }; WORDS],
+            table: OnceLock::new(),
+            allocated: AtomicBool::new(false),
+            freed: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            superseded: AtomicU64::new(0),
+            left: AtomicBool::new(false),
+        };
+        let core = |_| Core {
+            engine: Cpu::new(),
+            held: HeldLocks::new(),
+            pins: AtomicU32::new(0),
+            pending: AtomicBool::new(false),
+            tlb: Mutex::default(),
+        };
+        Self {
+            cores: (0..config.cpus).map(core).collect(),
+            nodes: config.nodes.len(),
+            first_frame: config.first_frame,
+            frames: (0..frames).map(content).collect(),
+            roots: Mutex::default(),
+            left: Mutex::default(),
+            memory: OnceLock::new(),
+            by_hand,
+            clock: AtomicU64::new(0),
+            woken: config.nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+            sequence: AtomicU64::new(1),
+            tables_freed: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            stored: Mutex::default(),
+            violations: AtomicU64::new(0),
+            first: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            hooks: Mutex::default(),
+            hooked: AtomicUsize::new(0),
+            contended: AtomicU64::new(0),
+            alters: AtomicBool::new(false),
+            shadow: Mutex::new(Shadow::new(config, CAPABILITIES)),
+            misuses: Mutex::default(),
+        }
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.cores[CPU.get()]
+    }
+
+    pub(super) fn content(&self, frame: FrameNumber) -> &Content {
+        &self.frames[frame.index() - self.first_frame.index()]
+    }
+
+    /// A frame may not be reached any more through what was filled before.
+    pub(super) fn out_of_reach(&self, content: &Content) {
+        content.freed.store(self.next(), Ordering::Release);
+        for word in &content.words {
+            word.store(POISON, Ordering::Release);
+        }
+    }
+
+    /// A place where a kernel's task may sleep.
+    pub(super) fn assert_may_sleep(&self) {
+        let core = self.core();
+        assert_eq!(OFF.get(), 0, "a task that may sleep has interrupts off");
+        assert_eq!(core.pins.load(Ordering::Relaxed), 0, "a task that may sleep is pinned");
+        assert!(core.held.may_sleep(), "a task that may sleep holds a lock that spins: {:?}", core.held);
+    }
+
+    pub(super) fn violation(&self, what: impl FnOnce() -> String) {
+        self.violations.fetch_add(1, Ordering::Relaxed);
+        self.first.get_or_init(what);
+    }
+
+    /// Checks of the events and tables: which rule, and which frame.
+    pub(super) fn check(&self, right: bool, rule: &str, frame: FrameNumber) {
+        if !right {
+            self.violation(|| format!("{rule}: {frame:?} on CPU {}", CPU.get()));
+        }
+    }
+
+    pub(crate) fn violations(&self) -> u64 {
+        self.violations.load(Ordering::Relaxed) + self.misuses.lock().unwrap().len() as u64
+    }
+
+    pub(crate) fn first_violation(&self) -> Option<&str> {
+        self.first.get().map(String::as_str)
+    }
+
+    pub(crate) fn assert_no_violation(&self) {
+        let (first, misuses) = (self.first.get(), self.misuses.lock().unwrap());
+        assert_eq!(
+            (self.violations.load(Ordering::Relaxed), &misuses[..]),
+            (0, &[][..]),
+            "the first: {first:?}"
+        );
+    }
+
+    pub(crate) fn tables_freed(&self) -> u64 {
+        self.tables_freed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// What the shadow saw since this was last asked.
+    pub(crate) fn take_misuses(&self) -> Vec<Misuse> {
+        std::mem::take(&mut *self.misuses.lock().unwrap())
+    }
+
+    /// The frames that were let go of while CPUs may read them, and not handed out since.
+    pub(crate) fn left_owing(&self) -> BTreeSet<FrameNumber> {
+        let frames = (self.first_frame.get()..).map(FrameNumber::new).zip(&self.frames);
+        let owing = frames.filter(|(_, content)| content.left.load(Ordering::Acquire));
+        owing.map(|(frame, _)| frame).collect()
+    }
+
+    /// Tells the shadow what this CPU does.
+    pub(super) fn watched<R>(&self, tell: impl FnOnce(&mut Shadow, CpuId) -> R) -> R {
+        tell(&mut self.shadow.lock().unwrap(), self.this_cpu())
+    }
+
+    pub(super) fn report(&self, seen: Result<(), Misuse>) {
+        if let Err(misuse) = seen {
+            self.misused(misuse);
+        }
+    }
+
+    /// Whether a space has what the kernel put into its root.
+    pub(crate) fn has_kernel(&self, space: &Space) -> bool {
+        self.table(space.root()).get(KERNEL_ENTRIES.end - 1) == KERNEL
+    }
+
+    /// Whether background reclaim of a node was asked for since the last time this was asked.
+    pub(crate) fn take_wake(&self, node: NodeId) -> bool {
+        self.woken[node.index()].swap(false, Ordering::AcqRel)
+    }
+
+    /// How often a CPU found a lock taken.
+    pub(crate) fn contended(&self) -> u64 {
+        self.contended.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// What the kernel says of its free frames from here on.
+    pub(crate) fn alter_free_frames(&self, alters: bool) {
+        self.alters.store(alters, Ordering::SeqCst);
+    }
+
+    /// Takes the interrupts that wait for this CPU, unless they are off.
+    pub(crate) fn poll(&self) {
+        if OFF.get() > 0 || !self.core().pending.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(memory) = self.memory.get().and_then(Weak::upgrade) else { return };
+        while self.core().pending.swap(false, Ordering::SeqCst) {
+            OFF.set(1);
+            memory.engine().handle_interrupt();
+            OFF.set(0);
+        }
+    }
+
+    /// Lets time pass in a loop that waits for another CPU.
+    pub(super) fn spin(&self, spins: &mut u32) {
+        self.poll();
+        *spins += 1;
+        if *spins < 32 {
+            std::hint::spin_loop();
+        } else {
+            self.assert_alive();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Fails with the others, so that nobody waits for what will not come.
+    pub(crate) fn assert_alive(&self) {
+        assert!(!self.failed.load(Ordering::Relaxed), "another CPU failed");
+    }
+
+    /// Answers interrupts until `done`.
+    pub(crate) fn idle_until(&self, done: impl Fn() -> bool) {
+        let mut spins = 0;
+        while !done() {
+            self.spin(&mut spins);
+        }
+    }
+
+    pub(super) fn acquire<'a, G>(
+        &'a self,
+        class: &'static LockClass,
+        attempt: impl Fn() -> Option<G>,
+    ) -> Held<'a, G> {
+        self.held_locks().acquire(class);
+        if class.interrupts_off {
+            OFF.set(OFF.get() + 1);
+        }
+        let mut spins = 0;
+        loop {
+            if let Some(guard) = attempt() {
+                return Held::new(guard, self, class);
+            }
+            if spins == 0 {
+                self.contended.fetch_add(1, Ordering::SeqCst);
+            }
+            self.spin(&mut spins);
+        }
+    }
+
+    pub(super) fn interrupts_on(&self) {
+        OFF.set(OFF.get() - 1);
+        self.poll();
+    }
+}

@@ -1,0 +1,160 @@
+//! The TLB of a CPU, and an access as the processor does it: through an entry that it holds, else by a walk.
+//!
+//! An entry, once filled, is used without another look at the tables until the platform is told to invalidate it, so
+//! a missing flush leaves a stale entry, and the access that uses it is the violation.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ceasefire::{PageSize, DYNAMIC_ASIDS};
+use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES};
+
+use super::threads::{Threads, WORDS};
+
+/// A TLB entry, and when it was filled.
+#[derive(Clone, Copy)]
+pub(super) struct Cached {
+    /// Of a huge page: the first of its frames.
+    pub(super) frame: FrameNumber,
+    pub(super) size: PageSize,
+    pub(super) writable: bool,
+    pub(super) dirty: bool,
+    pub(super) filled: u64,
+}
+
+/// What is tagged with one ASID, by the address divided by the size.
+#[derive(Default)]
+pub(super) struct Entries {
+    pub(super) small: HashMap<u64, Cached>,
+    pub(super) huge: HashMap<u64, Cached>,
+}
+
+impl Entries {
+    pub(super) fn of(&mut self, size: PageSize) -> &mut HashMap<u64, Cached> {
+        match size {
+            PageSize::Small => &mut self.small,
+            PageSize::Huge => &mut self.huge,
+        }
+    }
+
+    pub(super) fn find(&self, address: u64) -> Option<&Cached> {
+        let small = self.small.get(&(address >> PageSize::Small.shift()));
+        small.or_else(|| self.huge.get(&(address >> PageSize::Huge.shift())))
+    }
+
+    /// Forgets what translates an address, whatever its size, as the processor does.
+    pub(super) fn remove(&mut self, address: u64) {
+        for size in [PageSize::Small, PageSize::Huge] {
+            self.of(size).remove(&(address >> size.shift()));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.small.clear();
+        self.huge.clear();
+    }
+
+    /// Whether a part of the 2 MiB at `address` is translated in a size other than `size`.
+    pub(super) fn mixed(&self, address: u64, size: PageSize) -> bool {
+        let base = address >> PageSize::Huge.shift();
+        match size {
+            PageSize::Small => self.huge.contains_key(&base),
+            PageSize::Huge => self.small.keys().any(|page| page >> 9 == base),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Tlb {
+    pub(super) loaded: Option<(FrameNumber, usize)>,
+    pub(super) entries: [Entries; DYNAMIC_ASIDS],
+}
+
+impl Threads {
+    /// Whether the CPU holds an entry for `address` under the ASID that is loaded.
+    pub(crate) fn caches(&self, cpu: usize, address: u64) -> bool {
+        let tlb = self.cores[cpu].tlb.lock().unwrap();
+        tlb.loaded.is_some_and(|(_, asid)| tlb.entries[asid].find(address).is_some())
+    }
+
+    /// The frame that an entry which the CPU holds leads to.
+    pub(crate) fn leads_to(&self, cpu: usize, address: u64) -> FrameNumber {
+        let tlb = self.cores[cpu].tlb.lock().unwrap();
+        let (_, asid) = tlb.loaded.expect("a space is loaded");
+        tlb.entries[asid].find(address).expect("it holds one").frame
+    }
+
+    /// One access as the processor does it: the word's value (for a store, the old one), or nothing if it faults.
+    pub(super) fn touch(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
+        let mut tlb = self.core().tlb.lock().unwrap();
+        let (loaded, asid) = tlb.loaded.expect("a program runs with its space loaded");
+        assert_eq!(loaded, root, "the space that is loaded");
+        let hit = tlb.entries[asid].find(address).copied();
+        // A store through a clean entry walks again; a fault drops the entry that caused it.
+        let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);
+        let entry = if let Some(entry) = hit.filter(usable) {
+            entry
+        } else {
+            tlb.entries[asid].remove(address);
+            let entry = self.walk(root, address, store.is_some())?;
+            let mixed = tlb.entries[asid].mixed(address, entry.size);
+            self.check(!mixed, "R7, translations of both sizes", entry.frame);
+            tlb.entries[asid].of(entry.size).insert(address >> entry.size.shift(), entry);
+            entry
+        };
+        let offset = match entry.size {
+            PageSize::Small => 0,
+            PageSize::Huge => Table::index(address, 0) as u32,
+        };
+        let frame = FrameNumber::new(entry.frame.get() + offset);
+        let content = self.content(frame);
+        let since = |moment: &AtomicU64| moment.load(Ordering::Acquire) > entry.filled;
+        let left = content.left.load(Ordering::Acquire);
+        let current = (content.allocated.load(Ordering::Acquire) || left) && !since(&content.freed);
+        self.check(current, "R1, an entry leads to a frame freed since", frame);
+        self.check(!since(&content.superseded), "R6, an entry leads to an old version", frame);
+        let word = &content.words[(address % PAGE_BYTES / 8) as usize % WORDS];
+        match store {
+            None => Some(word.load(Ordering::Acquire)),
+            Some(value) => {
+                self.check(!since(&content.written), "R5, a store lands unseen after write-out began", frame);
+                Some(word.swap(value, Ordering::AcqRel))
+            }
+        }
+    }
+
+    pub(super) fn walk(&self, root: FrameNumber, address: u64, store: bool) -> Option<Cached> {
+        let mut frame = root;
+        let (mut level, mut size) = (3, PageSize::Small);
+        while level > 0 {
+            let entry = self.table(frame).get(Table::index(address, level));
+            if !entry.present() {
+                return None;
+            }
+            if entry.is_huge() {
+                size = PageSize::Huge;
+                break;
+            }
+            frame = entry.frame();
+            level -= 1;
+        }
+        let (table, index) = (self.table(frame), Table::index(address, level));
+        let entry = loop {
+            let entry = table.get(index);
+            if !entry.present() || entry.is_huge() != (size == PageSize::Huge) || (store && !entry.writable())
+            {
+                return None;
+            }
+            if let Some(used) = table.mark_used(index, entry, store) {
+                break used;
+            }
+        };
+        Some(Cached {
+            frame: entry.frame(),
+            size,
+            writable: entry.writable(),
+            dirty: entry.dirty(),
+            filled: self.sequence.load(Ordering::SeqCst),
+        })
+    }
+}

@@ -1,0 +1,409 @@
+//! Free frames that owe: nobody has one before its debt is settled, and who must not wait never does.
+
+use std::collections::BTreeSet;
+
+use ceasefire::{Batch, Cleared, Condition, PageSize, Platform, Schedule, Settle, Stamp};
+use ceasefire_memory::{
+    Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, PAGE_BYTES,
+};
+
+mod common;
+
+use common::owing::{
+    bounds, finish, free, lazily, machine, near, near_owes, numbers, owe, owe_as, pass, settle_by_ticks,
+    take_all, tick, AGE, FRAMES, MOVED, NEAR, READ,
+};
+use common::{config, Rig, Space};
+
+#[test]
+fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (mut here, there) = take_all(&rig);
+    let rest = here.split_off(MOVED + 9);
+    let (owing, _) = owe(&rig, &space, here);
+    // Some on the CPU's list, the others with the node.
+    assert_eq!(
+        (rig.memory.owing_frames(), rig.memory.free_frames()),
+        (owing.len() as u64, owing.len() as u64)
+    );
+    assert_eq!(take_all(&rig), (vec![], vec![]), "all that is free owes");
+    free(&rig, rest);
+    let (rest, _) = take_all(&rig);
+    assert!(numbers(&rest).is_disjoint(&owing), "a frame was handed out that owes");
+    settle_by_ticks(&rig);
+    let (back, _) = take_all(&rig);
+    assert_eq!(numbers(&back), owing);
+    assert_eq!(rig.memory.statistics().frames_matured, owing.len() as u64);
+    assert_eq!((rig.memory.owing_frames(), rig.memory.counters().interrupts), (0, 0));
+    free(&rig, back.into_iter().chain(rest).chain(there));
+    finish(&rig, space, all);
+}
+
+#[test]
+fn who_must_not_wait_has_what_owes_nothing_or_nothing() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (owing, there) = near_owes(&rig, &space, 1);
+    let (reserve, none) = take_all(&rig);
+    // Down to the last, and not one that owes: `take_all` turns interrupts off, and the rig lets nobody wait then.
+    assert_eq!((reserve.len(), none.len()), (MOVED, 0));
+    assert!(numbers(&reserve).is_disjoint(&owing));
+    assert!(rig.platform().take_wake(NEAR), "background reclaim hears of it");
+    assert_eq!(rig.memory.statistics().allocations_paid, 0);
+    assert_eq!(rig.memory.allocate_atomic(NodeId(7)), None, "there is no such node");
+    free(&rig, reserve.into_iter().chain(there));
+    finish(&rig, space, all);
+}
+
+#[test]
+fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_away() {
+    // Above the node's watermarks.
+    const SETTLED: u32 = 2 * MOVED as u32;
+    for (reserve, paid) in [(SETTLED + 1, 1), (SETTLED, 1), (SETTLED - 1, 0)] {
+        let (rig, space) = machine(Lazy { reserve: Some(reserve), ..bounds() });
+        let all = rig.memory.free_frames() + 1;
+        let (owing, there) = near_owes(&rig, &space, 2);
+        free(&rig, there);
+        let fresh = rig.memory.new_space().unwrap();
+        assert!(near(fresh.root()), "the near node has free frames");
+        let statistics = rig.memory.statistics();
+        assert_eq!((statistics.allocations_paid, statistics.scanned), (paid, 0), "reserve {reserve}");
+        // What owed before may be had now, and only now.
+        assert_eq!((rig.memory.counters().interrupts, owing.contains(&fresh.root())), (paid, paid == 1));
+        // One round paid for all.
+        let more: Vec<Space> = (0..50 * paid).map(|_| rig.memory.new_space().unwrap()).collect();
+        assert!(more.iter().all(|space| near(space.root())));
+        assert_eq!(
+            (rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid),
+            (paid, paid)
+        );
+        common::end(&rig, more);
+        rig.memory.exit(fresh);
+        finish(&rig, space, all);
+    }
+}
+
+#[test]
+fn who_must_not_wait_takes_no_more_of_the_reserve_than_it_needs() {
+    const RESERVE: u32 = 2 * MOVED as u32;
+    let (rig, space) = machine(Lazy { reserve: Some(RESERVE), ..bounds() });
+    let all = rig.memory.free_frames() + 1;
+    let (owing, there) = near_owes(&rig, &space, 2);
+    let taken = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR)).unwrap();
+    assert!(near(taken.number()) && !owing.contains(&taken.number()));
+    // On the same CPU: who may wait does, and leaves the rest.
+    let fresh = rig.memory.new_space().unwrap();
+    assert_eq!((rig.memory.counters().interrupts, owing.contains(&fresh.root())), (1, true));
+    free(&rig, there.into_iter().chain([taken]));
+    rig.memory.exit(fresh);
+    finish(&rig, space, all);
+}
+
+#[test]
+fn debts_that_settle_by_themselves_are_never_paid_for() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (owing, there) = near_owes(&rig, &space, 0);
+    settle_by_ticks(&rig);
+    let fresh = rig.memory.new_space().unwrap();
+    assert!(owing.contains(&fresh.root()));
+    assert_eq!((rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid), (0, 0));
+    // No more than a bounded part of what is settled was looked at.
+    assert!(rig.memory.statistics().frames_matured < owing.len() as u64);
+    free(&rig, there);
+    rig.memory.exit(fresh);
+    finish(&rig, space, all);
+}
+
+#[test]
+fn on_demand_the_watermarks_count_what_owes_and_allocations_pay() {
+    let (rig, space) = machine(Lazy { settle: Settle::Demand, ..bounds() });
+    let all = rig.memory.free_frames() + 1;
+    let (_, there) = near_owes(&rig, &space, 0);
+    rig.memory.reclaim_node(NEAR);
+    assert_eq!(rig.memory.counters().interrupts, 0, "the node has enough free frames");
+    settle_by_ticks(&rig);
+    assert_eq!(rig.memory.counters().debts_by_tick, 0);
+    assert!(near(
+        rig.memory
+            .new_space()
+            .map(|space| {
+                let root = space.root();
+                rig.memory.exit(space);
+                root
+            })
+            .unwrap()
+    ));
+    assert_eq!((rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid), (1, 1));
+    free(&rig, there);
+    finish(&rig, space, all);
+}
+
+#[test]
+fn a_debt_that_no_tick_settles_wakes_background_reclaim_to_pay() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (mut here, there) = take_all(&rig);
+    rig.platform().take_wake(NEAR);
+    rig.memory.reclaim_node(NEAR);
+    let rest = here.split_off(5);
+    owe(&rig, &space, here);
+    tick(&rig, 0);
+    assert!(!rig.platform().take_wake(NEAR), "it is young");
+    // CPU 1 has no ticks.
+    pass(&rig, AGE);
+    tick(&rig, 0);
+    assert!(rig.platform().take_wake(NEAR));
+    tick(&rig, 0);
+    assert!(!rig.platform().take_wake(NEAR), "woken once until it has run");
+    free(&rig, rest);
+    rig.memory.reclaim_node(NEAR);
+    assert_eq!(rig.memory.counters().interrupts, 1);
+    tick(&rig, 0);
+    assert!(!rig.platform().take_wake(NEAR), "nothing is owed");
+    free(&rig, there);
+    finish(&rig, space, all);
+}
+
+#[test]
+fn a_frame_is_reported_only_once_it_owes_nothing() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (here, there) = take_all(&rig);
+    let (owing, until) = owe(&rig, &space, here);
+    let mut reported = BTreeSet::new();
+    let count = rig.memory.report_free(NEAR, 0, &mut |frame, order| {
+        assert!(rig.memory.engine().is_settled(until), "{frame:?} is reported while it owes");
+        assert!(order == 0 && owing.contains(&frame) && reported.insert(frame));
+    });
+    assert_eq!((count, rig.memory.counters().interrupts), (reported.len(), 1));
+    assert!(count > owing.len() / 2, "only the watermark and a CPU's list are left out");
+    assert_eq!(rig.memory.report_free(NodeId(7), 0, &mut |_, _| unreachable!()), 0);
+    assert_eq!(rig.memory.report_free(NEAR, 32, &mut |_, _| unreachable!()), 0);
+    free(&rig, there);
+    finish(&rig, space, all);
+}
+
+#[test]
+fn what_is_freed_meanwhile_keeps_its_own_debt() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (mut here, there) = take_all(&rig);
+    here.sort_by_key(|frame| frame.number().get());
+    // Every other frame, so that the buddy of each comes later.
+    let (even, odd): (Vec<_>, Vec<_>) = here.into_iter().partition(|frame| frame.number().get() % 2 == 0);
+    let (first, _) = owe(&rig, &space, even);
+    let mut odd = Some(odd);
+    let mut late = (BTreeSet::new(), Stamp::SETTLED);
+    rig.memory.report_free(NEAR, 0, &mut |frame, _| {
+        // As an interrupt would, while others are taken out and their debt is paid.
+        if let Some(odd) = odd.take() {
+            late = owe(&rig, &space, odd);
+        }
+        assert!(first.contains(&frame));
+    });
+    assert!(!rig.memory.engine().is_settled(late.1));
+    let (back, _) = take_all(&rig);
+    assert_eq!(numbers(&back), first, "those whose debt was paid, and none that came to owe since");
+    settle_by_ticks(&rig);
+    let (odd, _) = take_all(&rig);
+    assert_eq!(numbers(&odd), late.0);
+    free(&rig, back.into_iter().chain(odd).chain(there));
+    finish(&rig, space, all);
+}
+
+#[test]
+fn a_frame_goes_offline_out_of_the_middle_of_a_block_that_owes() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (here, there) = take_all(&rig);
+    let (owing, until) = owe(&rig, &space, here);
+    let bad = *owing.iter().nth(owing.len() / 2).unwrap();
+    rig.memory.take_offline(bad).unwrap();
+    assert!(rig.memory.engine().is_settled(until));
+    assert_eq!(rig.memory.counters().interrupts, 1);
+    // The parts of its block still say for themselves what they owed.
+    assert_eq!(rig.memory.owing_frames(), owing.len() as u64 - 1);
+    assert_eq!(rig.memory.take_offline(bad), Err(OfflineError::InUse(bad)));
+    let (back, _) = take_all(&rig);
+    assert!(!numbers(&back).contains(&bad) && back.len() == owing.len() - 1);
+    free(&rig, back.into_iter().chain(there));
+    let (first, frames) = (config(2 * FRAMES).first_frame, 2 * FRAMES);
+    for number in [0, first.get() - 1, first.get() + frames, u32::MAX] {
+        let frame = FrameNumber::new(number);
+        let error = OfflineError::NoSuchFrame { frame, first, frames };
+        assert_eq!(rig.memory.take_offline(frame), Err(error), "{error}");
+    }
+    finish(&rig, space, all - 1);
+}
+
+#[test]
+fn a_frame_that_a_cpu_keeps_is_free_and_goes_offline() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (mut here, there) = take_all(&rig);
+    let rest = here.split_off(2);
+    let kept = here[0].number();
+    let settled = here.pop().unwrap();
+    rig.on(1, || rig.memory.free(settled));
+    let (owing, until) = owe(&rig, &space, here);
+    assert_eq!(owing, BTreeSet::from([kept]));
+    rig.memory.take_offline(kept).unwrap();
+    assert!(rig.memory.engine().is_settled(until));
+    assert_eq!((rig.memory.free_frames(), rig.memory.owing_frames()), (1, 0));
+    free(&rig, rest.into_iter().chain(there));
+    finish(&rig, space, all - 1);
+}
+
+#[test]
+fn isolated_blocks_are_what_they_say_and_come_back() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let block = rig.memory.isolate_free(NEAR, 6).unwrap();
+    assert_eq!((block.order(), block.first().get() % 64), (6, 0));
+    assert_eq!(rig.memory.free_frames(), all - 1 - 64);
+    rig.memory.put_back_free(block);
+    assert_eq!(rig.memory.isolate_free(NEAR, 10), None, "the node has no 1024 frames");
+    finish(&rig, space, all);
+}
+
+#[test]
+fn a_huge_page_is_made_of_what_owes_once_that_is_paid() {
+    let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy: bounds(), ..config(4096) });
+    let all = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.on(1, || rig.run(&space));
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
+    let mut here: Vec<Frame> = std::iter::from_fn(take).collect();
+    here.sort_by_key(|frame| frame.number().get());
+    let there = here.split_off(here.iter().filter(|frame| frame.number().get() < 5_003 + 2048).count());
+    // Enough for tables, and above the watermarks; two whole blocks of 512 are among the others.
+    let kept = here.split_off(here.len() - 156 - 8 * MOVED);
+    rig.on(1, || free(&rig, kept));
+    let (owing, _) = owe(&rig, &space, here);
+    let start = rig.memory.map_anonymous(&space, 1024).unwrap();
+    rig.run(&space);
+    rig.memory.advise_huge(&space, start, 1024 * PAGE_BYTES, true).unwrap();
+    let (before, address) = (rig.memory.free_frames(), start.next_multiple_of(512 * PAGE_BYTES));
+    rig.store(&space, address, 1).unwrap();
+    assert!(before - rig.memory.free_frames() >= 512, "it is huge");
+    assert_eq!((rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid), (1, 1));
+    assert!(owing.len() > 1024 && rig.memory.statistics().frames_matured >= 512);
+    free(&rig, there);
+    drop(rig.memory.engine().unload());
+    finish(&rig, space, all);
+}
+
+/// How many frames can be had at once, without waiting, of a node all of whose free frames CPU 1 still reaches, if they
+/// are stored with the stamp that `stored` makes of theirs.
+fn had_at_once(stored: fn(Stamp) -> Stamp) -> usize {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (here, there) = take_all(&rig);
+    owe_as(&rig, &space, here, stored);
+    let (had, _) = take_all(&rig);
+    let count = had.len();
+    free(&rig, had.into_iter().chain(there));
+    finish(&rig, space, all);
+    count
+}
+
+#[test]
+fn hole_01_a_stamp_that_is_lost_on_the_way_to_the_node() {
+    assert_eq!(had_at_once(|stamp| stamp), 0);
+    // What LUF stored there was the order of the block: 0 for a single frame, and that says that nothing is owed.
+    let order = |_| Stamp::stored(0);
+    assert!(had_at_once(order) > MOVED, "or nobody would notice");
+}
+
+/// A task that takes a frame and, before it looks whether it has to flush, is interrupted by somebody who frees another:
+/// whether it flushed before the frame was used, with LUF's field in the task.
+fn flushes_as_published(frees_meanwhile: bool) -> bool {
+    // The newest generation among the pages that the task has taken.
+    let mut task = 0_u16;
+    let taken = 7;
+    task = task.max(taken);
+    if frees_meanwhile {
+        // A merge takes the buddy off its list, and puts what that left in the field on the merged block.
+        let _merged = std::mem::take(&mut task);
+    }
+    task != 0
+}
+
+#[test]
+fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
+    assert!(flushes_as_published(false) && !flushes_as_published(true));
+    // Here it is in what was taken itself (`Owed`: to look at, and to be had from the engine alone).
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (mut here, there) = take_all(&rig);
+    here.sort_by_key(|frame| frame.number().get());
+    let buddy = here.pop().unwrap();
+    let mut taken = None;
+    let mut batch: Batch<'_, _, Frame, _> =
+        Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
+    batch.record(&space, Cleared::new(0, PageSize::Small, READ));
+    batch.let_go(here.pop().unwrap(), Condition::default());
+    drop(batch);
+    let taken = taken.unwrap();
+    // As an interrupt would.
+    rig.memory.free(buddy);
+    let taken = rig.memory.engine().try_settle(taken).unwrap_err();
+    assert_eq!(rig.memory.counters().interrupts, 0);
+    let frame = rig.memory.engine().pay(taken);
+    assert_eq!(rig.memory.counters().interrupts, 1, "paid before it is used");
+    free(&rig, here.into_iter().chain([frame]).chain(there));
+    finish(&rig, space, all);
+}
+
+#[test]
+fn hole_05_an_allocation_that_must_not_wait_never_pays() {
+    let (rig, space) = machine(bounds());
+    let all = rig.memory.free_frames() + 1;
+    let (here, there) = take_all(&rig);
+    let (owing, _) = owe(&rig, &space, here);
+    // With interrupts off; both nodes have nothing that owes nothing.
+    assert_eq!(take_all(&rig), (vec![], vec![]));
+    assert_eq!((rig.memory.counters().interrupts, rig.memory.owing_frames()), (0, owing.len() as u64));
+    free(&rig, there);
+    finish(&rig, space, all);
+}
+
+/// What LUF did there: two CPUs that do it to each other wait for ever.
+#[test]
+#[should_panic(expected = "waits for others with interrupts off")]
+fn hole_05_who_pays_with_interrupts_off_is_caught() {
+    let (rig, space) = machine(bounds());
+    let (here, _) = take_all(&rig);
+    owe(&rig, &space, here);
+    rig.platform().interrupts_off(|| rig.memory.engine().pay_all());
+}
+
+/// A page moves that CPU 1 can read, on a machine whose free frames keep their bytes or do not: whether it owes, and what
+/// CPU 1 reads there then, if somebody fills the frame as soon as it is free.
+fn move_and_fill(alters: bool) -> (bool, u64) {
+    let rig = Rig::by_hand(lazily(bounds()));
+    rig.platform().alter_free_frames(alters);
+    let space = rig.memory.new_space().unwrap();
+    let file = rig.memory.create_file(1).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    rig.on(1, || rig.run(&space));
+    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
+    let old = rig.platform().leads_to(1, start);
+    assert_eq!(rig.memory.move_pages(&space, &[(start, NodeId(u16::from(near(old))))]), [Moved::There]);
+    let owes = rig.memory.engine().owes(space.coherence());
+    rig.platform().store(old, 0, &[0xaa; 8]);
+    let read = rig.on(1, || rig.load(&space, start)).unwrap();
+    rig.on(1, || drop(rig.memory.engine().unload()));
+    rig.memory.exit(space);
+    rig.memory.delete_file(file);
+    (owes, read)
+}
+
+#[test]
+fn scenario_08_frames_whose_bytes_change_while_they_are_free() {
+    assert_eq!(move_and_fill(true), (false, 0));
+    // Told that they keep their bytes, as LUF was before it left such frames out.
+    assert_eq!(move_and_fill(false), (true, 0xaaaa_aaaa_aaaa_aaaa));
+}

@@ -1,0 +1,231 @@
+//! The shadow record sees each flush that is missing, and none that is not. Scenarios run twice: with all guards, when
+//! nothing may be seen, and with one of them removed. Removing a guard changes what the debts *say*; the record does not ask
+//! them.
+
+use std::collections::BTreeSet;
+
+use ceasefire::sabotage::Guard;
+use ceasefire::{CpuId, Platform, Schedule};
+use ceasefire_memory::shadow::{Misuse, Wrong};
+use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, Machine, NodeId, ObjectId};
+
+mod common;
+
+use common::{at, config, end, exhaust, Rig, Space};
+
+/// How long a debt may stand, in nanoseconds of the rig: as many looks at its clock.
+const AGE: u64 = 1_000_000;
+const PAGES: u64 = 4;
+/// The node of CPU 1, and the other.
+const HERE: NodeId = NodeId(1);
+const THERE: NodeId = NodeId(0);
+
+/// A machine that owes lazily, without a guard, and a space that CPU 1 runs.
+fn machine(without: Option<Guard>) -> (Rig, Space) {
+    let lazy = Lazy { max_age: AGE, tick: AGE / 4, ..Lazy::default() };
+    let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy, swap_pages: 64, ..config(1024) });
+    let space = rig.memory.new_space().unwrap();
+    rig.on(1, || rig.run(&space));
+    if let Some(guard) = without {
+        rig.memory.engine().remove_guard(guard);
+    }
+    (rig, space)
+}
+
+/// A mapping of a file that CPU 1 has read.
+fn read_file(rig: &Rig, space: &Space) -> (ObjectId, u64) {
+    let file = rig.memory.create_file(PAGES as u32).unwrap();
+    let start = rig.memory.map_shared(space, file, 0, PAGES, false).unwrap();
+    rig.on(1, || (0..PAGES).for_each(|page| assert_eq!(rig.load(space, at(start, page)), Ok(0))));
+    rig.memory.list_collected();
+    (file, start)
+}
+
+/// Memory that CPU 1 has read after it came back from the swap device.
+fn read_swapped(rig: &Rig, space: &Space) -> u64 {
+    let start = rig.memory.map_anonymous(space, PAGES).unwrap();
+    rig.on(1, || {
+        (0..PAGES).for_each(|page| rig.store(space, at(start, page), page).unwrap());
+        end(rig, exhaust(rig));
+        // To end the others it left the space.
+        rig.run(space);
+        (0..PAGES).for_each(|page| assert_eq!(rig.load(space, at(start, page)), Ok(page)));
+    });
+    rig.memory.list_collected();
+    start
+}
+
+/// Moves what CPU 1 has read to the other node; the frames that it left, all owing.
+fn move_lazily(rig: &Rig, space: &Space) -> BTreeSet<FrameNumber> {
+    let interrupts = rig.memory.counters().interrupts;
+    assert_eq!(rig.memory.migrate_space(space, HERE, THERE).unwrap().moved, PAGES);
+    left(rig, interrupts)
+}
+
+fn left(rig: &Rig, interrupts: u64) -> BTreeSet<FrameNumber> {
+    let left = rig.platform().left_owing();
+    assert_eq!((left.len() as u64, rig.memory.counters().interrupts), (PAGES, interrupts), "nobody flushed");
+    left
+}
+
+/// All frames that can be had without waiting.
+fn take_all(rig: &Rig) -> Vec<Frame> {
+    let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(HERE));
+    std::iter::from_fn(take).collect()
+}
+
+fn free(rig: &Rig, frames: Vec<Frame>) {
+    for frame in frames {
+        rig.memory.free(frame);
+    }
+}
+
+fn numbers(frames: &[Frame]) -> BTreeSet<FrameNumber> {
+    frames.iter().map(Frame::number).collect()
+}
+
+fn touch(rig: &Rig, frames: &BTreeSet<FrameNumber>) {
+    for &frame in frames {
+        rig.memory.touches(frame, 1);
+    }
+}
+
+/// What was seen, with a guard and without it: nothing, or `wrong` of these frames on CPU 1, first of all.
+fn assert_seen(rig: &Rig, without: Option<Guard>, wrong: Wrong, frames: &BTreeSet<FrameNumber>) {
+    let seen = rig.platform().take_misuses();
+    if without.is_none() {
+        assert_eq!(seen, []);
+        return rig.platform().assert_no_violation();
+    }
+    let first = *seen.first().unwrap_or_else(|| panic!("nobody saw that {wrong:?} without {without:?}"));
+    assert_eq!((first.wrong, first.cpu), (wrong, CpuId::new(1).ok()), "{first}");
+    assert!(frames.contains(&first.frame), "{first}");
+    assert!(first.to_string().contains("CPU 1 has not flushed 0x"), "{first}");
+    assert!(first.since.is_some_and(|since| since > 0 && since < rig.platform().now()), "{first}");
+}
+
+#[test]
+fn a_frame_that_is_handed_out_before_its_debt_is_settled_is_seen() {
+    for without in [None, Some(Guard::Stamp)] {
+        let (rig, space) = machine(None);
+        read_file(&rig, &space);
+        let left = move_lazily(&rig, &space);
+        if let Some(guard) = without {
+            rig.memory.engine().remove_guard(guard);
+        }
+        let taken = take_all(&rig);
+        assert_eq!(numbers(&taken).is_disjoint(&left), without.is_none());
+        assert_seen(&rig, without, Wrong::Reused, &left);
+    }
+}
+
+#[test]
+fn a_debt_that_a_tick_settles_without_a_flush_is_seen_when_its_frame_is_handed_out() {
+    for without in [None, Some(Guard::Sweep)] {
+        let (rig, space) = machine(without);
+        read_file(&rig, &space);
+        let left = move_lazily(&rig, &space);
+        (0..AGE).for_each(|_| _ = rig.platform().now());
+        for cpu in [0, 1, 0] {
+            rig.on(cpu, || rig.platform().interrupts_off(|| rig.memory.tick()));
+        }
+        assert!(numbers(&take_all(&rig)).is_superset(&left), "all debts count as settled");
+        assert_seen(&rig, without, Wrong::Reused, &left);
+    }
+}
+
+#[test]
+fn a_page_of_a_file_that_is_found_before_its_slots_debt_is_settled_is_seen() {
+    for without in [None, Some(Guard::Slot)] {
+        let (rig, space) = machine(without);
+        let (file, _) = read_file(&rig, &space);
+        let left = move_lazily(&rig, &space);
+        rig.memory.write(file, 0, &[1]).unwrap();
+        assert_seen(&rig, without, Wrong::Replaced, &left);
+    }
+}
+
+#[test]
+fn a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen() {
+    for without in [None, Some(Guard::Slot)] {
+        let (rig, space) = machine(without);
+        let start = read_swapped(&rig, &space);
+        let interrupts = rig.memory.counters().interrupts;
+        let taken = take_all(&rig);
+        rig.memory.reclaim_node(HERE);
+        let left = left(&rig, interrupts);
+        free(&rig, taken);
+        rig.run(&space);
+        assert_eq!(rig.load(&space, start), Ok(0));
+        assert_seen(&rig, without, Wrong::Replaced, &left);
+    }
+}
+
+#[test]
+fn a_translation_that_is_made_before_the_debt_of_the_one_before_is_settled_is_seen() {
+    for without in [None, Some(Guard::Settle)] {
+        let (rig, space) = machine(without);
+        let start = read_swapped(&rig, &space);
+        let left = move_lazily(&rig, &space);
+        rig.run(&space);
+        assert_eq!(rig.load(&space, start), Ok(0));
+        assert_seen(&rig, without, Wrong::Retranslated, &left);
+    }
+}
+
+#[test]
+fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
+    let (rig, space) = machine(None);
+    read_file(&rig, &space);
+    let taken = take_all(&rig);
+    touch(&rig, &numbers(&taken));
+    assert_eq!(rig.platform().take_misuses(), [], "they are in use");
+    free(&rig, taken);
+    let left = move_lazily(&rig, &space);
+    touch(&rig, &left);
+    let seen = rig.platform().take_misuses();
+    let touched: BTreeSet<_> = seen.iter().map(|misuse| misuse.frame).collect();
+    assert_eq!(touched, left);
+    assert!(seen.iter().all(|misuse| misuse.wrong == Wrong::Accessed && misuse.cpu == CpuId::new(1).ok()));
+    // One that nobody can read any more is nobody's to touch either.
+    rig.memory.engine().pay_all();
+    touch(&rig, &left);
+    let seen = rig.platform().take_misuses();
+    assert_eq!(seen.len(), left.len());
+    for misuse in seen {
+        let nobody =
+            Misuse { wrong: Wrong::Accessed, frame: misuse.frame, cpu: None, address: None, since: None };
+        assert_eq!(misuse, nobody);
+    }
+    rig.platform().assert_no_violation();
+}
+
+#[test]
+fn the_memory_manager_itself_is_seen_when_it_touches_a_free_frame() {
+    type Act = fn(&Rig, ObjectId);
+    let acts: [Act; 3] = [
+        |rig, file| assert_eq!(rig.memory.read(file, 0, &mut [0; 8]), Ok(8)),
+        |rig, file| assert_eq!(rig.memory.write(file, 0, &[1]), Ok(())),
+        |rig, file| assert_eq!(rig.memory.sync(file), 1),
+    ];
+    for act in acts {
+        let (rig, _) = machine(None);
+        let file = rig.memory.create_file(1).unwrap();
+        // The next frame that is handed out will be the file's page: it was freed last.
+        let next = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(THERE)).unwrap();
+        let page = next.number();
+        rig.memory.free(next);
+        rig.memory.write(file, 0, &[0]).unwrap();
+        act(&rig, file);
+        assert_eq!(rig.platform().take_misuses(), []);
+        rig.memory.write(file, 0, &[0]).unwrap();
+        // As if somebody had freed it meanwhile.
+        rig.platform().shadow(|shadow| shadow.frees(page, 1));
+        act(&rig, file);
+        let seen = rig.platform().take_misuses();
+        assert!(
+            seen.iter().any(|misuse| (misuse.wrong, misuse.frame) == (Wrong::Accessed, page)),
+            "{seen:?}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Every test that the book's chapter on scenarios names is there: a table of tests is worth what the tests are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+
+/// The chapter.
+const CHAPTER: &str = "docs/src/lazy-scenarios.md";
+
+/// Names every test of the chapter that does not exist.
+pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
+    let read = |file: &Path| {
+        fs::read_to_string(workspace.root.join(file))
+            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))
+    };
+    let files = workspace.files()?;
+    let mut missing = Vec::new();
+    for (file, test) in tests(&read(Path::new(CHAPTER))?) {
+        let mut found = false;
+        for path in files.iter().filter(|path| ends_with(path, &file)) {
+            found |= has(&read(path)?, &test);
+        }
+        if !found {
+            missing.push(format!("\n{CHAPTER}: {file} has no test `{test}`"));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("named tests:{}", missing.concat())))
+}
+
+fn ends_with(path: &Path, file: &str) -> bool {
+    path.ends_with(PathBuf::from(file))
+}
+
+/// Whether a source has a test of that name.
+fn has(source: &str, test: &str) -> bool {
+    let head = format!("fn {test}()");
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let attributes = |at: usize| lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+    let is_test = |at: usize| attributes(at).any(|&line| line == "#[test]");
+    lines.iter().enumerate().any(|(at, line)| line.starts_with(&head) && is_test(at))
+}
+
+/// The tests that a table names, with the file of each: in the last cell of a row, in code, the file first.
+fn tests(chapter: &str) -> Vec<(String, String)> {
+    let mut tests = Vec::new();
+    for row in chapter.lines().filter(|line| line.starts_with('|')) {
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let mut code = cell.split('`').skip(1).step_by(2);
+        if let Some(file) = code.next() {
+            tests.extend(code.map(|test| (file.to_owned(), test.to_owned())));
+        }
+    }
+    tests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_cell_of_a_row_names_tests() {
+        let chapter =
+            "text `x.rs`: `no`\n| a | `b` | c |\n|---|---|---|\n| 1 | `x` | `x.rs`: `one`, `two` |\n";
+        let named = |test: &str| ("x.rs".to_owned(), test.to_owned());
+        assert_eq!(tests(chapter), [named("one"), named("two")]);
+        assert_eq!(tests("| 1 | x | none |\n"), []);
+    }
+
+    #[test]
+    fn a_test_is_what_says_so() {
+        let source = "#[cfg(feature = \"x\")]\n#[test]\nfn one() {\n}\n\nfn two() {\n}\n";
+        assert!(has(source, "one") && !has(source, "two") && !has(source, "on"));
+    }
+
+    #[test]
+    fn every_scenario_and_every_hole_has_a_test_that_exists() {
+        let workspace = Workspace::load().unwrap();
+        check(&workspace).unwrap();
+        let named = tests(&fs::read_to_string(workspace.root.join(CHAPTER)).unwrap());
+        let wanted = |kind: &str, most: u32| {
+            (1..=most).map(|number| format!("{kind}_{number:02}_")).collect::<Vec<_>>()
+        };
+        for wanted in wanted("scenario", 17).into_iter().chain(wanted("hole", 12)) {
+            assert!(named.iter().any(|(_, test)| test.starts_with(&wanted)), "{wanted}");
+        }
+    }
+}
