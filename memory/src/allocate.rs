@@ -207,7 +207,7 @@ impl<P: Machine> Memory<P> {
         }
         let state = &self.nodes[node.index()];
         let (mark, reserve) = down.marks(state);
-        if state.spare(mark, reserve) == 0 && state.owing() == 0 {
+        if state.free() <= mark {
             return;
         }
         let mut zone = state.zone.lock(self.platform());

@@ -180,7 +180,12 @@ impl<P: Machine> Node<P> {
 
     /// How many free frames should be on their way from owing to being taken.
     pub(crate) fn ahead(&self) -> u32 {
-        self.taken_lately().min(self.owed.lately())
+        // Nearly always, unless the machine is lazy.
+        let owed = self.owed.lately();
+        if owed == 0 {
+            return 0;
+        }
+        self.taken_lately().min(owed)
     }
 
     /// How many frames an allocation may take: at least `mark` are left, and those that owe nothing stay above their

@@ -370,11 +370,13 @@ impl Thread<'_> {
                 }
                 model.store(self.space, access.page, target, access.word, value);
             }
-            (Finding::Value(value), _) if !access.disturbed && access.findings.len() > 1 => {
-                // A copy that is being made may have been made of any of the others.
-                if !self.run.flights.borrow().forking(self.space) {
-                    observe(&mut model, self.space, access, value);
-                }
+            // A copy that is being made may have been made of any of the others.
+            (Finding::Value(value), _)
+                if !access.disturbed
+                    && access.findings.len() > 1
+                    && !self.run.flights.borrow().forking(self.space) =>
+            {
+                observe(&mut model, self.space, access, value);
             }
             _ => {}
         }
