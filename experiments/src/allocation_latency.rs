@@ -5,8 +5,9 @@
 //! that reclaim puts off is paid for by whoever takes the frame next: that may be one of these, which has nothing to do
 //! with whom the page was taken from. A reviewer of LUF said that a latency nobody can foresee is worse than a cost that
 //! is always the same; so the slowest of a hundred and of a thousand are shown, beside the median. Beside each fault the
-//! prober allocates a frame with interrupts off, as drivers do: that may neither wait nor pay, and is timed apart. The other CPU is left to
-//! background reclaim: else now and then a probe would wait for its slice to end, milliseconds that hide all the rest.
+//! prober allocates a frame with interrupts off, as drivers do: that may neither wait nor pay, and is timed apart. The
+//! other CPU is left to background reclaim: else now and then a probe would wait for its slice to end, milliseconds that
+//! hide all the rest.
 //!
 //! The probers wait until as many pages were reclaimed as there are, and end with the last reader. Readers that only ever go
 //! on leave pages that all look alike: once in each round of memory reclaim finds every one of them used since it last

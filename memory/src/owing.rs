@@ -12,12 +12,12 @@ use ceasefire::{Lock, Stamp, BATCH};
 
 use crate::allocate::{Pay, PerCpuFrames, REFILL};
 use crate::buddy::Buddy;
-use crate::machine::{Event, Machine, Work};
+use crate::machine::{Machine, Work};
 use crate::node::{Node, NodeId};
 use crate::Memory;
 
-/// Frames that mature at a time: as many as are taken; background reclaim sees to the rest. (A block that is
-/// larger matures as a whole: it is a single step.)
+/// Frames that mature at a time: as many as are taken; background reclaim sees to the rest. (A block that is larger matures
+/// as a whole: it is a single step.)
 pub(crate) const MATURE: u32 = REFILL;
 
 impl<P: Machine> Memory<P> {
@@ -107,7 +107,7 @@ impl<P: Machine> Memory<P> {
             }
             kept.owing.remove(&self.frames, number);
             info.set_stamp(Stamp::SETTLED);
-            self.platform().observe(Event::FrameFreed(number));
+            self.freed(number, 0);
             kept.settled.push_front(&self.frames, number);
             matured += 1;
         }

@@ -159,6 +159,17 @@ impl World<'_> {
         self.truth.borrow_mut().broken.get_or_insert(what);
     }
 
+    /// Takes a page's translation away for a batch, if it has one and no batch has its page already; whether it did.
+    fn unmaps(&self, page: Page) -> bool {
+        let mut truth = self.truth.borrow_mut();
+        if truth.owed.contains_key(&page) {
+            return false;
+        }
+        let Some(frame) = truth.mapped.remove(&page) else { return false };
+        truth.owed.insert(page, frame);
+        true
+    }
+
     /// No CPU that runs the space can use `page` of it, and no device.
     fn gone(&self, (space, page): Page, when: &str) {
         for cpu in 0..self.cpus {
@@ -408,13 +419,8 @@ pub(crate) fn play(
                 carry(of, cpu);
                 let batch = &mut batches[of];
                 let page = (space % count, page);
-                if world.truth.borrow().owed.contains_key(&page) {
-                    continue;
-                }
-                let frame = world.truth.borrow_mut().mapped.remove(&page);
-                if let Some(frame) = frame {
+                if world.unmaps(page) {
                     batch.record(&world.space(page.0), cleared(address(page.1), dirty));
-                    world.truth.borrow_mut().owed.insert(page, frame);
                     if dirty {
                         let written = permit(batch, page).into_page();
                         world.gone(written, "while it is written out");
@@ -427,14 +433,9 @@ pub(crate) fn play(
                 carry(of, cpu);
                 let batch = &mut batches[of];
                 let page = (space % count, page);
-                if world.truth.borrow().owed.contains_key(&page) {
-                    continue;
-                }
-                let frame = world.truth.borrow_mut().mapped.remove(&page);
-                if let Some(frame) = frame {
+                if world.unmaps(page) {
                     let held = Entry { accessible: true, writable, dirty: false };
                     batch.record(&world.space(page.0), Cleared::new(address(page.1), PageSize::Small, held));
-                    world.truth.borrow_mut().owed.insert(page, frame);
                     batch.let_go(page, Condition::default());
                 }
             }
