@@ -64,6 +64,8 @@ struct World {
     own: [Own; WORKERS],
     done: AtomicUsize,
     stop: AtomicBool,
+    /// Nobody reclaims any more.
+    ended: AtomicBool,
     /// With a guard removed the frames' contents are no one's any more, so only the machine's own checks count.
     sound: bool,
     mix: Mix,
@@ -341,6 +343,7 @@ fn reclaim_in_background(world: &World) {
         }
         std::thread::yield_now();
     }
+    world.ended.store(true, Ordering::Release);
 }
 
 fn run_worker(world: &World, me: usize, steps: u32) {
@@ -352,11 +355,13 @@ fn run_worker(world: &World, me: usize, steps: u32) {
             break;
         }
     }
-    // Others may still have to ask this CPU for something until they are done too.
+    // Others may still have to ask this CPU for something until they are done too, and whoever reclaims may have
+    // made up its mind to before this CPU left the space.
     world.done.fetch_add(1, Ordering::SeqCst);
     world.rig.platform().idle_until(|| world.done.load(Ordering::SeqCst) == WORKERS);
     drop(world.rig.memory.engine().unload());
     world.stop.store(true, Ordering::Release);
+    world.rig.platform().idle_until(|| world.ended.load(Ordering::Acquire));
 }
 
 fn world((schedule, settle): (Schedule, Settle), mix: Mix, without: Option<Guard>) -> World {
@@ -381,6 +386,7 @@ fn world((schedule, settle): (Schedule, Settle), mix: Mix, without: Option<Guard
         }),
         done: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
         sound: without.is_none(),
         mix,
         spaces,

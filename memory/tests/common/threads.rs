@@ -19,6 +19,8 @@ use super::tlb::Tlb;
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
 /// Words of a frame that are simulated.
 pub(super) const WORDS: usize = 4;
+/// Looks at what a CPU waits for after which it is taken for lost: minutes.
+const FOREVER: u32 = 1 << 30;
 /// What the kernel has in the last entry of every root.
 pub(super) const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
 
@@ -267,6 +269,7 @@ impl Threads {
     pub(super) fn spin(&self, spins: &mut u32) {
         self.poll();
         *spins += 1;
+        assert!(*spins < FOREVER, "a CPU waits for what will not come");
         if *spins < 32 {
             std::hint::spin_loop();
         } else {
