@@ -15,6 +15,7 @@ use crate::generation::{AtomicGeneration, Generation};
 use crate::owed::Stamp;
 use crate::platform::Root;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::tag::Tag;
 
 /// Names an address space; never used again after the space is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,9 +43,11 @@ impl SpaceId {
 pub struct AddressSpace {
     id: SpaceId,
     root: Root,
-    /// What its entries are tagged with on every CPU; `None` where each CPU picks a tag of its own.
-    asid: Option<Asid>,
-    /// The ASID was given back.
+    /// What its entries are tagged with.
+    pub(crate) tag: Tag,
+    /// At how many looks in a row too few CPUs ran it.
+    pub(crate) narrow: AtomicU32,
+    /// It has ended, and its ASID was given back.
     pub(crate) retired: AtomicBool,
     /// Devices that walk its tables.
     devices: AtomicU32,
@@ -67,7 +70,8 @@ impl AddressSpace {
         Self {
             id,
             root,
-            asid,
+            tag: Tag::new(asid),
+            narrow: AtomicU32::new(0),
             retired: AtomicBool::new(false),
             devices: AtomicU32::new(0),
             generation: AtomicGeneration::new(Generation::FIRST),
@@ -92,10 +96,10 @@ impl AddressSpace {
         self.root
     }
 
-    /// The tag that its entries have on every CPU, where flushes are broadcast; [`Asid::SHARED`] if there was none of
-    /// its own to be had. `None` where they are not: there each CPU tags them as it likes.
+    /// The tag that its entries have on every CPU, if it has a global ASID: [`Asid::SHARED`] if every space should have one
+    /// and there was none to be had. `None` if each CPU tags them as it likes, or is about to.
     pub fn asid(&self) -> Option<Asid> {
-        self.asid
+        self.tag.read().asid()
     }
 
     /// A device's TLB is about to walk the space's tables: from here on every flush reaches it too

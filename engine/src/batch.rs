@@ -5,8 +5,9 @@
 //! generation, so that CPUs which start to run it flush by themselves) and remembers which CPUs may hold it. One
 //! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.) Under
 //! [`Schedule::Lazy`] a page of which CPUs can do nothing but read what was there comes out without that flush, as an
-//! [`Owed`]. Where flushes are broadcast, each translation's is started when it is recorded, and the batch's flush is the
-//! wait for them all.
+//! [`Owed`]. In a space with a global ASID each translation's broadcast is started when it is recorded, and the batch's
+//! flush is the wait for them all; and where the hardware broadcasts, what many CPUs may hold under slots of their own is
+//! paid by one broadcast of everything.
 //!
 //! Three things are stricter than in Linux. Pages stay where they are, cached and held, until the flush: so nobody
 //! reads a second copy of a page while another CPU still reads the first. A permit to write a page out takes the
@@ -21,6 +22,8 @@ use crate::owed::{Owed, Stamp};
 use crate::permit::{Withheld, WritePermit};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
+use crate::tag::Tagged;
+use crate::width::WIDE;
 use crate::{AddressSpace, Asid, Engine};
 
 /// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
@@ -69,16 +72,15 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> 
     held: [Option<T>; N],
     waiting: usize,
     leaving: usize,
-    /// The CPUs that may hold what has to be flushed.
-    cpus: CpuSet,
+    /// What has to be flushed.
+    due: Part,
     /// What may be owed longer, if anything may.
     lazy: Option<Lazy>,
     /// The spaces recorded in; the first `known` are set. The one that the last record went to comes first, since
     /// the next mostly goes there too.
     spaces: [Option<Recorded<P::Space>>; SPACES],
     known: usize,
-    /// Translations recorded since the last flush that have to be flushed, and when the first of all was.
-    recorded: u64,
+    /// When the first translation since the last flush was recorded.
     since: u64,
     /// A recorded translation may be cached as dirty: stores through it would not fault.
     writable: bool,
@@ -96,25 +98,44 @@ struct Lazy {
     leaving: Part,
 }
 
-/// Translations, and the CPUs that may hold them.
+/// Translations, and who may hold them.
 #[derive(Debug)]
 struct Part {
     cpus: CpuSet,
+    /// Any CPU, under a global ASID, and no broadcast was started for it.
+    everywhere: bool,
     recorded: u64,
 }
 
 impl Part {
     const fn new() -> Self {
-        Self { cpus: CpuSet::new(), recorded: 0 }
+        Self { cpus: CpuSet::new(), everywhere: false, recorded: 0 }
     }
 
-    /// Empties it into what others have recorded.
-    fn pour(&mut self, cpus: &mut CpuSet, recorded: &mut u64) {
+    /// Empties it into another.
+    fn pour(&mut self, other: &mut Self) {
         if self.recorded > 0 {
-            self.cpus.pour(cpus);
-            *recorded += core::mem::take(&mut self.recorded);
+            self.cpus.pour(&mut other.cpus);
+            other.everywhere |= core::mem::take(&mut self.everywhere);
+            other.recorded += core::mem::take(&mut self.recorded);
         }
     }
+
+    fn is_nobodys(&self) -> bool {
+        self.cpus.is_empty() && !self.everywhere
+    }
+}
+
+/// What a batch paid with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paid {
+    /// Broadcasts of single pages, and interrupts where CPUs were between two tags.
+    Pages,
+    /// One broadcast of everything.
+    Everywhere,
+    Interrupts,
+    /// Nobody else had to be reached.
+    Local,
 }
 
 /// A space recorded in.
@@ -145,11 +166,10 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             held: [Self::NOTHING; N],
             waiting: 0,
             leaving: N,
-            cpus: CpuSet::new(),
+            due: Part::new(),
             lazy: lazily.then(|| Lazy { page: Part::new(), met: Met::default(), leaving: Part::new() }),
             spaces: core::array::from_fn(|_| None),
             known: 0,
-            recorded: 0,
             since: 0,
             writable: false,
             started: false,
@@ -192,7 +212,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         match &mut self.lazy {
             // Where there is no room its translations are settled with the others', and it waits for that.
             Some(lazy) if self.waiting < self.leaving && may_owe(condition, lazy.met) => {
-                lazy.page.pour(&mut lazy.leaving.cpus, &mut lazy.leaving.recorded);
+                lazy.page.pour(&mut lazy.leaving);
                 lazy.met = Met::default();
                 self.leaving -= 1;
                 self.held[self.leaving] = Some(page);
@@ -262,7 +282,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     fn keep_back(&mut self) {
         if let Some(lazy) = &mut self.lazy {
             lazy.met = Met::default();
-            lazy.page.pour(&mut self.cpus, &mut self.recorded);
+            lazy.page.pour(&mut self.due);
         }
     }
 
@@ -276,9 +296,14 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         let owner = space.as_ref();
         // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
-        let deferred = match owner.asid() {
-            None => self.defer_to_interrupt(space, generation, debt, narrowed),
-            Some(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
+        let deferred = match owner.tag.read().tagged() {
+            Tagged::Slots => self.defer_to_interrupt(space, generation, debt, narrowed),
+            Tagged::Global(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
+            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
+                let deferred = self.start_broadcast(space, generation, asid, debt, narrowed);
+                self.due.cpus.unite(owner.cpus());
+                deferred
+            }
         };
         if !deferred {
             self.engine.flush_to(generation, owner, debt.flush());
@@ -308,8 +333,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             }
         }
         if self.lazy.is_none() || narrowed {
-            self.cpus.unite(owner.cpus());
-            self.recorded += 1;
+            self.due.cpus.unite(owner.cpus());
+            self.due.recorded += 1;
         } else {
             self.defer_lazily(owner, debt);
         }
@@ -335,14 +360,10 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         known.lazy = true;
         lazy.page.cpus.unite(owner.cpus());
         lazy.page.recorded += 1;
-        #[cfg(feature = "sabotage")]
-        let looks = self.engine.guarded(crate::sabotage::Guard::Downgrade);
-        #[cfg(not(feature = "sabotage"))]
-        let looks = true;
-        lazy.met.add(debt.entry, looks && owner.downgrade_in_flight());
+        lazy.met.add(debt.entry, self.engine.narrows(owner));
     }
 
-    /// Starts the broadcast that pays the debt, if the wait for it may wait.
+    /// Notes a debt of a space with a global ASID, if it may wait.
     // As above.
     #[inline(never)]
     fn defer_to_broadcast(
@@ -353,12 +374,38 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         debt: Debt,
         narrowed: bool,
     ) -> bool {
+        if let (Some(lazy), false) = (&mut self.lazy, narrowed) {
+            let mut met = Met::default();
+            met.add(debt.entry, self.engine.narrows(space.as_ref()));
+            lazy.met.join(met);
+            // If the page may be owed for with it, it costs nothing now, and everybody's share of a broadcast later.
+            if may_owe(Condition::default(), met) && self.may_wait() {
+                self.remember(space, generation, narrowed);
+                if let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) {
+                    known.lazy = true;
+                    lazy.page.everywhere = true;
+                    lazy.page.recorded += 1;
+                }
+                return true;
+            }
+        }
+        self.start_broadcast(space, generation, asid, debt, narrowed)
+    }
+
+    /// Starts the broadcast that pays the debt, if the wait for it may wait.
+    fn start_broadcast(
+        &mut self,
+        space: &P::Space,
+        generation: Generation,
+        asid: Asid,
+        debt: Debt,
+        narrowed: bool,
+    ) -> bool {
         let deferred = self.may_wait();
         if deferred {
             self.remember(space, generation, narrowed);
-            self.engine.platform().broadcast(asid, debt.extent());
-            self.started = true;
-            self.recorded += 1;
+            self.started |= self.engine.start_broadcasts(asid, debt.flush());
+            self.due.recorded += 1;
         }
         deferred
     }
@@ -408,7 +455,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     fn pay(&mut self) {
         self.keep_back();
         if let Some(lazy) = &mut self.lazy {
-            lazy.leaving.pour(&mut self.cpus, &mut self.recorded);
+            lazy.leaving.pour(&mut self.due);
         }
         self.flush();
     }
@@ -419,39 +466,37 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if self.known == 0 {
             return Stamp::SETTLED;
         }
-        let broadcast = core::mem::take(&mut self.started);
+        let mut paid = Paid::Local;
         let mut owing = self.lazy.as_mut().filter(|lazy| lazy.leaving.recorded > 0);
-        if self.recorded > 0 {
-            if let Some(lazy) = &mut owing {
+        if self.due.recorded > 0 {
+            let all = self.due.everywhere || self.engine.broadcasts_to(&self.due.cpus);
+            if let Some(Lazy { leaving, .. }) = &mut owing {
                 // What they owe lazily is flushed with the rest.
-                lazy.leaving.cpus.subtract(&self.cpus);
-                if lazy.leaving.cpus.is_empty() {
-                    lazy.leaving.pour(&mut self.cpus, &mut self.recorded);
+                leaving.cpus.subtract(&self.due.cpus);
+                if all || leaving.is_nobodys() {
+                    leaving.pour(&mut self.due);
                 }
             }
-            let sent = if broadcast {
-                self.engine.finish_broadcasts(self.recorded);
-                false
-            } else {
-                self.engine.flush_loaded(&mut self.cpus)
-            };
-            self.engine.count_settled(self.recorded, self.since, broadcast, sent);
+            let started = core::mem::take(&mut self.started);
+            paid = self.engine.pay_batch(&mut self.due, started, all);
+            self.engine.count_settled(core::mem::take(&mut self.due.recorded), self.since, paid);
         }
         let stamp = match owing {
             Some(Lazy { leaving, .. }) if leaving.recorded > 0 => {
-                let stamp = self.engine.enter(&leaving.cpus, leaving.recorded, self.since);
-                leaving.cpus.clear();
-                leaving.recorded = 0;
+                let Part { cpus, everywhere, recorded } = leaving;
+                let stamp = self.engine.enter(cpus, *everywhere, *recorded, self.since);
+                cpus.clear();
+                (*everywhere, *recorded) = (false, 0);
                 stamp
             }
             _ => Stamp::SETTLED,
         };
         for entry in &mut self.spaces[..self.known] {
             if let Some(recorded) = entry.take() {
-                recorded.close(broadcast, stamp);
+                recorded.close(paid, stamp);
             }
         }
-        (self.known, self.recorded, self.writable) = (0, 0, false);
+        (self.known, self.writable) = (0, false);
         stamp
     }
 }
@@ -462,11 +507,11 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
     }
 
     /// The batch has flushed, and entered under `stamp` what it let go of owing.
-    fn close(self, broadcast: bool, stamp: Stamp) {
+    fn close(self, paid: Paid, stamp: Stamp) {
         let space = self.space.as_ref();
         if self.lazy && stamp != Stamp::SETTLED {
             space.owe_until(stamp, self.newest);
-        } else if broadcast {
+        } else if paid == Paid::Pages {
             // Another batch's broadcasts may still be under way: this one answers for its own.
             space.reached.extend(self.first, self.newest);
         } else {
@@ -481,16 +526,51 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
 }
 
 impl<P: Platform> Engine<P> {
+    /// Whether rights were taken away in a space that some CPU may not have heard of.
+    fn narrows(&self, space: &AddressSpace) -> bool {
+        #[cfg(feature = "sabotage")]
+        if !self.guarded(crate::sabotage::Guard::Downgrade) {
+            return false;
+        }
+        space.downgrade_in_flight()
+    }
+
+    /// Whether what so many CPUs may hold is worth one broadcast of everything, where the hardware has it: from as many on
+    /// as make a space worth a global ASID. Below, interrupts leave all other CPUs' entries alone.
+    fn broadcasts_to(&self, cpus: &CpuSet) -> bool {
+        self.platform().capabilities().broadcast.is_some() && cpus.len() >= WIDE as usize
+    }
+
+    /// Pays what is due, by broadcasts that were `started`, to `all` CPUs at once, or by interrupts.
+    fn pay_batch(&self, due: &mut Part, started: bool, all: bool) -> Paid {
+        if all {
+            due.cpus.clear();
+            due.everywhere = false;
+            // Waits for what was started too.
+            self.platform().pinned(|| self.flush_everywhere());
+            return Paid::Everywhere;
+        }
+        if started {
+            self.finish_broadcasts(due.recorded);
+        }
+        let sent = !due.cpus.is_empty() && self.flush_loaded(&mut due.cpus);
+        match (started, sent) {
+            (true, _) => Paid::Pages,
+            (false, true) => Paid::Interrupts,
+            (false, false) => Paid::Local,
+        }
+    }
+
     /// Counts debts that a batch put off and then paid itself.
-    fn count_settled(&self, debts: u64, since: u64, broadcast: bool, sent: bool) {
+    fn count_settled(&self, debts: u64, since: u64, paid: Paid) {
         let platform = self.platform();
         platform.pinned(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
             tally.debts_created.add(debts);
-            let settled = match (broadcast, sent) {
-                (true, _) => &tally.debts_by_broadcast,
-                (false, true) => &tally.debts_by_interrupt,
-                (false, false) => &tally.debts_by_local,
+            let settled = match paid {
+                Paid::Pages | Paid::Everywhere => &tally.debts_by_broadcast,
+                Paid::Interrupts => &tally.debts_by_interrupt,
+                Paid::Local => &tally.debts_by_local,
             };
             settled.add(debts);
             tally.debt_age_max_ns.at_least(platform.now().saturating_sub(since));

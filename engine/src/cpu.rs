@@ -30,6 +30,8 @@ pub struct Cpu<P: Platform> {
 pub(crate) struct Seen {
     loaded: AtomicU64,
     lazy: AtomicBool,
+    /// It runs what is loaded under a global ASID.
+    global: AtomicBool,
 }
 
 impl Seen {
@@ -50,16 +52,34 @@ impl Seen {
     pub(crate) fn set_lazy(&self, lazy: bool) {
         self.lazy.store(lazy, Ordering::SeqCst);
     }
+
+    pub(crate) fn is_global(&self) -> bool {
+        self.global.load(Ordering::SeqCst)
+    }
+
+    /// Publishes under what the space runs whose root was just loaded, before the space is named.
+    pub(crate) fn set_global(&self, global: bool) {
+        self.global.store(global, Ordering::SeqCst);
+    }
 }
 
 /// What only the CPU itself touches, with interrupts off.
 #[derive(Debug)]
 pub(crate) struct Own<P: Platform> {
     pub(crate) slots: Slots,
-    /// The space in the hardware, with the ASID it runs under.
-    pub(crate) loaded: Option<(P::Space, Asid)>,
+    pub(crate) loaded: Option<Loaded<P::Space>>,
     /// A space that an interrupt took off this CPU, kept until a caller can drop it outside the interrupt.
     pub(crate) parked: Option<P::Space>,
+}
+
+/// The space in a CPU's hardware.
+#[derive(Debug)]
+pub(crate) struct Loaded<S> {
+    pub(crate) space: S,
+    /// What it runs under.
+    pub(crate) asid: Asid,
+    /// The ASID means the space on every CPU; else it is one of the CPU's own slots.
+    pub(crate) global: bool,
 }
 
 // SAFETY: `own` is reached only through `Engine::on_this_cpu`, on the CPU that it belongs to and with interrupts
@@ -72,7 +92,11 @@ impl<P: Platform> Cpu<P> {
     /// `invalidate_all` before it runs its first space.
     pub const fn new() -> Self {
         Self {
-            seen: Seen { loaded: AtomicU64::new(SpaceId::NONE.get()), lazy: AtomicBool::new(false) },
+            seen: Seen {
+                loaded: AtomicU64::new(SpaceId::NONE.get()),
+                lazy: AtomicBool::new(false),
+                global: AtomicBool::new(false),
+            },
             inbox: Inbox::new(),
             request: Request::new(),
             tally: Tally::new(),

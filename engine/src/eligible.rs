@@ -38,6 +38,13 @@ impl Met {
         self.dirty |= entry.dirty;
         self.downgrade |= in_flight;
     }
+
+    /// Adds what was met elsewhere.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.writable |= other.writable;
+        self.dirty |= other.dirty;
+        self.downgrade |= other.downgrade;
+    }
 }
 
 /// Whether a page may be let go of while CPUs can still reach it.

@@ -73,6 +73,20 @@ impl EpochSet {
         }
     }
 
+    /// Takes out whoever is in the set of `epoch`, as long as it is that epoch's.
+    pub(crate) fn clear(&self, epoch: u64) {
+        for (word, _) in self.occupied(epoch) {
+            let word = &self.words[word];
+            let mut held = word.load(Ordering::SeqCst);
+            while members(held, epoch).is_some_and(|members| members != 0) {
+                match word.compare_exchange_weak(held, named(epoch), Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(_) => break,
+                    Err(newer) => held = newer,
+                }
+            }
+        }
+    }
+
     /// Whether a CPU is a member.
     pub(crate) fn contains(&self, epoch: u64, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);

@@ -9,9 +9,12 @@
 //!
 //! Only what was `freed` *before* a flush started is clean after it: what is given back meanwhile stays `freed`. One
 //! flush at a time, else the end of one would pass for the end of another. A search that finds nothing is followed by
-//! a flush and another search from the start, and only where nothing was given back does it fail.
+//! a flush and another search from the start, and only where nothing was given back does it fail. Which ASIDs there are
+//! is the caller's to say: 0 is shared by those without one where every space should have one, and the first few are
+//! each CPU's own slots where not.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::asid::Asid;
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -40,15 +43,13 @@ fn join(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << PER_WORD
 }
 
-/// The ASIDs of a word that may be given out where there are `asids`: not 0, which those without one share.
-fn eligible(word: usize, asids: u32) -> u32 {
-    let below = asids.saturating_sub(word as u32 * PER_WORD).min(PER_WORD);
-    let all = ((1_u64 << below) - 1) as u32;
-    if word == 0 {
-        all & !1
-    } else {
-        all
-    }
+/// The ASIDs of a word that may be given out where those in `asids` may.
+fn eligible(word: usize, asids: &Range<u32>) -> u32 {
+    let below = |asid: u32| {
+        let count = asid.saturating_sub(word as u32 * PER_WORD).min(PER_WORD);
+        ((1_u64 << count) - 1) as u32
+    };
+    below(asids.end) & !below(asids.start)
 }
 
 impl GlobalAsids {
@@ -59,17 +60,18 @@ impl GlobalAsids {
         Self { words: [UNUSED; WORDS], next: AtomicUsize::new(0), flushing: AtomicBool::new(false) }
     }
 
-    /// An ASID below `asids` that nobody has and no TLB holds an entry of; none if all are in use.
+    /// An ASID of `asids` that nobody has and no TLB holds an entry of; none if all are in use.
     ///
     /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
     pub(crate) fn take(
         &self,
-        asids: u32,
+        asids: Range<u32>,
         mut flush: impl FnMut(),
         mut wait: impl FnMut(&dyn Fn() -> bool),
     ) -> Option<Asid> {
+        let asids = asids.start..asids.end.min(ASIDS);
         loop {
-            if let Some(asid) = self.claim(asids.min(ASIDS)) {
+            if let Some(asid) = self.claim(&asids) {
                 return Some(asid);
             }
             if self.flushing.swap(true, Ordering::AcqRel) {
@@ -80,7 +82,7 @@ impl GlobalAsids {
             self.flushing.store(false, Ordering::Release);
             if !any {
                 // Another CPU may have ended a flush between the search and here.
-                return self.claim(asids.min(ASIDS));
+                return self.claim(&asids);
             }
         }
     }
@@ -100,8 +102,8 @@ impl GlobalAsids {
     }
 
     /// Moves one `unused` ASID to `used`.
-    fn claim(&self, asids: u32) -> Option<Asid> {
-        let words = (asids.div_ceil(PER_WORD) as usize).max(1);
+    fn claim(&self, asids: &Range<u32>) -> Option<Asid> {
+        let words = (asids.end.div_ceil(PER_WORD) as usize).max(1);
         let start = self.next.load(Ordering::Relaxed);
         (0..words).map(|offset| (start + offset) % words).find_map(|index| {
             let mut word = self.words[index].load(Ordering::Acquire);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     fn take(asids: &GlobalAsids, count: u32) -> Option<u16> {
-        asids.take(count, || (), alone).map(Asid::get)
+        asids.take(1..count, || (), alone).map(Asid::get)
     }
 
     #[test]
@@ -231,7 +233,7 @@ mod tests {
         asids.free(Asid::new(1));
         asids.free(Asid::new(2));
         let given: Vec<_> =
-            (0..3).map(|_| (asids.take(4, flush, alone).map(Asid::get), flushes.get())).collect();
+            (0..3).map(|_| (asids.take(1..4, flush, alone).map(Asid::get), flushes.get())).collect();
         assert_eq!(given, [(Some(1), 1), (Some(2), 1), (Some(3), 2)]);
     }
 
@@ -246,7 +248,7 @@ mod tests {
         asids.flushing.store(true, Ordering::Relaxed);
         let waited = Cell::new(0);
         let asid = asids.take(
-            3,
+            1..3,
             || (),
             |done| {
                 assert!(!done());
@@ -301,7 +303,7 @@ mod tests {
                         give_back(which);
                     }
                 };
-                let Some(asid) = asids.take(count, flush, alone) else {
+                let Some(asid) = asids.take(1..count, flush, alone) else {
                     prop_assert_eq!(used.borrow().len() as u32, count - 1, "none is left");
                     continue;
                 };
@@ -330,7 +332,7 @@ mod tests {
                                 std::thread::yield_now();
                             }
                         };
-                        if let Some(asid) = asids.take(COUNT, std::thread::yield_now, wait) {
+                        if let Some(asid) = asids.take(1..COUNT, std::thread::yield_now, wait) {
                             assert!(!owners[usize::from(asid.get())].swap(true, Ordering::SeqCst));
                             mine.push(asid);
                         }

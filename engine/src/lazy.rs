@@ -6,6 +6,10 @@
 //! it runs up to date, if that is behind. Both are noticed at ticks alone, so switching costs what it always did. CPUs
 //! that have no tick, because they idle, are noticed by the others'.
 //!
+//! What is owed in a space with a global ASID no CPU can settle alone. There the tick that finds it has the hardware settle
+//! all that is owed by then, with one broadcast of everything; and who cannot wait broadcasts too, and interrupts nobody,
+//! whatever is owed where.
+//!
 //! So two ticks after its epoch every debt is settled, and nobody was interrupted. Who cannot wait for that pays: one
 //! round of interrupts, for all that is owed at that moment. And where a CPU that runs programs has no ticks, the age
 //! itself makes somebody pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks too; LUF pays on demand
@@ -23,6 +27,7 @@ use crate::{AddressSpace, Bounds, Engine, SpaceId};
 #[derive(Debug, Clone, Copy)]
 enum By {
     Interrupt,
+    Broadcast,
     Switch,
     Tick,
     Local,
@@ -77,6 +82,7 @@ impl<P: Platform> Engine<P> {
             if !waiting.is_empty() {
                 self.excuse(waiting);
             }
+            let by = if self.sweep_everywhere() { By::Broadcast } else { by };
             self.advance(by);
         }
         self.is_overdue(now)
@@ -95,8 +101,8 @@ impl<P: Platform> Engine<P> {
             }
             let mut by = By::Switch;
             let owes = match &here.own.loaded {
-                // Broadcasts reach it whatever it does; kernel threads use none of it.
-                Some((space, _)) => space.as_ref().asid().is_none() && !here.cpu.seen.is_lazy(),
+                // It could not settle what it owes under a global ASID; kernel threads use none of it.
+                Some(loaded) => !loaded.global && !here.cpu.seen.is_lazy(),
                 None => false,
             };
             #[cfg(feature = "sabotage")]
@@ -108,6 +114,23 @@ impl<P: Platform> Engine<P> {
             self.ledger.leave(closed, here.id);
             by
         })
+    }
+
+    /// Has the hardware settle what no CPU can settle alone, if anything is so and nobody else is at it.
+    fn sweep_everywhere(&self) -> bool {
+        let closed = self.ledger.closed();
+        let mine = self.ledger.begin_broadcast(closed);
+        if mine {
+            self.settle_everywhere(closed);
+            self.ledger.end_broadcast();
+        }
+        mine
+    }
+
+    /// Has every CPU forget everything, which settles all that was closed before.
+    fn settle_everywhere(&self, closed: Closed) {
+        self.flush_everywhere();
+        self.ledger.leave_all(closed);
     }
 
     /// Takes CPUs off the books that use nothing of what they had: idle ones, and those on the kernel's own tables.
@@ -122,12 +145,13 @@ impl<P: Platform> Engine<P> {
         self.platform().cpu(cpu).uses_entries()
     }
 
-    /// Enters `debts` translations that `cpus` may still use, the first since `since`. The spaces' generations were raised
+    /// Enters `debts` translations that `cpus` may still use, and any CPU if `everywhere`, the first since `since`. The spaces' generations were raised
     /// before.
-    pub(crate) fn enter(&self, cpus: &CpuSet, debts: u64, since: u64) -> Stamp {
+    pub(crate) fn enter(&self, cpus: &CpuSet, everywhere: bool, debts: u64, since: u64) -> Stamp {
         let platform = self.platform();
-        let stamp =
-            self.ledger.enter(cpus, debts, (since, self.bounds.epoch()), |cpu| self.uses_entries(cpu));
+        let stamp = self
+            .ledger
+            .enter((cpus, everywhere), debts, (since, self.bounds.epoch()), |cpu| self.uses_entries(cpu));
         // Not in between: a tick counts here too.
         platform.interrupts_off(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
@@ -147,14 +171,21 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Pays all that is owed at this moment: one round of interrupts to the CPUs that may still use any of it, or none if
-    /// there are none.
+    /// Pays all that is owed at this moment: by one broadcast where the hardware has them, else by one round of interrupts
+    /// to the CPUs that may still use any of it, or none if there are none.
     ///
     /// Interrupts must be on, and no lock may be held that is held with interrupts off.
     pub fn pay_all(&self) {
         self.platform().pinned(|| {
             self.ledger.close_all(self.platform().now());
             let closed = self.ledger.closed();
+            if self.platform().capabilities().broadcast.is_some() {
+                if !closed.is_empty() {
+                    self.settle_everywhere(closed);
+                    self.advance(By::Broadcast);
+                }
+                return;
+            }
             let mut owing = CpuSet::new();
             self.ledger.collect(closed, &mut owing);
             let mut targets = owing.clone();
@@ -175,11 +206,12 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Invalidates everything that this CPU holds of any program, as a change that concerns all translations requires. What
-    /// the CPU owes is settled with it. Not where flushes are broadcast.
+    /// the CPU owes is settled with it, but for what no CPU can settle alone.
     pub fn flush_here(&self) {
         self.on_this_cpu(|here| {
             let closed = self.ledger.closed();
-            let loaded = here.own.loaded.as_ref().map(|(space, asid)| (*asid, space.as_ref().generation()));
+            let loaded = here.own.loaded.as_ref().filter(|loaded| !loaded.global);
+            let loaded = loaded.map(|loaded| (loaded.asid, loaded.space.as_ref().generation()));
             if let Some((asid, generation)) = loaded {
                 // Read before the flush, so that the slot claims no more than was done.
                 here.own.slots.reach(asid, generation);
@@ -205,6 +237,7 @@ impl<P: Platform> Engine<P> {
                 let tally = &platform.cpu(platform.this_cpu()).tally;
                 let count = match by {
                     By::Interrupt => &tally.debts_by_interrupt,
+                    By::Broadcast => &tally.debts_by_broadcast,
                     By::Switch => &tally.debts_by_switch,
                     By::Tick => &tally.debts_by_tick,
                     By::Local => &tally.debts_by_local,

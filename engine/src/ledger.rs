@@ -11,6 +11,10 @@
 //! one space, and entries of the others under its other ASIDs are older than their spaces' generations: they go before
 //! they can be used.
 //!
+//! Under a global ASID a CPU can do nothing of the kind: what it leaves behind is still there when it comes back, and found
+//! current. Such debts are not any CPU's; they make the epoch wait for a broadcast of everything, which settles all others
+//! of the closed epochs with them.
+//!
 //! Nobody waits for anybody here, so anyone may be late by any time: what names its epoch is believed, what does not is
 //! looked at again (see [`epoch_set`](crate::epoch_set)). [`EPOCHS`] sets are all there is, whatever the machine does: when none is free, the open epoch stays open, and takes
 //! more.
@@ -18,7 +22,7 @@
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::epoch_set::EpochSet;
 use crate::owed::Stamp;
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicBool, AtomicU64, Ordering};
 
 /// Epochs that are open or not settled yet, at most. A power of two.
 pub(crate) const EPOCHS: usize = 16;
@@ -28,6 +32,9 @@ pub(crate) const EPOCHS: usize = 16;
 struct Epoch {
     /// The CPUs that have any.
     cpus: EpochSet,
+    /// Whether CPUs may have debts of it that they cannot do themselves, under global ASIDs: twice its number, and one more
+    /// if so.
+    everywhere: AtomicU64,
     /// When it was opened, or when the first of its debts was made if that was before.
     opened: AtomicU64,
     /// The newest that took any: to know without going through the set. Raised alone, so nobody is too late for it.
@@ -39,6 +46,14 @@ struct Epoch {
 impl Epoch {
     fn has_debts(&self, number: u64) -> bool {
         self.newest.load(Ordering::SeqCst) == number
+    }
+
+    fn needs_broadcast(&self, number: u64) -> bool {
+        self.everywhere.load(Ordering::SeqCst) == number << 1 | 1
+    }
+
+    fn is_done(&self, number: u64) -> bool {
+        self.cpus.is_empty(number) && !self.needs_broadcast(number)
     }
 }
 
@@ -58,6 +73,8 @@ pub(crate) struct Ledger {
     open: AtomicU64,
     /// The last that is settled, as all before it.
     settled: AtomicU64,
+    /// A CPU is about to have the hardware settle what it can.
+    broadcasting: AtomicBool,
     epochs: [Epoch; EPOCHS],
 }
 
@@ -67,10 +84,16 @@ impl Ledger {
         #[allow(clippy::declare_interior_mutable_const)]
         const ZERO: AtomicU64 = AtomicU64::new(0);
         #[allow(clippy::declare_interior_mutable_const)]
-        const EMPTY: Epoch = Epoch { cpus: EpochSet::new(), opened: ZERO, newest: ZERO, debts: ZERO };
+        const EMPTY: Epoch =
+            Epoch { cpus: EpochSet::new(), everywhere: ZERO, opened: ZERO, newest: ZERO, debts: ZERO };
         // In the engine, which a kernel keeps in a static.
         #[allow(clippy::large_stack_arrays)]
-        Self { open: AtomicU64::new(1), settled: AtomicU64::new(0), epochs: [EMPTY; EPOCHS] }
+        Self {
+            open: AtomicU64::new(1),
+            settled: AtomicU64::new(0),
+            broadcasting: AtomicBool::new(false),
+            epochs: [EMPTY; EPOCHS],
+        }
     }
 
     fn epoch(&self, number: u64) -> &Epoch {
@@ -92,13 +115,14 @@ impl Ledger {
         stamp.get() <= self.open.load(Ordering::SeqCst)
     }
 
-    /// Enters debts that `cpus` have, as far as they are `concerned`, and says until when they stand.
+    /// Enters debts that `cpus` have, as far as they are `concerned`, or that CPUs may have `everywhere`, and says until when
+    /// they stand.
     ///
     /// The spaces' generations were raised before. Epochs take debts for `length`; `now` is when the first of these was
     /// made.
     pub(crate) fn enter(
         &self,
-        cpus: &CpuSet,
+        (cpus, everywhere): (&CpuSet, bool),
         debts: u64,
         (now, length): (u64, u64),
         concerned: impl Fn(CpuId) -> bool,
@@ -109,7 +133,10 @@ impl Ledger {
             if now.saturating_sub(epoch.opened.load(Ordering::SeqCst)) >= length && self.close(number, now) {
                 continue;
             }
-            let mut anyone = false;
+            if everywhere {
+                epoch.everywhere.fetch_max(number << 1 | 1, Ordering::SeqCst);
+            }
+            let mut anyone = everywhere;
             for cpu in cpus.iter() {
                 // Most debts find their CPUs there already: looking is cheaper than joining, and than asking the CPU.
                 anyone |= epoch.cpus.contains(number, cpu)
@@ -180,6 +207,27 @@ impl Ledger {
         }
     }
 
+    /// All debts of `closed` were done on every CPU, by the hardware.
+    pub(crate) fn leave_all(&self, closed: Closed) {
+        for number in closed.numbers() {
+            let Epoch { cpus, everywhere, .. } = self.epoch(number);
+            cpus.clear(number);
+            let needed = number << 1 | 1;
+            let _ = everywhere.compare_exchange(needed, needed - 1, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether there are debts in `closed` that only a broadcast settles, and nobody is about to: the caller is from here on,
+    /// until [`Ledger::end_broadcast`].
+    pub(crate) fn begin_broadcast(&self, closed: Closed) -> bool {
+        closed.numbers().any(|number| self.epoch(number).needs_broadcast(number))
+            && !self.broadcasting.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn end_broadcast(&self) {
+        self.broadcasting.store(false, Ordering::SeqCst);
+    }
+
     /// Adds the CPUs that have debts in any of `closed`.
     pub(crate) fn collect(&self, closed: Closed, cpus: &mut CpuSet) {
         closed.numbers().for_each(|number| self.epoch(number).cpus.collect(number, cpus));
@@ -223,12 +271,12 @@ impl Ledger {
         }
     }
 
-    /// The oldest closed epoch that is not settled, if no CPU has debts in it any more, and since when it took any.
+    /// The oldest closed epoch that is not settled, if nobody has debts in it any more, and since when it took any.
     fn first_done(&self) -> Option<(u64, u64)> {
         let Closed { first, end } = self.closed();
         let epoch = self.epoch(first);
         let since = epoch.opened.load(Ordering::SeqCst);
-        (first < end && epoch.cpus.is_empty(first)).then_some((first, since))
+        (first < end && epoch.is_done(first)).then_some((first, since))
     }
 
     fn settle(&self, number: u64) -> bool {
@@ -275,7 +323,7 @@ mod tests {
 
     /// Enters a debt of CPU 0 and another, in epochs of 10.
     fn enter(ledger: &Ledger, other: usize, now: u64) -> Stamp {
-        ledger.enter(&cpus(&[0, other]), 1, (now, 10), |_| true)
+        ledger.enter((&cpus(&[0, other]), false), 1, (now, 10), |_| true)
     }
 
     fn advance(ledger: &Ledger) -> u64 {
@@ -317,10 +365,47 @@ mod tests {
     }
 
     #[test]
+    fn what_no_cpu_can_settle_waits_for_a_broadcast_that_one_of_them_begins() {
+        let ledger = Ledger::new();
+        let stamp = ledger.enter((&cpus(&[]), true), 3, (12, 10), |_| true);
+        let alone = ledger.enter((&cpus(&[1]), false), 1, (30, 10), |_| true);
+        let early = ledger.closed();
+        assert!(!ledger.begin_broadcast(Closed { end: early.first, ..early }), "nothing is closed there");
+        assert!(ledger.begin_broadcast(early) && !ledger.begin_broadcast(early), "one is at it");
+        assert_eq!(advance(&ledger), 0);
+        ledger.leave_all(early);
+        ledger.end_broadcast();
+        assert_eq!(advance(&ledger), 3);
+        assert_eq!((ledger.is_settled(stamp), ledger.is_settled(alone)), (true, false));
+        ledger.close_all(50);
+        assert!(!ledger.begin_broadcast(ledger.closed()), "its CPU settles the other");
+        ledger.leave_all(ledger.closed());
+        assert_eq!(advance(&ledger), 1);
+    }
+
+    /// Whoever enters a debt late, in an epoch that was settled meanwhile, changes nothing in the one that has its set now.
+    #[test]
+    fn a_set_that_is_used_again_waits_for_its_own_broadcast_alone() {
+        let epoch = Epoch {
+            cpus: EpochSet::new(),
+            everywhere: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            debts: AtomicU64::new(0),
+        };
+        let enter = |number: u64| epoch.everywhere.fetch_max(number << 1 | 1, Ordering::SeqCst);
+        enter(3);
+        assert!(epoch.needs_broadcast(3) && !epoch.needs_broadcast(19));
+        enter(19);
+        enter(3);
+        assert!(epoch.needs_broadcast(19) && !epoch.needs_broadcast(3));
+    }
+
+    #[test]
     fn a_debt_that_concerns_nobody_is_settled() {
         let ledger = Ledger::new();
-        assert_eq!(ledger.enter(&cpus(&[1, 2]), 5, (12, 10), |_| false), Stamp::SETTLED);
-        assert_eq!(ledger.enter(&cpus(&[]), 5, (12, 10), |_| true), Stamp::SETTLED);
+        assert_eq!(ledger.enter((&cpus(&[1, 2]), false), 5, (12, 10), |_| false), Stamp::SETTLED);
+        assert_eq!(ledger.enter((&cpus(&[]), false), 5, (12, 10), |_| true), Stamp::SETTLED);
         assert_eq!(ledger.oldest(), None);
     }
 
@@ -364,8 +449,8 @@ mod tests {
     #[test]
     fn epochs_are_settled_in_order() {
         let ledger = Ledger::new();
-        let old = ledger.enter(&cpus(&[1]), 1, (12, 10), |_| true);
-        let new = ledger.enter(&cpus(&[2]), 1, (30, 10), |_| true);
+        let old = ledger.enter((&cpus(&[1]), false), 1, (12, 10), |_| true);
+        let new = ledger.enter((&cpus(&[2]), false), 1, (30, 10), |_| true);
         ledger.close_all(31);
         ledger.leave(ledger.closed(), cpu(2));
         assert_eq!(advance(&ledger), 0);

@@ -19,7 +19,7 @@
 //! Two transports carry a flush to other CPUs. Interrupts: the protocol that Linux arrived at for x86 (generations,
 //! per-CPU ASID slots, lazy CPUs, interrupts with acknowledgement). Broadcasts, where the processor has them
 //! ([`Capabilities::broadcast`]): an ASID that means the same on every CPU, an invalidation that the hardware carries,
-//! and a wait. Two things differ from Linux in both: completed flushes are remembered per space, so that the check for
+//! and a wait; for every space (Arm), or for those that many CPUs run while the others use interrupts (x86). Two things differ from Linux in both: completed flushes are remembered per space, so that the check for
 //! owed flushes is exact, and pages are removed from caches only after their batch was flushed. Devices that walk a
 //! space's tables hear of every flush too ([`AddressSpace::attach_device`]).
 #![no_std]
@@ -30,6 +30,7 @@ mod asid;
 mod batch;
 mod bounds;
 mod broadcast;
+mod capabilities;
 mod counters;
 mod cpu;
 mod cpu_set;
@@ -51,11 +52,15 @@ pub mod sabotage;
 mod settled;
 mod shootdown;
 mod switch;
+mod tag;
+mod transition;
+mod width;
 
 pub use address_space::{AddressSpace, SpaceId};
 pub use asid::{Asid, DYNAMIC_ASIDS};
 pub use batch::{Batch, Schedule, BATCH};
 pub use bounds::{Bounds, BoundsError, Settle, DEFAULT_AGE, LONGEST_AGE};
+pub use capabilities::{Broadcast, BroadcastError, Capabilities, Holders};
 pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
@@ -66,9 +71,10 @@ pub use generation::Generation;
 pub use lock::{HeldLocks, Lock, LockClass, RwLock};
 pub use owed::{Owed, Stamp};
 pub use permit::{Withheld, WritePermit};
-pub use platform::{Broadcast, Capabilities, FlushEvent, Platform, Reason, Root};
+pub use platform::{FlushEvent, Platform, Reason, Root};
 pub use settled::Settled;
 pub use switch::Previous;
+pub use width::{Look, LOOK_EVERY, PATIENCE, WIDE};
 
 use global_asid::GlobalAsids;
 use ledger::Ledger;
@@ -128,11 +134,11 @@ impl<P: Platform> Engine<P> {
     /// A new address space whose page tables start at `root`. Its identity is never used again, so an ASID slot
     /// that outlives it can match no other space.
     ///
-    /// Where flushes are broadcast it gets an ASID too, to be given back with [`Engine::retire`]. That may have to
-    /// flush or to wait for another CPU that does: not from an interrupt, and interrupts must be on.
+    /// Where every space has a global ASID ([`Holders::Every`]) it gets one too, to be given back with [`Engine::retire`].
+    /// That may have to flush or to wait for another CPU that does: not from an interrupt, and interrupts must be on.
     pub fn new_space(&self, root: Root) -> AddressSpace {
         let id = SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed));
-        AddressSpace::new(id, root, self.take_asid())
+        AddressSpace::new(id, root, self.first_asid())
     }
 
     /// The counters of all `cpus` added up. Reads them while they move: exact once the machine is quiet.

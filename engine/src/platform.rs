@@ -8,37 +8,18 @@ use core::fmt::Debug;
 
 use crate::address_space::{AddressSpace, SpaceId};
 use crate::asid::Asid;
+use crate::capabilities::Capabilities;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::flush::{Extent, Flush, PageSize};
+use crate::flush::{Flush, PageSize};
+use crate::generation::Generation;
 use crate::lock::{HeldLocks, Lock, RwLock};
+use crate::width::{Look, LOOK_EVERY, PATIENCE};
 
 /// Where an address space's page tables start; the platform knows what the number means (on x86 the address
 /// for CR3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Root(pub u64);
-
-/// What the processor promises beyond the minimum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
-    /// A store through a cached *clean* entry walks again and faults if the translation is gone. x86 promises it
-    /// (Linux commit 72b252aed506 relies on it). Without it nothing is deferred.
-    pub clean_stores_walk: bool,
-    /// Entries carry ASIDs, so that they survive a switch. Without it every switch flushes.
-    pub asids: bool,
-    /// The hardware carries invalidations to every CPU and can be waited for. `None`: interrupts do.
-    ///
-    /// Stated once and for all: spaces made with it and without it do not mix.
-    pub broadcast: Option<Broadcast>,
-}
-
-/// Hardware that carries invalidations to every CPU: Arm's inner-shareable TLBI with DSB, x86's INVLPGB with TLBSYNC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broadcast {
-    /// How many ASIDs mean the same on every CPU, counted from 0: 256 or 65536 on Arm. More than 65536 are not used;
-    /// fewer than two leave [`Asid::SHARED`] for all spaces.
-    pub asids: u32,
-}
 
 /// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with two that it does not trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,13 +146,16 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = (initiator, last);
     }
 
-    /// Starts to invalidate `extent` of what is tagged with `asid` on every CPU, this one included: pages with what
-    /// walkers cached on the way to them, at least one of them, or all. Returns before it is done.
+    /// Starts to invalidate what `flush` says of what is tagged with `asid` on every CPU, this one included. Returns
+    /// before it is done.
     ///
-    /// Page-table stores that this CPU made before are seen by every walk that starts after the invalidation. Called
-    /// only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
-    fn broadcast(&self, asid: Asid, extent: Extent) {
-        let _ = (asid, extent);
+    /// What walkers cached on the way to a page goes with it if `flush.tables` is set; else the entries of that size alone
+    /// will do (on Arm the forms for the last level, with a level hint). At least one page, and at most as many as
+    /// [`Broadcast::pages`](crate::Broadcast::pages) says. Where page tables are isolated an ASID stands for two tags, and
+    /// both are meant. Page-table stores that this CPU made before are seen by every walk that starts after the
+    /// invalidation. Called only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        let _ = (asid, flush);
         unclaimed("broadcast");
     }
 
@@ -182,11 +166,27 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Waits until all broadcasts that *this* CPU started are done on every CPU. Those that others started may not be.
+    /// Interrupts may be off: the hardware answers, and no other CPU's program.
     ///
     /// A task may start broadcasts and wait for them later, moving to another CPU in between: the task switch has to
     /// wait for them then, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.
     fn broadcast_wait(&self) {
         unclaimed("broadcast_wait");
+    }
+
+    /// Whether to look now how many CPUs run `space`, of which `generation` was just flushed, and ask
+    /// [`Platform::deserves_asid`]. Asked after each flush where [`Holders::Wide`](crate::Holders::Wide) is stated; one
+    /// flush in [`LOOK_EVERY`](crate::LOOK_EVERY) unless the kernel knows better.
+    fn looks_at(&self, space: &AddressSpace, generation: Generation) -> bool {
+        let _ = space;
+        generation.get() % LOOK_EVERY == 0
+    }
+
+    /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: if it is
+    /// [wide](Look::is_wide), or was within [`PATIENCE`](crate::PATIENCE) looks.
+    fn deserves_asid(&self, space: &AddressSpace, look: Look) -> bool {
+        let _ = space;
+        look.is_wide() || (look.holds && look.narrow < PATIENCE)
     }
 
     /// Makes every TLB outside the CPUs that walks the space's tables (an IOMMU's, an accelerator's) forget what

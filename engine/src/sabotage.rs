@@ -29,6 +29,8 @@ pub enum Guard {
     Sweep = 256,
     /// The memory manager's look at what a page's slot owes: without it R6 breaks.
     Slot = 512,
+    /// The interrupts to those who do not run under a space's global ASID yet, or any more: without it R1 and R3 break.
+    Transition = 1024,
 }
 
 /// The guards that were taken away.

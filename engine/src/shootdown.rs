@@ -7,12 +7,13 @@
 //! flush at once cannot wait for each other.
 
 use crate::address_space::{AddressSpace, SpaceId};
-use crate::cpu::Here;
+use crate::cpu::{Here, Loaded};
 use crate::cpu_set::{AtomicCpuSet, CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, PageSize, Work};
 use crate::generation::Generation;
 use crate::platform::{FlushEvent, Platform, Reason};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::tag::Tagged;
 use crate::Engine;
 
 /// Who has asked this CPU for something.
@@ -121,11 +122,16 @@ impl<P: Platform> Engine<P> {
     /// Does the flush for which `generation` was just raised.
     pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
         let limited = flush.limited(self.ceiling);
-        match space.asid() {
-            None => self.flush_by_interrupt(generation, space, limited),
-            Some(asid) => self.flush_by_broadcast(asid, generation, space, limited),
+        // After the generation was raised: a CPU that comes reads the two the other way round.
+        match space.tag.read().tagged() {
+            Tagged::Slots => self.flush_by_interrupt(generation, space, limited),
+            Tagged::Global(asid) => self.flush_by_broadcast(asid, generation, space, limited),
+            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
+                self.flush_in_transition(asid, generation, space, limited);
+            }
         }
         self.flush_devices(space, flush);
+        self.consider(space, generation);
     }
 
     /// Makes devices that walk the space's tables forget what `flush` covers.
@@ -190,7 +196,7 @@ impl<P: Platform> Engine<P> {
 
     /// Sends `asked` to those of `targets` that `needed` picks, does this CPU's part meanwhile if it is among them,
     /// and waits. Whether anything was sent.
-    fn ask(
+    pub(crate) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
@@ -248,13 +254,22 @@ impl<P: Platform> Engine<P> {
             self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);
             return false;
         }
-        let Some((space, asid)) = &here.own.loaded else { return false };
+        let Some(Loaded { space, asid, global }) = &here.own.loaded else { return false };
         if here.cpu.seen.is_lazy() {
             // Nothing runs here that could use an entry, but a walker may: leave the tables altogether.
             self.load_kernel(here);
             return false;
         }
         let (space, asid) = (space.as_ref(), *asid);
+        if *global != space.asid().is_some() {
+            // Where it moves to it is up to date.
+            self.retag(here);
+            return true;
+        }
+        if *global {
+            // Broadcasts keep it so.
+            return false;
+        }
         let local = here.own.slots.generation(asid);
         if asked.generation != Generation::NONE && asked.generation <= local {
             // Caught up by an earlier request; not even reading the space's generation keeps its line where it is.

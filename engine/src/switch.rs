@@ -4,14 +4,15 @@
 //! generation *before* it looks at what CPUs have loaded. So either the switch sees the new generation and flushes,
 //! or the flusher sees the switch and interrupts; never neither (Linux fixed both halves in 2025: fea4e317f9e7 and
 //! 83b0177a6c48). A CPU in lazy mode keeps the space loaded but runs no program; nobody interrupts it unless page
-//! tables are freed, and it catches up when it leaves lazy mode. Where flushes are broadcast none of this matters:
-//! the hardware reaches every CPU, whatever it runs.
+//! tables are freed, and it catches up when it leaves lazy mode. Under a global ASID none of this matters: broadcasts
+//! reach every CPU, whatever it runs. Which of the two a space runs under is read in the same window, before the
+//! generation ([`transition`](crate::transition) says why).
 
-use crate::asid::{Asid, Flushed};
-use crate::cpu::{Here, Own};
+use crate::asid::{Asid, Flushed, Slots};
+use crate::cpu::{Here, Loaded, Own};
 use crate::platform::{FlushEvent, Platform, Reason};
 use crate::primitive::{fence, Ordering};
-use crate::{AddressSpace, Engine, SpaceId};
+use crate::{AddressSpace, Cpu, Engine, SpaceId};
 
 /// The references to spaces that a CPU gave up by switching away.
 ///
@@ -51,7 +52,7 @@ impl<P: Platform> Engine<P> {
     pub fn enter_lazy(&self) {
         self.on_this_cpu(|mut here| match &here.own.loaded {
             None => {}
-            Some((space, _)) if space.as_ref().asid().is_some() => self.load_kernel(&mut here),
+            Some(loaded) if loaded.global => self.load_kernel(&mut here),
             Some(_) => here.cpu.seen.set_lazy(true),
         });
     }
@@ -71,11 +72,8 @@ impl<P: Platform> Engine<P> {
         // Either the generation read below is new, or the flusher sees that this CPU is lazy no more.
         fence(Ordering::SeqCst);
         let newest = space.generation();
-        let Some((_, asid)) = here.own.loaded else { return };
-        if space.asid().is_some() {
-            // Broadcasts reached this CPU while it was lazy.
-            return;
-        }
+        // On a slot: nobody is lazy under a global ASID.
+        let Some(Loaded { asid, .. }) = here.own.loaded else { return };
         if here.own.slots.generation(asid) < newest {
             self.platform().load_root(space.root(), asid, true);
             here.own.slots.reach(asid, newest);
@@ -93,30 +91,10 @@ impl<P: Platform> Engine<P> {
         if !space.cpus().contains(id) {
             space.cpus().insert(id);
         }
-        // What is published above comes before the generation is read: see the module's first lines. The set's
-        // atomic insertion would do, but it is skipped when the bit is there already.
-        fence(Ordering::SeqCst);
-        let newest = space.generation();
-        let (asid, flushed) = match space.asid() {
-            None => own.slots.choose(space.id(), newest, self.platform().capabilities().asids),
-            Some(Asid::SHARED) => (Asid::SHARED, Flushed::Recycled),
-            // Its own on every CPU, and kept current by broadcasts, wherever the space runs.
-            Some(asid) => (asid, Flushed::No),
-        };
+        let (asid, global, flushed) = self.choose(&mut own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
-        match flushed {
-            Flushed::No => self.trace_switch(space.id(), Some(0)),
-            Flushed::Behind => {
-                cpu.tally.flushes_free.add(1);
-                cpu.tally.flushes_full.add(1);
-                self.trace_switch(space.id(), None);
-            }
-            Flushed::Recycled => {
-                cpu.tally.flushes_full.add(1);
-                self.trace_switch(space.id(), None);
-            }
-        }
-        let left = own.loaded.replace((next.clone(), asid)).map(|(space, _)| space);
+        self.account_load(cpu, space, flushed);
+        let left = own.loaded.replace(Loaded { space: next.clone(), asid, global }).map(|left| left.space);
         if let Some(left) = &left {
             // After the root: cleared earlier, a flusher could skip a CPU that still fills entries (tlb-bugs D4).
             // What stays behind under the ASID is covered by the slot's generation.
@@ -124,15 +102,48 @@ impl<P: Platform> Engine<P> {
         }
         // The root is loaded before it is named: a flusher that still reads SWITCHING interrupts needlessly, one
         // that read the space too early would be answered before the root was there.
+        cpu.seen.set_global(global);
         cpu.seen.set_loaded(space.id());
         Previous([left, own.parked.take()])
+    }
+
+    /// What this CPU runs a space under that it is about to load, whether that is global, and whether it has to be flushed.
+    /// That the CPU is switching, and that it has joined the space, was published before.
+    pub(crate) fn choose(&self, slots: &mut Slots, space: &AddressSpace) -> (Asid, bool, Flushed) {
+        // What is published comes before what is read: see the module's first lines. The set's atomic insertion would
+        // do, but it is skipped when the bit is there already.
+        fence(Ordering::SeqCst);
+        // In this order: a flusher that saw another tag than this has raised the generation before.
+        let tag = space.asid();
+        let newest = space.generation();
+        match tag {
+            None => {
+                let tagged = self.platform().capabilities().asids;
+                let (asid, flushed) = slots.choose(space.id(), newest, tagged);
+                (asid, false, flushed)
+            }
+            Some(Asid::SHARED) => (Asid::SHARED, true, Flushed::Recycled),
+            // Its own on every CPU, and kept current by broadcasts, wherever the space runs.
+            Some(asid) => (asid, true, Flushed::No),
+        }
+    }
+
+    /// Counts and traces that a space was loaded.
+    pub(crate) fn account_load(&self, cpu: &Cpu<P>, space: &AddressSpace, flushed: Flushed) {
+        if flushed == Flushed::Behind {
+            cpu.tally.flushes_free.add(1);
+        }
+        if flushed != Flushed::No {
+            cpu.tally.flushes_full.add(1);
+        }
+        self.trace_switch(space.id(), (flushed == Flushed::No).then_some(0));
     }
 
     /// Leaves for the kernel's own tables. The reference goes to `parked`.
     pub(crate) fn load_kernel(&self, here: &mut Here<'_, P>) {
         let Here { id, cpu, own } = here;
         let Own { loaded, parked, .. } = &mut **own;
-        let Some((left, _)) = loaded.take() else { return };
+        let Some(Loaded { space: left, .. }) = loaded.take() else { return };
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         self.platform().load_kernel_root();
         // After the root, as in `load`.
@@ -148,7 +159,7 @@ impl<P: Platform> Engine<P> {
 
     /// The ASID under which this CPU runs its space, for assertions of the platform's.
     pub fn loaded_asid(&self) -> Option<Asid> {
-        self.on_this_cpu(|here| here.own.loaded.as_ref().map(|(_, asid)| *asid))
+        self.on_this_cpu(|here| here.own.loaded.as_ref().map(|loaded| loaded.asid))
     }
 
     fn trace_switch(&self, space: SpaceId, pages: Option<u32>) {

@@ -5,7 +5,7 @@
 
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform, Root,
+    Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, PageSize, Platform, Root,
 };
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -163,8 +163,8 @@ unsafe impl Platform for Kernel {
         }
     }
 
-    fn broadcast(&self, asid: Asid, extent: Extent) {
-        tlb::broadcast(asid, extent);
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        tlb::broadcast(asid, flush);
     }
 
     fn broadcast_everything(&self) {

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, FlushEvent, HeldLocks, PageSize, Platform,
-    Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, Holders, PageSize,
+    Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -29,7 +29,9 @@ impl Sim {
         Capabilities {
             clean_stores_walk: true,
             asids: processor.asids,
-            broadcast: processor.broadcast_asids.map(|asids| Broadcast { asids }),
+            broadcast: processor
+                .broadcast_asids
+                .and_then(|asids| Broadcast::new(asids, u32::MAX, Holders::Every).ok()),
         }
     }
 
@@ -148,9 +150,9 @@ unsafe impl Platform for Sim {
         self.count_invalidation(self.here.get());
     }
 
-    fn broadcast(&self, asid: Asid, extent: Extent) {
-        self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, extent));
-        World::broadcast(self, asid.get(), extent);
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
+        World::broadcast(self, asid.get(), flush.extent);
     }
 
     fn broadcast_everything(&self) {

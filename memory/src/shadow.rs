@@ -158,7 +158,7 @@ impl Shadow {
     pub fn new(config: &Config, capabilities: Capabilities) -> Self {
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
         let global = |asids: u32| asids.clamp(1, 1 << 16) as usize;
-        let asids = capabilities.broadcast.map_or(DYNAMIC_ASIDS, |broadcast| global(broadcast.asids));
+        let asids = capabilities.broadcast.map_or(DYNAMIC_ASIDS, |broadcast| global(broadcast.asids()));
         let unused = Slot { root: NOWHERE, flushed: 0, stale: None };
         Self {
             first: config.first_frame.get(),

@@ -2,13 +2,11 @@
 
 use std::cell::Cell;
 
-use ceasefire::{
-    Asid, Batch, Broadcast, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING,
-};
+use ceasefire::{Asid, Batch, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING};
 
 use crate::batch::permit;
 use crate::batch::{cleared, narrowed};
-use crate::script::{broadcasting, id, machine_with, Event, Machine, Point, Space, PROMISES};
+use crate::script::{broadcasting, every, id, machine_with, Event, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -112,8 +110,7 @@ fn spaces_without_a_tag_of_their_own_share_one_and_flush_when_they_come() {
 
 #[test]
 fn without_tags_all_spaces_share() {
-    let m =
-        machine_with(1, Capabilities { asids: false, broadcast: Some(Broadcast { asids: 256 }), ..PROMISES });
+    let m = machine_with(1, Capabilities { asids: false, ..every(256) });
     assert_eq!(m.space(1).asid(), Some(Asid::SHARED));
 }
 

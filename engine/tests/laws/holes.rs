@@ -7,12 +7,12 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, Broadcast, Capabilities, Condition, CpuSet, Engine, Flush, Gather, Owed,
-    Schedule, Settle, Stamp, MAX_CPUS, SINGLE_PAGE_CEILING,
+    AddressSpace, Batch, Bounds, Condition, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp,
+    MAX_CPUS, SINGLE_PAGE_CEILING,
 };
 
 use crate::batch::{cleared, narrowed};
-use crate::script::{lazy, lazy_until, within, Machine, Point, Script, Space, PROMISES};
+use crate::script::{every, lazy, lazy_until, within, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -88,7 +88,7 @@ fn hole_07_a_flush_of_one_space_that_settles_anothers_debt() {
 
 /// A machine that broadcasts and may leave debts, whose CPU 1 has a page cached.
 fn broadcasting_lazily() -> (Machine, Space) {
-    let capabilities = Capabilities { broadcast: Some(Broadcast { asids: 256 }), ..PROMISES };
+    let capabilities = every(256);
     let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
     let m = within(2, capabilities, SINGLE_PAGE_CEILING, bounds);
     let p = m.space(1);
@@ -107,7 +107,8 @@ fn hole_08_a_broadcast_that_nobody_waits_for() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         reached.borrow_mut().push((page.stamp(), m.cached(1, PAGE).is_some()));
     });
-    batch.record(&p, cleared(PAGE, false));
+    // Stored to: it may not be owed for.
+    batch.record(&p, cleared(PAGE, true));
     batch.let_go(1, Condition::default());
     drop(batch);
     assert!(waited.get(), "the broadcast was under way");
@@ -119,8 +120,36 @@ fn hole_08_a_broadcast_that_nobody_waits_for() {
 fn hole_08_as_published_the_page_comes_out_first() {
     let (m, p) = broadcasting_lazily();
     m.remove_guard(ceasefire::sabotage::Guard::BroadcastWait);
-    assert_eq!(let_go(&m, &p, PAGE), Stamp::SETTLED);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| assert_eq!(page.stamp(), Stamp::SETTLED));
+    batch.record(&p, cleared(PAGE, true));
+    batch.hold(1);
+    drop(batch);
     assert!(m.cached(1, PAGE).is_some());
+}
+
+/// What may be owed for is, and comes out settled only once a broadcast was waited for.
+#[test]
+fn hole_08_what_is_owed_everywhere_waits_for_a_broadcast() {
+    for pays in [true, false] {
+        let (m, p) = broadcasting_lazily();
+        let stamp = let_go(&m, &p, PAGE);
+        assert!(!m.is_settled(stamp) && m.cached(1, PAGE).is_some());
+        // Its CPU leaves and comes back, which settles nothing: the entry is current under the space's ASID.
+        drop(m.on(1, Engine::unload));
+        m.switch(1, &p);
+        assert!(!m.tick(0) && !m.is_settled(stamp) && m.cached(1, PAGE).is_some());
+        m.events();
+        if pays {
+            m.pay_all();
+        } else {
+            m.pass(1000);
+            assert!(!m.tick(0), "nothing is too old any more");
+        }
+        assert_eq!(m.events()[..2], [Event::BroadcastEverything { cpu: 0 }, Event::BroadcastWait { cpu: 0 }]);
+        assert!(m.is_settled(stamp) && m.cached(1, PAGE).is_none());
+        assert_eq!((m.cpu(0).counters().debts_by_broadcast, m.cpu(0).counters().interrupts), (1, 0));
+    }
 }
 
 #[test]

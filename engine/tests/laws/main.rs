@@ -13,3 +13,4 @@ mod script;
 mod settled;
 mod sizes;
 mod switching;
+mod transitions;

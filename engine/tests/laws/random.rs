@@ -4,13 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use ceasefire::{
-    Batch, Cleared, ClearedTable, Condition, Entry, Gather, Narrowed, Owed, PageSize, Platform, Schedule,
-    Settle, Stamp,
+    Batch, Bounds, Cleared, ClearedTable, Condition, Entry, Gather, Holders, Narrowed, Owed, PageSize,
+    Platform, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING,
 };
 use proptest::prelude::*;
 
 use crate::batch::{cleared, permit};
-use crate::script::{broadcasting, lazy, lazy_until, machine, Machine, Script, Space};
+use crate::script::{
+    broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Machine, Script, Space,
+};
 
 const PAGES: u64 = 4;
 const SPACES: usize = 4;
@@ -279,11 +281,9 @@ impl World<'_> {
             self.gone((space, page), "after munmap returned");
         }
         for cpu in 0..self.cpus {
-            let may_walk = match owner.asid() {
-                None => self.machine.root(cpu) == Some(owner.root()) && self.runs(cpu) != Some(space),
-                Some(asid) => self.machine.walked(cpu, asid, 0),
-            };
-            if tables && may_walk {
+            let idles = self.machine.root(cpu) == Some(owner.root()) && self.runs(cpu) != Some(space);
+            let remembers = owner.asid().is_some_and(|asid| self.machine.walked(cpu, asid, 0));
+            if tables && (idles || remembers) {
                 self.broken(format!("CPU {cpu} may walk freed tables of space {space}"));
             }
         }
@@ -455,7 +455,12 @@ pub(crate) fn play(
             }
             Step::FlushHere { cpu } => {
                 let cpu = go(cpu);
-                if machine.platform().capabilities().broadcast.is_none() {
+                if machine
+                    .platform()
+                    .capabilities()
+                    .broadcast
+                    .map_or(true, |it| it.holders() == Holders::Wide)
+                {
                     machine.flush_here();
                     if !machine.usable(cpu).is_empty() {
                         world.broken(format!("CPU {cpu} uses something after it flushed everything"));
@@ -467,7 +472,8 @@ pub(crate) fn play(
                 carry(of, cpu);
                 batches[of].settle();
                 // Interrupts bring a space up to date as a whole; a broadcast pays for itself, and may be paid again.
-                let owing = |space: &Space| space.asid().is_none() && machine.owes(space);
+                let broadcasts = machine.platform().capabilities().broadcast.is_some();
+                let owing = |space: &Space| !broadcasts && machine.owes(space);
                 let lazy = schedule == Schedule::Lazy;
                 if !lazy && batches.iter().all(Batch::is_empty) && world.spaces.borrow().iter().any(owing) {
                     world.broken("a space owes after every batch settled".into());
@@ -524,6 +530,26 @@ proptest! {
     /// With one to three ASIDs beside the shared one, so that they run out and are used again.
     #[test]
     fn nor_does_any_where_flushes_are_broadcast((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
-        prop_assert_eq!(play(&broadcasting(cpus, asids), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
+        prop_assert_eq!(play(&broadcasting(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
+    }
+
+    #[test]
+    fn nor_does_any_where_debts_are_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+        let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
+        let machine = within(cpus, every(asids), SINGLE_PAGE_CEILING, bounds);
+        prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
+    }
+
+    /// With one or two global ASIDs, so that spaces get them and give them back all the time.
+    #[test]
+    fn nor_does_any_where_spaces_move_between_slots_and_global_asids(
+        (cpus, spaces, steps) in history(), asids in 1..=2_u32,
+    ) {
+        prop_assert_eq!(play(&hybrid(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
+    }
+
+    #[test]
+    fn nor_does_any_where_they_move_while_debts_stand((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
+        prop_assert_eq!(play(&lazy_hybrid(cpus, asids), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 }

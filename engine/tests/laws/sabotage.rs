@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::batch::{cleared, permit};
 use crate::random::{history, play};
-use crate::script::{broadcasting, lazy, machine, Machine, Space};
+use crate::script::{broadcasting, hybrid, lazy, machine, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -136,4 +136,22 @@ fn without_the_sweep_at_ticks_a_debt_counts_as_settled_while_pages_can_be_reache
 #[test]
 fn without_its_stamp_a_page_comes_out_while_it_can_be_reached() {
     found_on(lazy, Schedule::Lazy, Guard::Stamp, "after it came out of the batch");
+}
+
+#[test]
+fn without_the_interrupts_of_a_transition_who_has_not_moved_uses_what_is_gone() {
+    let m = hybrid(3, 2);
+    m.remove_guard(Guard::Transition);
+    let p = m.space(1);
+    for cpu in [1, 2] {
+        m.switch(cpu, &p);
+        m.fill(cpu, PAGE, 1);
+    }
+    m.flush(&p, ceasefire::Flush::page(9 * PAGE));
+    assert!(p.asid().is_some(), "it is moving");
+    m.flush(&p, ceasefire::Flush::page(PAGE));
+    assert!(m.cached(1, PAGE).is_some(), "R3");
+    for words in ["after its frame was released", "after it came out of the batch"] {
+        found_on(|cpus| hybrid(cpus, 2), Schedule::Batched, Guard::Transition, words);
+    }
 }

@@ -12,8 +12,8 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, HeldLocks, Lock, LockClass, PageSize, Platform, Reason, Root, RwLock, Settle, Settled,
-    SpaceId, SINGLE_PAGE_CEILING,
+    FlushEvent, Generation, HeldLocks, Holders, Lock, LockClass, Look, PageSize, Platform, Reason, Root,
+    RwLock, Settle, Settled, SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;
@@ -68,13 +68,14 @@ struct Hardware {
 /// A broadcast under way: whose entries, or everybody's, and when it started.
 #[derive(Debug, Clone, Copy)]
 struct Started {
-    tagged: Option<(u16, Extent)>,
+    tagged: Option<(u16, Flush)>,
     at: u64,
 }
 
 impl Hardware {
-    /// Forgets what is tagged with `asid`, lies in `extent` and was filled before `moment`.
-    fn forget(&mut self, asid: u16, extent: Extent, moment: u64) {
+    /// Forgets what is tagged with `asid`, lies in `extent` and was filled before `moment`, and the tables on the way to
+    /// it if `tables` says so.
+    fn forget(&mut self, asid: u16, Flush { extent, tables: way }: Flush, moment: u64) {
         let (entries, tables) = match extent {
             Extent::All => (0..u64::MAX, 0..u64::MAX),
             Extent::Pages { start, count, size } => {
@@ -84,7 +85,9 @@ impl Hardware {
         };
         self.entries
             .retain(|(tag, address), (_, at)| *tag != asid || !entries.contains(address) || *at > moment);
-        self.walked.retain(|(tag, table), at| *tag != asid || !tables.contains(table) || *at > moment);
+        let keeps = !way && extent != Extent::All;
+        self.walked
+            .retain(|(tag, table), at| keeps || *tag != asid || !tables.contains(table) || *at > moment);
     }
 }
 
@@ -186,7 +189,7 @@ unsafe impl Platform for Script {
             let mut hardware = self.mine().borrow_mut();
             hardware.root = Some((root, asid));
             if flush {
-                hardware.forget(asid.get(), Extent::All, u64::MAX);
+                hardware.forget(asid.get(), Flush::ALL, u64::MAX);
             }
         }
         self.log(Event::Load { cpu: self.this.get(), root, flush });
@@ -205,13 +208,14 @@ unsafe impl Platform for Script {
     fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
         let mut hardware = self.mine().borrow_mut();
         assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "pages go under the loaded ASID");
-        hardware.forget(asid.get(), Extent::Pages { start, count, size }, u64::MAX);
+        let extent = Extent::Pages { start, count, size };
+        hardware.forget(asid.get(), Flush { extent, tables: true }, u64::MAX);
         drop(hardware);
         self.log(Event::Pages { cpu: self.this.get(), start, count, size });
     }
 
     fn invalidate_asid(&self, asid: Asid) {
-        self.mine().borrow_mut().forget(asid.get(), Extent::All, u64::MAX);
+        self.mine().borrow_mut().forget(asid.get(), Flush::ALL, u64::MAX);
         self.log(Event::Asid { cpu: self.this.get() });
     }
 
@@ -220,10 +224,14 @@ unsafe impl Platform for Script {
         self.mine().borrow_mut().walked.clear();
     }
 
-    fn broadcast(&self, asid: Asid, extent: Extent) {
-        let started = Started { tagged: Some((asid.get(), extent)), at: self.tick() };
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        let most = self.capabilities.broadcast.expect("the machine broadcasts").pages();
+        if let Extent::Pages { count, .. } = flush.extent {
+            assert!((1..=most).contains(&count), "{count} pages at once: the hardware takes up to {most}");
+        }
+        let started = Started { tagged: Some((asid.get(), flush)), at: self.tick() };
         self.mine().borrow_mut().broadcasts.push(started);
-        self.log(Event::Broadcast { cpu: self.this.get(), asid: asid.get(), extent });
+        self.log(Event::Broadcast { cpu: self.this.get(), asid: asid.get(), extent: flush.extent });
     }
 
     fn broadcast_everything(&self) {
@@ -238,8 +246,8 @@ unsafe impl Platform for Script {
         for Started { tagged, at } in mine {
             for hardware in &self.hardware {
                 let mut hardware = hardware.borrow_mut();
-                if let Some((asid, extent)) = tagged {
-                    hardware.forget(asid, extent, at);
+                if let Some((asid, flush)) = tagged {
+                    hardware.forget(asid, flush, at);
                 } else {
                     hardware.entries.retain(|_, (_, filled)| *filled > at);
                     hardware.walked.retain(|_, filled| *filled > at);
@@ -265,8 +273,8 @@ unsafe impl Platform for Script {
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
             assert!(
-                self.capabilities.broadcast.is_none(),
-                "nobody is interrupted where flushes are broadcast"
+                self.capabilities.broadcast.map_or(true, |it| it.holders() == Holders::Wide),
+                "nobody is interrupted where every space has a global ASID"
             );
             self.log(Event::Interrupt { to: target.index() });
             self.queued.borrow_mut().push_back(target.index());
@@ -286,6 +294,15 @@ unsafe impl Platform for Script {
             }
             self.deliver(next);
         }
+    }
+
+    fn looks_at(&self, _: &AddressSpace, _: Generation) -> bool {
+        true
+    }
+
+    /// Two CPUs are wide, and who is not gives his ASID back at once.
+    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        look.running >= 2
     }
 
     fn now(&self) -> u64 {
@@ -379,9 +396,32 @@ pub(crate) fn machine(cpus: usize) -> Machine {
     machine_with(cpus, PROMISES)
 }
 
-/// One that broadcasts, with `asids` ASIDs.
+/// Everything, with `asids` ASIDs that every space gets one of.
+pub(crate) fn every(asids: u32) -> Capabilities {
+    let broadcast = Broadcast::new(asids, 4, Holders::Every).expect("enough ASIDs");
+    Capabilities { broadcast: Some(broadcast), ..PROMISES }
+}
+
+/// Everything, with `asids` ASIDs beside the slots for spaces that two CPUs run at once.
+pub(crate) fn wide(asids: u32) -> Capabilities {
+    let broadcast = Broadcast::new(DYNAMIC_ASIDS as u32 + asids, 4, Holders::Wide).expect("enough ASIDs");
+    Capabilities { broadcast: Some(broadcast), ..PROMISES }
+}
+
+/// One that broadcasts, with `asids` ASIDs that every space gets one of.
 pub(crate) fn broadcasting(cpus: usize, asids: u32) -> Machine {
-    machine_with(cpus, Capabilities { broadcast: Some(Broadcast { asids }), ..PROMISES })
+    machine_with(cpus, every(asids))
+}
+
+/// One that broadcasts for spaces that two CPUs run at once, and interrupts for the others.
+pub(crate) fn hybrid(cpus: usize, asids: u32) -> Machine {
+    machine_with(cpus, wide(asids))
+}
+
+/// The same, whose batches may leave debts.
+pub(crate) fn lazy_hybrid(cpus: usize, asids: u32) -> Machine {
+    let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
+    within(cpus, wide(asids), SINGLE_PAGE_CEILING, bounds)
 }
 
 pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire::{Asid, Broadcast, Capabilities, Extent, PageSize, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
 use x86_64::instructions::tlb::{self, InvPcidCommand, Invlpgb, Pcid};
 use x86_64::registers::control::{Cr3, Cr3Flags, Cr4, Cr4Flags};
@@ -27,7 +27,10 @@ pub(crate) fn capabilities() -> Capabilities {
     Capabilities {
         clean_stores_walk: true,
         asids: tagged,
-        broadcast: (tagged && features::INVLPGB.is_there()).then_some(Broadcast { asids: ASIDS }),
+        broadcast: Invlpgb::new().filter(|_| tagged).and_then(|hardware| {
+            let pages = u32::from(hardware.invlpgb_count_max());
+            Broadcast::new(ASIDS, pages, Holders::Wide).ok()
+        }),
     }
 }
 
@@ -132,11 +135,11 @@ pub(crate) fn invalidate_all() {
     }
 }
 
-/// Starts to invalidate `extent` on every CPU.
-pub(crate) fn broadcast(asid: Asid, extent: Extent) {
+/// Starts to invalidate what `flush` covers on every CPU, with what walkers cached on the way.
+pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     let Some(hardware) = Invlpgb::new() else { return };
     let Ok(pcid) = Pcid::new(asid.get() + 1) else { return };
-    match extent {
+    match flush.extent {
         Extent::All => {
             let mut all = hardware.build();
             // SAFETY: PCIDs are on where broadcasts are claimed.

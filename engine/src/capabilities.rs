@@ -1,0 +1,134 @@
+//! What a processor promises beyond the minimum.
+
+use core::fmt;
+
+use crate::asid::DYNAMIC_ASIDS;
+
+/// What the processor promises beyond the minimum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// A store through a cached *clean* entry walks again and faults if the translation is gone. x86 promises it
+    /// (Linux commit 72b252aed506 relies on it). Without it nothing is deferred.
+    pub clean_stores_walk: bool,
+    /// Entries carry ASIDs, so that they survive a switch. Without it every switch flushes.
+    pub asids: bool,
+    /// The hardware carries invalidations to every CPU and can be waited for. `None`: interrupts do.
+    ///
+    /// Stated once and for all: spaces made with it and without it do not mix.
+    pub broadcast: Option<Broadcast>,
+}
+
+/// Which spaces get an ASID that means the same on every CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Holders {
+    /// All of them, when they are made: Arm, RISC-V. A CPU has no slots of its own then, and nobody is ever
+    /// interrupted.
+    Every,
+    /// Those that several CPUs run at once ([`Platform::deserves_asid`](crate::Platform::deserves_asid)): x86. All others
+    /// use each CPU's own slots, and interrupts.
+    Wide,
+}
+
+/// Hardware that carries invalidations to every CPU: Arm's inner-shareable TLBI with DSB, x86's INVLPGB with TLBSYNC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broadcast {
+    asids: u32,
+    pages: u32,
+    holders: Holders,
+}
+
+/// Hardware that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BroadcastError {
+    /// The ASIDs are not even enough for each CPU's own slots.
+    TooFewAsids {
+        /// How many there are.
+        asids: u32,
+        /// The least that works.
+        least: u32,
+    },
+}
+
+impl fmt::Display for BroadcastError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewAsids { asids, least } => write!(
+                f,
+                "{asids} ASIDs are too few for broadcasts: at least {least}, {DYNAMIC_ASIDS} slots of each CPU's own and one more"
+            ),
+        }
+    }
+}
+
+impl Broadcast {
+    /// Hardware with `asids` ASIDs that mean the same on every CPU, counted from 0: 256 or 65536 on Arm; on x86 4094, since
+    /// PCID 0 is reserved, or 2046 where page tables are isolated and each ASID takes two PCIDs (Linux:
+    /// `MAX_ASID_AVAILABLE`). More than 65536 are not used.
+    ///
+    /// One operation invalidates up to `pages` translations: x86 counts them in the count that CPUID gives (leaf `8000_0008`, EDX). 0 counts as 1, since
+    /// an operation always invalidates one (Linux cb6075bc62dc).
+    ///
+    /// # Errors
+    /// [`BroadcastError`] names the least number of ASIDs.
+    pub const fn new(asids: u32, pages: u32, holders: Holders) -> Result<Self, BroadcastError> {
+        let least = match holders {
+            // Below two the one that there is belongs to all.
+            Holders::Every => 1,
+            Holders::Wide => DYNAMIC_ASIDS as u32 + 1,
+        };
+        if asids < least {
+            return Err(BroadcastError::TooFewAsids { asids, least });
+        }
+        Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
+    }
+
+    /// How many ASIDs there are, counted from 0.
+    pub const fn asids(self) -> u32 {
+        self.asids
+    }
+
+    /// The most translations that one operation invalidates; at least 1.
+    pub const fn pages(self) -> u32 {
+        self.pages
+    }
+
+    /// Which spaces get one.
+    pub const fn holders(self) -> Holders {
+        self.holders
+    }
+
+    /// The first ASID that is given out.
+    pub(crate) const fn first(self) -> u32 {
+        match self.holders {
+            // Asid::SHARED is everybody's.
+            Holders::Every => 1,
+            Holders::Wide => DYNAMIC_ASIDS as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_no_pages_is_one_page() {
+        let none = Broadcast::new(4094, 0, Holders::Wide).expect("enough ASIDs");
+        assert_eq!((none.pages(), none.asids(), none.first()), (1, 4094, 6));
+        let eight = Broadcast::new(256, 8, Holders::Every).expect("enough ASIDs");
+        assert_eq!((eight.pages(), eight.first()), (8, 1));
+    }
+
+    #[test]
+    fn asids_that_are_not_enough_for_the_slots_are_refused_with_the_bound() {
+        assert_eq!(
+            Broadcast::new(6, 8, Holders::Wide),
+            Err(BroadcastError::TooFewAsids { asids: 6, least: 7 })
+        );
+        assert!(Broadcast::new(7, 8, Holders::Wide).is_ok());
+        assert_eq!(
+            Broadcast::new(0, 8, Holders::Every),
+            Err(BroadcastError::TooFewAsids { asids: 0, least: 1 })
+        );
+    }
+}

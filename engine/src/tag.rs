@@ -1,0 +1,170 @@
+//! What a space's entries are tagged with: a slot of each CPU's own, or one ASID that means the space everywhere.
+//!
+//! Where every space gets a global ASID at birth (Arm) that never changes. Where only wide ones have any (x86), a space
+//! goes from slots to an ASID and may go back, and in between some of its CPUs run under the one and some under the
+//! other. One word says where a space stands, so that whoever reads it sees one state:
+//!
+//! `slots` -claim, adopt-> `adopting` -all CPUs have-> `global` -leave-> `leaving` -all CPUs have-> `slots`
+//!
+//! In `adopting` and `leaving` a flush needs both transports. A CPU that comes takes what the state leads to. Each change
+//! of state raises a number in the word: who looked at CPUs to end a transition ends that one or none.
+
+use crate::asid::Asid;
+use crate::primitive::{AtomicU64, Ordering};
+
+/// An ASID is held; below it, which.
+const HELD: u64 = 1 << 16;
+/// CPUs may run under either.
+const MIXED: u64 = 1 << 17;
+/// The ASID is being given back.
+const LEAVING: u64 = 1 << 18;
+/// Somebody is about to give an ASID to a space on slots.
+const CLAIMED: u64 = 1 << 19;
+const STATE: u64 = (1 << 20) - 1;
+const CHANGE: u64 = 1 << 20;
+
+/// Where a space stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tagged {
+    /// Each CPU has a slot of its own for it.
+    Slots,
+    /// CPUs go from slots to the ASID.
+    Adopting(Asid),
+    /// Every CPU runs it under the ASID.
+    Global(Asid),
+    /// CPUs go from the ASID to slots.
+    Leaving(Asid),
+}
+
+/// A reading of the word, to be compared with what it is later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading(u64);
+
+impl Reading {
+    pub(crate) fn tagged(self) -> Tagged {
+        let asid = Asid::new(self.0 as u16);
+        match self.0 & (HELD | MIXED | LEAVING) {
+            0 => Tagged::Slots,
+            HELD => Tagged::Global(asid),
+            bits if bits & LEAVING == 0 => Tagged::Adopting(asid),
+            _ => Tagged::Leaving(asid),
+        }
+    }
+
+    /// The ASID that a CPU takes which starts to run the space; `None` for a slot of its own.
+    pub(crate) fn asid(self) -> Option<Asid> {
+        (self.0 & (HELD | LEAVING) == HELD).then(|| Asid::new(self.0 as u16))
+    }
+
+    /// The ASID that some CPU may run it under.
+    pub(crate) fn held(self) -> Option<Asid> {
+        (self.0 & HELD != 0).then(|| Asid::new(self.0 as u16))
+    }
+
+    fn to(self, state: u64) -> u64 {
+        (self.0 & !STATE).wrapping_add(CHANGE) | state
+    }
+}
+
+/// The word.
+#[derive(Debug)]
+pub(crate) struct Tag(AtomicU64);
+
+impl Tag {
+    /// On slots, or under an ASID from birth.
+    pub(crate) fn new(asid: Option<Asid>) -> Self {
+        Self(AtomicU64::new(asid.map_or(0, |asid| HELD | u64::from(asid.get()))))
+    }
+
+    /// Sequentially consistent: a flusher reads it after it has raised the generation, and a CPU that comes reads it before
+    /// it reads the generation.
+    pub(crate) fn read(&self) -> Reading {
+        Reading(self.0.load(Ordering::SeqCst))
+    }
+
+    fn change(&self, from: Reading, state: u64) -> bool {
+        self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Keeps others from giving an ASID to a space on slots; whether nobody else does and it has none.
+    pub(crate) fn claim(&self) -> bool {
+        let now = self.read();
+        now.0 & STATE == 0 && self.change(now, CLAIMED)
+    }
+
+    /// Ends a claim: CPUs begin to adopt `asid`, or there was none.
+    pub(crate) fn adopt(&self, asid: Option<Asid>) {
+        let state = asid.map_or(0, |asid| HELD | MIXED | u64::from(asid.get()));
+        let changed = self.change(self.read(), state);
+        debug_assert!(changed, "an ASID was given to a space by one who had not claimed it");
+    }
+
+    /// CPUs begin to leave the ASID that all of them run it under; whether they do.
+    pub(crate) fn leave(&self, from: Reading) -> bool {
+        matches!(from.tagged(), Tagged::Global(_)) && self.change(from, from.0 & STATE | MIXED | LEAVING)
+    }
+
+    /// Ends the transition that `from` is a reading of: every CPU has made it. The ASID that nobody uses any more, for the
+    /// one caller that ended it.
+    pub(crate) fn end(&self, from: Reading) -> Option<Asid> {
+        match from.tagged() {
+            Tagged::Adopting(_) => {
+                self.change(from, from.0 & STATE & !MIXED);
+                None
+            }
+            Tagged::Leaving(asid) => self.change(from, 0).then_some(asid),
+            Tagged::Slots | Tagged::Global(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_space_goes_to_an_asid_and_back_through_states_in_which_both_count() {
+        let (tag, asid) = (Tag::new(None), Asid::new(9));
+        assert_eq!((tag.read().tagged(), tag.read().asid()), (Tagged::Slots, None));
+        assert!(tag.claim());
+        assert!(!tag.claim(), "somebody is at it");
+        assert_eq!(tag.read().tagged(), Tagged::Slots, "until it has one");
+        tag.adopt(Some(asid));
+        let adopting = tag.read();
+        assert_eq!((adopting.tagged(), adopting.asid()), (Tagged::Adopting(asid), Some(asid)));
+        assert!(!tag.claim() && !tag.leave(adopting));
+        assert_eq!(tag.end(adopting), None);
+        let global = tag.read();
+        assert_eq!((global.tagged(), global.asid()), (Tagged::Global(asid), Some(asid)));
+        assert!(tag.leave(global));
+        let leaving = tag.read();
+        assert_eq!(
+            (leaving.tagged(), leaving.asid(), leaving.held()),
+            (Tagged::Leaving(asid), None, Some(asid))
+        );
+        assert_eq!((tag.end(leaving), tag.end(leaving)), (Some(asid), None), "it is given back once");
+        assert_eq!((tag.read().tagged(), tag.read().held()), (Tagged::Slots, None));
+    }
+
+    #[test]
+    fn who_looked_at_an_earlier_transition_does_not_end_a_later_one() {
+        let (tag, asid) = (Tag::new(Some(Asid::new(9))), Asid::new(9));
+        assert!(tag.leave(tag.read()));
+        let first = tag.read();
+        tag.end(first);
+        assert!(tag.claim());
+        tag.adopt(Some(asid));
+        tag.end(tag.read());
+        assert!(tag.leave(tag.read()));
+        assert_eq!(tag.end(first), None);
+        assert_eq!(tag.read().tagged(), Tagged::Leaving(asid));
+    }
+
+    #[test]
+    fn a_claim_that_finds_no_asid_leaves_the_space_on_slots() {
+        let tag = Tag::new(None);
+        assert!(tag.claim());
+        tag.adopt(None);
+        assert!(tag.claim());
+    }
+}

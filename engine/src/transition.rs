@@ -1,0 +1,104 @@
+//! Between slots and a global ASID: some CPUs run a space under the one, some under the other.
+//!
+//! While that is so a flush takes both transports. The broadcast reaches whoever runs under the ASID, and is under way
+//! while the others are interrupted; and an interrupted CPU does not only flush, it moves to where the space is going
+//! ([`Engine::retag`]): a global ASID is clean on every CPU when a space gets it, and a slot is compared with the space's
+//! generation, so a CPU that has moved has done every flush. CPUs that come meanwhile move too. A flusher that then
+//! finds every CPU on the right side ends the transition, and only then is one transport enough, and a given-back ASID
+//! free. (Linux: `finish_asid_transition`; it has no way back.)
+//!
+//! Why nothing is missed: a flusher raises the generation, then reads the tag; a CPU that comes says that it is switching,
+//! joins the space's set, reads the tag, then the generation. So a flusher that read the tag from before a change has
+//! cleared its translations before any CPU could run under what the change brought; and who ends a transition has
+//! looked at the set after the change, so a CPU that it does not find there finds the change.
+
+use crate::address_space::{AddressSpace, SpaceId};
+use crate::asid::Flushed;
+use crate::cpu::Here;
+use crate::cpu_set::CpuSet;
+use crate::flush::{Extent, Flush};
+use crate::generation::Generation;
+use crate::platform::Platform;
+use crate::shootdown::Asked;
+use crate::tag::{Reading, Tagged};
+use crate::{Asid, Engine};
+
+impl<P: Platform> Engine<P> {
+    /// Flushes a part of `space`, of which some CPUs run under `asid` and some under slots.
+    pub(crate) fn flush_in_transition(
+        &self,
+        asid: Asid,
+        generation: Generation,
+        space: &AddressSpace,
+        flush: Flush,
+    ) {
+        self.platform().pinned(|| {
+            // The hardware works while the others are asked.
+            let started = self.start_broadcasts(asid, flush);
+            self.ask_stragglers(generation, space, flush);
+            if started {
+                self.finish_flush(space, flush);
+            }
+            self.end_transition(space, space.tag.read());
+        });
+        match flush.extent {
+            Extent::All => space.reached.raise_to(generation),
+            Extent::Pages { .. } => space.reached.extend(generation, generation),
+        }
+    }
+
+    /// Interrupts the CPUs whose entries the broadcast does not reach.
+    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
+        #[cfg(feature = "sabotage")]
+        if !self.guarded(crate::sabotage::Guard::Transition) {
+            return;
+        }
+        let mut targets = CpuSet::new();
+        targets.unite(space.cpus());
+        let asked = Asked { space: space.id(), generation, extent: flush.extent };
+        let leaves = space.asid().is_none();
+        self.ask(&mut targets, asked, flush.tables, |cpu| match cpu.seen.loaded() {
+            SpaceId::SWITCHING => true,
+            // Lazy ones too: the transition has to end.
+            loaded => loaded == space.id() && (leaves || !cpu.seen.is_global()),
+        });
+    }
+
+    /// Ends the transition that `reading` is of, if all CPUs have made it.
+    fn end_transition(&self, space: &AddressSpace, reading: Reading) {
+        let global = match reading.tagged() {
+            Tagged::Adopting(_) => true,
+            Tagged::Leaving(_) => false,
+            Tagged::Slots | Tagged::Global(_) => return,
+        };
+        let mut done = true;
+        // The tag was read before the set: see the module's last lines.
+        space.cpus().for_each(|cpu| {
+            let seen = &self.platform().cpu(cpu).seen;
+            done &= match seen.loaded() {
+                SpaceId::SWITCHING => false,
+                loaded => loaded != space.id() || seen.is_global() == global,
+            };
+        });
+        #[cfg(feature = "sabotage")]
+        let done = done || !self.guarded(crate::sabotage::Guard::Transition);
+        if done {
+            if let Some(asid) = space.tag.end(reading) {
+                self.asids.free(asid);
+            }
+        }
+    }
+
+    /// Makes this CPU run the space that it has loaded under the tag that the space is going to.
+    pub(crate) fn retag(&self, here: &mut Here<'_, P>) {
+        let Some(loaded) = &mut here.own.loaded else { return };
+        let space = loaded.space.as_ref();
+        here.cpu.seen.set_loaded(SpaceId::SWITCHING);
+        let (asid, global, flushed) = self.choose(&mut here.own.slots, space);
+        self.platform().load_root(space.root(), asid, flushed != Flushed::No);
+        self.account_load(here.cpu, space, flushed);
+        (loaded.asid, loaded.global) = (asid, global);
+        here.cpu.seen.set_global(global);
+        here.cpu.seen.set_loaded(space.id());
+    }
+}

@@ -1,0 +1,282 @@
+//! Between slots and a global ASID: whoever runs a space under the one while others run it under the other, nothing is
+//! missed, and an ASID is free only once nobody runs under it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ceasefire::{Batch, Condition, Flush, Owed, Schedule};
+
+use crate::batch::cleared;
+use crate::script::{hybrid, lazy_hybrid, machine_with, wide, Event, Machine, Point, Space};
+use ceasefire::Capabilities;
+
+const PAGE: u64 = 0x1000;
+
+/// A space that CPUs 1 and 2 of four run; two are wide here. All of them have a page of it cached.
+fn busy(asids: u32) -> (Machine, Space) {
+    let m = hybrid(4, asids);
+    let p = m.space(1);
+    run(&m, &p);
+    (m, p)
+}
+
+fn run(m: &Machine, p: &Space) {
+    for cpu in [1, 2] {
+        m.switch(cpu, p);
+        m.fill(cpu, PAGE, 1);
+    }
+    m.events();
+}
+
+/// A flush of a page that nobody uses, after which the space is looked at.
+fn flush(m: &Machine, p: &Space) {
+    m.flush(p, Flush::page(9 * PAGE));
+}
+
+/// Whom interrupts were sent to, and whether there was a broadcast, since the last look.
+fn carried(m: &Machine) -> (Vec<usize>, bool) {
+    let events = m.events();
+    let to = |event: &Event| if let Event::Interrupt { to } = event { Some(*to) } else { None };
+    let broadcast = events.iter().any(|event| matches!(event, Event::Broadcast { .. }));
+    (events.iter().filter_map(to).collect(), broadcast)
+}
+
+#[test]
+fn a_wide_space_goes_from_interrupts_over_both_to_broadcasts_alone() {
+    let (m, p) = busy(2);
+    assert_eq!(p.asid(), None);
+    flush(&m, &p);
+    assert_eq!(carried(&m), (vec![1, 2], false));
+    let asid = p.asid().expect("it was seen to be wide");
+    assert_eq!(
+        m.on(1, ceasefire::Engine::loaded_asid).map(|slot| slot < asid),
+        Some(true),
+        "still on its slot"
+    );
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(carried(&m), (vec![1, 2], true), "both, until all have moved");
+    for cpu in [1, 2] {
+        assert_eq!(m.cached(cpu, PAGE), None);
+        assert_eq!(m.on(cpu, ceasefire::Engine::loaded_asid), Some(asid));
+        m.fill(cpu, PAGE, 2);
+    }
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(carried(&m), (vec![], true));
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    m.switch(3, &p);
+    assert_eq!(m.on(3, ceasefire::Engine::loaded_asid), Some(asid), "who comes takes it");
+}
+
+#[test]
+fn a_narrow_space_keeps_to_slots_and_interrupts() {
+    let m = hybrid(4, 2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    for _ in 0..3 {
+        flush(&m, &p);
+        assert_eq!(carried(&m), (vec![1], false));
+    }
+    assert_eq!(p.asid(), None);
+}
+
+/// A space under a global ASID.
+fn global(m: &Machine, p: &Space) -> u16 {
+    flush(m, p);
+    flush(m, p);
+    m.events();
+    p.asid().expect("it is wide").get()
+}
+
+#[test]
+fn an_asid_is_given_back_when_nobody_runs_under_it_and_used_again_after_a_flush_of_everything() {
+    let (m, p) = busy(1);
+    let asid = global(&m, &p);
+    m.fill(1, PAGE, 2);
+    drop(m.on(2, ceasefire::Engine::unload));
+    flush(&m, &p);
+    assert_eq!((p.asid(), carried(&m)), (None, (vec![], true)), "narrow, but CPU 1 runs under it");
+    let q = m.space(2);
+    for cpu in [2, 3] {
+        m.switch(cpu, &q);
+    }
+    flush(&m, &q);
+    assert_eq!(q.asid(), None, "the only one is not free yet");
+    m.events();
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(carried(&m), (vec![1], true));
+    assert_eq!(m.cached(1, PAGE), None);
+    assert!(m.on(1, ceasefire::Engine::loaded_asid).is_some_and(|slot| slot.get() < asid));
+    m.fill(1, PAGE, 3);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!((carried(&m), m.cached(1, PAGE)), ((vec![1], false), None), "interrupts alone again");
+    flush(&m, &q);
+    assert_eq!(q.asid().map(ceasefire::Asid::get), Some(asid));
+    assert!(m.events().contains(&Event::BroadcastEverything { cpu: 0 }));
+}
+
+#[test]
+fn a_space_that_finds_no_asid_stays_on_interrupts() {
+    let (m, p) = busy(1);
+    global(&m, &p);
+    let q = m.space(2);
+    for cpu in [0, 3] {
+        m.switch(cpu, &q);
+    }
+    flush(&m, &q);
+    m.events();
+    m.go(1);
+    flush(&m, &q);
+    assert_eq!((q.asid(), carried(&m)), (None, (vec![0, 3], false)));
+    for cpu in [1, 2] {
+        drop(m.on(cpu, ceasefire::Engine::unload));
+    }
+    m.retire(&p);
+    flush(&m, &q);
+    assert!(q.asid().is_some(), "the other's, which ended");
+}
+
+/// A CPU is in the middle of a switch to a space, under a slot, while the space gets an ASID and everybody else adopts it.
+#[test]
+fn who_is_switching_during_a_transition_keeps_it_open() {
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let m = hybrid(5, 2);
+        let p = m.space(1);
+        run(&m, &p);
+        let (space, seen) = (p.clone(), Rc::new(Cell::new(None)));
+        let told = seen.clone();
+        m.at(point, move |m| {
+            // Interrupts to CPU 3, which has them off, wait: the flushers are let go of here.
+            m.on(0, |engine| engine.flush(&space, Flush::page(9 * PAGE)));
+            m.on(4, |engine| engine.flush(&space, Flush::page(PAGE)));
+            told.set(space.asid());
+        });
+        m.switch(3, &p);
+        let asid = seen.get().expect("wide");
+        assert_ne!(m.on(3, ceasefire::Engine::loaded_asid), Some(asid), "it chose before");
+        m.fill(3, PAGE, 1);
+        m.deliver_all();
+        m.events();
+        m.flush(&p, Flush::page(PAGE));
+        assert_eq!(m.cached(3, PAGE), None, "{point:?}");
+        m.fill(3, PAGE, 2);
+        m.events();
+        m.flush(&p, Flush::page(PAGE));
+        assert_eq!((carried(&m), m.cached(3, PAGE)), ((vec![], true), None), "{point:?}");
+    }
+}
+
+/// A batch records a page of a space on slots, and before it settles the space gets an ASID and loses it again.
+#[test]
+fn what_a_batch_recorded_before_a_transition_is_flushed_after_it() {
+    let (m, p) = busy(2);
+    let out = RefCell::new(Vec::new());
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
+        out.borrow_mut().push((*page.get(), m.cached(1, PAGE), m.cached(2, PAGE)));
+    });
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    global(&m, &p);
+    drop(m.on(2, ceasefire::Engine::unload));
+    flush(&m, &p);
+    flush(&m, &p);
+    assert_eq!(p.asid(), None);
+    batch.settle();
+    assert_eq!(out.take(), [(1, None, None)]);
+}
+
+/// In a transition a batch needs both transports too.
+#[test]
+fn a_batch_that_records_during_a_transition_reaches_both_sides() {
+    let (m, p) = busy(2);
+    flush(&m, &p);
+    // CPU 2 has moved, CPU 1 has not.
+    drop(m.on(2, ceasefire::Engine::unload));
+    m.switch(2, &p);
+    m.fill(2, PAGE, 1);
+    assert_ne!(m.on(1, ceasefire::Engine::loaded_asid), m.on(2, ceasefire::Engine::loaded_asid));
+    m.events();
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
+        assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    });
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    assert_eq!(batch.len(), 1);
+    batch.settle();
+    let (interrupted, broadcast) = carried(&m);
+    assert!(interrupted.contains(&1) && broadcast, "{interrupted:?}");
+}
+
+/// Owed in a space on slots, then the space moves: its CPUs use nothing of what they had.
+#[test]
+fn debts_from_before_a_transition_are_settled_by_ticks() {
+    let m = lazy_hybrid(4, 2);
+    let p = m.space(1);
+    run(&m, &p);
+    let mut stamp = None;
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
+    batch.record(&p, cleared(PAGE, false));
+    batch.let_go(1, Condition::default());
+    drop(batch);
+    let stamp = stamp.expect("it came out");
+    assert!(!m.is_settled(stamp));
+    global(&m, &p);
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    m.pass(1000);
+    for cpu in 0..4 {
+        let _ = m.tick(cpu);
+    }
+    assert!(m.is_settled(stamp));
+    assert!(!m.events().contains(&Event::BroadcastEverything { cpu: 0 }), "nobody had to be reached");
+}
+
+#[test]
+fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
+    for (spaces, expected) in [(3, (vec![1, 2, 3], false)), (5, (vec![], true))] {
+        let m = hybrid(6, 2);
+        let all: Vec<Space> = (0..spaces).map(|space| m.space(space as u64 + 1)).collect();
+        for (cpu, space) in (1..).zip(&all) {
+            m.switch(cpu, space);
+            m.fill(cpu, PAGE, 1);
+        }
+        m.events();
+        let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+        for space in &all {
+            batch.record(space, cleared(PAGE, false));
+        }
+        batch.hold(1);
+        batch.settle();
+        let events = m.events();
+        let to = |event: &Event| if let Event::Interrupt { to } = event { Some(*to) } else { None };
+        let interrupted: Vec<usize> = events.iter().filter_map(to).collect();
+        let everything = events.contains(&Event::BroadcastEverything { cpu: 0 });
+        assert_eq!((interrupted, everything), expected);
+        assert!((1..=all.len()).all(|cpu| m.cached(cpu, PAGE).is_none()));
+        assert!(all.iter().all(|space| !m.owes(space)));
+    }
+}
+
+#[test]
+fn pages_go_out_as_many_at_a_time_as_the_hardware_takes() {
+    let (m, p) = busy(2);
+    global(&m, &p);
+    m.flush(&p, Flush::range(0, 10 * PAGE, ceasefire::PageSize::Small));
+    let counts = m.events().into_iter().filter_map(|event| match event {
+        Event::Broadcast { extent: ceasefire::Extent::Pages { start, count, .. }, .. } => {
+            Some((start / PAGE, count))
+        }
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [(0, 4), (4, 4), (8, 2)]);
+}
+
+#[test]
+fn without_asids_no_space_gets_a_global_one() {
+    let m = machine_with(4, Capabilities { asids: false, ..wide(2) });
+    let p = m.space(1);
+    run(&m, &p);
+    for _ in 0..3 {
+        flush(&m, &p);
+        assert_eq!((p.asid(), carried(&m)), (None, (vec![1, 2], false)));
+    }
+}
