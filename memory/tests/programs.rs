@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use ceasefire::{Platform, Schedule, Settle};
+use ceasefire::{Broadcast, Holders, Platform, Schedule, Settle, DYNAMIC_ASIDS};
 use ceasefire_memory::{
     Config, FaultError, ForkError, FrameNumber, Lazy, NodeId, NodeLayout, Placement, Protection, RemapError,
     UnmapError, Work, PAGE_BYTES,
@@ -118,6 +118,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => cpu.prop_map(Step::Lazy),
         1 => program.prop_map(Step::Exit),
     ]
+}
+
+/// Processors that do not broadcast, or have few ASIDs for it, which spaces take from each other.
+fn broadcast() -> impl Strategy<Value = Option<Broadcast>> {
+    let few = |asids, holders| Some(Broadcast::new(asids, 4, holders).expect("enough ASIDs"));
+    let wide = few(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
+    prop_oneof![2 => Just(None), 1 => Just(wide), 1 => Just(few(3, Holders::Every))]
 }
 
 fn schedule() -> impl Strategy<Value = (Schedule, Settle)> {
@@ -399,6 +406,7 @@ proptest! {
     #[test]
     fn programs_see_what_they_stored_and_leave_nothing(
         (schedule, settle) in schedule(),
+        broadcast in broadcast(),
         machine in 0..3usize,
         steps in prop::collection::vec(step(), 1..200),
     ) {
@@ -414,7 +422,7 @@ proptest! {
             lazy: Lazy { max_age: 400, tick: 100, settle, ..Lazy::default() },
             ..Config::new(nodes, 2, schedule)
         };
-        let rig = Rig::by_hand(config);
+        let rig = Rig::by_hand_with(config, broadcast);
         let free = rig.memory.free_frames();
         let programs = (0..3).map(|_| Program::new(&rig)).collect();
         let world = Arc::new(Mutex::new(World { rig: rig.clone(), programs, calling: None }));

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Counters, Platform, Schedule, Settle};
+use ceasefire::{Broadcast, Counters, Holders, Platform, Schedule, Settle, DYNAMIC_ASIDS};
 use ceasefire_memory::{
     Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
 };
@@ -364,10 +364,13 @@ fn run_worker(world: &World, me: usize, steps: u32) {
     world.rig.platform().idle_until(|| world.ended.load(Ordering::Acquire));
 }
 
-fn world((schedule, settle): (Schedule, Settle), mix: Mix, without: Option<Guard>) -> World {
+/// A schedule, what settles debts, and what processors broadcast.
+type Mechanism = (Schedule, Settle, Option<Broadcast>);
+
+fn world((schedule, settle, broadcast): Mechanism, mix: Mix, without: Option<Guard>) -> World {
     let lazy = Lazy { settle, ..BOUNDS };
     let config = Config { objects: 64, lazy, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
-    let rig = Rig::threaded(config);
+    let rig = Rig::threaded_with(config, broadcast);
     if let Some(guard) = without {
         rig.memory.engine().remove_guard(guard);
     }
@@ -410,8 +413,8 @@ fn run(world: &World, steps: u32) {
 }
 
 /// Runs everything and takes it apart again.
-fn run_and_finish(schedule: (Schedule, Settle), mix: Mix) -> (Counters, Statistics) {
-    let world = world(schedule, mix, None);
+fn run_and_finish(mechanism: Mechanism, mix: Mix) -> (Counters, Statistics) {
+    let world = world(mechanism, mix, None);
     // The zero page is the one frame that never comes back.
     let all = NODES.iter().map(|node| u64::from(node.frames)).sum::<u64>() - 1;
     run(&world, if mix == Mix::All { STEPS } else { READS });
@@ -428,12 +431,23 @@ fn run_and_finish(schedule: (Schedule, Settle), mix: Mix) -> (Counters, Statisti
     assert_eq!(rig.memory.free_frames(), all, "frames were lost or found: {statistics:?}");
     assert_eq!(rig.platform().written(), statistics.written);
     assert!(statistics.reclaimed_background > 0 && statistics.reclaimed_direct > 0, "{statistics:?}");
-    assert!(counters.shootdowns > 0 && counters.interrupts > 0, "{counters:?}");
+    let broadcast = mechanism.2;
+    assert!(broadcast.is_none() || counters.broadcasts > 0, "{counters:?}");
+    let every = broadcast.is_some_and(|broadcast| broadcast.holders() == Holders::Every);
+    if every || broadcast.is_none() || mix == Mix::All {
+        // Readers alone ask for no flush, and batches are paid by broadcasts.
+        assert!((counters.shootdowns > 0 && counters.interrupts > 0) != every, "{counters:?}");
+    }
     (counters, statistics)
 }
 
-const PER_PAGE: (Schedule, Settle) = (Schedule::PerPage, Settle::Free);
-const BATCHED: (Schedule, Settle) = (Schedule::Batched, Settle::Free);
+const PER_PAGE: Mechanism = (Schedule::PerPage, Settle::Free, None);
+const BATCHED: Mechanism = (Schedule::Batched, Settle::Free, None);
+
+/// Processors with so many ASIDs that mean the same everywhere.
+fn broadcast(asids: u32, holders: Holders) -> Option<Broadcast> {
+    Some(Broadcast::new(asids, 4, holders).expect("enough ASIDs"))
+}
 
 /// Interrupts for each page that was reclaimed.
 fn interrupts((counters, statistics): (Counters, Statistics)) -> f64 {
@@ -453,10 +467,37 @@ fn nothing_is_lost_or_stale_on_many_cpus_and_batching_saves_interrupts() {
 fn nothing_is_lost_or_stale_on_many_cpus_while_frames_owe() {
     for settle in [Settle::Free, Settle::Demand] {
         for mix in [Mix::All, Mix::Readers] {
-            let (_, statistics) = run_and_finish((Schedule::Lazy, settle), mix);
+            let (_, statistics) = run_and_finish((Schedule::Lazy, settle, None), mix);
             assert!(statistics.frames_matured > 1000, "{settle:?} {mix:?}: {statistics:?}");
         }
     }
+}
+
+/// One ASID for both spaces, which get it and give it back.
+#[test]
+fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() {
+    let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
+    for schedule in [Schedule::Batched, Schedule::Lazy] {
+        for mix in [Mix::All, Mix::Readers] {
+            run_and_finish((schedule, Settle::Free, one), mix);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_stale_where_every_space_has_a_global_asid() {
+    let few = broadcast(3, Holders::Every);
+    for schedule in [Schedule::Batched, Schedule::Lazy] {
+        run_and_finish((schedule, Settle::Free, few), Mix::All);
+    }
+}
+
+#[test]
+fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
+    let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
+    let world = world((Schedule::Batched, Settle::Free, one), Mix::All, Some(Guard::Transition));
+    run(&world, STEPS);
+    assert!(world.rig.platform().violations() > 0);
 }
 
 #[test]
@@ -468,7 +509,7 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
 
 #[test]
 fn without_the_stamps_of_what_owes_stale_entries_are_seen() {
-    let world = world((Schedule::Lazy, Settle::Free), Mix::Readers, Some(Guard::Stamp));
+    let world = world((Schedule::Lazy, Settle::Free, None), Mix::Readers, Some(Guard::Stamp));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }

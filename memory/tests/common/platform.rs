@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::atomic::{fence, Ordering};
 
-use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, HeldLocks, PageSize, Platform, Root};
+use ceasefire::{
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, HeldLocks, Look, PageSize,
+    Platform, Root,
+};
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};
 
 use super::locks::{RwSpin, SpinLock};
-use super::threads::{Threads, CAPABILITIES, CPU, KERNEL, OFF};
-use super::tlb::Entries;
+use super::threads::{Threads, CPU, KERNEL, LOOK_EVERY, OFF, WIDE};
+use super::tlb::{Broadcasting, Entries};
 
 // SAFETY: the CPU is the thread's own number. It changes only in `Rig::on`, which is not called with interrupts off,
 // and in `interrupt` of a machine that has one thread, which comes back before it returns. With interrupts off
@@ -21,7 +24,7 @@ unsafe impl Platform for Threads {
     type RwLock<T: fmt::Debug> = RwSpin<T>;
 
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        self.capabilities
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -81,6 +84,33 @@ unsafe impl Platform for Threads {
     fn invalidate_all(&self) {
         self.watched(Shadow::forgets_all);
         self.core().tlb.lock().unwrap().entries.iter_mut().for_each(Entries::clear);
+    }
+
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        self.watched(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
+        self.core().started.lock().unwrap().push(Broadcasting::Part(asid, flush.extent));
+    }
+
+    fn broadcast_everything(&self) {
+        self.watched(Shadow::broadcasts_everything);
+        self.core().started.lock().unwrap().push(Broadcasting::Everything);
+    }
+
+    fn broadcast_wait(&self) {
+        let started = std::mem::take(&mut *self.core().started.lock().unwrap());
+        for core in &self.cores {
+            let mut tlb = core.tlb.lock().unwrap();
+            started.iter().for_each(|&broadcast| tlb.forget(broadcast));
+        }
+        self.watched(Shadow::waited);
+    }
+
+    fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
+        generation.get() % LOOK_EVERY == 0
+    }
+
+    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        look.running >= WIDE
     }
 
     fn interrupt(&self, targets: &CpuSet) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use ceasefire::Platform;
+use ceasefire::{Broadcast, Platform};
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::{Access, Config, ConfigError, FaultError, Machine, Memory, SpaceHandle};
 
@@ -18,25 +18,36 @@ pub(crate) struct Rig {
 impl Rig {
     /// A machine whose CPUs are threads; the calling one is CPU 0 until it says otherwise.
     pub(crate) fn threaded(config: Config) -> Self {
-        Self::new(config, false)
+        Self::new(config, false, None)
+    }
+
+    /// The same, with processors that broadcast if they can.
+    pub(crate) fn threaded_with(config: Config, broadcast: Option<Broadcast>) -> Self {
+        Self::new(config, false, broadcast)
     }
 
     /// A machine with one thread, which acts as CPU 0 and, in [`Rig::on`], as the others.
     pub(crate) fn by_hand(config: Config) -> Self {
-        Self::new(config, true)
+        Self::new(config, true, None)
     }
 
-    fn new(config: Config, by_hand: bool) -> Self {
+    /// The same, with processors that broadcast if they can.
+    pub(crate) fn by_hand_with(config: Config, broadcast: Option<Broadcast>) -> Self {
+        Self::new(config, true, broadcast)
+    }
+
+    fn new(config: Config, by_hand: bool, broadcast: Option<Broadcast>) -> Self {
         CPU.set(0);
         OFF.set(0);
-        let memory = Arc::new(Memory::new(Threads::new(&config, by_hand), config).expect("there are frames"));
+        let platform = Threads::new(&config, by_hand, broadcast);
+        let memory = Arc::new(Memory::new(platform, config).expect("there are frames"));
         memory.platform().memory.set(Arc::downgrade(&memory)).expect("set once");
         Self { memory }
     }
 
     /// Why there is no machine like this.
     pub(crate) fn refused(config: Config) -> ConfigError {
-        Memory::new(Threads::new(&config, true), config).expect_err("such a machine cannot be")
+        Memory::new(Threads::new(&config, true, None), config).expect_err("such a machine cannot be")
     }
 
     pub(crate) fn platform(&self) -> &Threads {

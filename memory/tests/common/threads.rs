@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, Weak};
 
-use ceasefire::{Capabilities, Cpu, CpuId, HeldLocks, LockClass, Platform};
+use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, HeldLocks, LockClass, Platform, DYNAMIC_ASIDS};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Config, Entry, FrameNumber, Machine, Memory, NodeId, Table, KERNEL_ENTRIES};
 
 use super::locks::Held;
 use super::moments::Hook;
 use super::rig::Space;
-use super::tlb::Tlb;
+use super::tlb::{Broadcasting, Tlb};
 
 /// What the frames hold that nobody owns.
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
@@ -51,10 +51,13 @@ pub(super) struct Core {
     pub(super) pins: AtomicU32,
     pub(super) pending: AtomicBool,
     pub(super) tlb: Mutex<Tlb>,
+    /// The broadcasts that it has started and not waited for.
+    pub(super) started: Mutex<Vec<Broadcasting>>,
 }
 
 /// The machine.
 pub(crate) struct Threads {
+    pub(super) capabilities: Capabilities,
     pub(super) cores: Box<[Core]>,
     pub(super) nodes: usize,
     pub(super) first_frame: FrameNumber,
@@ -88,9 +91,14 @@ pub(crate) struct Threads {
     pub(super) misuses: Mutex<Vec<Misuse>>,
 }
 
-/// What the processors of the rig promise.
+/// What the processors of the rig promise, unless they broadcast too.
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
+
+/// How many CPUs have to run a space of the rig for it to have a global ASID, and after how many flushes somebody looks:
+/// so few that spaces come and go all the time.
+pub(super) const WIDE: u32 = 2;
+pub(super) const LOOK_EVERY: u64 = 4;
 
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +107,9 @@ impl fmt::Debug for Threads {
 }
 
 impl Threads {
-    pub(super) fn new(config: &Config, by_hand: bool) -> Self {
+    pub(super) fn new(config: &Config, by_hand: bool, broadcast: Option<Broadcast>) -> Self {
+        let asids = broadcast.map_or(DYNAMIC_ASIDS, |broadcast| broadcast.asids() as usize);
+        let capabilities = Capabilities { broadcast, ..CAPABILITIES };
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
         let content = |_| Content {
             words: [const { AtomicU64::new(POISON) }; WORDS],
@@ -115,9 +125,11 @@ impl Threads {
             held: HeldLocks::new(),
             pins: AtomicU32::new(0),
             pending: AtomicBool::new(false),
-            tlb: Mutex::default(),
+            tlb: Mutex::new(Tlb::new(asids)),
+            started: Mutex::default(),
         };
         Self {
+            capabilities,
             cores: (0..config.cpus).map(core).collect(),
             nodes: config.nodes.len(),
             first_frame: config.first_frame,
@@ -139,7 +151,7 @@ impl Threads {
             hooked: AtomicUsize::new(0),
             contended: AtomicU64::new(0),
             alters: AtomicBool::new(false),
-            shadow: Mutex::new(Shadow::new(config, CAPABILITIES)),
+            shadow: Mutex::new(Shadow::new(config, capabilities)),
             misuses: Mutex::default(),
         }
     }

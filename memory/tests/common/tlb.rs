@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire::{PageSize, DYNAMIC_ASIDS};
+use ceasefire::{Asid, Extent, PageSize};
 use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES};
 
 use super::threads::{Threads, WORDS};
@@ -64,10 +64,37 @@ impl Entries {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Tlb {
     pub(super) loaded: Option<(FrameNumber, usize)>,
-    pub(super) entries: [Entries; DYNAMIC_ASIDS],
+    /// By ASID.
+    pub(super) entries: Box<[Entries]>,
+}
+
+impl Tlb {
+    /// An empty one of a processor with so many ASIDs.
+    pub(super) fn new(asids: usize) -> Self {
+        Self { loaded: None, entries: (0..asids).map(|_| Entries::default()).collect() }
+    }
+
+    /// What a broadcast does here.
+    pub(super) fn forget(&mut self, broadcast: Broadcasting) {
+        match broadcast {
+            Broadcasting::Everything => self.entries.iter_mut().for_each(Entries::clear),
+            Broadcasting::Part(asid, Extent::All) => self.entries[usize::from(asid.get())].clear(),
+            Broadcasting::Part(asid, Extent::Pages { start, count, size }) => {
+                for number in 0..u64::from(count) {
+                    self.entries[usize::from(asid.get())].remove(start + (number << size.shift()));
+                }
+            }
+        }
+    }
+}
+
+/// A broadcast under way. It takes effect when its CPU waits for it, which is as late as may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Broadcasting {
+    Part(Asid, Extent),
+    Everything,
 }
 
 impl Threads {
