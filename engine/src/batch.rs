@@ -296,14 +296,11 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         let owner = space.as_ref();
         // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
-        let deferred = match owner.tag.read().tagged() {
-            Tagged::Slots => self.defer_to_interrupt(space, generation, debt, narrowed),
-            Tagged::Global(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
-            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
-                let deferred = self.start_broadcast(space, generation, asid, debt, narrowed);
-                self.due.cpus.unite(owner.cpus());
-                deferred
-            }
+        let tag = owner.tag.read();
+        let deferred = if tag.is_slots() {
+            self.defer_to_interrupt(space, generation, debt, narrowed)
+        } else {
+            self.defer_to_hardware(space, generation, tag.tagged(), debt, narrowed)
         };
         if !deferred {
             self.engine.flush_to(generation, owner, debt.flush());
@@ -363,9 +360,31 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         lazy.met.add(debt.entry, self.engine.narrows(owner));
     }
 
-    /// Notes a debt of a space with a global ASID, if it may wait.
+    /// Notes a debt of a space that has a global ASID or is about to, or about to give it back, if it may wait.
     // As above.
     #[inline(never)]
+    fn defer_to_hardware(
+        &mut self,
+        space: &P::Space,
+        generation: Generation,
+        tagged: Tagged,
+        debt: Debt,
+        narrowed: bool,
+    ) -> bool {
+        match tagged {
+            Tagged::Slots => self.defer_to_interrupt(space, generation, debt, narrowed),
+            Tagged::Global(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
+            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
+                let deferred = self.start_broadcast(space, generation, asid, debt, narrowed);
+                if deferred {
+                    self.due.cpus.unite(space.as_ref().cpus());
+                }
+                deferred
+            }
+        }
+    }
+
+    /// Notes a debt of a space with a global ASID, if it may wait.
     fn defer_to_broadcast(
         &mut self,
         space: &P::Space,

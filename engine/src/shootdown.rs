@@ -123,8 +123,10 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
         let limited = flush.limited(self.ceiling);
         // After the generation was raised: a CPU that comes reads the two the other way round.
-        match space.tag.read().tagged() {
-            Tagged::Slots => self.flush_by_interrupt(generation, space, limited),
+        let tag = space.tag.read();
+        match tag.tagged() {
+            _ if tag.is_slots() => self.flush_by_interrupt(generation, space, limited),
+            Tagged::Slots => {}
             Tagged::Global(asid) => self.flush_by_broadcast(asid, generation, space, limited),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
                 self.flush_in_transition(asid, generation, space, limited);
@@ -247,6 +249,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Does what `asked` requires of this CPU; whether anything had to be invalidated.
+    #[inline]
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
@@ -261,14 +264,8 @@ impl<P: Platform> Engine<P> {
             return false;
         }
         let (space, asid) = (space.as_ref(), *asid);
-        if *global != space.asid().is_some() {
-            // Where it moves to it is up to date.
-            self.retag(here);
-            return true;
-        }
-        if *global {
-            // Broadcasts keep it so.
-            return false;
+        if *global || !space.tag.read().is_slots() {
+            return self.catch_up_by_tag(here);
         }
         let local = here.own.slots.generation(asid);
         if asked.generation != Generation::NONE && asked.generation <= local {

@@ -41,6 +41,11 @@ pub(crate) enum Tagged {
 pub(crate) struct Reading(u64);
 
 impl Reading {
+    /// Whether each CPU has a slot of its own, and no other. One test, for paths that are taken often.
+    pub(crate) fn is_slots(self) -> bool {
+        self.0 & HELD == 0
+    }
+
     pub(crate) fn tagged(self) -> Tagged {
         let asid = Asid::new(self.0 as u16);
         match self.0 & (HELD | MIXED | LEAVING) {

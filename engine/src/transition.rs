@@ -89,8 +89,20 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Makes this CPU run the space that it has loaded under the tag that the space is going to.
-    pub(crate) fn retag(&self, here: &mut Here<'_, P>) {
+    /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one; whether it was not.
+    #[cold]
+    pub(crate) fn catch_up_by_tag(&self, here: &mut Here<'_, P>) -> bool {
+        let Some(loaded) = &here.own.loaded else { return false };
+        if loaded.global && loaded.space.as_ref().asid().is_some() {
+            // Broadcasts keep it so.
+            return false;
+        }
+        self.retag(here);
+        true
+    }
+
+    /// Makes this CPU run the space that it has loaded under the tag that the space is going to, as if it came now.
+    fn retag(&self, here: &mut Here<'_, P>) {
         let Some(loaded) = &mut here.own.loaded else { return };
         let space = loaded.space.as_ref();
         here.cpu.seen.set_loaded(SpaceId::SWITCHING);

@@ -9,7 +9,7 @@
 //! not counted for a moment.
 
 use crate::address_space::AddressSpace;
-use crate::capabilities::Holders;
+use crate::capabilities::{Broadcast, Capabilities, Holders};
 use crate::generation::Generation;
 use crate::platform::Platform;
 use crate::primitive::Ordering;
@@ -45,16 +45,20 @@ impl Look {
 
 impl<P: Platform> Engine<P> {
     /// Looks whether the space deserves a global ASID that it has not, or has one that it does not deserve, if it is time.
+    #[inline]
     pub(crate) fn consider(&self, space: &AddressSpace, generation: Generation) {
-        let platform = self.platform();
-        let capabilities = platform.capabilities();
-        let Some(broadcast) = capabilities.broadcast else { return };
-        if broadcast.holders() != Holders::Wide
-            || !capabilities.asids
-            || !platform.looks_at(space, generation)
-        {
+        let Capabilities { asids: true, broadcast: Some(broadcast), .. } = self.platform().capabilities()
+        else {
             return;
+        };
+        if broadcast.holders() == Holders::Wide && self.platform().looks_at(space, generation) {
+            self.look(space, broadcast);
         }
+    }
+
+    #[cold]
+    fn look(&self, space: &AddressSpace, broadcast: Broadcast) {
+        let platform = self.platform();
         let reading = space.tag.read();
         let holds = match reading.tagged() {
             Tagged::Slots => false,

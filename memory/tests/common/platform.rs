@@ -100,13 +100,15 @@ unsafe impl Platform for Threads {
         let started = std::mem::take(&mut *self.core().started.lock().unwrap());
         for core in &self.cores {
             let mut tlb = core.tlb.lock().unwrap();
-            started.iter().for_each(|&broadcast| tlb.forget(broadcast));
+            for &broadcast in &started {
+                tlb.forget(broadcast);
+            }
         }
         self.watched(Shadow::waited);
     }
 
     fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
-        generation.get() % LOOK_EVERY == 0
+        generation.get().is_multiple_of(LOOK_EVERY)
     }
 
     fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
