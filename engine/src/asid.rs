@@ -12,7 +12,7 @@ use crate::generation::Generation;
 pub const DYNAMIC_ASIDS: usize = 6;
 
 /// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
-/// means the same space on every CPU. On x86 the platform maps ASID `n` to PCID `n + 1`.
+/// means the same space on every CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asid(u16);
 
@@ -27,6 +27,17 @@ impl Asid {
     /// The number, below [`DYNAMIC_ASIDS`] for the per-CPU ones.
     pub const fn get(self) -> u16 {
         self.0
+    }
+
+    /// The x86 tag for it: PCID 0 is the kernel's own (Linux: `kern_pcid`).
+    pub const fn pcid(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// Where page tables are isolated, the tag of what a program sees of the space; [`Asid::pcid`] is that of what the kernel
+    /// sees while the program's space is loaded (Linux: `user_pcid`). For ASIDs below 2046 no two tags are the same.
+    pub const fn user_pcid(self) -> u16 {
+        self.pcid() | 1 << 11
     }
 }
 
@@ -102,6 +113,19 @@ mod tests {
 
     fn space(n: u64) -> SpaceId {
         SpaceId::new(n)
+    }
+
+    #[test]
+    fn isolated_page_tables_have_two_tags_each_and_none_twice() {
+        let mut seen = [false; 1 << 12];
+        for number in 0..2046 {
+            for tag in [Asid(number).pcid(), Asid(number).user_pcid()] {
+                assert!(
+                    tag != 0 && !core::mem::replace(&mut seen[usize::from(tag)], true),
+                    "{tag} of {number}"
+                );
+            }
+        }
     }
 
     #[test]

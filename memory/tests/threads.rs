@@ -445,8 +445,8 @@ const PER_PAGE: Mechanism = (Schedule::PerPage, Settle::Free, None);
 const BATCHED: Mechanism = (Schedule::Batched, Settle::Free, None);
 
 /// Processors with so many ASIDs that mean the same everywhere.
-fn broadcast(asids: u32, holders: Holders) -> Option<Broadcast> {
-    Some(Broadcast::new(asids, 4, holders).expect("enough ASIDs"))
+fn broadcast(asids: u32, holders: Holders) -> Broadcast {
+    Broadcast::new(asids, 4, holders).expect("enough ASIDs")
 }
 
 /// Interrupts for each page that was reclaimed.
@@ -479,7 +479,7 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
         for mix in [Mix::All, Mix::Readers] {
-            run_and_finish((schedule, Settle::Free, one), mix);
+            run_and_finish((schedule, Settle::Free, Some(one)), mix);
         }
     }
 }
@@ -488,14 +488,14 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
 fn nothing_is_lost_or_stale_where_every_space_has_a_global_asid() {
     let few = broadcast(3, Holders::Every);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
-        run_and_finish((schedule, Settle::Free, few), Mix::All);
+        run_and_finish((schedule, Settle::Free, Some(few)), Mix::All);
     }
 }
 
 #[test]
 fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
-    let world = world((Schedule::Batched, Settle::Free, one), Mix::All, Some(Guard::Transition));
+    let world = world((Schedule::Batched, Settle::Free, Some(one)), Mix::All, Some(Guard::Transition));
     run(&world, STEPS);
     assert!(world.rig.platform().violations() > 0);
 }

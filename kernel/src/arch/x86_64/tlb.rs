@@ -69,7 +69,7 @@ pub(crate) fn table(frame: FrameNumber) -> &'static Table {
 /// Loads a program's root.
 pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
     if features::PCID.is_there() {
-        load(root.0, asid.get() + 1, flush);
+        load(root.0, asid.pcid(), flush);
     } else {
         load(root.0, 0, true);
     }
@@ -107,7 +107,7 @@ pub(crate) fn invalidate_page(address: u64) {
 
 /// Invalidates all that is tagged with `asid`.
 pub(crate) fn invalidate_asid(asid: Asid) {
-    match Pcid::new(asid.get() + 1) {
+    match Pcid::new(asid.pcid()) {
         Ok(pcid) if features::PCID.is_there() && features::INVPCID.is_there() => {
             // SAFETY: the processor has the instruction.
             unsafe { tlb::flush_pcid(InvPcidCommand::Single(pcid)) };
@@ -138,7 +138,7 @@ pub(crate) fn invalidate_all() {
 /// Starts to invalidate what `flush` covers on every CPU, with what walkers cached on the way.
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     let Some(hardware) = Invlpgb::new() else { return };
-    let Ok(pcid) = Pcid::new(asid.get() + 1) else { return };
+    let Ok(pcid) = Pcid::new(asid.pcid()) else { return };
     match flush.extent {
         Extent::All => {
             let mut all = hardware.build();
