@@ -54,7 +54,12 @@ impl<P: Platform> Engine<P> {
         // Pinned as a whole: other CPUs may wait for the one that flushes, so it must not be taken from it.
         platform.pinned(|| {
             let asids = broadcast.first()..broadcast.asids();
-            self.asids.take(asids, || self.flush_everywhere(), |done| platform.wait(done))
+            self.asids.take(
+                asids,
+                broadcast.worth_a_flush(),
+                || self.flush_everywhere(),
+                |done| platform.wait(done),
+            )
         })
     }
 

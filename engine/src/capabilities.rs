@@ -97,6 +97,22 @@ impl Broadcast {
         self.holders
     }
 
+    /// How many ASIDs have to have been given back for a flush of everything, if none is left. A space that should have one
+    /// and has not is flushed at each switch from then on; one that might have one goes on with interrupts.
+    pub(crate) const fn worth_a_flush(self) -> u32 {
+        match self.holders {
+            Holders::Every => 1,
+            Holders::Wide => {
+                let part = (self.asids - self.first()) / 32;
+                if part == 0 {
+                    1
+                } else {
+                    part
+                }
+            }
+        }
+    }
+
     /// The first ASID that is given out.
     pub(crate) const fn first(self) -> u32 {
         match self.holders {

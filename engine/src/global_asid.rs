@@ -11,13 +11,14 @@
 //! flush at a time, else the end of one would pass for the end of another. A search that finds nothing is followed by
 //! a flush and another search from the start, and only where nothing was given back does it fail. Which ASIDs there are
 //! is the caller's to say: 0 is shared by those without one where every space should have one, and the first few are
-//! each CPU's own slots where not.
+//! each CPU's own slots where not. So is how many have to have been given back for a flush to be worth it: one that
+//! empties every TLB of the machine for each process that ends would cost more than the ASID saves.
 
 use core::fmt;
 use core::ops::Range;
 
 use crate::asid::Asid;
-use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// ASIDs are 16 bits wide on Arm; x86 has 12.
 const ASIDS: u32 = 1 << 16;
@@ -30,6 +31,8 @@ pub(crate) struct GlobalAsids {
     words: [AtomicU64; WORDS],
     /// Where the last search ended; a hint.
     next: AtomicUsize,
+    /// How many are `freed`.
+    freed: AtomicU32,
     /// A flush is under way.
     flushing: AtomicBool,
 }
@@ -57,15 +60,22 @@ impl GlobalAsids {
         // The const is a template for array elements, copied and never referred to.
         #[allow(clippy::declare_interior_mutable_const)]
         const UNUSED: AtomicU64 = AtomicU64::new(0);
-        Self { words: [UNUSED; WORDS], next: AtomicUsize::new(0), flushing: AtomicBool::new(false) }
+        Self {
+            words: [UNUSED; WORDS],
+            next: AtomicUsize::new(0),
+            freed: AtomicU32::new(0),
+            flushing: AtomicBool::new(false),
+        }
     }
 
-    /// An ASID of `asids` that nobody has and no TLB holds an entry of; none if all are in use.
+    /// An ASID of `asids` that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
+    /// come of a flush.
     ///
     /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
     pub(crate) fn take(
         &self,
         asids: Range<u32>,
+        worth: u32,
         mut flush: impl FnMut(),
         mut wait: impl FnMut(&dyn Fn() -> bool),
     ) -> Option<Asid> {
@@ -78,7 +88,7 @@ impl GlobalAsids {
                 wait(&|| !self.flushing.load(Ordering::Acquire));
                 continue;
             }
-            let any = self.flush_freed(&mut flush);
+            let any = self.freed.load(Ordering::Acquire) >= worth && self.flush_freed(&asids, &mut flush);
             self.flushing.store(false, Ordering::Release);
             if !any {
                 // Another CPU may have ended a flush between the search and here.
@@ -99,6 +109,7 @@ impl GlobalAsids {
             "ASID {} was given back by one that does not have it",
             asid.get()
         );
+        self.freed.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Moves one `unused` ASID to `used`.
@@ -132,23 +143,28 @@ impl GlobalAsids {
     }
 
     /// Moves all that is `freed` to `unused`, by way of a flush; whether anything was.
-    fn flush_freed(&self, flush: &mut impl FnMut()) -> bool {
+    fn flush_freed(&self, asids: &Range<u32>, flush: &mut impl FnMut()) -> bool {
         let freed_to_flushing = |(low, high): (u32, u32)| (low & !high, high);
         // `flushing` is the high bit without the low.
         let flushing_to_unused = |(low, high): (u32, u32)| (low, high & low);
-        let mut any = false;
-        for word in &self.words {
+        let words = &self.words[..asids.end.div_ceil(PER_WORD) as usize];
+        let mut moved = 0;
+        for word in words {
             let before = change(word, freed_to_flushing);
-            any |= before.0 & before.1 != 0;
+            moved += (before.0 & before.1).count_ones();
         }
-        if any {
+        if moved > 0 {
+            // One that is being given back is in its word before it is counted.
+            let _ = self
+                .freed
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |freed| Some(freed.saturating_sub(moved)));
             flush();
-            for word in &self.words {
+            for word in words {
                 change(word, flushing_to_unused);
             }
             self.next.store(0, Ordering::Relaxed);
         }
-        any
+        moved > 0
     }
 }
 
@@ -192,7 +208,7 @@ mod tests {
     }
 
     fn take(asids: &GlobalAsids, count: u32) -> Option<u16> {
-        asids.take(1..count, || (), alone).map(Asid::get)
+        asids.take(1..count, 1, || (), alone).map(Asid::get)
     }
 
     #[test]
@@ -233,8 +249,21 @@ mod tests {
         asids.free(Asid::new(1));
         asids.free(Asid::new(2));
         let given: Vec<_> =
-            (0..3).map(|_| (asids.take(1..4, flush, alone).map(Asid::get), flushes.get())).collect();
+            (0..3).map(|_| (asids.take(1..4, 1, flush, alone).map(Asid::get), flushes.get())).collect();
         assert_eq!(given, [(Some(1), 1), (Some(2), 1), (Some(3), 2)]);
+    }
+
+    #[test]
+    fn a_flush_waits_until_enough_were_given_back() {
+        let asids = Box::new(GlobalAsids::new());
+        let flushes = Cell::new(0);
+        let take = || asids.take(1..7, 3, || flushes.set(flushes.get() + 1), alone).map(Asid::get);
+        let given: Vec<u16> = (1..7).map(|_| take().unwrap()).collect();
+        for (back, expected) in [(0, None), (1, None), (2, Some(given[0]))] {
+            asids.free(Asid::new(given[back]));
+            assert_eq!((take(), flushes.get()), (expected, u32::from(expected.is_some())));
+        }
+        assert_eq!((take(), take(), take()), (Some(given[1]), Some(given[2]), None));
     }
 
     /// One CPU flushes; another that comes meanwhile waits for it, and finds what it left.
@@ -249,6 +278,7 @@ mod tests {
         let waited = Cell::new(0);
         let asid = asids.take(
             1..3,
+            1,
             || (),
             |done| {
                 assert!(!done());
@@ -303,7 +333,7 @@ mod tests {
                         give_back(which);
                     }
                 };
-                let Some(asid) = asids.take(1..count, flush, alone) else {
+                let Some(asid) = asids.take(1..count, 1, flush, alone) else {
                     prop_assert_eq!(used.borrow().len() as u32, count - 1, "none is left");
                     continue;
                 };
@@ -332,7 +362,7 @@ mod tests {
                                 std::thread::yield_now();
                             }
                         };
-                        if let Some(asid) = asids.take(1..COUNT, std::thread::yield_now, wait) {
+                        if let Some(asid) = asids.take(1..COUNT, 1, std::thread::yield_now, wait) {
                             assert!(!owners[usize::from(asid.get())].swap(true, Ordering::SeqCst));
                             mine.push(asid);
                         }
