@@ -154,10 +154,8 @@ impl GlobalAsids {
             moved += (before.0 & before.1).count_ones();
         }
         if moved > 0 {
-            // One that is being given back is in its word before it is counted.
-            let _ = self
-                .freed
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |freed| Some(freed.saturating_sub(moved)));
+            // Below zero for a moment where one is in its word and not counted yet: then somebody looks and finds none.
+            self.freed.fetch_sub(moved, Ordering::AcqRel);
             flush();
             for word in words {
                 change(word, flushing_to_unused);
