@@ -49,6 +49,9 @@ pub(crate) struct CompareArguments {
     /// Write the results as JSON; `-` writes nothing else to standard output
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the results as a page with plots, beside the published figures
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Write each flush and each interrupt of the one run selected, a line each
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -71,6 +74,7 @@ impl Default for CompareArguments {
             scale: None,
             seed: 1,
             json: None,
+            html: None,
             trace: None,
             no_oracle: false,
             jobs: None,

@@ -1,5 +1,7 @@
 //! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZero;
@@ -16,7 +18,7 @@ use crate::args::CompareArguments;
 use crate::failure::{complain, Failure};
 use crate::names;
 use crate::progress::Progress;
-use crate::table;
+use crate::{html, summary, table};
 use crate::{print, Done};
 
 /// What `--json` writes.
@@ -29,13 +31,16 @@ struct Results<'a> {
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let Selection { plans, skipped } = select(arguments)?;
-    let json = arguments.json.as_deref().map(open_json).transpose()?;
+    let output = Output {
+        json: arguments.json.as_deref().map(open_json).transpose()?,
+        html: arguments.html.as_deref().map(open_html).transpose()?,
+    };
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
     let mut reports = run_all(&plans, arguments.jobs)?;
     compare(&mut reports);
-    let written = write(json, &plans, &reports);
+    let written = output.write(&plans, &reports);
     // That a rule was broken matters more than that the output was not read to its end.
     sound(&reports).and(written)
 }
@@ -63,15 +68,41 @@ fn sound(reports: &[Report]) -> Done {
     Err(Failure::Broken { rules, loads, lines: broken.take(8).chain(wrong).collect() })
 }
 
-fn write(json: Option<Json>, plans: &[Plan], reports: &[Report]) -> Done {
-    match json {
-        Some(Json::Printed) => return print(&json_of(reports)?),
-        Some(Json::File(name, file)) => {
-            write_json(file, &json_of(reports)?).map_err(|error| Failure::writing(name, &error))?;
+/// Where results go beside or instead of standard output.
+struct Output {
+    json: Option<Json>,
+    html: Option<Named>,
+}
+
+impl Output {
+    fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
+        let rows = summary::rows(plans, reports);
+        if let Some(page) = self.html {
+            page.write(&html::of(&command_line(), plans, reports, &rows))?;
         }
-        None => {}
+        match self.json {
+            Some(Json::Printed) => return print(&json_of(reports)?),
+            Some(Json::File(file)) => file.write(&json_of(reports)?)?,
+            None => {}
+        }
+        print(&format!("{}{}", table::of(plans, reports), summary::text(&rows)))
     }
-    print(&table::of(plans, reports))
+}
+
+/// The command line as it could be typed into a shell again.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
+    let quoted = |word: OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let is_plain = !word.is_empty() && word.chars().all(plain);
+        if is_plain {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = env::args_os().skip(1).map(quoted);
+    std::iter::once("ceasefire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// The runs that the command line asks for.
@@ -224,33 +255,54 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
 enum Json {
     /// To standard output, and nothing else does.
     Printed,
-    /// To the file of that name.
-    File(String, File),
+    /// To a file.
+    File(Named),
 }
 
-/// Opened before the runs, so that a wrong path is told at once; what the file holds stays until there are results.
+/// A file that is open, and its name.
+struct Named(String, File);
+
+impl Named {
+    /// Opened before the runs, so that a wrong path is told at once; what the file holds stays until there are results.
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
+            Ok(file) => Ok(Self(name, file)),
+            Err(error) => Err(Failure::writing(name, &error)),
+        }
+    }
+
+    /// Writes all that it shall hold.
+    fn write(self, text: &str) -> Done {
+        let Self(name, mut file) = self;
+        let mut write = || {
+            // A pipe or a terminal has no length to cut.
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            file.write_all(text.as_bytes())
+        };
+        write().map_err(|error| Failure::writing(name, &error))
+    }
+}
+
 fn open_json(path: &Path) -> Result<Json, Failure> {
     if path == Path::new("-") {
         return Ok(Json::Printed);
     }
-    let name = path.display().to_string();
-    match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
-        Ok(file) => Ok(Json::File(name, file)),
-        Err(error) => Err(Failure::writing(name, &error)),
+    Named::open(path).map(Json::File)
+}
+
+fn open_html(path: &Path) -> Result<Named, Failure> {
+    if path == Path::new("-") {
+        return Err(Failure::input("--html writes to a file, not to standard output"));
     }
+    Named::open(path)
 }
 
 fn json_of(reports: &[Report]) -> Result<String, Failure> {
     let results = Results { ceasefire: env!("CARGO_PKG_VERSION"), results: reports };
     serde_json::to_string_pretty(&results).map(|text| text + "\n").map_err(Failure::input)
-}
-
-fn write_json(mut file: File, text: &str) -> io::Result<()> {
-    // A pipe or a terminal has no length to cut.
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-    }
-    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]

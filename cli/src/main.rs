@@ -3,9 +3,12 @@
 mod args;
 mod compare;
 mod failure;
+mod html;
 mod list;
 mod names;
+mod number;
 mod progress;
+mod summary;
 mod table;
 
 use std::io::{self, Write as _};

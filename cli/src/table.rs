@@ -251,7 +251,7 @@ fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<S
 }
 
 /// The published figures that this machine's parameters were fitted to: `metric, before` or `metric, after`.
-fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
+pub(crate) fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
     machine
         .sources
         .iter()

@@ -136,6 +136,16 @@ fn the_json_has_every_field_with_its_type() {
         for field in ["interrupt", "broadcast", "switch", "tick", "local"] {
             assert!(result["debts_settled_by"][field].is_u64(), "{field}");
         }
+        for field in
+            ["user_s", "walks_s", "faults_s", "flushes_s", "answers_s", "locks_s", "kernel_s", "idle_s"]
+        {
+            assert!(result["time"][field].is_f64(), "{field}");
+        }
+        assert!(result["series"]["step_s"].is_f64() && result["series"]["measured_s"].is_null());
+        for field in ["interrupts", "broadcasts"] {
+            let steps = result["series"][field].as_array().expect("an array");
+            assert!(!steps.is_empty() && steps.len() < 128 && steps.iter().all(Value::is_u64), "{field}");
+        }
         for field in ["before", "after", "ratio", "ours", "measured"] {
             assert!(result["published"]["elapsed"][field].is_f64(), "{field}");
         }
@@ -335,6 +345,79 @@ fn the_table_shows_ours_beside_the_published() {
     {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn all_results_end_in_one_table_of_no_more_than_100_columns() {
+    let arguments = ["compare", "mmap-read", "migrate", "migrate-huge", "--cpus", "4", "--scale", "0.002"];
+    let output = ceasefire(&[&arguments[..], &["--no-oracle"]].concat());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let (_, last) = text.split_once("all results ").expect("the table of all results");
+    let rows: Vec<Vec<&str>> = last.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    assert!(last.lines().all(|line| line.chars().count() <= 100), "{last}");
+    let names: Vec<&[&str]> = rows.iter().map(|row| &row[..3]).collect();
+    assert_eq!(
+        names,
+        [
+            ["mmap-read", "4-node-48-cpu", "elapsed"],
+            ["mmap-read", "1-socket", "elapsed"],
+            ["migrate", "2-socket-intel", "pages/s"],
+            ["migrate", "128-core-arm64", "pages/s"],
+            ["migrate-huge", "2-socket-intel", "ops/s"],
+        ]
+    );
+    assert_eq!(rows[0][3..6], ["159.6", "120.7", "0.756"]);
+    assert_eq!((rows[0][10], rows[2][10], rows[4][10]), ("follows", "predicted", "-"));
+}
+
+#[test]
+fn the_page_has_a_section_for_each_experiment_and_machine_and_is_told_apart_from_standard_output() {
+    let page = Scratch::new("page.html", &"x".repeat(500_000));
+    let arguments =
+        ["compare", "mmap-read", "migrate", "--cpus", "4", "--scale", "0.002", "--html", page.path()];
+    let output = ceasefire(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all results"), "tables are printed too");
+    let text = fs::read_to_string(&page.0).expect("a page");
+    assert!(
+        text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"),
+        "nothing of what was there is left"
+    );
+    assert!(!text.contains("NaN"));
+    for part in [
+        "mmap-read <span>on 4-node-48-cpu</span>",
+        "mmap-read <span>on 1-socket</span>",
+        "migrate <span>on 2-socket-intel</span>",
+        "migrate <span>on 128-core-arm64</span>",
+        "no rule of coherence was broken",
+        "compare mmap-read migrate --cpus 4 --scale 0.002 --html",
+        "interrupt_deliver",
+        // The fourth broadcasts and sends no interrupts.
+        "<title>Broadcasts over time, migrate on 128-core-arm64</title>",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    // Each of the four has ratios, a figure over time, and bars of time.
+    assert_eq!(text.matches("role=\"img\"").count(), 12);
+    assert!(refused(&["compare", "mmap-read", "--html", "-"]).contains("--html"));
+}
+
+#[test]
+fn the_same_runs_make_the_same_page() {
+    let page = Scratch::new("same.html", "");
+    let made = || {
+        let run = ["compare", "migrate", "--machine", "2-socket-intel", "--cpus", "4", "--scale", "0.0005"];
+        assert_eq!(ceasefire(&[&run[..], &["--html", page.path()]].concat()).status.code(), Some(0));
+        fs::read_to_string(&page.0).expect("a page")
+    };
+    assert_eq!(made(), made());
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_told_before_anything_is_run() {
+    // At the paper's size this would take minutes.
+    let message = refused(&["compare", "mmap-read", "--scale", "1", "--html", "/nowhere/page.html"]);
+    assert!(message.contains("/nowhere/page.html"), "{message}");
 }
 
 #[test]

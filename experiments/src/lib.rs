@@ -17,6 +17,7 @@ mod reference;
 mod report;
 mod stream;
 mod tiered_inference;
+mod time;
 mod write_heavy;
 
 pub use ceasefire::Settle;
@@ -26,3 +27,4 @@ pub use mechanism::{Mechanism, UnknownMechanism};
 pub use plan::{Plan, RunError, MOST_CONTENTS};
 pub use published::{published, Row};
 pub use report::{compare, Comparison, Report, SettledBy};
+pub use time::{Series, Time};

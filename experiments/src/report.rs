@@ -12,6 +12,7 @@ use crate::latency::{Atomic, Latency};
 use crate::mechanism::Mechanism;
 use crate::plan::{Finished, Plan};
 use crate::published::{published, Row, RELATIVE};
+use crate::time::{Series, Time};
 
 const SECOND: f64 = 1e12;
 
@@ -135,6 +136,10 @@ pub struct Report {
     pub answer_wait_s: f64,
     /// The same in nanoseconds for each MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
     pub flush_wait_ns_per_mib: Option<f64>,
+    /// Where the time of all CPUs went.
+    pub time: Time,
+    /// Interrupts and broadcasts over the whole run.
+    pub series: Series,
     /// How long single operations took. `None`, in JSON `null`, where the experiment measures none.
     pub latency: Option<Latency>,
     /// What became of allocations that must not wait. `None`, in JSON `null`, where the experiment makes none.
@@ -237,6 +242,8 @@ impl Report {
             answer_wait_s: seconds(measured.answer_wait),
             flush_wait_ns_per_mib: (statistics.migrated > 0)
                 .then(|| seconds(measured.answer_wait) * 1e9 / mib(statistics.migrated)),
+            time: Time::new(&measured, plan.machine.topology.cpu_count()),
+            series: Series::new(&outcome.series, finished.window.as_ref()),
             latency: finished.latency,
             atomic: finished.atomic,
             oracle: plan.oracle,

@@ -14,6 +14,7 @@ use ceasefire::LockClass;
 
 use crate::config::Picoseconds;
 use crate::sim::Sim;
+use crate::spent::Doing;
 use crate::world::World;
 
 /// Who waits, and for what.
@@ -63,6 +64,7 @@ impl Turnstile {
         let transfer = if last == index || last == usize::MAX { 0 } else { world.between(last, index) };
         world.spend(world.machine.costs.lock + transfer);
         let before = cpu.clock.get();
+        let doing = cpu.doing.replace(Doing::Locks);
         let blocked = self.writers.get() > 0 || (!shared && self.readers.get() > 0);
         if blocked || !self.waiters.borrow().is_empty() {
             self.waiters.borrow_mut().push_back(Waiter { cpu: index, shared });
@@ -75,6 +77,7 @@ impl Turnstile {
                 world.spend_until(free_at + transfer);
             }
         }
+        cpu.doing.set(doing);
         let waited = world.cpu().clock.get().saturating_sub(before);
         if waited > 0 {
             let tallies = &world.tallies;

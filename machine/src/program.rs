@@ -14,6 +14,7 @@ use crate::oracle::Oracle;
 use crate::reading::Reading;
 use crate::sim::{level_of, Sim};
 use crate::simulation::{self, SetupError};
+use crate::spent::Doing;
 use crate::tlb::{Cached, Fill, Hit, Side, HUGE_SHIFT};
 use crate::world::World;
 
@@ -212,7 +213,7 @@ impl Program {
             let found = match hit {
                 Hit::First(entry) => Some(entry),
                 Hit::Second(entry) => {
-                    world.spend(world.machine.costs.l2_hit);
+                    world.during(Doing::Walks, || world.spend(world.machine.costs.l2_hit));
                     Some(entry)
                 }
                 Hit::None => None,
@@ -229,12 +230,12 @@ impl Program {
                 Use::Fetch => &world.tallies.misses_fetch,
             };
             misses.set(misses.get() + 1);
-            if !self.walk(page, how) {
+            if !world.during(Doing::Walks, || self.walk(page, how)) {
                 // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
                 // would lead to the same fault for ever.
                 world.forget_page(world.here.get(), world.cpu().asid.get(), page);
                 world.sync();
-                self.memory.fault(&self.space, address, access)?;
+                world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
                 world.sync();
             }
         }

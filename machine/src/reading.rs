@@ -5,6 +5,7 @@ use ceasefire_memory::{Memory, Statistics};
 
 use crate::config::Picoseconds;
 use crate::sim::Sim;
+use crate::spent::Spent;
 use crate::world::World;
 
 /// All counts at one moment, or between two.
@@ -30,6 +31,8 @@ pub struct Reading {
     pub lock_waits: u64,
     /// Time that CPUs waited for others to answer a flush, or for broadcasts to be done.
     pub answer_wait: Picoseconds,
+    /// Where the time of all CPUs went.
+    pub spent: Spent,
 }
 
 impl Reading {
@@ -46,6 +49,7 @@ impl Reading {
             lock_wait: tallies.lock_wait_time.get(),
             lock_waits: tallies.lock_waits.get(),
             answer_wait: tallies.answer_wait_time.get(),
+            spent: tallies.spent.read(),
         }
     }
 
@@ -63,6 +67,7 @@ impl Reading {
             lock_wait: self.lock_wait - earlier.lock_wait,
             lock_waits: self.lock_waits - earlier.lock_waits,
             answer_wait: self.answer_wait - earlier.answer_wait,
+            spent: self.spent.since(&earlier.spent),
         }
     }
 }

@@ -12,6 +12,7 @@ use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, 
 
 use crate::config::Processor;
 use crate::lock::{SimLock, SimRwLock};
+use crate::spent::Doing;
 use crate::task::Sleep;
 use crate::world::{World, KERNEL_ROOT};
 
@@ -131,37 +132,37 @@ unsafe impl Platform for Sim {
     fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
         // As INVLPG: whatever translates the address goes, of either size.
         self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
-        self.spend(self.machine.costs.invalidate_page);
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
         self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
         self.count_invalidation(self.here.get());
     }
 
     fn invalidate_asid(&self, asid: Asid) {
         self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
-        self.spend(self.machine.costs.invalidate_asid);
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
         self.forget_asid(self.here.get(), asid.get());
         self.count_invalidation(self.here.get());
     }
 
     fn invalidate_all(&self) {
         self.tell(Shadow::forgets_all);
-        self.spend(self.machine.costs.invalidate_asid);
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
         self.forget_all(self.here.get());
         self.count_invalidation(self.here.get());
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
         self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
-        World::broadcast(self, asid.get(), flush.extent);
+        self.during(Doing::Flushes, || World::broadcast(self, asid.get(), flush.extent));
     }
 
     fn broadcast_everything(&self) {
         self.tell(Shadow::broadcasts_everything);
-        World::broadcast_everything(self);
+        self.during(Doing::Flushes, || World::broadcast_everything(self));
     }
 
     fn broadcast_wait(&self) {
-        World::broadcast_wait(self);
+        self.during(Doing::Answers, || World::broadcast_wait(self));
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -171,7 +172,7 @@ unsafe impl Platform for Sim {
             let target = target.index();
             let travel = self.between(me, target);
             // The request's line goes to the target as the interrupt does.
-            self.spend(costs.interrupt_send + travel);
+            self.during(Doing::Flushes, || self.spend(costs.interrupt_send + travel));
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));
@@ -182,9 +183,11 @@ unsafe impl Platform for Sim {
     fn wait(&self, done: &dyn Fn() -> bool) {
         assert_eq!(World::cpu(self).off.get(), 0, "R9: a CPU waits for others with interrupts off");
         let start = World::cpu(self).clock.get();
-        while !done() {
-            World::wait(self);
-        }
+        self.during(Doing::Answers, || {
+            while !done() {
+                World::wait(self);
+            }
+        });
         let tally = &self.tallies.answer_wait_time;
         tally.set(tally.get() + (World::cpu(self).clock.get() - start));
     }

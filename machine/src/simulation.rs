@@ -16,11 +16,12 @@ use crate::oracle::{Oracle, Violation};
 use crate::program::Program;
 use crate::ram::Ram;
 use crate::reading::Reading;
+use crate::series::Series;
 use crate::shadow::Watch;
 use crate::sim::Sim;
 use crate::task::{Kind, Sleep, Stop, Task, TaskId};
 use crate::trace::Trace;
-use crate::world::World;
+use crate::world::{World, NEVER};
 
 /// The most that a CPU runs ahead of the others unless told otherwise.
 const MOST_SLACK: Picoseconds = 2_000_000;
@@ -150,6 +151,8 @@ pub struct Outcome {
     pub threads: Vec<ThreadTime>,
     /// What was counted in all.
     pub reading: Reading,
+    /// How that came about over time.
+    pub series: Series,
     /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
     pub stale_hits: u64,
     /// How often the oracle saw a rule broken, and the shadow record a flush missing. 0 with both off.
@@ -247,9 +250,14 @@ impl Simulation {
     pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> io::Result<Outcome> {
         let sim = &self.sim;
         let mut steps = 0u64;
+        let mut series = Series::new();
         sim.standing.set(false);
         sim.trace.open();
         while sim.alive.get() > 0 {
+            let now = sim.earliest();
+            if series.due() <= now && now != NEVER {
+                series.take(now, &Reading::of(sim, &self.memory));
+            }
             assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
             steps += 1;
             if steps.is_multiple_of(1 << 14) && !progress(sim.cpu().clock.get(), sim.tallies.accesses.get()) {
@@ -257,7 +265,7 @@ impl Simulation {
             }
         }
         let written = sim.trace.finish();
-        let outcome = self.outcome();
+        let outcome = self.outcome(series);
         if sim.alive.get() == 0 {
             // Background reclaim may be in the middle of a batch.
             while sim.step() {}
@@ -280,7 +288,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self, series: Series) -> Outcome {
         let world: &World = &self.sim;
         let threads: Vec<ThreadTime> = world
             .tasks
@@ -299,6 +307,7 @@ impl Simulation {
             elapsed,
             threads,
             reading: Reading { time: elapsed, ..Reading::of(&self.sim, &self.memory) },
+            series,
             stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
             violations: world.oracle.as_ref().map_or(0, Oracle::violations)
                 + world.watch.as_ref().map_or(0, Watch::count),

@@ -16,6 +16,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::config::Picoseconds;
 use crate::sim::Sim;
+use crate::spent::Doing;
 use crate::world::{World, NEVER};
 
 /// Bytes of stack for each thread. Only what is touched costs memory.
@@ -69,6 +70,8 @@ pub(crate) struct Task {
     start: Picoseconds,
     pub(crate) user: Picoseconds,
     pub(crate) system: Picoseconds,
+    /// What it was doing when it left its CPU.
+    doing: Doing,
     /// When it ended.
     pub(crate) ended: Option<Picoseconds>,
 }
@@ -158,6 +161,7 @@ impl Task {
             start: 0,
             user: 0,
             system: 0,
+            doing: Doing::Kernel,
             ended: None,
         })
     }
@@ -279,11 +283,12 @@ impl World {
             "a thread leaves its CPU pinned, with interrupts off, or with {:?}",
             cpu.held
         );
-        self.finish_broadcasts();
+        self.during(Doing::Answers, || self.finish_broadcasts());
         let mut tasks = self.tasks.borrow_mut();
         tasks[id.0].last = self.here.get();
         tasks[id.0].user += cpu.user.take();
         tasks[id.0].system += cpu.system.take();
+        tasks[id.0].doing = cpu.doing.replace(Doing::Kernel);
         cpu.task.set(None);
         cpu.wake.set(cpu.clock.get());
     }
@@ -328,6 +333,7 @@ impl World {
             Kind::Program(space) => self.run_space(&space),
             Kind::Kernel(_) => self.rest(),
         }
+        cpu.doing.set(self.tasks.borrow()[id.0].doing);
         let slice_end = cpu.clock.get() + self.machine.costs.time_slice;
         cpu.slice_end.set(slice_end.min(self.next_sleeper()));
         cpu.wake.set(cpu.clock.get());

@@ -104,6 +104,7 @@ impl World {
         } else if cpu.task.get().is_some() {
             // It waited until the tick came.
             cpu.system.set(cpu.system.get() + (start - ahead));
+            self.tallies.spent.charge(cpu.doing.get(), start - ahead);
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::config::Picoseconds;
 use crate::config::Storage;
 use crate::contents::Contents;
 use crate::sim::Sim;
+use crate::spent::Doing;
 use crate::task::{Kind, Sleep, Stop};
 use crate::world::{World, NEVER};
 
@@ -88,14 +89,17 @@ impl World {
         }
         let idle = self.idle_space();
         let begun = cpu.clock.get();
+        let doing = cpu.doing.get();
         if idle.is_some() {
             self.rest();
             cpu.next_tick.set(NEVER);
+            cpu.doing.set(Doing::Nothing);
         }
         while cpu.clock.get() < time {
             cpu.wake.set(time);
             self.running.pause();
         }
+        cpu.doing.set(doing);
         if let Some(space) = idle {
             cpu.system.set(cpu.system.get() - time.saturating_sub(begun));
             cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));

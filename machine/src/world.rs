@@ -22,6 +22,7 @@ use crate::oracle::Oracle;
 use crate::ram::Ram;
 use crate::shadow::Watch;
 use crate::sim::Sim;
+use crate::spent::{Doing, Ledger};
 use crate::task::{Running, Task, TaskId};
 use crate::time::Prices;
 use crate::timeline::Timeline;
@@ -68,6 +69,8 @@ pub(crate) struct CpuState {
     /// Time spent since the thread came, in the program and in the kernel.
     pub(crate) user: Cell<Picoseconds>,
     pub(crate) system: Cell<Picoseconds>,
+    /// What its time is charged to.
+    pub(crate) doing: Cell<Doing>,
     pub(crate) node: u16,
     pub(crate) tlb: RefCell<Tlb>,
     /// What it translates through: the frame of the top-level table and the ASID.
@@ -113,6 +116,7 @@ pub(crate) struct Tallies {
     pub(crate) lock_waits: Cell<u64>,
     pub(crate) lock_wait_time: Cell<Picoseconds>,
     pub(crate) answer_wait_time: Cell<Picoseconds>,
+    pub(crate) spent: Ledger,
     pub(crate) switches: Cell<u64>,
 }
 
@@ -184,6 +188,7 @@ impl World {
                 preempt: Cell::new(false),
                 user: Cell::new(0),
                 system: Cell::new(0),
+                doing: Cell::new(Doing::Kernel),
                 node: machine.topology.node_of(cpu),
                 tlb: RefCell::new(Tlb::new(&machine.tlb)),
                 root: Cell::new(KERNEL_ROOT),
@@ -270,6 +275,7 @@ impl World {
         let cpu = self.cpu();
         cpu.clock.set(cpu.clock.get() + time);
         cpu.system.set(cpu.system.get() + time);
+        self.tallies.spent.charge(cpu.doing.get(), time);
     }
 
     /// The CPU can do nothing else until `time`.
@@ -285,6 +291,7 @@ impl World {
         let cpu = self.cpu();
         cpu.clock.set(cpu.clock.get() + time);
         cpu.user.set(cpu.user.get() + time);
+        self.tallies.spent.charge(Doing::User, time);
     }
 
     /// A point where CPUs can notice each other: whoever is further behind goes first, and interrupts that have arrived
@@ -327,9 +334,14 @@ impl World {
         self.horizon.set(self.horizon.get().min(next));
     }
 
+    /// When the earliest event comes; [`NEVER`] if nothing will ever happen again.
+    pub(crate) fn earliest(&self) -> Picoseconds {
+        self.timeline.borrow().earliest()
+    }
+
     /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
     pub(crate) fn step(&self) -> bool {
-        let earliest = self.timeline.borrow().earliest();
+        let earliest = self.earliest();
         if earliest != NEVER {
             self.take_ticks_until(earliest, None);
         }
@@ -383,9 +395,11 @@ impl World {
         cpu.clock.set(start);
         cpu.off.set(1);
         let was_in_task = self.running.leave_task();
-        self.spend(self.machine.costs.interrupt_handle);
         self.trace.interrupt(start, self.here.get());
-        self.memory().engine().handle_interrupt();
+        self.during(Doing::Flushes, || {
+            self.spend(self.machine.costs.interrupt_handle);
+            self.memory().engine().handle_interrupt();
+        });
         self.running.enter_task(was_in_task);
         cpu.off.set(0);
         let end = cpu.clock.get();

@@ -13,6 +13,7 @@ mod licences;
 mod links;
 mod msrv;
 mod named_tests;
+mod page;
 mod programs;
 mod speed;
 mod table;
@@ -33,6 +34,7 @@ tasks:
   bench [--quick] [--json FILE|-] what the engine costs in instructions, how fast the simulator runs
                                     --quick      the instruction counts alone: exact, and done within a minute
                                     --json FILE  the same as JSON; - for standard output, without the tables
+  page                            a page of `ceasefire compare --html` in a browser: needs Debian's `chromium`
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; what fails is made small
 ",
     "  help                            this text\n",
@@ -64,9 +66,11 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
+        ["page"] => page::run(),
+        ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "no task `{unknown}`: there are test, bench, kernel, programs and help"
+            "no task `{unknown}`: there are test, bench, kernel, page, programs and help"
         ))),
     }
 }
@@ -82,6 +86,7 @@ mod tests {
             &["test", "--fast"],
             &["bench", "--json"],
             &["bench", "--slow"],
+            &["page", "--wide"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],
         ] {

@@ -1,0 +1,164 @@
+//! Which results belong together: a section of the page is one experiment on one machine.
+//!
+//! Within a section a result is told from others by its mechanism, by its number of threads where that was swept, and by
+//! whatever other options it was run with. Which options there are this module does not know: every field of a result that
+//! is a word or a yes or no, and in which two results of the same mechanism differ, is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ceasefire_experiments::{Experiment, Plan, Report};
+use ceasefire_machine::config::Machine;
+use serde_json::Value;
+
+/// The results of an experiment on a machine.
+pub(crate) struct Group<'a> {
+    pub(crate) experiment: &'static Experiment,
+    pub(crate) machine: &'a Machine,
+    /// In the order in which they were run; never empty.
+    pub(crate) reports: Vec<&'a Report>,
+    /// The mechanisms, with options where these differ: each a line or a bar in every figure. In order.
+    pub(crate) variants: Vec<String>,
+    /// For each result the number of its variant.
+    variant_of: Vec<usize>,
+}
+
+/// The results by experiment and machine, in the order in which these come first.
+pub(crate) fn groups<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Group<'a>> {
+    let mut found: Vec<(&'a Plan, Vec<&'a Report>)> = Vec::new();
+    for (plan, report) in plans.iter().zip(reports) {
+        let same = |one: &Report| one.experiment == report.experiment && one.machine == report.machine;
+        match found.iter_mut().find(|(_, reports)| same(reports[0])) {
+            Some((_, reports)) => reports.push(report),
+            None => found.push((plan, vec![report])),
+        }
+    }
+    let group = |(plan, reports): (&'a Plan, Vec<&'a Report>)| {
+        let names = names(&reports);
+        let mut variants: Vec<String> = Vec::new();
+        for name in &names {
+            if !variants.contains(name) {
+                variants.push(name.clone());
+            }
+        }
+        let number = |name| variants.iter().position(|variant| variant == name).unwrap_or(0);
+        let variant_of = names.iter().map(number).collect();
+        Group { experiment: plan.experiment, machine: &plan.machine, reports, variants, variant_of }
+    };
+    found.into_iter().map(group).collect()
+}
+
+impl<'a> Group<'a> {
+    /// The results with the numbers of their variants.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &'a Report)> + '_ {
+        self.variant_of.iter().copied().zip(self.reports.iter().copied())
+    }
+
+    /// The numbers of threads, in rising order.
+    pub(crate) fn threads(&self) -> Vec<usize> {
+        let threads: BTreeSet<usize> = self.reports.iter().map(|report| report.threads).collect();
+        threads.into_iter().collect()
+    }
+
+    /// The results with the most threads, one of each variant: what figures show that have no axis for threads.
+    pub(crate) fn widest(&self) -> Vec<(usize, &'a Report)> {
+        let most = self.threads().last().copied();
+        let mut widest: Vec<(usize, &Report)> = Vec::new();
+        for (variant, report) in self.numbered().filter(|(_, report)| Some(report.threads) == most) {
+            if widest.iter().all(|(other, _)| *other != variant) {
+                widest.push((variant, report));
+            }
+        }
+        widest
+    }
+
+    /// What a figure's title ends with where only the results with the most threads are in it.
+    pub(crate) fn of_the_widest(&self) -> String {
+        match &self.threads()[..] {
+            [.., most] if self.threads().len() > 1 => format!(" with {most} threads"),
+            _ => String::new(),
+        }
+    }
+}
+
+/// What each result of a group is called.
+fn names(reports: &[&Report]) -> Vec<String> {
+    let options: Vec<BTreeMap<String, String>> = reports.iter().map(|report| options(report)).collect();
+    let differs = |field: &String| {
+        reports.iter().zip(&options).any(|(one, its)| {
+            let others = reports.iter().zip(&options);
+            others
+                .filter(|(other, _)| other.mechanism == one.mechanism)
+                .any(|(_, of)| of.get(field) != its.get(field))
+        })
+    };
+    let fields: BTreeSet<&String> =
+        options.iter().flat_map(BTreeMap::keys).filter(|field| differs(field)).collect();
+    let name = |(report, options): (&&Report, &BTreeMap<String, String>)| {
+        let words = fields.iter().filter_map(|field| options.get(*field));
+        std::iter::once(report.mechanism).chain(words.map(String::as_str)).collect::<Vec<_>>().join(", ")
+    };
+    reports.iter().zip(&options).map(name).collect()
+}
+
+/// The fields of a result that may be options, with what they say.
+fn options(report: &Report) -> BTreeMap<String, String> {
+    let known = ["experiment", "machine", "mechanism", "oracle"];
+    let Ok(Value::Object(fields)) = serde_json::to_value(report) else { return BTreeMap::new() };
+    let of = |(field, value): (String, Value)| {
+        let name = field.replace('_', " ");
+        let says = match value {
+            Value::String(word) => format!("{name} {word}"),
+            Value::Bool(true) => name,
+            Value::Bool(false) => format!("no {name}"),
+            _ => return None,
+        };
+        Some((field, says))
+    };
+    fields.into_iter().filter(|(field, _)| !known.contains(&field.as_str())).filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{plans, report};
+    use super::*;
+
+    #[test]
+    fn results_are_told_apart_by_what_they_differ_in_and_nothing_else() {
+        let free = Report { settle: Some("free"), ..report("lazy") };
+        let demand = Report { settle: Some("demand"), ..report("lazy") };
+        assert_eq!(names(&[&report("batched"), &free]), ["batched", "lazy"]);
+        assert_eq!(
+            names(&[&report("batched"), &free, &demand]),
+            ["batched", "lazy, settle free", "lazy, settle demand"]
+        );
+    }
+
+    #[test]
+    fn a_sweep_is_one_group_of_as_many_variants_as_mechanisms() {
+        let reports: Vec<Report> = [1, 8, 2]
+            .into_iter()
+            .flat_map(|threads| ["per-page", "batched"].map(|name| Report { threads, ..report(name) }))
+            .collect();
+        let plans = plans(&reports);
+        let groups = groups(&plans, &reports);
+        assert_eq!(groups.len(), 1);
+        let group = &groups[0];
+        assert_eq!(
+            (group.threads(), &group.variants[..]),
+            (vec![1, 2, 8], &["per-page", "batched"].map(String::from)[..])
+        );
+        let widest: Vec<(usize, usize)> =
+            group.widest().iter().map(|(variant, report)| (*variant, report.threads)).collect();
+        assert_eq!(widest, [(0, 8), (1, 8)]);
+        assert_eq!(group.of_the_widest(), " with 8 threads");
+    }
+
+    #[test]
+    fn machines_are_apart_whatever_the_order() {
+        let other = |name| Report { machine: "other".into(), ..report(name) };
+        let reports = [report("batched"), other("batched"), report("per-page")];
+        let plans = plans(&reports);
+        let sizes: Vec<usize> = groups(&plans, &reports).iter().map(|group| group.reports.len()).collect();
+        assert_eq!(sizes, [2, 1]);
+    }
+}

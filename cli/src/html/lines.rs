@@ -1,0 +1,401 @@
+//! Figures with lines: operations per second against the number of threads, and interrupts over time.
+//!
+//! Against threads a mechanism has a colour and a mark; the paper's line is dashed and its marks are hollow, ours is solid.
+//! Over time, where nothing was published, a mechanism has a colour and dashes of its own.
+
+use std::fmt::Write as _;
+
+use ceasefire_experiments::{Report, Series};
+use maud::{html, Markup};
+
+use super::capital;
+use super::group::Group;
+use super::plot::{at, drawing, horizontal, vertical, Scale, LEFT, RIGHT};
+use crate::number::{compact, time_unit};
+
+/// Where the vertical axis ends and begins.
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 176.0;
+const HEIGHT: f64 = 212.0;
+/// Colours, dashes and marks there are; further variants begin again.
+const STYLES: usize = 6;
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Dashed, with hollow marks.
+    Published,
+    /// Solid, with marks.
+    Ours,
+    /// With its variant's dashes, without marks.
+    OverTime,
+}
+
+struct Line {
+    name: String,
+    variant: usize,
+    kind: Kind,
+    points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn class(&self) -> String {
+        let kind = match self.kind {
+            Kind::Published => "published-line",
+            Kind::Ours => "ours-line",
+            Kind::OverTime => "dashes",
+        };
+        format!("line {kind} v{}", self.variant % STYLES)
+    }
+
+    fn sample(&self) -> Markup {
+        html! {
+            svg.swatch.long viewBox="0 0 34 10" {
+                g class=(self.class()) {
+                    path d="M1 5H33" {}
+                    @if self.kind != Kind::OverTime { (mark(self.variant, 17.0, 5.0)) }
+                }
+            }
+        }
+    }
+
+    /// The line between points that are numbers; one that is not breaks it.
+    fn drawn(&self, x: &Scale, y: &Scale) -> Markup {
+        let mut path = String::new();
+        let mut command = 'M';
+        for &(across, up) in &self.points {
+            if across.is_finite() && up.is_finite() {
+                // Writing to a string does not fail.
+                let _ = write!(path, "{command}{} {}", at(x.place(across)), at(y.place(up)));
+                command = 'L';
+            } else {
+                command = 'M';
+            }
+        }
+        let marked = || self.points.iter().filter(|(across, up)| across.is_finite() && up.is_finite());
+        html! {
+            g class=(self.class()) {
+                path d=(path) {}
+                @if self.kind != Kind::OverTime {
+                    @for &(across, up) in marked() { (mark(self.variant, x.place(across), y.place(up))) }
+                }
+            }
+        }
+    }
+}
+
+/// The mark of a variant: a circle, a square, a triangle, a diamond, a triangle on its point, a cross.
+fn mark(variant: usize, x: f64, y: f64) -> Markup {
+    let path = match variant % STYLES {
+        0 => "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
+        1 => "m-3-3h6v6h-6z",
+        2 => "m0-4l4 7h-8z",
+        3 => "m0-4l4 4l-4 4l-4-4z",
+        4 => "m0 4l4-7h-8z",
+        _ => "m-3-3l6 6m0-6l-6 6",
+    };
+    html! { path.mark d=(format!("M{} {}{path}", at(x), at(y))) {} }
+}
+
+/// Throughput against threads, with the paper's where it published one; nothing where threads were not swept.
+pub(super) fn throughput(group: &Group) -> Option<Markup> {
+    let threads = group.threads();
+    if threads.len() < 2 {
+        return None;
+    }
+    let mut lines = Vec::new();
+    let mut has_paper = [false; 2];
+    for (number, name) in group.variants.iter().enumerate() {
+        let mut reports: Vec<&Report> =
+            group.numbered().filter(|(variant, _)| *variant == number).map(|(_, report)| report).collect();
+        reports.sort_by_key(|report| report.threads);
+        let ours = reports.iter().map(|report| (report.threads as f64, report.operations_per_s)).collect();
+        // The paper has one line before its change and one after it: that is our first that is no baseline.
+        let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
+        let paper: Vec<(f64, f64)> = reports
+            .iter()
+            .filter_map(|report| {
+                let published = rate(report)?;
+                Some((report.threads as f64, [published.0, published.1][side]))
+            })
+            .collect();
+        if !paper.is_empty() && !std::mem::replace(&mut has_paper[side], true) {
+            let name = format!("{name}, published");
+            lines.push(Line { name, variant: number, kind: Kind::Published, points: paper });
+        }
+        lines.push(Line { name: name.clone(), variant: number, kind: Kind::Ours, points: ours });
+    }
+    let counts: Vec<f64> = threads.iter().map(|threads| *threads as f64).collect();
+    let x = Scale::doubling(&counts, LEFT, RIGHT);
+    let title =
+        format!("Operations per second by threads, {} on {}", group.experiment.name, group.machine.name);
+    let content = |y: &Scale| {
+        html! { (vertical(y, "operations per second")) (horizontal(&x, BOTTOM, "threads", compact)) }
+    };
+    let caption = html! { b { "Throughput." } " Operations per second against threads; the axis of threads is logarithmic." };
+    Some(figure(&caption, &title, &lines, &x, content, by_threads(&threads, &lines)))
+}
+
+/// What the paper says of the operations per second, before and after: the metric that ours was taken from.
+fn rate(report: &Report) -> Option<(f64, f64)> {
+    let same = |measured: f64| measured.to_bits() == report.operations_per_s.to_bits();
+    let paper = report.published.values().find(|paper| paper.unit == "1/s" && same(paper.measured))?;
+    Some((paper.before, paper.after))
+}
+
+fn by_threads(threads: &[usize], lines: &[Line]) -> Markup {
+    let value = |line: &Line, threads: usize| {
+        let found = line.points.iter().find(|(across, _)| across.total_cmp(&(threads as f64)).is_eq());
+        found.map_or("-".into(), |point| compact(point.1))
+    };
+    html! {
+        table {
+            thead { tr { th { "threads" } @for line in lines { th { (line.name) } } } }
+            tbody {
+                @for &threads in threads {
+                    tr { th scope="row" { (threads) } @for line in lines { td { (value(line, threads)) } } }
+                }
+            }
+        }
+    }
+}
+
+/// What a series counts of.
+type Count = fn(&Series) -> &[u64];
+
+/// Interrupts over time, or where there are none the broadcasts; nothing where there are neither.
+pub(super) fn over_time(group: &Group) -> Option<Markup> {
+    let reports = group.widest();
+    let counted =
+        |count: Count| reports.iter().any(|(_, report)| count(&report.series).iter().any(|&count| count > 0));
+    let interrupts: Count = |series| &series.interrupts;
+    let broadcasts: Count = |series| &series.broadcasts;
+    let (what, count) = if counted(interrupts) {
+        ("TLB interrupts", interrupts)
+    } else if counted(broadcasts) {
+        ("broadcasts", broadcasts)
+    } else {
+        return None;
+    };
+    let shown: Vec<Shown> = reports.iter().map(|(_, report)| Shown::of(&report.series, count)).collect();
+    let longest = shown.iter().map(Shown::length).fold(0.0, f64::max);
+    let (unit, times) = time_unit(longest);
+    let lines: Vec<Line> = reports
+        .iter()
+        .zip(&shown)
+        .map(|(&(variant, _), shown)| Line {
+            name: group.variants[variant].clone(),
+            variant,
+            kind: Kind::OverTime,
+            points: shown.rates().map(|(middle, rate)| (middle * times, rate)).collect(),
+        })
+        .collect();
+    let x = Scale::until(longest * times, LEFT, RIGHT);
+    let of = group.of_the_widest();
+    let title =
+        format!("{} over time, {} on {}{of}", capital(what), group.experiment.name, group.machine.name);
+    let windowed = reports.iter().any(|(_, report)| report.series.measured_s.is_some());
+    let since = if windowed { ", from where it is measured" } else { "" };
+    let label = format!("simulated time, {unit}{since}");
+    let content = |y: &Scale| {
+        html! { (vertical(y, &format!("{what} per second"))) (horizontal(&x, BOTTOM, &label, compact)) }
+    };
+    let caption = html! { b { "Over time." } " " (capital(what)) " per second of simulated time" (of) "." };
+    let numbers = html! {
+        table {
+            thead {
+                tr {
+                    th { "mechanism" } th { "mean, 1/s" } th { "least, 1/s" } th { "most, 1/s" }
+                    th { "from, " (unit) } th { "to, " (unit) } th { "in steps of, " (unit) }
+                }
+            }
+            tbody {
+                @for (line, shown) in lines.iter().zip(&shown) {
+                    @let rates = || line.points.iter().map(|point| point.1);
+                    tr {
+                        th scope="row" { (line.name) }
+                        td { (compact(rates().sum::<f64>() / line.points.len() as f64)) }
+                        td { (compact(rates().fold(f64::INFINITY, f64::min))) }
+                        td { (compact(rates().fold(f64::NEG_INFINITY, f64::max))) }
+                        td { (compact(shown.from_s * times)) }
+                        td { (compact((shown.from_s + shown.length()) * times)) }
+                        td { (compact(shown.step_s * times)) }
+                    }
+                }
+            }
+        }
+        p.note { "Every step is in the JSON, field " code { "series" } "." }
+    };
+    Some(figure(&caption, &title, &lines, &x, content, numbers))
+}
+
+/// The steps of a series that are shown: those that lie in what is measured.
+struct Shown<'a> {
+    counts: &'a [u64],
+    step_s: f64,
+    /// When the first of them begins.
+    from_s: f64,
+}
+
+impl<'a> Shown<'a> {
+    fn of(series: &'a Series, count: Count) -> Self {
+        let (counts, step_s) = (count(series), series.step_s);
+        let (from, to) = series.measured_s.unwrap_or((0.0, f64::INFINITY));
+        let first = ((from / step_s).ceil() as usize).min(counts.len());
+        let end = ((to / step_s) as usize).clamp(first, counts.len());
+        // The step in which all of a short measurement lies is better than none.
+        let (first, end) = if first == end && end > 0 { (end - 1, end) } else { (first, end) };
+        Self { counts: &counts[first..end], step_s, from_s: first as f64 * step_s }
+    }
+
+    /// How long they take together.
+    fn length(&self) -> f64 {
+        self.counts.len() as f64 * self.step_s
+    }
+
+    /// The middle of each, from the beginning of the first, and so many a second.
+    fn rates(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let step = self.step_s;
+        self.counts
+            .iter()
+            .zip(0u32..)
+            .map(move |(&count, number)| ((f64::from(number) + 0.5) * step, count as f64 / step))
+    }
+}
+
+/// Caption, legend, lines over what `frame` draws for the vertical scale, and numbers.
+fn figure(
+    caption: &Markup,
+    title: &str,
+    lines: &[Line],
+    x: &Scale,
+    frame: impl Fn(&Scale) -> Markup,
+    numbers: Markup,
+) -> Markup {
+    let y = Scale::linear(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)), BOTTOM, TOP);
+    let said = lines.iter().map(|line| {
+        let known = || line.points.iter().filter(|point| point.1.is_finite());
+        let (least, most) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), point| {
+            (least.min(point.1), most.max(point.1))
+        });
+        match known().next_back() {
+            None => format!("{}: no values", line.name),
+            Some(end) => format!(
+                "{}: {} to {}, at the end {}",
+                line.name,
+                compact(least),
+                compact(most),
+                compact(end.1)
+            ),
+        }
+    });
+    let description = said.collect::<Vec<_>>().join("; ");
+    let content = html! { (frame(&y)) @for line in lines { (line.drawn(x, &y)) } };
+    html! {
+        figure {
+            figcaption { (caption) }
+            div.legend aria-hidden="true" { @for line in lines { span { (line.sample()) (line.name) } } }
+            (drawing(HEIGHT, title, &description, content))
+            details { summary { "numbers" } div.scroll { (numbers) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::group::groups;
+    use super::super::testing::{comparison, plans, report};
+    use super::*;
+
+    fn swept(threads: usize, mechanism: &'static str, rate: f64, paper: Option<(f64, f64)>) -> Report {
+        let published =
+            paper.map(|(before, after)| ("loops_per_second", comparison(before, after, None, rate)));
+        let published = published.into_iter().collect();
+        Report { threads, operations_per_s: rate, published, ..report(mechanism) }
+    }
+
+    fn draw(reports: &[Report], figure: fn(&Group) -> Option<Markup>) -> Option<String> {
+        figure(&groups(&plans(reports), reports)[0]).map(maud::PreEscaped::into_string)
+    }
+
+    #[test]
+    fn a_sweep_has_two_lines_of_the_paper_and_one_of_ours_for_each_mechanism() {
+        let mut reports = Vec::new();
+        for (threads, before, after) in [(1, 315e3, 304e3), (8, 652e3, 1267e3), (72, 609e3, 993e3)] {
+            for (mechanism, rate) in [("per-page", 5e5), ("batched", 9e5), ("lazy", 9.5e5)] {
+                reports.push(swept(threads, mechanism, rate, Some((before, after))));
+            }
+        }
+        let text = draw(&reports, throughput).expect("a sweep");
+        let lines = |class: &str| text.matches(&format!("<g class=\"line {class}")).count();
+        // Each is in the legend too.
+        assert_eq!((lines("published-line"), lines("ours-line")), (4, 6), "{text}");
+        for part in
+            ["per-page, published", "batched, published", "1.267M", "315k", "<th scope=\"row\">72</th>"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("lazy, published"));
+        assert_eq!(draw(&reports[..3], throughput), None, "one number of threads is no sweep");
+    }
+
+    #[test]
+    fn what_is_no_number_breaks_a_line_and_is_not_printed() {
+        let rates = [1e6, f64::NAN, 0.0, f64::INFINITY];
+        let reports: Vec<Report> =
+            rates.iter().zip(1..).map(|(rate, threads)| swept(threads, "batched", *rate, None)).collect();
+        let text = draw(&reports, throughput).expect("a sweep");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        assert_eq!(text.matches("class=\"mark\"").count(), 2 + 1, "two numbers, and one in the legend");
+    }
+
+    #[test]
+    fn nothing_over_time_is_no_figure_and_broadcasts_stand_in_for_interrupts() {
+        let with = |interrupts: Vec<u64>, broadcasts: Vec<u64>| {
+            let series = Series { step_s: 1e-3, interrupts, broadcasts, measured_s: None };
+            draw(&[Report { series, ..report("batched") }], over_time)
+        };
+        assert_eq!(with(vec![], vec![]), None);
+        assert_eq!(with(vec![0, 0], vec![0, 0]), None);
+        assert!(with(vec![0, 0], vec![7, 0]).is_some_and(|text| text.contains("Broadcasts per second")));
+        let text = with(vec![5], vec![7]).expect("a figure of one point");
+        assert!(text.contains("TLB interrupts per second") && text.contains("5000"), "{text}");
+        assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn what_is_measured_is_shown_and_nothing_else() {
+        let shown = |measured_s| {
+            let series =
+                Series { step_s: 1.0, interrupts: (0..10).collect(), broadcasts: vec![0; 10], measured_s };
+            let shown = Shown::of(&series, |series| &series.interrupts);
+            (shown.from_s, shown.counts.to_vec())
+        };
+        assert_eq!(shown(None), (0.0, (0..10).collect()));
+        assert_eq!(shown(Some((2.5, 7.5))), (3.0, vec![3, 4, 5, 6]));
+        assert_eq!(shown(Some((8.0, 30.0))), (8.0, vec![8, 9]));
+        assert_eq!(shown(Some((20.0, 30.0))), (9.0, vec![9]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_point_of_every_line_is_inside_the_frame(
+            interrupts in prop::collection::vec(any::<u32>().prop_map(u64::from), 1..200),
+            step_s in 1e-9..10.0,
+        ) {
+            let broadcasts = vec![0; interrupts.len()];
+            let series = Series { step_s, interrupts, broadcasts, measured_s: None };
+            let text = draw(&[Report { series, ..report("batched") }], over_time);
+            for path in text.iter().flat_map(|text| text.split(" d=\"M").skip(2)) {
+                let path = path.split('"').next().unwrap_or_default();
+                for point in path.split('L') {
+                    let (x, y) = point.split_once(' ').expect("two numbers");
+                    let (x, y): (f64, f64) = (x.parse().expect("x"), y.parse().expect("y"));
+                    prop_assert!((LEFT..=RIGHT).contains(&x) && (TOP..=BOTTOM).contains(&y), "{x} {y}");
+                }
+            }
+        }
+    }
+}

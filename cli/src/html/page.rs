@@ -1,0 +1,334 @@
+//! The page: what was run, one table over all of it, a section for each experiment and machine, and the machines with what
+//! was fitted in them.
+
+use ceasefire_experiments::{Comparison, Plan, Report};
+use ceasefire_machine::config::{Machine, Parameter};
+use maud::{html, Markup, PreEscaped, DOCTYPE};
+
+use super::group::{groups, Group};
+use super::{bars, capital, lines, ratios};
+use crate::number::compact;
+use crate::summary::{Basis, Row};
+
+/// What the columns of the first table are called; the names of the first two groups are above them.
+const COLUMNS: [&str; 11] = [
+    "experiment",
+    "machine",
+    "figure",
+    "before",
+    "after",
+    "ratio",
+    "before",
+    "after",
+    "ratio",
+    "difference",
+    "ours is",
+];
+
+/// The page of all results. `command` is the command line that made them, `rows` their summary.
+pub(crate) fn of(command: &str, plans: &[Plan], reports: &[Report], rows: &[Row]) -> String {
+    let groups = groups(plans, reports);
+    let mut machines: Vec<&Machine> = Vec::new();
+    for group in &groups {
+        if machines.iter().all(|machine| machine.name != group.machine.name) {
+            machines.push(group.machine);
+        }
+    }
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(concat!("ceasefire ", env!("CARGO_PKG_VERSION")));
+                title { "Ceasefire: results" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                (hatchings())
+                header {
+                    h1 { "What TLB flushes cost, published and simulated" }
+                    p {
+                        "Made by ceasefire " (env!("CARGO_PKG_VERSION")) ", with seed "
+                        (reports.first().map_or(0, |report| report.seed)) ":"
+                    }
+                    pre { code { (command) } }
+                    (verdict(reports))
+                }
+                main {
+                    (summary(rows, reports))
+                    @for group in &groups { (section(group)) }
+                    section {
+                        h2 { "Machines" }
+                        @for machine in machines { (of_machine(machine)) }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// The hatchings that bars are filled with, once for all figures.
+fn hatchings() -> Markup {
+    let hatching = |id: &str, size: u32, path: &str| {
+        html! {
+            pattern id=(id) width=(size) height=(size) patternUnits="userSpaceOnUse" {
+                rect width=(size) height=(size) {}
+                path d=(path) {}
+            }
+        }
+    };
+    html! {
+        svg.hatchings width="0" height="0" aria-hidden="true" {
+            (hatching("hatch-published", 5, "M-1 1l2-2M0 5l5-5M4 6l2-2"))
+            (hatching("hatch-answers", 5, "M-1 4l2 2M0 0l5 5M4-1l2 2"))
+            (hatching("hatch-locks", 5, "M0 0l5 5M5 0l-5 5"))
+            (hatching("hatch-faults", 4, "M0 2h4"))
+            (hatching("hatch-kernel", 5, "M1 1.8h1.6M3.5 4.3h1.6"))
+        }
+    }
+}
+
+/// Whether anything went wrong.
+fn verdict(reports: &[Report]) -> Markup {
+    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let (broken, wrong, compared) = (
+        sum(|report| report.violations),
+        sum(|report| report.loads_wrong),
+        sum(|report| report.loads_compared),
+    );
+    let unwatched = reports.iter().filter(|report| !report.oracle).count();
+    html! {
+        @if broken + wrong > 0 {
+            p.alarm role="alert" {
+                b { "Something is wrong: " }
+                "rules of coherence were broken " (broken) " times, and " (wrong) " loads returned something else than was stored."
+            }
+        } @else if unwatched == 0 {
+            p { "The oracle watched all of it: no rule of coherence was broken"
+                @if compared > 0 { ", and none of " (compact(compared as f64)) " loads that were compared was wrong" } "." }
+        } @else {
+            p { "In " (unwatched) " of " (reports.len()) " runs no oracle watched: rules broken there went unseen." }
+        }
+    }
+}
+
+fn summary(rows: &[Row], reports: &[Report]) -> Markup {
+    let published = rows.iter().any(|row| row.published.is_some());
+    let small = published && reports.iter().any(|report| report.scale < 1.0);
+    html! {
+        section {
+            h2 { "All results" }
+            table.summary role="table" {
+                thead role="rowgroup" {
+                    tr role="row" {
+                        th colspan="3" {} th colspan="3" { "published" } th colspan="3" { "ours" } th colspan="2" {}
+                    }
+                    tr role="row" { @for column in COLUMNS { th role="columnheader" { (column) } } }
+                }
+                tbody role="rowgroup" {
+                    @for row in rows {
+                        tr role="row" {
+                            @for (number, cell) in cells(row).into_iter().enumerate() {
+                                @if number == 0 {
+                                    th scope="row" role="rowheader" { (cell) }
+                                } @else {
+                                    td role="cell" data-label=(label(number)) { (cell) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            div.note {
+                p { "Before is the paper's baseline, after its mechanism. The ratios compare"
+                    @if small { "; published times and counts are for scale 1, and ours shrink with the scale" } "." }
+                @if published {
+                    p {
+                        b { "predicted" } ": nothing was fitted to it. "
+                        b { "follows" } ": from parts that were fitted. "
+                        b { (Basis::Partly.name()) } ": one of its two sides was. "
+                        b { "fitted" } ": both were, so it is no prediction."
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The row's cells, the figure's name in full.
+fn cells(row: &Row) -> [String; 11] {
+    let mut cells = row.cells();
+    cells[2].clone_from(&row.metric.0);
+    if let Some(paper) = row.published.filter(|paper| !["1/s", "count"].contains(&paper.unit)) {
+        cells[2] = if paper.is_relative() {
+            format!("{} (ratio)", row.metric.0)
+        } else {
+            format!("{}, {}", row.metric.0, paper.unit)
+        };
+    }
+    cells
+}
+
+/// What a cell is called where its column's head is out of sight.
+fn label(column: usize) -> String {
+    let of = match column {
+        3..=5 => "published, ",
+        6..=8 => "ours, ",
+        _ => "",
+    };
+    format!("{of}{}", COLUMNS[column])
+}
+
+fn section(group: &Group) -> Markup {
+    let first = group.reports[0];
+    let threads = group.threads();
+    let threads = match &threads[..] {
+        [one] => format!("{one} threads"),
+        [least, .., most] => format!("{least} to {most} threads"),
+        [] => String::new(),
+    };
+    let scale = if first.scale < 1.0 {
+        format!("scale {} of the paper's size", first.scale)
+    } else {
+        "the paper's own size".into()
+    };
+    html! {
+        section.result {
+            h2 { (first.experiment) " " span { "on " (first.machine) } }
+            p { (capital(group.experiment.description)) ". " span.quiet { (group.experiment.paper) "." } }
+            p.facts { (first.cpus) " CPUs, " (threads) "; " (scale) "; seed " (first.seed) "; "
+                @if first.oracle { "oracle on" } @else { "oracle off" } }
+            div.figures {
+                @if let Some(figure) = lines::throughput(group) { (figure) }
+                @if let Some(figure) = ratios::figure(group) { (figure) }
+                @if let Some(figure) = lines::over_time(group) { (figure) }
+                (bars::figure(group))
+            }
+            @if first.published.values().any(Comparison::is_relative) {
+                p.note { "Where the paper's figure before is 1 it gives no more than a ratio." }
+            }
+        }
+    }
+}
+
+fn of_machine(machine: &Machine) -> Markup {
+    let fitted: Vec<&Parameter> = machine.sources.iter().filter(|parameter| parameter.is_fitted()).collect();
+    let topology = &machine.topology;
+    let gib = topology.bytes() as f64 / f64::from(1 << 30);
+    html! {
+        article {
+            h3 { (machine.name) }
+            p { (machine.description) ". " (topology.cpu_count()) " CPUs, " (topology.nodes().len())
+                @if topology.nodes().len() == 1 { " node, " } @else { " nodes, " } (compact(gib)) " GiB at scale 1." }
+            @if fitted.is_empty() {
+                p.note { "Nothing was fitted: all that is shown for this machine is a prediction." }
+            } @else {
+                p.note {
+                    "Fitted, and so no prediction, is what these parameters were fitted to; all others of its "
+                    (machine.sources.len()) " parameters have other sources (" code { "ceasefire list machines --parameters" } ")."
+                }
+                div.scroll {
+                    table {
+                        thead { tr { th { "parameter" } th { "value" } th.text { "fitted to" } } }
+                        tbody {
+                            @for parameter in fitted {
+                                tr {
+                                    th scope="row" { (parameter.key.rsplit('.').next().unwrap_or(&parameter.key)) }
+                                    td.number { (compact(parameter.value)) " " (parameter.unit) }
+                                    td.text { (parameter.source.strip_prefix("fitted: ").unwrap_or(&parameter.source)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{comparison, plans, report};
+    use super::*;
+    use crate::summary;
+
+    fn page(command: &str, reports: &[Report]) -> String {
+        let plans = plans(reports);
+        of(command, &plans, reports, &summary::rows(&plans, reports))
+    }
+
+    #[test]
+    fn the_page_is_one_file_that_says_what_was_run() {
+        let text = page("ceasefire compare <migrate> --seed 1", &[report("per-page"), report("batched")]);
+        for part in [
+            "<html lang=\"en\">",
+            "name=\"viewport\"",
+            "compare &lt;migrate&gt; --seed 1",
+            concat!("ceasefire ", env!("CARGO_PKG_VERSION")),
+            "migrate <span>on 2-socket-intel",
+            "scale 0.0001 of the paper's size; seed 1; oracle off",
+            "Nothing was fitted",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        for outside in ["http:", "https:", "src=", "href=", "<script", "@import", "url(\""] {
+            assert!(!text.contains(outside), "{outside}");
+        }
+        // Each figure has what to read aloud.
+        let count = |part: &str| text.matches(part).count();
+        assert_eq!(count("role=\"img\""), 2);
+        assert_eq!((count("<svg viewBox=\"0 0 360"), count("</title><desc>")), (2, 2));
+    }
+
+    #[test]
+    fn what_names_and_sources_hold_is_text_and_no_markup() {
+        let reports = [Report { machine: "<b>\"&'".into(), ..report("batched") }];
+        let mut plans = plans(&reports);
+        plans[0].machine.name = "</style><script>".into();
+        plans[0].machine.description = "<i>".into();
+        let text = of("</pre><img>", &plans, &reports, &summary::rows(&plans, &reports));
+        for markup in ["<b>\"", "<script", "<i>", "<img"] {
+            assert!(!text.contains(markup), "{markup}");
+        }
+        assert!(text.contains("&lt;b&gt;&quot;&amp;"), "{text}");
+    }
+
+    #[test]
+    fn what_went_wrong_is_said_at_the_top() {
+        let broken = Report { violations: 3, ..report("batched") };
+        assert!(page("", &[broken]).contains("were broken 3 times"));
+        let watched = Report { oracle: true, ..report("batched") };
+        assert!(page("", &[watched]).contains("no rule of coherence was broken"));
+        assert!(page("", &[report("batched")]).contains("In 1 of 1 runs no oracle watched"));
+    }
+
+    #[test]
+    fn a_fitted_figure_is_never_shown_as_a_prediction() {
+        let published = [("system", comparison(5804.93, 4111.76, Some(0.74), 4.0))].into_iter().collect();
+        let reports = [Report { published, experiment: "mmap-read", ..report("batched") }];
+        let mut plans = plans(&reports);
+        let machine = ceasefire_machine::config::builtin("4-node-48-cpu").expect("a listed name");
+        plans[0].machine = machine.expect("a valid file");
+        let text = of("", &plans, &reports, &summary::rows(&plans, &reports));
+        assert!(text.contains("class=\"fitted\" x="), "{text}");
+        assert!(!text.contains("predicted</td>") && text.contains("fitted</td>"), "{text}");
+        assert!(text.contains("interrupt_deliver") && text.contains("system, after: 24.5 us"), "{text}");
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_not_printed() {
+        let nothing = comparison(0.0, f64::NAN, Some(f64::INFINITY), f64::NAN);
+        let published = [("elapsed", nothing), ("system", nothing)].into_iter().collect();
+        let reports = [1, 2].map(|threads| Report {
+            published: std::collections::BTreeMap::clone(&published),
+            operations_per_s: f64::NAN,
+            threads,
+            ..report("lazy")
+        });
+        let text = page("", &reports);
+        assert!(!text.contains("NaN") && !text.contains("inf<") && !text.contains(">inf"), "{text}");
+    }
+}

@@ -1,0 +1,237 @@
+//! What a mechanism changes, for every figure that its paper published: after divided by before, the paper's and ours.
+//!
+//! A bar begins at 1, where nothing changes, and goes left for less and right for more, on a logarithmic scale: half as much
+//! and twice as much are equally long. A bar of ours that was fitted is an outline alone and is called so: it agrees because
+//! it was made to.
+
+use std::collections::BTreeSet;
+
+use ceasefire_experiments::{Comparison, Report};
+use maud::{html, Markup};
+
+use super::group::Group;
+use super::plot::{at, drawing, Scale, WIDTH};
+use crate::number::{compact, difference, ratio};
+use crate::summary::{metric_name, Basis};
+use crate::table;
+
+/// Heights of a metric's name, of a bar, and of what is between two metrics.
+const NAME: f64 = 16.0;
+const BAR: f64 = 11.0;
+const GAP: f64 = 12.0;
+/// Where the bars end and their numbers begin.
+const BARS: (f64, f64) = (16.0, 232.0);
+const NUMBERS: f64 = 240.0;
+
+/// One published figure beside ours.
+struct Pair<'a> {
+    name: String,
+    paper: &'a Comparison,
+    /// The mechanism of ours that stands for the paper's.
+    mechanism: &'static str,
+    basis: Basis,
+}
+
+impl Pair<'_> {
+    /// Ours before and after.
+    fn ours(&self) -> [Option<f64>; 2] {
+        let before = self.paper.ours.filter(|ours| *ours > 0.0).map(|ours| self.paper.measured / ours);
+        [before, Some(self.paper.measured)]
+    }
+}
+
+/// The figure and its numbers; nothing where nothing was published.
+pub(super) fn figure(group: &Group) -> Option<Markup> {
+    let pairs = pairs(group);
+    if pairs.is_empty() {
+        return None;
+    }
+    let scale = Scale::ratios(
+        pairs.iter().flat_map(|pair| [Some(pair.paper.ratio), pair.paper.ours]).flatten(),
+        BARS.0,
+        BARS.1,
+    );
+    let step = NAME + 2.0 * BAR + GAP;
+    let bottom = step * pairs.len() as f64;
+    let one = scale.place(1.0);
+    let title = format!("After divided by before, {} on {}", group.experiment.name, group.machine.name);
+    let said = pairs.iter().map(|pair| {
+        let ours = ratio(pair.paper.ours);
+        format!(
+            "{}: published {}, ours {ours} ({})",
+            pair.name,
+            ratio(Some(pair.paper.ratio)),
+            pair.basis.name()
+        )
+    });
+    let description = said.collect::<Vec<_>>().join("; ");
+    let content = html! {
+        @for tick in scale.ticks() {
+            @let x = scale.place(*tick);
+            line.grid x1=(at(x)) x2=(at(x)) y1="2" y2=(at(bottom)) {}
+            text x=(at(x)) y=(at(bottom + 14.0)) text-anchor="middle" { (compact(*tick)) }
+        }
+        line.axis x1=(at(one)) x2=(at(one)) y1="2" y2=(at(bottom)) {}
+        @for (pair, number) in pairs.iter().zip(0u32..) {
+            @let top = f64::from(number) * step;
+            @let middle = top + NAME + BAR;
+            text.name x=(at(BARS.0)) y=(at(top + 12.0)) { (pair.name) }
+            (bar(&scale, top + NAME, Some(pair.paper.ratio), "published"))
+            (bar(&scale, middle, pair.paper.ours, class(pair.basis)))
+            text x=(at(NUMBERS)) y=(at(middle - 1.5)) { (ratio(Some(pair.paper.ratio))) }
+            text x=(at(NUMBERS)) y=(at(middle + BAR - 0.5)) {
+                tspan.ours { (ratio(pair.paper.ours)) }
+                @if pair.basis != Basis::Predicted { " " (pair.basis.name()) }
+            }
+        }
+        text.label x=(at(WIDTH / 2.0)) y=(at(bottom + 30.0)) text-anchor="middle" {
+            "after divided by before; 1 is no change"
+        }
+    };
+    Some(html! {
+        figure {
+            figcaption { b { "What changes." } " Each published figure after the change divided by that before it." }
+            div.legend aria-hidden="true" {
+                span { (swatch("published")) "published" }
+                span { (swatch("ours")) "ours" }
+                @if pairs.iter().any(|pair| matches!(pair.basis, Basis::Fitted | Basis::Partly)) {
+                    span { (swatch("fitted")) "ours, fitted to it: no prediction" }
+                }
+            }
+            (drawing(bottom + 36.0, &title, &description, content))
+            (numbers(&pairs))
+        }
+    })
+}
+
+/// What fills a bar of ours.
+fn class(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Predicted | Basis::Follows => "ours",
+        Basis::Partly | Basis::Fitted => "fitted",
+    }
+}
+
+fn swatch(class: &str) -> Markup {
+    html! { svg.swatch viewBox="0 0 18 10" { rect class=(class) x="1" y="1" width="16" height="8" {} } }
+}
+
+fn bar(scale: &Scale, top: f64, value: Option<f64>, class: &str) -> Markup {
+    let one = scale.place(1.0);
+    let Some(end) = value.filter(|value| value.is_finite()).map(|value| scale.place(value)) else {
+        return html! {};
+    };
+    html! {
+        rect class=(class) x=(at(one.min(end))) width=(at((one - end).abs().max(1.0)))
+            y=(at(top + 1.0)) height=(at(BAR - 2.0)) {}
+    }
+}
+
+fn numbers(pairs: &[Pair]) -> Markup {
+    html! {
+        details {
+            summary { "numbers" }
+            div.scroll {
+                table {
+                    thead {
+                        tr { th {} th {} th colspan="3" { "published" } th colspan="3" { "ours" } th {} th {} }
+                        tr {
+                            th { "figure" } th { "mechanism" } th { "before" } th { "after" } th { "ratio" }
+                            th { "before" } th { "after" } th { "ratio" } th { "difference" } th { "ours is" }
+                        }
+                    }
+                    tbody {
+                        @for pair in pairs {
+                            @let [before, after] = pair.ours();
+                            tr {
+                                th scope="row" {
+                                    (pair.name)
+                                    @match pair.paper.unit { "1/s" | "count" => {}, unit => { ", " (unit) } }
+                                }
+                                td.word { (pair.mechanism) }
+                                td { (compact(pair.paper.before)) }
+                                td { (compact(pair.paper.after)) }
+                                td { (ratio(Some(pair.paper.ratio))) }
+                                td { (before.map_or("-".into(), compact)) }
+                                td { (after.map_or("-".into(), compact)) }
+                                td { (ratio(pair.paper.ours)) }
+                                td { (difference(pair.paper.ours, pair.paper.ratio)) }
+                                td.word { (pair.basis.name()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every published figure, with the first of our results that has one to set beside it; where threads were swept, for each
+/// number of them.
+fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
+    let fitted = table::fitted_rows(group.machine);
+    let swept = group.threads().len() > 1;
+    let mut seen = BTreeSet::new();
+    let mut pairs = Vec::new();
+    for (metric, report) in after(group) {
+        if !seen.insert((metric, report.threads)) {
+            continue;
+        }
+        let mut name = metric_name(metric).0;
+        if swept {
+            name = format!("{name}, {} threads", report.threads);
+        }
+        let (mechanism, basis) = (report.mechanism, Basis::of(metric, &fitted));
+        pairs.push(Pair { name, paper: &report.published[metric], mechanism, basis });
+    }
+    pairs
+}
+
+/// The published figures of all results that are compared with the baseline.
+fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Report)> {
+    let mut after: Vec<(&str, &Report)> = group
+        .reports
+        .iter()
+        .filter(|report| !report.is_baseline())
+        .flat_map(|&report| report.published.keys().map(move |metric| (*metric, report)))
+        .collect();
+    after.sort_by_key(|(_, report)| report.threads);
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::group::groups;
+    use super::super::testing::{comparison, plans, report};
+    use super::*;
+
+    fn drawn(comparisons: Vec<(&'static str, Comparison)>) -> Option<String> {
+        let reports = [Report { published: comparisons.into_iter().collect(), ..report("batched") }];
+        let plans = plans(&reports);
+        figure(&groups(&plans, &reports)[0]).map(maud::PreEscaped::into_string)
+    }
+
+    #[test]
+    fn each_figure_has_a_bar_of_the_paper_and_one_of_ours() {
+        let text = drawn(vec![
+            ("tlb_interrupts", comparison(1.0, 0.009, Some(0.0053), 7.0)),
+            ("pages_migrated_per_second", comparison(1.0, 3.917, Some(4.47), 1234.0)),
+        ]);
+        let text = text.expect("two published figures");
+        assert_eq!(text.matches("class=\"published\" x=").count(), 3, "two bars and one in the legend");
+        for part in ["0.0053", "3.92", "4.47", "-41.1%", "TLB interrupts per second", "predicted"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_has_no_bar() {
+        let text = drawn(vec![
+            ("elapsed", comparison(0.0, 0.0, None, 0.0)),
+            ("user", comparison(1.0, f64::INFINITY, Some(f64::NAN), f64::NAN)),
+        ]);
+        let text = text.expect("two published figures");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        assert_eq!(drawn(vec![]), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Results made up for tests: those of one tiny run, under other names.
+
+use std::sync::OnceLock;
+
+use ceasefire_experiments::{Comparison, Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_machine::config::builtin;
+
+fn plan() -> Plan {
+    let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+    Plan {
+        experiment: Experiment::find("migrate").expect("an experiment"),
+        machine: machine.with_cpus(2).expect("allowed"),
+        mechanism: Mechanism::Batched,
+        settle: Settle::Free,
+        scale: 0.0001,
+        seed: 1,
+        oracle: false,
+        trace: None,
+    }
+}
+
+/// A result with a mechanism's name.
+pub(super) fn report(mechanism: &'static str) -> Report {
+    static REPORT: OnceLock<Report> = OnceLock::new();
+    let report = REPORT.get_or_init(|| plan().run(|_| true).expect("a run"));
+    Report { mechanism, ..report.clone() }
+}
+
+/// A plan for each.
+pub(super) fn plans(reports: &[Report]) -> Vec<Plan> {
+    reports.iter().map(|_| plan()).collect()
+}
+
+/// A published figure beside one of ours.
+pub(super) fn comparison(before: f64, after: f64, ours: Option<f64>, measured: f64) -> Comparison {
+    Comparison { unit: "1/s", before, after, ratio: after / before, ours, measured }
+}

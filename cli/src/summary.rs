@@ -1,0 +1,297 @@
+//! One row for each experiment, machine and number of threads: the paper's figure, ours, and how far apart they are.
+//!
+//! A paper has one figure that it is known for; the row shows that one, before and after its mechanism, and the ratio of the
+//! two. The ratios are what compares: ours may be of a smaller run. The last column says what ours is worth. A figure that a
+//! parameter of the machine was fitted to is no prediction, nor is an elapsed time that follows from two fitted parts of it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use ceasefire_experiments::{Comparison, Plan, Report};
+use comfy_table::{presets, CellAlignment, Table};
+
+use crate::number::{compact, difference, ratio};
+use crate::table;
+
+/// The figures that papers are known for, the first that an experiment has.
+const HEADLINES: [&str; 4] = ["elapsed", "runtime", "loops_per_second", "pages_migrated_per_second"];
+
+/// What a ratio of ours is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Nothing was fitted to it.
+    Predicted,
+    /// Its parts were fitted.
+    Follows,
+    /// One of its two sides was fitted.
+    Partly,
+    /// Both were.
+    Fitted,
+}
+
+impl Basis {
+    /// What `metric` is worth on a machine with parameters fitted to these rows. A row that says more than the metric and
+    /// the side, such as a number of threads, counts for all of the metric: rather too little is called a prediction.
+    pub(crate) fn of(metric: &str, fitted: &BTreeSet<String>) -> Self {
+        let any = |start: &str| fitted.iter().any(|row| row.starts_with(start));
+        let sides = ["before", "after"].map(|side| any(&format!("{metric}, {side}")));
+        let parts = ["user, ", "system, "].map(any);
+        match sides {
+            [true, true] => Self::Fitted,
+            [false, false] if metric == "elapsed" && parts != [false, false] => Self::Follows,
+            [false, false] => Self::Predicted,
+            _ => Self::Partly,
+        }
+    }
+
+    /// The word for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Follows => "follows",
+            Self::Partly => "half fitted",
+            Self::Fitted => "fitted",
+        }
+    }
+}
+
+/// What a published metric is called for people, and in a column of seven characters.
+pub(crate) fn metric_name(metric: &str) -> (String, String) {
+    let (long, short) = match metric {
+        "elapsed" => ("elapsed time", "elapsed"),
+        "runtime" => ("run time", "runtime"),
+        "user" => ("user time", "user"),
+        "system" => ("system time", "system"),
+        "time_range" => ("range of finishing times", "range"),
+        "time_stddv" => ("deviation of finishing times", "stddev"),
+        "interrupts_per_second" | "tlb_interrupts" => ("TLB interrupts per second", "IPIs/s"),
+        "tlb_shootdowns" => ("TLB interrupts", "IPIs"),
+        "tlb_flush_events" => ("flushes of everything", "flushes"),
+        "dtlb_load_misses" => ("TLB misses of loads", "loads"),
+        "dtlb_store_misses" => ("TLB misses of stores", "stores"),
+        "itlb_load_misses" => ("TLB misses of fetches", "fetches"),
+        "pages_migrated_per_second" => ("pages migrated per second", "pages/s"),
+        "loops_per_second" => ("loops per second", "loops/s"),
+        other => return (other.replace('_', " "), other.chars().take(7).collect()),
+    };
+    (long.into(), short.into())
+}
+
+/// What was published and what we found, in one row.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) experiment: &'static str,
+    pub(crate) machine: String,
+    /// Where an experiment was run with several numbers of threads.
+    pub(crate) threads: Option<usize>,
+    /// For people; and short.
+    pub(crate) metric: (String, String),
+    pub(crate) published: Option<Comparison>,
+    /// Ours: before and after, as far as they were run.
+    pub(crate) ours: [f64; 2],
+    pub(crate) basis: Basis,
+    /// Rules broken and loads wrong.
+    pub(crate) wrong: u64,
+}
+
+impl Row {
+    /// Ours after divided by before.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        let [before, after] = self.ours;
+        (before > 0.0).then(|| after / before).filter(|ratio| ratio.is_finite())
+    }
+
+    /// What ours is worth; nothing where there is nothing to compare it with.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self.published {
+            _ if self.wrong > 0 => "BROKEN",
+            Some(_) if self.ratio().is_some() => self.basis.name(),
+            _ => "-",
+        }
+    }
+
+    /// Experiment, machine, metric, published before, after and ratio, ours the same, difference, verdict.
+    pub(crate) fn cells(&self) -> [String; 11] {
+        let machine = match self.threads {
+            Some(threads) => format!("{} x{threads}", self.machine),
+            None => self.machine.clone(),
+        };
+        let paper = self.published.as_ref();
+        let figure = |value: fn(&Comparison) -> f64| paper.map_or("-".into(), |paper| compact(value(paper)));
+        [
+            self.experiment.into(),
+            machine,
+            self.metric.1.clone(),
+            figure(|paper| paper.before),
+            figure(|paper| paper.after),
+            ratio(paper.map(|paper| paper.ratio)),
+            compact(self.ours[0]),
+            compact(self.ours[1]),
+            ratio(self.ratio()),
+            paper.map_or("-".into(), |paper| difference(self.ratio(), paper.ratio)),
+            self.verdict().into(),
+        ]
+    }
+}
+
+/// The rows of all results, in their order.
+pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut seen: BTreeSet<(&str, &str, usize)> = BTreeSet::new();
+    for (plan, report) in plans.iter().zip(reports) {
+        let key = |report: &Report| (report.experiment, report.machine.clone());
+        if !seen.insert((report.experiment, &report.machine, report.threads)) {
+            continue;
+        }
+        let same: Vec<&Report> = reports.iter().filter(|other| key(other) == key(report)).collect();
+        let is_swept = same.iter().any(|other| other.threads != report.threads);
+        let same: Vec<&Report> = same.into_iter().filter(|other| other.threads == report.threads).collect();
+        rows.push(row(plan, &same, is_swept.then_some(report.threads)));
+    }
+    rows
+}
+
+fn row(plan: &Plan, reports: &[&Report], threads: Option<usize>) -> Row {
+    let baseline = reports.iter().find(|report| report.is_baseline());
+    let others = || reports.iter().filter(|report| !report.is_baseline());
+    // The mechanism that stands for the paper's is the first that the figure is known for.
+    let after = others().find(|report| headline(report).is_some()).or_else(|| others().next());
+    let any = after.or(baseline).copied();
+    let found = any.and_then(headline);
+    let (metric, published) = match found {
+        Some((metric, paper)) => (metric_name(metric), Some(*paper)),
+        None => (("operations per second".into(), "ops/s".into()), None),
+    };
+    let figure = |report: Option<&&Report>| {
+        let own = |report: &&Report| match found {
+            Some((metric, _)) => report.published.get(metric).map(|paper| paper.measured),
+            None => Some(report.operations_per_s),
+        };
+        report.and_then(own).unwrap_or(f64::NAN)
+    };
+    let first = reports[0];
+    Row {
+        experiment: first.experiment,
+        machine: first.machine.clone(),
+        threads,
+        metric,
+        published,
+        ours: [figure(baseline), figure(after)],
+        basis: found
+            .map_or(Basis::Predicted, |(metric, _)| Basis::of(metric, &table::fitted_rows(&plan.machine))),
+        wrong: reports.iter().map(|report| report.violations + report.loads_wrong).sum(),
+    }
+}
+
+/// The figure that the paper of a run is known for.
+fn headline(report: &Report) -> Option<(&'static str, &Comparison)> {
+    let known = HEADLINES.iter().find_map(|name| report.published.get_key_value(name));
+    known.or_else(|| report.published.first_key_value()).map(|(name, paper)| (*name, paper))
+}
+
+/// The rows as a table of at most 100 columns.
+pub(crate) fn text(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["all results", "", "", "paper", "", "", "ours", "", "", "", ""]);
+    table.add_row([
+        "experiment",
+        "machine",
+        "metric",
+        "before",
+        "after",
+        "ratio",
+        "before",
+        "after",
+        "ratio",
+        "diff.",
+        "ours is",
+    ]);
+    for row in rows {
+        table.add_row(row.cells());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        if (3..10).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(experiment: &'static str, machine: &str, threads: Option<usize>) -> Row {
+        Row {
+            experiment,
+            machine: machine.into(),
+            threads,
+            metric: metric_name("pages_migrated_per_second"),
+            published: Some(Comparison {
+                unit: "1/s",
+                before: 3_163_679_332.0,
+                after: 12_394_694_609.0,
+                ratio: 3.917,
+                ours: Some(4.47),
+                measured: 123_456.0,
+            }),
+            ours: [27_618.0, 123_456.0],
+            basis: Basis::Predicted,
+            wrong: 0,
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_and_no_line_of_more_than_100_columns() {
+        let rows = [
+            row("tiered-inference", "128-core-arm64", None),
+            row("tlb-flush2", "milan-72", Some(72)),
+            Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
+            Row { published: None, ours: [f64::NAN, 5.0], ..row("migrate-huge", "2-socket-intel", None) },
+        ];
+        let text = text(&rows);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let cells = |number: usize| -> Vec<&str> {
+            text.lines().nth(2 + number).expect("a row").split_whitespace().collect()
+        };
+        assert_eq!(
+            cells(0),
+            [
+                "tiered-inference",
+                "128-core-arm64",
+                "pages/s",
+                "3.164G",
+                "12.39G",
+                "3.92",
+                "27.62k",
+                "123.5k",
+                "4.47",
+                "+14.1%",
+                "predicted"
+            ]
+        );
+        assert_eq!(cells(1)[..3], ["tlb-flush2", "milan-72", "x72"]);
+        assert_eq!(cells(2).last(), Some(&"BROKEN"));
+        assert_eq!(cells(3)[3..], ["-", "-", "-", "-", "5", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn what_was_fitted_is_called_so() {
+        let fitted = ["user, before", "system, before", "system, after"].map(String::from).into();
+        let basis = |metric| Basis::of(metric, &fitted);
+        assert_eq!(basis("system"), Basis::Fitted);
+        assert_eq!(basis("user"), Basis::Partly);
+        assert_eq!(basis("elapsed"), Basis::Follows);
+        assert_eq!(basis("interrupts_per_second"), Basis::Predicted);
+        assert_eq!(Basis::of("elapsed", &BTreeSet::new()), Basis::Predicted);
+        let swept = ["loops_per_second, before, 8 threads"].map(String::from).into();
+        assert_eq!(Basis::of("loops_per_second", &swept), Basis::Partly);
+    }
+}
