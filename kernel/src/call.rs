@@ -13,11 +13,11 @@ use ceasefire_memory::{
     RemapError, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
-use crate::arch::{clock, this_cpu, user, Frame};
+use crate::arch::{clock, this_cpu, Frame};
 use crate::failure::{self, Kind};
 use crate::lock::{IrqLock, Sleep};
 use crate::platform::{memory, Kernel};
-use crate::{cpu, log, process, report, schedule, thread};
+use crate::{cpu, log, process, report, schedule, thread, user};
 
 /// The lock of a file: whoever changes its bytes or its length by a system call. Below all of the memory manager's.
 static FILE: LockClass = LockClass { name: "file", rank: 0, sleeps: true, interrupts_off: false };

@@ -1,8 +1,8 @@
 //! A small kernel whose whole memory management is `ceasefire` and `ceasefire-memory`.
 //!
-//! It boots on x86-64 with as many CPUs as there are (64 at most), gives each node's memory to the memory manager, and runs
-//! the programs of `ceasefire-kernel-programs` in user mode, where a stale TLB entry is what it is in earnest: a CPU that
-//! was not told keeps using the old frame. `cargo xtask kernel` builds and boots it.
+//! It boots on x86-64 and on 64-bit Arm with as many CPUs as there are (64 at most), gives each node's memory to the memory
+//! manager, and runs the programs of `ceasefire-kernel-programs` in user mode, where a stale TLB entry is what it is in
+//! earnest: a CPU that was not told keeps using the old frame. `cargo xtask kernel` builds and boots it.
 //!
 //! `platform` is what the memory manager and the engine ask for; below it lie `lock`, `schedule` and `wait`, and below
 //! those one folder for each architecture (`arch`). Above it are processes and their system calls.
@@ -12,8 +12,12 @@
 extern crate alloc;
 
 // What needs no machine is tested on the host.
+#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
+mod device_tree;
 #[cfg(any(target_os = "none", test))]
 mod options;
+#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
+mod tlbi;
 
 #[cfg(target_os = "none")]
 mod arch;
@@ -53,6 +57,8 @@ mod start;
 mod thread;
 #[cfg(target_os = "none")]
 mod trap;
+#[cfg(target_os = "none")]
+mod user;
 #[cfg(target_os = "none")]
 mod wait;
 

@@ -1,6 +1,5 @@
 //! The command line: `name=value` words, checked by `cargo xtask kernel` too.
 
-use alloc::string::{String, ToString};
 use core::fmt;
 
 use ceasefire::Schedule;
@@ -15,12 +14,16 @@ pub(crate) enum Mechanism {
     Batched,
     /// As batched, but what nobody could store to is not flushed: the CPUs' ticks and switches settle it.
     Lazy,
+    /// As batched, but the hardware carries what is flushed to all CPUs, and nobody is interrupted.
+    Broadcast,
+    /// As lazy, and what has to be flushed is broadcast.
+    All,
     /// As batched, but no CPU does what others ask it for. It exists to be caught.
     None,
 }
 
 impl Mechanism {
-    const ALL: [Self; 4] = [Self::PerPage, Self::Batched, Self::Lazy, Self::None];
+    const ALL: [Self; 6] = [Self::PerPage, Self::Batched, Self::Lazy, Self::Broadcast, Self::All, Self::None];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -28,8 +31,16 @@ impl Mechanism {
             Self::PerPage => "per-page",
             Self::Batched => "batched",
             Self::Lazy => "lazy",
+            Self::Broadcast => "broadcast",
+            Self::All => "all",
             Self::None => "none",
         }
+    }
+
+    /// Whether flushes are broadcast.
+    #[cfg_attr(test, allow(dead_code, reason = "tests run on the host, where nothing is flushed"))]
+    pub(crate) const fn broadcasts(self) -> bool {
+        matches!(self, Self::Broadcast | Self::All)
     }
 
     /// When the kernel's own unmaps are flushed.
@@ -37,8 +48,8 @@ impl Mechanism {
     pub(crate) const fn schedule(self) -> Schedule {
         match self {
             Self::PerPage => Schedule::PerPage,
-            Self::Batched | Self::None => Schedule::Batched,
-            Self::Lazy => Schedule::Lazy,
+            Self::Batched | Self::Broadcast | Self::None => Schedule::Batched,
+            Self::Lazy | Self::All => Schedule::Lazy,
         }
     }
 }
@@ -74,8 +85,11 @@ pub(crate) struct Options {
     pub(crate) program: usize,
     pub(crate) mechanism: Mechanism,
     pub(crate) without: Option<Without>,
-    /// How old debts may become, in milliseconds, under [`Mechanism::Lazy`]; 0 for none at all.
+    /// How old debts may become, in milliseconds, under [`Mechanism::Lazy`] and [`Mechanism::All`]; 0 for none
+    /// at all.
     pub(crate) max_age: u64,
+    /// Bits of an ASID that are used; 0 for as many as there are.
+    pub(crate) asid_bits: u32,
     pub(crate) nodes: usize,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
@@ -97,6 +111,7 @@ impl Default for Options {
             mechanism: Mechanism::Batched,
             without: None,
             max_age: MAX_AGE,
+            asid_bits: 0,
             nodes: 1,
             seconds: 10,
             seed: 1,
@@ -122,11 +137,11 @@ impl Options {
     }
 
     /// Out of a command line.
-    pub(crate) fn parse(line: &str) -> Result<Self, OptionError> {
+    pub(crate) fn parse(line: &str) -> Result<Self, OptionError<'_>> {
         let mut options = Self::default();
         for word in line.split_whitespace() {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let error = || OptionError { name: name.to_string(), value: value.to_string() };
+            let error = || OptionError { name, value };
             let number = || value.parse::<u64>().map_err(|_| error());
             match name {
                 "program" => {
@@ -141,6 +156,10 @@ impl Options {
                     options.without = Some(known.ok_or_else(error)?);
                 }
                 "max_age" => options.max_age = number()?,
+                "asid_bits" => {
+                    let bounded = number()?;
+                    options.asid_bits = if bounded <= 16 { bounded as u32 } else { return Err(error()) };
+                }
                 "nodes" => options.nodes = number().map_err(|_| error())? as usize,
                 "seconds" => options.seconds = number()?,
                 "seed" => options.seed = number()?,
@@ -163,14 +182,14 @@ impl Options {
     }
 }
 
-/// A word of the command line that says nothing to us.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OptionError {
-    name: String,
-    value: String,
+/// A word of the command line that says nothing to us. There is no heap yet to copy it to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OptionError<'a> {
+    name: &'a str,
+    value: &'a str,
 }
 
-impl fmt::Display for OptionError {
+impl fmt::Display for OptionError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "option `{}` with value `{}`", self.name, self.value)
     }
@@ -178,19 +197,32 @@ impl fmt::Display for OptionError {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]
     fn a_whole_line_is_understood() {
-        let line = "program=stale mechanism=lazy without=slot max_age=40 nodes=2 seconds=60 seed=7 pinned=1 pages=9 threads=3 swap=100 disk=64 \
-            lru_batch=14";
+        let line =
+            "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
+            pinned=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
         assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
-        assert_eq!((options.without, options.max_age), (Some(Without::Slot), 40));
+        assert_eq!((options.without, options.max_age, options.asid_bits), (Some(Without::Slot), 40, 8));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
         assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
+    }
+
+    #[test]
+    fn mechanisms_are_found_by_their_names() {
+        for mechanism in Mechanism::ALL {
+            let options = Options::parse(&format!("mechanism={}", mechanism.name())).unwrap();
+            assert_eq!(options.mechanism, mechanism);
+        }
+        assert!(Mechanism::All.broadcasts() && !Mechanism::Lazy.broadcasts());
     }
 
     #[test]
@@ -200,6 +232,7 @@ mod tests {
             "mechanism=",
             "without=care",
             "max_age=-1",
+            "asid_bits=17",
             "nodes=two",
             "speed=9",
             "swap=99999999999",

@@ -5,14 +5,16 @@
 
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, PageSize, Platform, Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, PageSize, Platform, Root,
 };
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
 
-use crate::arch::{clock, interrupts, memory::direct, this_cpu, tlb};
+use crate::arch::memory::{direct, publish_code};
+use crate::arch::{clock, interrupts, this_cpu, tlb};
 use crate::event::{record, What};
+use crate::failure::refuse;
 use crate::lock::{self, Sleep, Spin};
 use crate::options::{Mechanism, Options, Without};
 use crate::process;
@@ -26,6 +28,10 @@ static MEMORY: Once<Memory<Kernel>> = Once::new();
 static NODES: AtomicUsize = AtomicUsize::new(1);
 /// CPUs do not do what others ask of them: mechanism `none`.
 static DEAF: AtomicBool = AtomicBool::new(false);
+/// How flushes are broadcast, with mechanisms `broadcast` and `all`.
+static BROADCAST: Once<Broadcast> = Once::new();
+/// How often everything was flushed everywhere: since ASIDs had run out, or to settle debts.
+static EVERYTHING: AtomicU64 = AtomicU64::new(0);
 
 /// The memory manager.
 ///
@@ -35,8 +41,14 @@ pub(crate) fn memory() -> &'static Memory<Kernel> {
     MEMORY.get().expect("memory is managed from the start")
 }
 
-/// Makes it the kernel's.
+/// Makes it the kernel's. Refuses to, if the processor has not what its mechanism needs.
 pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
+    // Before there is an engine, which asks for it once and for all.
+    if options.mechanism.broadcasts() {
+        let name = options.mechanism.name();
+        let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
+        BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
+    }
     let memory = MEMORY.call_once(make);
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
@@ -60,6 +72,11 @@ pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
     if memory.engine().platform().capabilities().broadcast.is_some() {
         tlb::broadcast_wait();
     }
+}
+
+/// How often everything was flushed everywhere, so far.
+pub(crate) fn broadcasts_everything() -> u64 {
+    EVERYTHING.load(Ordering::Relaxed)
 }
 
 /// Answers what other CPUs ask this one for.
@@ -86,8 +103,7 @@ unsafe impl Platform for Kernel {
     type RwLock<T: core::fmt::Debug> = Sleep<T>;
 
     fn capabilities(&self) -> Capabilities {
-        // Broadcasts come with the mechanism of that name.
-        Capabilities { broadcast: None, ..tlb::capabilities() }
+        Capabilities { broadcast: BROADCAST.get().copied(), ..tlb::capabilities() }
     }
 
     fn this_cpu(&self) -> CpuId {
@@ -120,10 +136,14 @@ unsafe impl Platform for Kernel {
         tlb::load_kernel_root();
     }
 
-    fn invalidate_page(&self, _: Asid, address: u64, _: PageSize) {
-        record(What::Invalidated, address, 1);
+    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
+        self.invalidate_range(asid, address, 1, size);
+    }
+
+    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
+        record(What::Invalidated, start, u64::from(count));
         if !is_deaf() {
-            tlb::invalidate_page(address);
+            tlb::invalidate_pages(asid, start, count, size);
         }
     }
 
@@ -168,6 +188,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn broadcast_everything(&self) {
+        EVERYTHING.fetch_add(1, Ordering::Relaxed);
         tlb::broadcast_everything();
     }
 
@@ -213,6 +234,8 @@ impl Machine for Kernel {
         unsafe {
             core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize);
         };
+        let first = u64::from(to.get());
+        (first..first + u64::from(count)).for_each(publish_code);
     }
 
     fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
@@ -226,6 +249,7 @@ impl Machine for Kernel {
         debug_assert!(offset + from.len() <= PAGE_BYTES as usize);
         // SAFETY: as above.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), bytes(frame).add(offset), from.len()) };
+        publish_code(u64::from(frame.get()));
     }
 
     fn write_out(&self, pages: &[(Block, FrameNumber)]) {
@@ -234,6 +258,9 @@ impl Machine for Kernel {
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {
         device::read(pages);
+        for (_, frame) in pages {
+            publish_code(u64::from(frame.get()));
+        }
     }
 
     fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {

@@ -2,7 +2,7 @@
 //! a mark that is found when the frame is handed out again.
 //!
 //! As a page-table entry the pattern is present and has bits set that must not be, so that a walk through a table that was
-//! freed faults with a reason of its own.
+//! freed faults with a reason of its own. So the architecture chooses it.
 //!
 //! A frame that was left owing keeps its bytes: CPUs may still read them, though store to none. What they come to is noted, must
 //! be the same when its debt is settled, and only then gives way to the pattern, so that whoever reads it later all the same
@@ -14,11 +14,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use ceasefire_memory::{FrameNumber, ENTRIES, PAGE_BYTES};
 use spin::Once;
 
-use crate::arch::{memory::direct, Frame};
+use crate::arch::memory::{direct, POISON};
+use crate::arch::Frame;
 use crate::failure::{self, Kind};
-
-/// What every word of a free frame holds.
-const PATTERN: u64 = 0x5eed_dead_f4ee_d001;
 
 /// The frames that are watched, if any are.
 static WATCHED: Once<Watched> = Once::new();
@@ -52,7 +50,7 @@ pub(crate) unsafe fn start(first: FrameNumber, count: u32) {
 
 fn fill(frame: FrameNumber) {
     // SAFETY: the frame is free, and the caller alone has it.
-    unsafe { core::slice::from_raw_parts_mut(words(frame), ENTRIES).fill(PATTERN) };
+    unsafe { core::slice::from_raw_parts_mut(words(frame), ENTRIES).fill(POISON) };
 }
 
 /// Its words as they are now, whoever stores to them though they must not.
@@ -90,7 +88,7 @@ pub(crate) fn allocated(frame: FrameNumber) {
     if WATCHED.get().is_none() {
         return;
     }
-    if let Some((word, value)) = contents(frame).enumerate().find(|&(_, value)| value != PATTERN) {
+    if let Some((word, value)) = contents(frame).enumerate().find(|&(_, value)| value != POISON) {
         lost_write(format_args!("word {word} of {frame:?} holds {value:#x}"));
     }
 }

@@ -1,5 +1,6 @@
 //! Processes, their threads, and who waits for their end.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -102,9 +103,9 @@ impl Process {
     }
 
     /// A thread of it.
-    fn start(self: &Arc<Self>, number: u64, place: usize, stack: Stack, frame: Frame) {
+    fn start(self: &Arc<Self>, number: u64, place: usize, stack: Stack, frame: &Frame) {
         self.threads.fetch_add(1, Ordering::Relaxed);
-        let thread = Thread::new(number, Some(self.clone()), place, stack, Body::Program(frame));
+        let thread = Thread::new(number, Some(self.clone()), place, stack, Body::Program(Box::new(*frame)));
         schedule::start(&Arc::new(thread));
     }
 }
@@ -129,7 +130,7 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
     });
     match mapped {
         Ok((start, end)) => {
-            process.start(number(), place, stack, Frame::of_program(entry.unwrap_or(start), argument, end));
+            process.start(number(), place, stack, &Frame::of_program(entry.unwrap_or(start), argument, end));
             Ok(process.number)
         }
         Err(error) => {
@@ -164,7 +165,7 @@ pub(crate) fn start_thread(entry: u64, argument: u64, place: usize, stack_end: u
     let stack = Stack::take().ok_or(Error::TooMany)?;
     let process = current()?;
     let (number, _) = number_with_ending();
-    process.start(number, place, stack, Frame::of_program(entry, argument, stack_end));
+    process.start(number, place, stack, &Frame::of_program(entry, argument, stack_end));
     Ok(number)
 }
 
@@ -177,7 +178,7 @@ pub(crate) fn fork(frame: &Frame) -> Result<u64, Error> {
     let child = Process::new(space, recovery);
     let mut frame = *frame;
     frame.set_result(0);
-    child.start(number(), ANYWHERE, stack, frame);
+    child.start(number(), ANYWHERE, stack, &frame);
     Ok(child.number)
 }
 

@@ -9,11 +9,11 @@ use ceasefire_kernel_abi::{Counter, Parameter};
 use ceasefire_memory::Statistics;
 use spin::Once;
 
-use crate::arch::{boot, clock, Frame};
+use crate::arch::{boot, clock, Frame, NAME};
 use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
 use crate::options::Options;
-use crate::platform::memory;
+use crate::platform::{broadcasts_everything, memory};
 use crate::{cpu, log};
 
 /// How long nothing may go on, in nanoseconds.
@@ -148,7 +148,7 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
     let mut text = String::new();
     let _ = write!(
         text,
-        "{{\"program\":\"{}\",\"mechanism\":\"{}\",\"features\":\"{features}\"",
+        "{{\"arch\":\"{NAME}\",\"program\":\"{}\",\"mechanism\":\"{}\",\"features\":\"{features}\"",
         options.program_name(),
         options.mechanism.name()
     );
@@ -170,11 +170,13 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("requests", counters.requests),
         ("shootdowns", counters.shootdowns),
         ("broadcasts", counters.broadcasts),
+        ("broadcasts_everything", broadcasts_everything()),
         ("flushes_full", counters.flushes_full),
         ("flushes_page", counters.flushes_page),
         ("flushes_free", counters.flushes_free),
         ("debts_created", counters.debts_created),
         ("debts_by_interrupt", counters.debts_by_interrupt),
+        ("debts_by_broadcast", counters.debts_by_broadcast),
         ("debts_by_switch", counters.debts_by_switch),
         ("debts_by_tick", counters.debts_by_tick),
         ("debts_by_local", counters.debts_by_local),

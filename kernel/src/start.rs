@@ -8,7 +8,7 @@ use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::boot::{self, Loaded};
-use crate::arch::{interrupts, this_cpu};
+use crate::arch::{interrupts, this_cpu, tlb};
 use crate::failure::refuse;
 use crate::layout::{self, Stack};
 use crate::options::{Options, Without};
@@ -31,6 +31,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     // SAFETY: the loader left that memory free, and nobody has it yet.
     let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
     report::set_options(options);
+    tlb::set_asid_bits(options.asid_bits);
     platform::set_memory(&options, || {
         let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];
         let config = Config {
@@ -72,11 +73,12 @@ pub(crate) fn start(loaded: Loaded) -> ! {
         options.without.map_or("", Without::name),
         options.program_name()
     ));
+    take_part();
     assert!(options.program_name() != "panic", "the command line asks for a panic");
     if process::start_first().is_err() {
         refuse(format_args!("there is no memory for the first process"));
     }
-    run()
+    schedule::idle()
 }
 
 /// Pages of the swap device: as the options say, or a quarter of what there is of devices.
@@ -95,12 +97,12 @@ pub(crate) fn start_other() -> ! {
         core::hint::spin_loop();
     }
     boot::forget_low_memory();
-    run()
+    take_part();
+    schedule::idle()
 }
 
-/// Runs what there is to run from now on.
-fn run() -> ! {
+/// This CPU is ready for programs. Interrupts are off until there is one, or nothing to do.
+fn take_part() {
     platform::memory().platform().invalidate_all();
     interrupts::start_ticks(TICK);
-    schedule::idle()
 }

@@ -1,5 +1,6 @@
 //! Threads: of programs, and the kernel's own.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -23,7 +24,7 @@ pub(crate) enum Body {
     /// Runs a function of the kernel.
     Kernel(fn()),
     /// Leaves for its program.
-    Program(Frame),
+    Program(Box<Frame>),
 }
 
 /// A thread.
@@ -172,8 +173,10 @@ extern "C" fn main() -> ! {
     match current().body.take() {
         Some(Body::Kernel(body)) => body(),
         Some(Body::Program(frame)) => {
+            // Off the heap: nothing comes back here.
+            let frame = *frame;
             interrupts::off();
-            stack::leave_to(frame);
+            stack::leave_to(&frame);
         }
         None => {}
     }

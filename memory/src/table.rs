@@ -1,4 +1,4 @@
-//! Page tables: four levels of 512 entries, in the format of x86-64.
+//! Page tables: four levels of 512 entries, each in the [format](crate::entry) of its architecture.
 //!
 //! Entries change only under the lock of their table, through [`Leaf`]: a translation is made by [`Leaf::install`], taken
 //! away by [`Leaf::replace`] and narrowed by [`Leaf::narrow`], which hand out the debt. An operation that a program asked
@@ -20,6 +20,7 @@ use ceasefire::{Cleared, Lock, Narrowed, PageSize, Settled};
 
 use crate::address::{FrameNumber, PAGE_SHIFT, USER_END};
 use crate::allocate::OutOfMemory;
+pub use crate::entry::Entry;
 use crate::frame::huge_frames;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
@@ -33,216 +34,6 @@ pub const KERNEL_ENTRIES: core::ops::Range<usize> = ENTRIES / 2..ENTRIES;
 pub(crate) const LEAF_SHIFT: u32 = PAGE_SHIFT + 9;
 /// The level of the root.
 pub(crate) const TOP: u32 = 3;
-
-/// One entry of a page table (Intel SDM volume 3, section 4.5).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Entry(u64);
-
-impl Entry {
-    /// No translation.
-    pub const NONE: Self = Self(0);
-    const PRESENT: u64 = 1;
-    const WRITABLE: u64 = 1 << 1;
-    const USER: u64 = 1 << 2;
-    const ACCESSED: u64 = 1 << 5;
-    const DIRTY: u64 = 1 << 6;
-    /// The entry translates 2 MiB itself; only above the lowest level.
-    const HUGE: u64 = 1 << 7;
-    /// What an entry that is not present stands for, in bits that the hardware then ignores.
-    const KIND: u64 = 3 << 9;
-    const HIDDEN: u64 = 1 << 9;
-    const MIGRATING: u64 = 2 << 9;
-    const SWAPPED: u64 = 3 << 9;
-    /// A flush may be owed for what was here.
-    const OWING: u64 = 1 << 8;
-    /// It was hidden before its page began to move, and will be again.
-    const HIDE_AFTER: u64 = 1 << 11;
-    const FRAME: u64 = 0x000f_ffff_ffff_f000;
-
-    /// A translation to `frame`, not yet used.
-    pub const fn page(frame: FrameNumber, writable: bool) -> Self {
-        Self(
-            (frame.get() as u64) << PAGE_SHIFT
-                | Self::PRESENT
-                | Self::USER
-                | if writable { Self::WRITABLE } else { 0 },
-        )
-    }
-
-    /// The way to a table of the level below.
-    pub(crate) const fn table(table: FrameNumber) -> Self {
-        Self::page(table, true).used(false)
-    }
-
-    /// The same, of the size of `other`.
-    #[must_use]
-    pub(crate) const fn with_size_of(self, other: Self) -> Self {
-        Self(self.0 | other.0 & Self::HUGE)
-    }
-
-    /// The same, marked as already used, and with `dirty` as already stored through.
-    #[must_use]
-    pub const fn used(self, dirty: bool) -> Self {
-        Self(self.0 | Self::ACCESSED | if dirty { Self::DIRTY } else { 0 })
-    }
-
-    /// The same, as one translation of 2 MiB.
-    #[must_use]
-    pub const fn huge(self) -> Self {
-        Self(self.0 | Self::HUGE)
-    }
-
-    /// The same for one small page of the huge one.
-    const fn part(self, frame: FrameNumber) -> Self {
-        Self(self.0 & !(Self::HUGE | Self::FRAME) | (frame.get() as u64) << PAGE_SHIFT)
-    }
-
-    /// Whether it translates 2 MiB itself, or did before it was hidden or its page began to move.
-    pub const fn is_huge(self) -> bool {
-        self.0 & Self::HUGE != 0
-    }
-
-    /// The same with loads alone allowed. A dirty entry stays dirty: CPUs may go on to store through what they hold, so
-    /// whoever writes the page out must still flush (Linux: `pte_wrprotect`).
-    #[must_use]
-    pub const fn read_only(self) -> Self {
-        Self(self.0 & !Self::WRITABLE)
-    }
-
-    /// The same as if nothing had been stored through it.
-    #[must_use]
-    pub const fn clean(self) -> Self {
-        Self(self.0 & !Self::DIRTY)
-    }
-
-    /// The same as if it had not been used.
-    #[must_use]
-    pub const fn unused(self) -> Self {
-        Self(self.0 & !Self::ACCESSED)
-    }
-
-    /// The same, not present for now: every access faults, and the entry keeps where it led.
-    #[must_use]
-    pub const fn hide(self) -> Self {
-        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::HIDDEN)
-    }
-
-    /// A hidden entry, present again.
-    #[must_use]
-    pub const fn reveal(self) -> Self {
-        Self(self.0 & !(Self::KIND | Self::OWING) | Self::PRESENT)
-    }
-
-    /// A moving entry whose page is in `frame` from now on, hidden: CPUs may still read where it was before, so whoever
-    /// reveals it settles first.
-    #[must_use]
-    pub const fn end_move_owing(self, frame: FrameNumber) -> Self {
-        Self(self.hide_after().end_move(frame).0 | Self::OWING)
-    }
-
-    /// Whether CPUs may still use what was here before this hidden entry.
-    pub const fn owes(self) -> bool {
-        self.is_hidden() && self.0 & Self::OWING != 0
-    }
-
-    /// The same while its page moves to another frame: every access waits.
-    #[must_use]
-    pub const fn begin_move(self) -> Self {
-        let hidden = if self.is_hidden() { Self::HIDE_AFTER } else { 0 };
-        Self(self.0 & !(Self::PRESENT | Self::KIND) | Self::MIGRATING | hidden)
-    }
-
-    /// A moving entry that will be hidden when its page has arrived.
-    #[must_use]
-    pub const fn hide_after(self) -> Self {
-        Self(self.0 | Self::HIDE_AFTER)
-    }
-
-    /// A moving entry whose page is in `frame` from now on: what it was before, hidden or present.
-    #[must_use]
-    pub const fn end_move(self, frame: FrameNumber) -> Self {
-        let kind = if self.0 & Self::HIDE_AFTER != 0 { Self::HIDDEN } else { Self::PRESENT };
-        Self(
-            self.0 & !(Self::KIND | Self::HIDE_AFTER | Self::FRAME)
-                | (frame.get() as u64) << PAGE_SHIFT
-                | kind,
-        )
-    }
-
-    /// The page is in `slot` of the swap device.
-    pub const fn swapped(slot: u32) -> Self {
-        Self((slot as u64) << PAGE_SHIFT | Self::SWAPPED)
-    }
-
-    /// Nothing is here any more, but CPUs may still hold what was: whoever puts something else here settles first. Wherever
-    /// else reclaim leaves nothing, the page can be found again in its cache until the flush, and no other takes its place.
-    pub(crate) const GONE: Self = Self(Self::OWING);
-
-    /// Whether it is [`Entry::GONE`].
-    pub(crate) const fn is_gone(self) -> bool {
-        self.0 == Self::OWING
-    }
-
-    /// Whether it stands for nothing at all.
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Whether it leads somewhere, but no access may use it for now.
-    pub const fn is_hidden(self) -> bool {
-        self.0 & (Self::PRESENT | Self::KIND) == Self::HIDDEN
-    }
-
-    /// Whether its page is moving.
-    pub const fn is_moving(self) -> bool {
-        self.0 & (Self::PRESENT | Self::KIND) == Self::MIGRATING
-    }
-
-    /// The swap slot that holds the page, if one does.
-    pub const fn slot(self) -> Option<u32> {
-        if self.0 & (Self::PRESENT | Self::KIND) == Self::SWAPPED {
-            Some(((self.0 & Self::FRAME) >> PAGE_SHIFT) as u32)
-        } else {
-            None
-        }
-    }
-
-    /// Whether it counts as a mapping of its frame: present or hidden.
-    pub const fn maps(self) -> bool {
-        self.present() || self.is_hidden()
-    }
-
-    /// Whether it translates.
-    pub const fn present(self) -> bool {
-        self.0 & Self::PRESENT != 0
-    }
-
-    /// Whether stores are allowed.
-    pub const fn writable(self) -> bool {
-        self.0 & Self::WRITABLE != 0
-    }
-
-    /// Whether the hardware has used it.
-    pub const fn accessed(self) -> bool {
-        self.0 & Self::ACCESSED != 0
-    }
-
-    /// Whether the hardware has stored through it.
-    pub const fn dirty(self) -> bool {
-        self.0 & Self::DIRTY != 0
-    }
-
-    /// Where it leads.
-    pub const fn frame(self) -> FrameNumber {
-        FrameNumber::new(((self.0 & Self::FRAME) >> PAGE_SHIFT) as u32)
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Entry({:#x})", self.0)
-    }
-}
 
 /// A page-table page.
 #[repr(C, align(4096))]
@@ -268,7 +59,7 @@ impl Table {
 
     /// An entry, as it is now.
     pub fn get(&self, index: usize) -> Entry {
-        Entry(self.0[index].load(Ordering::Acquire))
+        Entry::from_bits(self.0[index].load(Ordering::Acquire))
     }
 
     /// What the hardware does when it uses a translation: sets the accessed and, for a store, the dirty bit in an
@@ -279,7 +70,7 @@ impl Table {
             return Some(read);
         }
         self.0[index]
-            .compare_exchange(read.0, used.0, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(read.bits(), used.bits(), Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
             .then_some(used)
     }
@@ -287,18 +78,18 @@ impl Table {
     /// Sets an entry. Of a table that is in use this is for the kernel's entries of a root alone ([`KERNEL_ENTRIES`]): all
     /// others change only as the memory manager's calls change them.
     pub fn set(&self, index: usize, entry: Entry) {
-        self.0[index].store(entry.0, Ordering::Release);
+        self.0[index].store(entry.bits(), Ordering::Release);
     }
 
     /// Replaces an entry by what `change` makes of it, whatever bits the hardware sets meanwhile; what it was.
     fn update(&self, index: usize, change: impl Fn(Entry) -> Entry) -> Entry {
-        let changed = |old: u64| Some(change(Entry(old)).0);
+        let changed = |old: u64| Some(change(Entry::from_bits(old)).bits());
         let (Ok(old) | Err(old)) = self.0[index].fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
-        Entry(old)
+        Entry::from_bits(old)
     }
 
     fn exchange(&self, index: usize, entry: Entry) -> Entry {
-        Entry(self.0[index].swap(entry.0, Ordering::AcqRel))
+        Entry::from_bits(self.0[index].swap(entry.bits(), Ordering::AcqRel))
     }
 }
 
@@ -723,15 +514,6 @@ impl<P: Machine> Memory<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_entry_keeps_what_it_is_given() {
-        let entry = Entry::page(FrameNumber::new(0x1234_5678), true);
-        assert!(entry.present() && entry.writable() && !entry.accessed() && !entry.dirty());
-        assert_eq!(entry.frame(), FrameNumber::new(0x1234_5678));
-        assert!(entry.used(true).dirty() && entry.used(false).accessed() && !entry.used(false).dirty());
-        assert!(!Entry::NONE.present());
-    }
 
     #[test]
     fn each_level_takes_nine_bits() {

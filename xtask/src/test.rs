@@ -6,8 +6,8 @@ use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 use crate::{hosts, licences, links, msrv, named_tests};
 
-/// The bare-metal target that proves `no_std`: it has no `std` to link against by accident.
-pub(crate) const BARE_METAL: &str = "x86_64-unknown-none";
+/// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
+pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
 
 /// Runs every step in order and stops at the first failure, whose exit code becomes ours.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -22,8 +22,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo("test --workspace"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
-    // These two need what a fresh Rust installation lacks. Leaving them out is no failure, but never a silence.
-    let skipped = [oldest_rust(&workspace)?, bare_metal(&workspace)?];
+    // These need what a fresh Rust installation lacks. Leaving them out is no failure, but never a silence.
+    let mut skipped = vec![oldest_rust(&workspace)?];
+    for target in BARE_METAL {
+        skipped.push(bare_metal(&workspace, target)?);
+    }
     let skipped: Vec<String> = skipped.into_iter().flatten().collect();
     if skipped.is_empty() {
         println!("==> all steps passed");
@@ -43,16 +46,16 @@ fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
 }
 
 /// Engine and memory manager without an operating system, and the kernel as it is built to be booted. Returns the command that installs the target, where it is missing.
-fn bare_metal(workspace: &Workspace) -> Result<Option<String>, Failure> {
-    if !rustup_lists(&["target", "list", "--installed"], BARE_METAL) {
-        return Ok(Some(format!("`rustup target add {BARE_METAL}`")));
+fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Failure> {
+    if !rustup_lists(&["target", "list", "--installed"], target) {
+        return Ok(Some(format!("`rustup target add {target}`")));
     }
-    let build = format!("build --package ceasefire --package ceasefire-memory --target {BARE_METAL}");
+    let build = format!("build --package ceasefire --package ceasefire-memory --target {target}");
     failure::run(&mut workspace.cargo(&build))?;
     // The rest of the workspace has been looked at already, but most of the kernel is there on this target alone.
     let packages =
         "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi";
-    let on_target = format!("--profile checked {packages} --target {BARE_METAL}");
+    let on_target = format!("--profile checked {packages} --target {target}");
     failure::run(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings")))?;
     let doc = format!("doc {on_target} --no-deps --document-private-items");
     failure::run(workspace.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)

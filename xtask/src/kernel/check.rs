@@ -1,5 +1,6 @@
 //! `cargo xtask kernel --check`: what CI runs. Every program and mechanism, and what must come of each: some runs have to fail.
 
+use super::arch::Arch;
 use super::build::Images;
 use super::options::Options;
 use super::protocol::Ending;
@@ -15,6 +16,8 @@ enum Must {
     /// It does, and with each mechanism it takes at most so large a part of the interrupts for each operation that it takes
     /// with the one before.
     Save(&'static str, f64),
+    /// It ends well, its result counts some of that, and broadcasts in place of interrupts.
+    Broadcast(&'static str),
     /// What has to be flushed is not: a program finds that, or stumbles over it, soon.
     BeCaught,
     /// It ends like that, its FAILED line begins with that, and every CPU says where it was and what it did last.
@@ -32,8 +35,8 @@ const fn case(options: &'static str, must: Must) -> Case {
     Case { options, must }
 }
 
-/// Cheapest first. `mmap-read` takes turns at memory that is small, so that it reads ten times of it in seconds.
-const CASES: &[Case] = &[
+/// On x86-64. Cheapest first. `mmap-read` takes turns at memory that is small, so that it reads ten times of it in seconds.
+const X86_64: &[Case] = &[
     case("--program hello --cpus 8 --memory 256M", Must::Do("operations")),
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
@@ -56,6 +59,58 @@ const CASES: &[Case] = &[
     case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
 ];
 
+/// On 64-bit Arm. Of ASIDs of four bits there are three or four more than `stale` has processes, so that those that its forks
+/// give back are soon all there are.
+const AARCH64: &[Case] = &[
+    case("--program hello --cpus 4 --memory 256M", Must::Do("operations")),
+    case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
+    case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
+    case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught),
+    case("--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot", Must::BeCaught),
+    case(
+        "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 2",
+        Must::Save("pages_migrated", 0.015),
+    ),
+    case(
+        "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2",
+        Must::Broadcast("pages_migrated"),
+    ),
+    case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: ")),
+    case(
+        "--program mmap-read --cpus 4 --memory 64M --mechanism per-page,batched,lazy",
+        Must::Save("pages_reclaimed", 0.5),
+    ),
+    case(
+        "--program mmap-read --cpus 4 --memory 64M --mechanism broadcast,all",
+        Must::Broadcast("pages_reclaimed"),
+    ),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
+        Must::Do("operations"),
+    ),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 10",
+        Must::Broadcast("operations"),
+    ),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
+        Must::Broadcast("broadcasts_everything"),
+    ),
+    // Most of the spaces share an ASID. Shorter than what a scenario needs to have done something.
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4",
+        Must::Broadcast("operations"),
+    ),
+];
+
+/// The runs of an architecture.
+const fn cases(arch: Arch) -> &'static [Case] {
+    match arch {
+        Arch::X86_64 => X86_64,
+        Arch::Aarch64 => AARCH64,
+    }
+}
+
 /// Seconds after which any run is given up.
 const PATIENCE: &str = "120";
 /// Seconds from a program's first instruction within which a machine without flushes is caught.
@@ -65,17 +120,15 @@ const BOOT: f64 = 3.0;
 const FEW_CPUS: u64 = 8;
 
 /// Makes all runs and fails unless of each came what must.
-pub(super) fn run(options: &Options, images: &Images) -> Result<(), Failure> {
-    check(CASES, options, images)
-}
-
-fn check(cases: &[Case], options: &Options, images: &Images) -> Result<(), Failure> {
+pub(super) fn run(options: &Options, images: &[(Arch, Images)]) -> Result<(), Failure> {
     let print = printer(options);
     let mut reports = Vec::new();
     let mut wrong = Vec::new();
-    for Case { options: line, must } in cases {
+    let cases =
+        images.iter().flat_map(|(arch, images)| cases(*arch).iter().map(move |case| (*arch, images, case)));
+    for (arch, images, Case { options: line, must }) in cases {
         let mut arguments: Vec<&str> = line.split(' ').collect();
-        arguments.extend(["--timeout", PATIENCE, "--qemu", &options.qemu]);
+        arguments.extend(["--timeout", PATIENCE, "--arch", arch.name(), "--qemu", options.qemu(arch)]);
         let own = Options::parse(&arguments)?;
         let first = reports.len();
         for run in own.runs() {
@@ -87,7 +140,7 @@ fn check(cases: &[Case], options: &Options, images: &Images) -> Result<(), Failu
                 for line in &said {
                     print(line);
                 }
-                wrong.push(format!("{run} {unmet}"));
+                wrong.push(format!("{} {run} {unmet}", arch.name()));
             }
             reports.push(report);
         }
@@ -113,14 +166,22 @@ fn line_of(report: &Report, unmet: Option<&str>) -> String {
         format!(" (warning: the boot took {seconds:.1} s, it should be less than {BOOT} s)")
     });
     let (word, unmet) = unmet.map_or(("ok", String::new()), |unmet| ("WRONG", format!(": {unmet}")));
-    format!("{word:5} {:5.1} s  on {:2} CPUs, {}{unmet}{slow}", report.wall_s, report.cpus(), report.line())
+    let (arch, cpus, line) = (report.arch.name(), report.cpus(), report.line());
+    format!("{word:5} {:5.1} s  on {cpus:2} {arch} CPUs, {line}{unmet}{slow}", report.wall_s)
 }
 
 impl Must {
     /// What did not come of a run that must; `said` is what the kernel printed.
     fn unmet(&self, report: &Report, said: &[String]) -> Option<String> {
         match self {
-            Self::Do(_) | Self::Save(..) if !report.is_done() => Some("must end well".to_owned()),
+            Self::Do(_) | Self::Save(..) | Self::Broadcast(_) if !report.is_done() => {
+                Some("must end well".to_owned())
+            }
+            Self::Broadcast(count) => {
+                let some = |name| report.number(name).is_some_and(|number| number > 0.0);
+                let is_met = some("broadcasts") && some(count) && report.number("interrupts") == Some(0.0);
+                (!is_met).then(|| format!("must have some {count} and broadcasts, and no interrupts"))
+            }
             Self::Do(count) | Self::Save(count, _) => {
                 let some = report.number(count).is_some_and(|number| number > 0.0);
                 (!some).then(|| format!("must have some {count}"))
@@ -135,20 +196,21 @@ impl Must {
                 if report.ending != *ending || !failed {
                     return Some(format!("must fail with `FAILED {kind}...` ({})", ending.words()));
                 }
-                silent_cpu(report.cpus(), said)
+                silent_cpu(report, said)
             }
         }
     }
 }
 
 /// The first CPU that did not say where it was, or that none said what it did last.
-fn silent_cpu(cpus: u64, said: &[String]) -> Option<String> {
+fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
     let is_of = |line: &str, cpu| {
         line.strip_prefix(&format!("CPU {cpu}")).is_some_and(|rest| rest.starts_with([',', ' ']))
     };
+    let registers = report.arch.registers();
     let has_registers =
-        |cpu| said.windows(2).any(|lines| is_of(&lines[0], cpu) && lines[1].starts_with("rip 0x"));
-    if let Some(cpu) = (0..cpus).find(|&cpu| !has_registers(cpu)) {
+        |cpu| said.windows(2).any(|lines| is_of(&lines[0], cpu) && lines[1].starts_with(registers));
+    if let Some(cpu) = (0..report.cpus()).find(|&cpu| !has_registers(cpu)) {
         return Some(format!("must print the registers of CPU {cpu}"));
     }
     // Such as `       0.047579116 loaded 0x1c0d000 0x0`.
@@ -180,11 +242,15 @@ mod tests {
         cpus() {
             for cpu in 0 1 2 3; do
                 echo "CPU $cpu, idle"
-                echo "rip 0x10 cs 0x8"
+                echo "$registers 0x10 cs 0x8"
                 echo "       0.047579116 loaded 0x1c0d000 0x0"
             done
         }
         echo USER
+        case "$*" in
+        *virt*) registers=pc ;;
+        *) registers=rip ;;
+        esac
         case $told in
         *program=panic*) echo 'FAILED kernel: panicked'; cpus; exit 37 ;;
         *program=fault*) echo 'FAILED program: a load'; cpus; exit 37 ;;
@@ -193,17 +259,23 @@ mod tests {
         *without=slot*) echo 'FAILED rule: old read'; exit 35 ;;
         *mechanism=per-page*) interrupts=1000 ;;
         *mechanism=lazy*) interrupts=2 ;;
+        *mechanism=broadcast* | *mechanism=all*) interrupts=0 ;;
         *) interrupts=10 ;;
         esac
-        echo "RESULT {\"operations\":10,\"interrupts\":$interrupts,\"pages_reclaimed\":5,\"pages_migrated\":5}"
+        counts='"pages_reclaimed":5,"pages_migrated":5,"broadcasts":3,"broadcasts_everything":1'
+        echo "RESULT {\"operations\":10,\"interrupts\":$interrupts,$counts}"
         exit 33"#;
 
     /// The check of that machine, but for `from`, which is `to`.
     fn checked(from: &str, to: &str) -> Result<(), Failure> {
         assert!(GOOD.contains(from), "{from}");
         let script = Script::new(&GOOD.replace(from, to));
-        let options = Options::parse(&["--check", "--qemu", script.path()]).unwrap();
-        run(&options, &Images { kernel: "kernel".into(), programs: "programs".into() })
+        let mut results = Arch::ALL.into_iter().map(|arch| {
+            let options = ["--check", "--arch", arch.name(), "--qemu", script.path()];
+            let images = Images { kernel: "kernel".into(), programs: "programs".into() };
+            run(&Options::parse(&options).unwrap(), &[(arch, images)])
+        });
+        results.try_for_each(|result| result)
     }
 
     #[test]
@@ -247,8 +319,8 @@ mod tests {
         for (from, to, expected) in [
             ("exit 33", "exit 35", "hello batched must end well"),
             (
-                "pages_reclaimed\\\":5",
-                "pages_reclaimed\\\":0",
+                "pages_reclaimed\":5",
+                "pages_reclaimed\":0",
                 "mmap-read batched must have some pages_reclaimed",
             ),
             ("pages_migrated", "pages", "migrate per-page must have some pages_migrated"),
@@ -258,6 +330,21 @@ mod tests {
                 "migrate batched takes 0.0160 of the interrupts of per-page",
             ),
             ("interrupts=2 ", "interrupts=6 ", "mmap-read lazy takes 0.6000 of the interrupts of batched"),
+            (
+                "interrupts=0 ",
+                "interrupts=1 ",
+                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
+            ),
+            (
+                "broadcasts\":3",
+                "broadcasts\":0",
+                "aarch64 migrate broadcast must have some pages_migrated and broadcasts",
+            ),
+            (
+                "broadcasts_everything\":1",
+                "broadcasts_everything\":0",
+                "aarch64 stale broadcast must have some broadcasts_everything",
+            ),
             (
                 "\\\"interrupts\\\":$interrupts,",
                 "",
@@ -283,7 +370,7 @@ mod tests {
         };
         let report = Report::new(options.runs().next().unwrap(), &options.parameters, record);
         assert_eq!(Must::Do("operations").unmet(&report, &[]), None);
-        let expected = "ok      4.0 s  on  8 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)";
+        let expected = "ok      4.0 s  on  8 x86_64 CPUs, hello batched: done (warning: the boot took 3.0 s, it should be less than 3 s)";
         assert_eq!(line_of(&report, None), expected);
     }
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask kernel`: builds the kernel and its programs and boots them on QEMU, and shows what they report.
 //!
-//! `options` says what is asked for and `build` makes what is booted; `qemu` knows how the emulator is told to boot it,
-//! `watch` sees it through and `protocol` understands what it says. `report` is what came of one run, `summary` the table
-//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the runs of
-//! CI, and `bounds` says which runs cannot be made.
+//! `options` says what is asked for, with `values` that are known, and `build` makes what is booted; `qemu` knows how the
+//! emulator is told to boot it, and `arch` what of that depends on the architecture; `watch` sees it through and `protocol`
+//! understands what it says. `report` is what came of one run, `summary` the table of all. `simulate` makes the same run on the
+//! simulator, and `compare` puts the two side by side. `check` makes the runs of CI, and `bounds` says which runs cannot be made.
 
+mod arch;
 mod bounds;
 mod build;
 mod check;
@@ -17,6 +18,7 @@ mod simulate;
 mod summary;
 #[cfg(test)]
 mod testing;
+mod values;
 mod watch;
 
 use serde_json::{json, Value};
@@ -35,15 +37,19 @@ const BOOT: u64 = 60;
 
 /// Builds, boots, shows, and fails if any run did.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    qemu::check(&options.qemu)?;
+    let architectures = options.architectures();
+    for &arch in &architectures {
+        qemu::check(options.qemu(arch), arch)?;
+    }
     if let Some(file) = &options.json {
         json_file::check(file)?;
     }
     let workspace = Workspace::load()?;
-    let images = build::build(&workspace)?;
     if options.check {
-        return check::run(options, &images);
+        let built = architectures.into_iter().map(|arch| Ok((arch, build::build(&workspace, arch)?)));
+        return check::run(options, &built.collect::<Result<Vec<_>, Failure>>()?);
     }
+    let images = build::build(&workspace, options.parameters.arch)?;
     let mut reports = boot(options, &images)?;
     let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
     show(options, &reports)?;
@@ -56,7 +62,7 @@ fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
     let say = printer(options);
     let mut reports = Vec::new();
     for run in options.runs() {
-        eprintln!("==> {run} on {} CPUs", options.parameters.cpus);
+        eprintln!("==> {run} on {} {} CPUs", options.parameters.cpus, options.parameters.arch.name());
         let report = boot_once(options, images, run, &mut |line| say(line))?;
         say(&report.line());
         reports.push(report);
@@ -72,7 +78,8 @@ fn boot_once(
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
     let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
-    let mut command = qemu::command(&options.qemu, images, &options.parameters, run);
+    let program = options.qemu(options.parameters.arch);
+    let mut command = qemu::command(program, images, &options.parameters, run);
     Ok(Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?))
 }
 

@@ -3,45 +3,16 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use ceasefire::{Bounds, Settle};
-use ceasefire_kernel_abi::{MAX_AGE, PROGRAMS, TICK};
+use ceasefire_kernel_abi::MAX_AGE;
 
+use super::arch::Arch;
+use super::values::{self, number, BROADCASTING, LAZY, NONE, OWING};
 use super::{bounds, simulate};
 use crate::failure::Failure;
 
 /// The task's part of `cargo xtask help`.
-pub(crate) const HELP: &str =
-    "  kernel [OPTION...]              builds the kernel and boots it on QEMU; what it reports, or where it failed
-                                    --program LIST    mmap-read, migrate, stale (the default), hello, panic, fault, hang
-                                    --mechanism LIST  per-page, batched (the default), lazy; none flushes nothing, to be caught
-                                    --max-age MS      how old lazy's debts may become (30); 0: nothing is owed
-                                    --without GUARD   lazy without slot, stamp or settle, to be caught
-                                    --compare         mmap-read and migrate, per-page and batched, beside the simulator
-                                    --cpus N          1 to 64 (8)
-                                    --nodes N         1 to 8, at most one for each CPU (2)
-                                    --memory SIZE     such as 512M (the default) or 1G
-                                    --seconds S       how long stale and migrate measure (10)
-                                    --seed N          varies what is left to chance (1)
-                                    --threads N       that use memory; --pages N that they use; --swap N pages of swap:
-                                                      the program's own choice, and no swap, unless told otherwise
-                                    --pinned          threads that may stay on one CPU do
-                                    --timeout S       when a run is given up: long after it should have ended
-                                    --qemu PATH       another QEMU than that of the search path
-                                    --json FILE       the results as JSON; - for standard output, which is then nothing else
-                                    --check           what CI runs: every program and mechanism on 4 CPUs, and one on 64;
-                                                      what must fail fails. With --qemu and --json alone
-                                    --help            this text
-";
+pub(crate) const HELP: &str = include_str!("help.txt");
 
-/// Mechanisms that the kernel knows. `none` flushes nothing and exists to be caught.
-const MECHANISMS: &[&str] = &["per-page", "batched", LAZY, NONE];
-/// The mechanism that owes.
-pub(super) const LAZY: &str = "lazy";
-/// The mechanism that is none.
-const NONE: &str = "none";
-/// Guards that `lazy` can go without: the look at what a page's slot owes, the stamps of what owes, and the settling of what a
-/// space owes.
-const GUARDS: &[&str] = &["slot", "stamp", "settle"];
 /// What `--compare` runs unless told otherwise, and all that it can: what the simulator has too.
 const COMPARED_PROGRAMS: &[&str] = &["mmap-read", "migrate"];
 const COMPARED_MECHANISMS: &[&str] = &["per-page", "batched"];
@@ -56,17 +27,19 @@ const CPUS: RangeInclusive<u64> = 1..=64;
 const NODES: RangeInclusive<u64> = 1..=8;
 /// A day.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
+const ASID_BITS: RangeInclusive<u64> = 2..=16;
 const THREADS: RangeInclusive<u64> = 1..=1024;
 /// The largest file.
 const PAGES: RangeInclusive<u64> = 1..=u32::MAX as u64;
 /// 16 GiB.
 const SWAP: RangeInclusive<u64> = 0..=1 << 22;
 /// What `--check` leaves to say.
-const CHECKED: &[&str] = &["--check", "--qemu", "--json"];
+const CHECKED: &[&str] = &["--check", "--arch", "--qemu", "--json"];
 
 /// The machine and what every run on it is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameters {
+    pub(super) arch: Arch,
     pub(super) cpus: u64,
     /// CPUs and memory are shared out among them evenly and in order.
     pub(super) nodes: u64,
@@ -76,6 +49,8 @@ pub(super) struct Parameters {
     pub(super) seed: u64,
     /// How old debts may become, in milliseconds.
     pub(super) max_age: u64,
+    /// Bits of an ASID that are used where flushes are broadcast; 0 for as many as there are.
+    pub(super) asid_bits: u64,
     /// 0 for the program's own choice.
     pub(super) threads: u64,
     /// 0 for the program's own choice.
@@ -140,8 +115,10 @@ pub(crate) struct Options {
     pub(super) compare: bool,
     /// Whether the runs of CI are made, with what must come of each.
     pub(super) check: bool,
-    /// Which QEMU.
-    pub(super) qemu: String,
+    /// Whether they are made on every architecture.
+    check_all: bool,
+    /// Which QEMU, if not the architecture's own.
+    qemu: Option<String>,
     /// Seconds after which a run is given up.
     timeout: Option<u64>,
 }
@@ -151,12 +128,14 @@ impl Options {
         let (mut memory, mut nodes, mut programs, mut mechanisms) = (512 * MIB, None, None, None);
         let mut options = Self {
             parameters: Parameters {
+                arch: Arch::X86_64,
                 cpus: 8,
                 nodes: 0,
                 memory,
                 seconds: 10,
                 seed: 1,
                 max_age: MAX_AGE,
+                asid_bits: 0,
                 threads: 0,
                 pages: 0,
                 pinned: false,
@@ -169,7 +148,8 @@ impl Options {
             json: None,
             compare: false,
             check: false,
-            qemu: "qemu-system-x86_64".to_owned(),
+            check_all: false,
+            qemu: None,
             timeout: None,
         };
         let parameters = &mut options.parameters;
@@ -186,25 +166,27 @@ impl Options {
                 "--check" => options.check = true,
                 "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
                 | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" | "--max-age"
-                | "--without" => {
+                | "--without" | "--arch" | "--asid-bits" => {
                     let value =
                         *arguments.next().ok_or_else(|| Failure::usage(format!("{name} needs a value")))?;
                     match name {
+                        "--arch" => parameters.arch = Arch::find(value)?,
                         "--cpus" => parameters.cpus = number(name, value, CPUS)?,
-                        "--memory" => memory = size(value)?,
+                        "--memory" => memory = values::size(value)?,
                         "--nodes" => nodes = Some(number(name, value, NODES)?),
-                        "--mechanism" => mechanisms = Some(list(value, mechanism)?),
-                        "--program" => programs = Some(list(value, program)?),
+                        "--mechanism" => mechanisms = Some(values::mechanisms(value)?),
+                        "--program" => programs = Some(values::programs(value)?),
                         "--seconds" => parameters.seconds = number(name, value, SECONDS)?,
                         "--seed" => parameters.seed = number(name, value, 0..=u64::MAX)?,
-                        "--max-age" => parameters.max_age = max_age(value)?,
-                        "--without" => options.without = Some(known("guard", value, GUARDS)?),
+                        "--max-age" => parameters.max_age = values::max_age(value)?,
+                        "--asid-bits" => parameters.asid_bits = number(name, value, ASID_BITS)?,
+                        "--without" => options.without = Some(values::guard(value)?),
                         "--threads" => parameters.threads = number(name, value, THREADS)?,
                         "--pages" => parameters.pages = number(name, value, PAGES)?,
                         "--swap" => parameters.swap = number(name, value, SWAP)?,
                         "--json" => options.json = Some(value.to_owned()),
                         "--timeout" => options.timeout = Some(number(name, value, SECONDS)?),
-                        _ => value.clone_into(&mut options.qemu),
+                        _ => options.qemu = Some(value.to_owned()),
                     }
                 }
                 unknown => {
@@ -225,6 +207,10 @@ impl Options {
             return Err(Failure::usage(format!(
                 "--check says itself what runs, so {other} says nothing more"
             )));
+        }
+        options.check_all = options.check && !given.contains(&"--arch");
+        if options.check_all && options.qemu.is_some() {
+            return Err(Failure::usage("--check: one --qemu is for one --arch, which has to be named"));
         }
         options.check_bounds()?;
         // The simulator's threads stay where they are.
@@ -273,11 +259,21 @@ impl Options {
         if self.programs.contains(&"migrate") && nodes < 2 {
             return Err(Failure::usage("--program migrate moves pages between nodes: at least 2 are needed"));
         }
-        for (name, is_given) in
-            [("--without", self.without.is_some()), ("--max-age", self.parameters.max_age != MAX_AGE)]
-        {
-            if let Some(other) = self.mechanisms.iter().find(|&&mechanism| is_given && mechanism != LAZY) {
-                return Err(Failure::usage(format!("{name} is for --mechanism {LAZY} alone, not {other}")));
+        for (name, is_given, allowed) in [
+            ("--without", self.without.is_some(), &[LAZY][..]),
+            ("--max-age", self.parameters.max_age != MAX_AGE, OWING),
+            ("--asid-bits", self.parameters.asid_bits != 0, BROADCASTING),
+        ] {
+            if let Some(other) = self.mechanisms.iter().find(|name| is_given && !allowed.contains(name)) {
+                let allowed = allowed.join(" and ");
+                return Err(Failure::usage(format!(
+                    "{name} is for --mechanism {allowed} alone, not {other}"
+                )));
+            }
+        }
+        if let Some(lacks) = self.parameters.arch.lacks_broadcasts() {
+            if let Some(name) = self.mechanisms.iter().find(|name| BROADCASTING.contains(name)) {
+                return Err(Failure::usage(format!("--mechanism {name}: {lacks}")));
             }
         }
         if self.compare {
@@ -288,6 +284,10 @@ impl Options {
 
     /// What the simulator has not.
     fn check_compared(&self) -> Result<(), Failure> {
+        if !self.parameters.arch.is_simulated() {
+            let name = self.parameters.arch.name();
+            return Err(Failure::usage(format!("--compare: the simulator has no costs of {name}'s work")));
+        }
         for (what, names, known) in [
             ("program", &self.programs, COMPARED_PROGRAMS),
             ("mechanism", &self.mechanisms, COMPARED_MECHANISMS),
@@ -325,6 +325,20 @@ impl Options {
         Ok(())
     }
 
+    /// The emulator of an architecture.
+    pub(super) fn qemu(&self, arch: Arch) -> &str {
+        self.qemu.as_deref().unwrap_or(arch.qemu())
+    }
+
+    /// The architectures that the kernel is built for.
+    pub(super) fn architectures(&self) -> Vec<Arch> {
+        if self.check_all {
+            Arch::ALL.to_vec()
+        } else {
+            vec![self.parameters.arch]
+        }
+    }
+
     /// All runs, in the order in which they are made.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let without = self.without;
@@ -347,59 +361,6 @@ impl Options {
     }
 }
 
-/// A whole number within its bounds.
-fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
-    text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| {
-        Failure::usage(format!("{name} {text}: a whole number from {} to {}", bounds.start(), bounds.end()))
-    })
-}
-
-/// How old debts may become, in milliseconds, where CPUs tick as the kernel's do.
-fn max_age(text: &str) -> Result<u64, Failure> {
-    const NANOSECONDS: u64 = 1_000_000;
-    let milliseconds = number("--max-age", text, 0..=u64::MAX / NANOSECONDS)?;
-    Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Settle::Free)
-        .map(|_| milliseconds)
-        .map_err(|error| Failure::usage(format!("--max-age {text}: {error}")))
-}
-
-/// An amount of memory, in bytes. The bounds depend on the CPUs.
-fn size(text: &str) -> Result<u64, Failure> {
-    let parsed = [('M', MIB), ('G', MIB << 10)]
-        .into_iter()
-        .find_map(|(unit, bytes)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(bytes));
-    parsed.ok_or_else(|| Failure::usage(format!("--memory {text}: a size such as 512M or 1G")))
-}
-
-/// The names in a list with commas, each once.
-fn list(text: &str, find: fn(&str) -> Result<&'static str, Failure>) -> Result<Vec<&'static str>, Failure> {
-    let mut names = Vec::new();
-    for name in text.split(',') {
-        let name = find(name)?;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-fn program(name: &str) -> Result<&'static str, Failure> {
-    known("program", name, PROGRAMS)
-}
-
-fn mechanism(name: &str) -> Result<&'static str, Failure> {
-    if name == "broadcast" {
-        return Err(Failure::usage("--mechanism broadcast: QEMU emulates no INVLPGB"));
-    }
-    known("mechanism", name, MECHANISMS)
-}
-
-fn known(what: &str, name: &str, known: &'static [&'static str]) -> Result<&'static str, Failure> {
-    known.iter().find(|known| **known == name).copied().ok_or_else(|| {
-        Failure::usage(format!("no {what} is called `{name}`; there are: {}", known.join(", ")))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,13 +380,25 @@ mod tests {
     #[test]
     fn everything_has_a_default() {
         let options = parse("").unwrap();
-        let Parameters { cpus, nodes, memory, seconds, seed, max_age, threads, pages, pinned, swap, counted } =
-            options.parameters.clone();
-        assert_eq!((cpus, nodes, memory, seconds, seed), (8, 2, 512 << 20, 10, 1));
-        assert_eq!((max_age, threads, pages, pinned, swap, counted), (30, 0, 0, false, 0, false));
+        let expected = Parameters {
+            arch: Arch::X86_64,
+            cpus: 8,
+            nodes: 2,
+            memory: 512 << 20,
+            seconds: 10,
+            seed: 1,
+            max_age: 30,
+            asid_bits: 0,
+            threads: 0,
+            pages: 0,
+            pinned: false,
+            swap: 0,
+            counted: false,
+        };
+        assert_eq!(options.parameters, expected);
         let run = Run { program: "stale", mechanism: "batched", without: None };
         assert_eq!(options.runs().collect::<Vec<_>>(), [run]);
-        assert_eq!((options.json, options.qemu.as_str()), (None, "qemu-system-x86_64"));
+        assert_eq!((&options.json, options.qemu(Arch::X86_64)), (&None, "qemu-system-x86_64"));
         assert_eq!(parse("--cpus 1").unwrap().parameters.nodes, 1);
     }
 
@@ -433,15 +406,17 @@ mod tests {
     fn options_come_in_any_order() {
         let line =
             "--pages 9 --threads 3 --pinned --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
-                    --json - --qemu there --timeout 8 --mechanism lazy --max-age 40 --without slot";
+                    --json - --qemu there --arch aarch64 --timeout 8 --mechanism lazy --max-age 40 --without slot";
         let options = parse(line).unwrap();
         let expected = Parameters {
+            arch: Arch::Aarch64,
             cpus: 6,
             nodes: 3,
             memory: 1 << 30,
             seconds: 4,
             seed: 5,
             max_age: 40,
+            asid_bits: 0,
             threads: 3,
             pages: 9,
             pinned: true,
@@ -449,12 +424,26 @@ mod tests {
             counted: false,
         };
         assert_eq!(options.parameters, expected);
-        assert_eq!((options.json.as_deref(), options.qemu.as_str()), (Some("-"), "there"));
+        assert_eq!((options.json.as_deref(), options.qemu(Arch::Aarch64)), (Some("-"), "there"));
         assert_eq!(options.timeout("stale"), 8);
         let run = options.runs().next().unwrap();
         assert_eq!((run.to_string().as_str(), run.must_be_caught()), ("stale lazy without slot", true));
         assert!(parse("--mechanism none").unwrap().runs().all(Run::must_be_caught));
         assert!(!parse("--mechanism lazy").unwrap().runs().any(Run::must_be_caught));
+    }
+
+    #[test]
+    fn each_architecture_has_its_own_emulator_and_mechanisms() {
+        let options = parse("--arch aarch64 --mechanism broadcast,all --max-age 40 --asid-bits 8");
+        assert_eq!(
+            options.unwrap_err().to_string(),
+            "--max-age is for --mechanism lazy and all alone, not broadcast"
+        );
+        let options = parse("--arch aarch64 --mechanism broadcast,all --asid-bits 8").unwrap();
+        assert_eq!((options.parameters.asid_bits, options.qemu(Arch::Aarch64)), (8, "qemu-system-aarch64"));
+        assert_eq!(options.architectures(), [Arch::Aarch64]);
+        assert_eq!(parse("--check").unwrap().architectures(), Arch::ALL);
+        assert_eq!(parse("--check --arch x86_64").unwrap().architectures(), [Arch::X86_64]);
     }
 
     #[test]
@@ -506,7 +495,7 @@ mod tests {
             ),
             (
                 "--mechanism batched,fast",
-                "no mechanism is called `fast`; there are: per-page, batched, lazy, none",
+                "no mechanism is called `fast`; there are: per-page, batched, lazy, broadcast, all, none",
             ),
             (
                 "--mechanism lazy --max-age 10",
@@ -517,10 +506,16 @@ mod tests {
                 "--max-age 1001: a debt may not stand for 1001000000 ns: at most 1000000000 ns",
             ),
             ("--max-age -1", "--max-age -1: a whole number from 0 to 18446744073709"),
-            ("--max-age 40", "--max-age is for --mechanism lazy alone, not batched"),
+            ("--max-age 40", "--max-age is for --mechanism lazy and all alone, not batched"),
+            ("--asid-bits 8", "--asid-bits is for --mechanism broadcast and all alone, not batched"),
+            ("--arch aarch64 --mechanism all --asid-bits 1", "--asid-bits 1: a whole number from 2 to 16"),
+            ("--arch arm", "no architecture is called `arm`; there are: x86_64, aarch64"),
+            ("--check --qemu q", "--check: one --qemu is for one --arch, which has to be named"),
+            ("--compare --arch aarch64", "--compare: the simulator has no costs of aarch64's work"),
             ("--mechanism lazy,none --without slot", "--without is for --mechanism lazy alone, not none"),
             ("--without care", "no guard is called `care`; there are: slot, stamp, settle"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
+            ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             (
                 "--program migrate --nodes 1",
                 "--program migrate moves pages between nodes: at least 2 are needed",
@@ -533,7 +528,7 @@ mod tests {
             "--memory 2G",
             "--swap 0",
             "--threads 16",
-            "--check --qemu q --json -",
+            "--check --arch aarch64 --qemu q --json -",
             "--mechanism lazy --max-age 0",
         ] {
             assert!(parse(line).is_ok(), "{line}");

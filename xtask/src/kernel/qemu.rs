@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
+use super::arch::Arch;
 use super::bounds;
 use ceasefire_kernel_abi::TICK;
 
@@ -25,11 +26,12 @@ pub(super) const fn turn(cpus: u64) -> u64 {
 const OLDEST: (u32, u32) = (7, 2);
 
 /// Fails unless there is a QEMU that is new enough.
-pub(super) fn check(program: &str) -> Result<(), Failure> {
+pub(super) fn check(program: &str, arch: Arch) -> Result<(), Failure> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| {
         if error.kind() == ErrorKind::NotFound {
             Failure::new(format!(
-                "`{program}` is missing: the kernel runs on QEMU, `apt-get install qemu-system-x86`"
+                "`{program}` is missing: the kernel runs on QEMU, `apt-get install {}`",
+                arch.package()
             ))
         } else {
             Failure::new(format!("cannot run `{program}`: {error}"))
@@ -54,12 +56,11 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 /// The command that boots the kernel for one run.
 ///
-/// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor has it.
 /// `-no-reboot` makes a triple fault an end; `-nodefaults` and `-monitor none` leave the standard streams to the serial
 /// port alone.
 pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
-    let Parameters { cpus, nodes, memory, seconds, seed, max_age, threads, pages, pinned, swap, counted } =
-        parameters;
+    let Parameters { arch, cpus, nodes, memory, seconds, seed, max_age, .. } = parameters;
+    let Parameters { asid_bits, threads, pages, pinned, swap, counted, .. } = parameters;
     let Run { program: user, mechanism, without } = run;
     let pinned = u8::from(*pinned);
     // As the experiment of that name has it, for Linux 4.2.
@@ -72,11 +73,15 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
     if let Some(guard) = without {
         let _ = write!(options, " without={guard}");
     }
+    if *asid_bits > 0 {
+        let _ = write!(options, " asid_bits={asid_bits}");
+    }
     if let Some(bytes) = bounds::devices(parameters, user) {
         let _ = write!(options, " disk={}", bytes >> 20);
     }
     let mut command = Command::new(program);
-    command.args(["-machine", "q35", "-cpu", "max,cx16=off", "-accel"]);
+    arch.add_machine(&mut command, *memory, images);
+    command.arg("-accel");
     if *counted {
         command.args(["tcg,thread=single", "-icount", &format!("shift={SHIFT},sleep=off")]);
     } else {
@@ -85,11 +90,6 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
     command
         .args(["-smp", &cpus.to_string(), "-m", &format!("{}M", memory >> 20)])
         .args(["-display", "none", "-no-reboot", "-nodefaults", "-serial", "stdio", "-monitor", "none"])
-        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
-        .arg("-kernel")
-        .arg(&images.kernel)
-        .arg("-initrd")
-        .arg(&images.programs)
         .args(["-append", &options]);
     command
 }
@@ -114,8 +114,11 @@ mod tests {
 
     #[test]
     fn no_qemu_and_an_old_one_are_told_in_one_line() {
-        let missing = check("no-such-program-anywhere").unwrap_err().to_string();
-        assert!(missing.contains("qemu-system-x86") && missing.lines().count() == 1, "{missing}");
+        for arch in Arch::ALL {
+            let missing = check("no-such-program-anywhere", arch).unwrap_err().to_string();
+            assert!(missing.contains(arch.package()) && missing.lines().count() == 1, "{missing}");
+        }
+        let check = |program| check(program, Arch::X86_64);
         let answers = |text: &str| Script::new(&format!("echo '{text}'"));
         let new = answers("QEMU emulator version 7.2.0");
         assert!(check(new.path()).is_ok());
@@ -143,6 +146,21 @@ mod tests {
             "program=stale mechanism=batched nodes=2 seconds=10 seed=1 pinned=0 pages=0 threads=0 swap=9 \
              lru_batch=15 max_age=30"
         );
+    }
+
+    #[test]
+    fn on_aarch64_the_programs_lie_at_the_end_of_memory() {
+        let options = "--arch aarch64 --memory 1G --mechanism all --asid-bits 8";
+        let options = Options::parse(&options.split(' ').collect::<Vec<_>>()).unwrap();
+        let programs = Script::new(&"#".repeat(5000));
+        let images = Images { kernel: "k".into(), programs: programs.path().into() };
+        let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        assert!(
+            words.contains(&format!("guest-loader,addr=0x7fffe000,initrd={}", programs.path())),
+            "{words:?}"
+        );
+        assert!(words.last().unwrap().ends_with(" asid_bits=8"));
     }
 
     #[test]

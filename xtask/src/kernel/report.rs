@@ -2,6 +2,7 @@
 
 use serde_json::{json, Map, Value};
 
+use super::arch::Arch;
 use super::options::{Parameters, Run};
 use super::protocol::{self, Ending};
 use super::watch::Record;
@@ -21,6 +22,7 @@ pub(super) struct Report {
     pub(super) wall_s: f64,
     /// Seconds from a program's first instruction to a broken rule that somebody noticed.
     pub(super) caught_s: Option<f64>,
+    pub(super) arch: Arch,
     cpus: u64,
     seed: u64,
     threads: u64,
@@ -53,6 +55,7 @@ impl Report {
             failed: record.failed,
             boot_s: record.boot.map(|time| time.as_secs_f64()),
             wall_s: record.wall.as_secs_f64(),
+            arch: parameters.arch,
             cpus: parameters.cpus,
             seed: parameters.seed,
             threads: parameters.threads,
@@ -115,6 +118,7 @@ impl Report {
             ("debts_settled_by", Value::Object(settled_by.into_iter().collect())),
             ("debt_age_max_s", json!(oldest)),
             ("machine", json!("qemu")),
+            ("arch", json!(self.arch.name())),
             ("seed", json!(self.seed)),
             ("cpus", json!(self.cpus)),
             ("threads", self.fields.get("threads").cloned().unwrap_or_else(|| json!(threads))),
@@ -141,6 +145,7 @@ impl Report {
 /// How what the kernel says it ran differs from what it was asked to run, if it does.
 fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Option<String> {
     let asked = [
+        ("arch", json!(parameters.arch.name())),
         ("program", json!(run.program)),
         ("mechanism", json!(run.mechanism)),
         ("cpus", json!(parameters.cpus)),
@@ -163,7 +168,7 @@ pub(super) mod tests {
     use super::*;
 
     /// What the kernel says at the end of a run of the default options.
-    const RESULT: &str = r#"{"program":"stale","mechanism":"batched","cpus":8,"nodes":2,"frames":120000,"seconds":10,
+    const RESULT: &str = r#"{"arch":"x86_64","program":"stale","mechanism":"batched","cpus":8,"nodes":2,"frames":120000,"seconds":10,
         "seed":1,"boot_ns":5,"elapsed_ns":2000000000,"features":"pcid x2apic","operations":100,"interrupts":50,
         "shootdowns":9,"ticks":7,"debts_by_tick":3,"debt_age_max_ns":20000000,"max_age_ms":30}"#;
 
@@ -188,6 +193,7 @@ pub(super) mod tests {
         for (name, expected) in [
             ("experiment", json!("stale")),
             ("machine", json!("qemu")),
+            ("arch", json!("x86_64")),
             ("mechanism", json!("batched")),
             ("cpus", json!(8)),
             ("seed", json!(1)),
@@ -255,6 +261,7 @@ pub(super) mod tests {
             ("", None, "it was done, but gave no RESULT"),
             ("", Some("{\"cpus\":"), "its RESULT is no JSON object"),
             ("--cpus 16", Some(RESULT), "it ran with cpus 8, not 16"),
+            ("--arch aarch64", Some(RESULT), "it ran with arch \"x86_64\", not \"aarch64\""),
             ("--mechanism lazy --max-age 40", Some(LAZY), "it ran with max_age_ms 30, not 40"),
             ("--mechanism lazy --without slot", Some(LAZY), "it ran with without null, not \"slot\""),
             ("--mechanism per-page", Some(RESULT), "it ran with mechanism \"batched\", not \"per-page\""),

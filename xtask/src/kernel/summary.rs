@@ -15,7 +15,8 @@ const COUNTS: [(&str, &str); 6] = [
 
 /// The table of all runs.
 pub(super) fn format(reports: &[Report]) -> String {
-    let header = ["program", "mechanism", "cpus", "boot, s", "operations", "interrupts", "per operation"];
+    let header =
+        ["arch", "program", "mechanism", "cpus", "boot, s", "operations", "interrupts", "per operation"];
     let header: Vec<&str> =
         header.into_iter().chain(COUNTS.map(|(title, _)| title)).chain(["verdict"]).collect();
     let rows: Vec<Columns> = reports.iter().map(row).collect();
@@ -23,13 +24,14 @@ pub(super) fn format(reports: &[Report]) -> String {
     table::format(header, &rows)
 }
 
-const WIDTH: usize = 8 + COUNTS.len();
+const WIDTH: usize = 9 + COUNTS.len();
 type Columns = [String; WIDTH];
 
 fn row(report: &Report) -> Columns {
     let count = |name| report.number(name).map_or_else(unknown, |count| count.to_string());
     let per_operation = super::compare::per_operation(|name| report.number(name), "interrupts");
     let mut cells = vec![
+        report.arch.name().to_owned(),
         report.run.program.to_owned(),
         report.run.how(),
         report.cpus().to_string(),
@@ -59,8 +61,8 @@ mod tests {
         let table = format(&[report("", Some(result), Ending::Done), report("", None, Ending::Hang)]);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines.len(), 3);
-        let done = "stale batched 8 1.5 4 10 2.5000 - - - 3 - - done";
-        let hung = "stale batched 8 1.5 - - - - - - - - - hang";
+        let done = "x86_64 stale batched 8 1.5 4 10 2.5000 - - - 3 - - done";
+        let hung = "x86_64 stale batched 8 1.5 - - - - - - - - - hang";
         assert_eq!((lines[1].join(" "), lines[2].join(" ")), (done.to_owned(), hung.to_owned()));
     }
 }

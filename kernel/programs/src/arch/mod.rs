@@ -1,13 +1,17 @@
 //! What depends on the processor: system calls, accesses that may fail, the entry.
 
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+mod aarch64;
 #[cfg(not(target_os = "none"))]
 mod host;
-#[cfg(target_os = "none")]
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+pub(crate) use aarch64::{call, load, recovery, try_load, try_store};
 #[cfg(not(target_os = "none"))]
 pub(crate) use host::{call, load, recovery, try_load, try_store};
-#[cfg(target_os = "none")]
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub(crate) use x86_64::{call, load, recovery, try_load, try_store};
 
 /// Instructions whose accesses may fail, and where they go on then: the arguments of `Call::Recover`.

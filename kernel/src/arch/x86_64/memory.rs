@@ -6,6 +6,9 @@ const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// What that view reaches.
 const DIRECT_BYTES: u64 = 1 << 39;
 
+/// What free frames hold: as a page-table entry it is present and has reserved bits set.
+pub(crate) const POISON: u64 = 0x5eed_dead_f4ee_d001;
+
 /// Where the kernel sees physical `address`. A pointer to be used only by who owns that memory.
 pub(crate) fn direct<T>(address: u64) -> *mut T {
     debug_assert!(address < DIRECT_BYTES, "{address:#x} is beyond the kernel's view of memory");
@@ -48,3 +51,6 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
             frame | PRESENT_WRITABLE_GLOBAL;
     };
 }
+
+/// Bytes were put into `frame`, which may be executed from now on: instruction caches see that by themselves.
+pub(crate) fn publish_code(_frame: u64) {}

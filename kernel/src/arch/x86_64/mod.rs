@@ -17,3 +17,6 @@ mod trap;
 pub(crate) mod user;
 
 pub(crate) use frame::Frame;
+
+/// The architecture's name.
+pub(crate) const NAME: &str = "x86_64";

@@ -34,7 +34,9 @@ pub(crate) unsafe fn switch(save: *mut u64, load: u64, end: u64) {
 }
 
 /// Leaves for the program that `frame` describes, giving up all that is on the present stack.
-pub(crate) fn leave_to(frame: super::Frame) -> ! {
+pub(crate) fn leave_to(frame: &super::Frame) -> ! {
+    // On this stack, wherever it comes from.
+    let frame = *frame;
     x86_64::instructions::interrupts::disable();
     // SAFETY: `trap_return` finds a whole frame at the stack pointer and restores all registers from it; nothing on this
     // stack is used any more, as this function does not return. The frame is of a program, made by the kernel or copied from

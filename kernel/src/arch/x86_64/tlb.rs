@@ -3,7 +3,7 @@
 //! Without PCIDs loading CR3 flushes all that is not global. With them ASID `n` is PCID `n + 1`, since the kernel's own tables
 //! run under PCID 0; loading then keeps what is tagged unless told otherwise.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
@@ -18,20 +18,31 @@ use super::memory::direct;
 
 /// The kernel's own root.
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
-/// PCIDs beyond the kernel's own.
-const ASIDS: u32 = 4095;
-
-/// What the processor promises (SDM volume 3, sections 4.8 and 4.10).
+/// PCIDs beyond the kernel's own: those of 12 bits, unless fewer bits are to be used.
+static ASIDS: AtomicU32 = AtomicU32::new((1 << PCID_BITS) - 1);
+const PCID_BITS: u32 = 12;
+/// What the processor promises (SDM volume 3, sections 4.8 and 4.10), but for broadcasts.
 pub(crate) fn capabilities() -> Capabilities {
-    let tagged = features::PCID.is_there();
-    Capabilities {
-        clean_stores_walk: true,
-        asids: tagged,
-        broadcast: Invlpgb::new().filter(|_| tagged).and_then(|hardware| {
-            let pages = u32::from(hardware.invlpgb_count_max());
-            Broadcast::new(ASIDS, pages, Holders::Wide).ok()
-        }),
-    }
+    Capabilities { clean_stores_walk: true, asids: features::PCID.is_there(), broadcast: None }
+}
+
+/// How this processor broadcasts invalidations: for wide spaces, under PCIDs.
+///
+/// # Errors
+/// What it lacks for that.
+pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
+    let hardware = Invlpgb::new().filter(|_| features::PCID.is_there());
+    let hardware = hardware.ok_or("INVLPGB with PCIDs (CPUID 8000_0008, EBX bit 3; CPUID 1, ECX bit 17)")?;
+    let pages = u32::from(hardware.invlpgb_count_max());
+    let asids = ASIDS.load(Ordering::Relaxed);
+    Broadcast::new(asids, pages, Holders::Wide).map_err(|_| "more ASIDs than each CPU's own slots take")
+}
+
+/// Uses ASIDs of `bits` bits, if there are that many, or of as many as there are if it is 0. Before any program's root is
+/// loaded.
+pub(crate) fn set_asid_bits(bits: u32) {
+    let bits = if bits == 0 { PCID_BITS } else { bits.min(PCID_BITS) };
+    ASIDS.store((1 << bits) - 1, Ordering::Relaxed);
 }
 
 /// The root that is loaded now is the kernel's own.
@@ -100,9 +111,12 @@ fn reload() {
     unsafe { Cr3::write_raw(root, pcid) };
 }
 
-/// Invalidates one translation under the PCID that is loaded, of either size, and what walkers cached on the way to it.
-pub(crate) fn invalidate_page(address: u64) {
-    tlb::flush(VirtAddr::new_truncate(address));
+/// Invalidates `count` translations that lie `size` apart, and what walkers cached on the way to them: under the PCID that is
+/// loaded, for which the engine asks.
+pub(crate) fn invalidate_pages(_asid: Asid, start: u64, count: u32, size: PageSize) {
+    for index in 0..u64::from(count) {
+        tlb::flush(VirtAddr::new_truncate(start + (index << size.shift())));
+    }
 }
 
 /// Invalidates all that is tagged with `asid`.

@@ -1,0 +1,64 @@
+//! Time: the generic timer's virtual count, which runs alike on all CPUs and says itself how fast; and this CPU's ticks, from
+//! its comparator.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The interrupt of the virtual timer, one of the CPU's own (by the Arm Base System Architecture, and on QEMU).
+pub(super) const INTERRUPT: u32 = 27;
+
+/// The count when the kernel started.
+static START: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds for each count, in units of 2^-32.
+static SCALE: AtomicU64 = AtomicU64::new(0);
+/// Counts from tick to tick.
+static PERIOD: AtomicU64 = AtomicU64::new(0);
+
+fn count() -> u64 {
+    let count;
+    // SAFETY: reads a register; the barrier keeps it from being read before what comes before.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack, preserves_flags)) };
+    count
+}
+
+/// Counts in a second.
+fn frequency() -> u64 {
+    let frequency: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack, preserves_flags)) };
+    frequency.max(1)
+}
+
+/// Nanoseconds since the kernel started.
+pub(crate) fn now() -> u64 {
+    let passed = count().saturating_sub(START.load(Ordering::Relaxed));
+    ((u128::from(passed) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
+}
+
+/// Time starts.
+pub(super) fn begin() {
+    START.store(count(), Ordering::Relaxed);
+    SCALE.store(((1_000_000_000_u128 << 32) / u128::from(frequency())) as u64, Ordering::Relaxed);
+}
+
+/// This CPU's timer interrupts from now on, each so many milliseconds, if [`next_tick`] is called each time.
+pub(super) fn start_ticks(milliseconds: u64) {
+    PERIOD.store(frequency() * milliseconds / 1000, Ordering::Relaxed);
+    set_next(count() + PERIOD.load(Ordering::Relaxed));
+    // SAFETY: turns the timer on, with its interrupt.
+    unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_u64, options(nostack, preserves_flags)) };
+}
+
+/// The timer's interrupt is being handled: the next comes a tick after the one before, or after now if that is over.
+pub(super) fn next_tick() {
+    let last: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, cntv_cval_el0", out(reg) last, options(nomem, nostack, preserves_flags)) };
+    let (now, period) = (count(), PERIOD.load(Ordering::Relaxed));
+    set_next(if last + period > now { last + period } else { now + period });
+}
+
+fn set_next(at: u64) {
+    // SAFETY: sets when the timer interrupts.
+    unsafe { asm!("msr cntv_cval_el0, {}", "isb", in(reg) at, options(nostack, preserves_flags)) };
+}

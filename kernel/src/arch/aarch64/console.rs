@@ -1,0 +1,57 @@
+//! The serial port (a PL011), and QEMU's door out.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ceasefire_kernel_abi::status;
+
+use super::memory::direct;
+use super::psci;
+
+/// Where the port is, until the device tree has said it: on QEMU's `virt`.
+static PORT: AtomicU64 = AtomicU64::new(0x0900_0000);
+/// Registers, by their offset, and in the second: no further byte may be sent.
+const DATA: u64 = 0;
+const FLAGS: u64 = 0x18;
+const FULL: u32 = 1 << 5;
+
+/// The port is there.
+pub(super) fn set_port(address: u64) {
+    PORT.store(address, Ordering::Relaxed);
+}
+
+/// Sends bytes. The caller keeps others from doing so at the same time, if the lines shall stay whole.
+pub(crate) fn write(bytes: &[u8]) {
+    let port = PORT.load(Ordering::Relaxed);
+    let (data, flags) = (direct::<u32>(port + DATA), direct::<u32>(port + FLAGS));
+    for &byte in bytes {
+        // SAFETY: the port is the console's alone, mapped all the time, and its registers touch no memory.
+        unsafe {
+            while flags.read_volatile() & FULL != 0 {
+                core::hint::spin_loop();
+            }
+            data.write_volatile(u32::from(byte));
+        }
+    }
+}
+
+/// Leaves the machine with a status, by semihosting; without it, with none.
+pub(crate) fn exit(status: u32) -> ! {
+    /// The operation, and the reason that carries a status (Arm's semihosting specification, `SYS_EXIT`).
+    const EXIT: u64 = 0x18;
+    const APPLICATION_EXIT: u64 = 0x20026;
+    let block = [APPLICATION_EXIT, status::of_qemu(status) as u64];
+    LEAVING.store(true, Ordering::SeqCst);
+    // SAFETY: ends the emulator, which reads the block.
+    unsafe { asm!("hlt #0xf000", in("x0") EXIT, in("x1") &raw const block, options(nostack, readonly)) };
+    psci::off()
+}
+
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// An instruction of the kernel's is undefined: where nobody listens to semihosting its call is, and the machine is turned off.
+pub(super) fn undefined() {
+    if LEAVING.load(Ordering::SeqCst) {
+        psci::off();
+    }
+}

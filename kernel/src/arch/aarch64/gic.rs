@@ -1,0 +1,165 @@
+//! The interrupt controller, of version 3 (IHI 0069): a distributor for the machine, a redistributor and an interface in
+//! registers for each CPU.
+//!
+//! Interrupts of group 1 reach a CPU as IRQs, which the kernel turns off and on; those of group 0 as FIQs, which it leaves on.
+//! One is of group 0: the one that stops a CPU wherever it is, as NMIs do elsewhere.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::clock;
+use super::memory::direct;
+
+/// Interrupts between CPUs, by number.
+pub(super) mod number {
+    pub(crate) const SHOOTDOWN: u32 = 0;
+    pub(crate) const WAKE: u32 = 1;
+    pub(crate) const STOP: u32 = 2;
+}
+
+/// Where distributor and redistributors are.
+static DISTRIBUTOR: AtomicU64 = AtomicU64::new(0);
+static REDISTRIBUTORS: AtomicU64 = AtomicU64::new(0);
+
+/// The distributor's control register; in it: groups 0 and 1 are on, by affinity; a change is under way.
+const CONTROL: u64 = 0;
+const ON: u32 = 1 | 1 << 1 | 1 << 4;
+const PENDING: u32 = 1 << 31;
+
+/// From one redistributor to the next, and to its second frame, which is for the CPU's own interrupts.
+const STRIDE: u64 = 0x2_0000;
+const OWN: u64 = 0x1_0000;
+/// Registers of a redistributor.
+const TYPE: u64 = 0x08;
+const WAKER: u64 = 0x14;
+const GROUP: u64 = OWN + 0x80;
+const ENABLE: u64 = OWN + 0x100;
+const PRIORITY: u64 = OWN + 0x400;
+/// In the type: the last of all; in the waker: it sleeps, and has it told the CPU.
+const LAST: u64 = 1 << 4;
+const SLEEP: u32 = 1 << 1;
+const ASLEEP: u32 = 1 << 2;
+/// The priority of all interrupts but the one that stops, which comes before them.
+const ORDINARY: u8 = 0xa0;
+
+/// The number of an interrupt that was none after all, and above it all that are none.
+const NONE: u32 = 1020;
+
+fn read(address: u64) -> u32 {
+    // SAFETY: a register of the controller, which is mapped all the time; reading it touches no memory.
+    unsafe { direct::<u32>(address).read_volatile() }
+}
+
+fn write(address: u64, value: u32) {
+    // SAFETY: a register of the controller; what is written affects interrupts alone.
+    unsafe { direct::<u32>(address).write_volatile(value) };
+}
+
+/// It is there: turns the distributor on.
+pub(super) fn set_place(distributor: u64, redistributors: u64) {
+    DISTRIBUTOR.store(distributor, Ordering::Relaxed);
+    REDISTRIBUTORS.store(redistributors, Ordering::Relaxed);
+    write(distributor + CONTROL, ON);
+    while read(distributor + CONTROL) & PENDING != 0 {
+        core::hint::spin_loop();
+    }
+}
+
+/// The redistributor of the CPU with that affinity.
+fn redistributor(affinity: u64) -> Option<u64> {
+    // Aff3 comes right after the others there.
+    let wanted = affinity >> 32 << 24 | affinity & 0xff_ffff;
+    let mut at = REDISTRIBUTORS.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: as in `read`.
+        let kind = unsafe { direct::<u64>(at + TYPE).read_volatile() };
+        if kind >> 32 == wanted {
+            return Some(at);
+        }
+        if kind & LAST != 0 {
+            return None;
+        }
+        at += STRIDE;
+    }
+}
+
+/// Turns on what this CPU, which has that affinity, takes; whether it is known.
+pub(super) fn enable(affinity: u64) -> bool {
+    let Some(own) = redistributor(affinity) else { return false };
+    write(own + WAKER, read(own + WAKER) & !SLEEP);
+    while read(own + WAKER) & ASLEEP != 0 {
+        core::hint::spin_loop();
+    }
+    write(own + GROUP, !(1 << number::STOP));
+    for interrupt in [number::SHOOTDOWN, number::WAKE, number::STOP, clock::INTERRUPT] {
+        let priority = if interrupt == number::STOP { 0 } else { ORDINARY };
+        // SAFETY: as in `write`; priorities have a byte each.
+        unsafe { direct::<u8>(own + PRIORITY + u64::from(interrupt)).write_volatile(priority) };
+    }
+    write(
+        own + ENABLE,
+        1 << number::SHOOTDOWN | 1 << number::WAKE | 1 << number::STOP | 1 << clock::INTERRUPT,
+    );
+    // SAFETY: turns the interface on, for both groups and all priorities.
+    unsafe {
+        asm!("msr icc_sre_el1, {}", "isb", in(reg) 7_u64, options(nostack, preserves_flags));
+        asm!("msr icc_pmr_el1, {}", in(reg) 0xff_u64, options(nostack, preserves_flags));
+        asm!("msr icc_igrpen0_el1, {}", in(reg) 1_u64, options(nostack, preserves_flags));
+        asm!("msr icc_igrpen1_el1, {}", "isb", in(reg) 1_u64, options(nostack, preserves_flags));
+    }
+    true
+}
+
+/// Turns this CPU's interface off.
+pub(super) fn disable() {
+    // SAFETY: no interrupt reaches the CPU.
+    unsafe {
+        asm!(
+            "msr icc_igrpen0_el1, xzr",
+            "msr icc_igrpen1_el1, xzr",
+            "isb",
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The interrupt that has come as an IRQ, which is being handled from now on.
+pub(super) fn begin() -> Option<u32> {
+    let number: u64;
+    // SAFETY: acknowledges it. The barrier is for the controller to know before the handler does anything.
+    unsafe { asm!("mrs {}, icc_iar1_el1", "dsb sy", out(reg) number, options(nostack, preserves_flags)) };
+    Some(number as u32).filter(|&number| number < NONE)
+}
+
+/// It has been.
+pub(super) fn end(number: u32) {
+    // SAFETY: lets the next one come.
+    unsafe {
+        asm!("msr icc_eoir1_el1, {}", "isb", in(reg) u64::from(number), options(nostack, preserves_flags));
+    }
+}
+
+/// What a CPU is asked by: the interrupt, and which CPU, by its affinity.
+fn request(number: u32, affinity: u64) -> u64 {
+    let [aff0, aff1, aff2, _, aff3, ..] = affinity.to_le_bytes().map(u64::from);
+    // 16 neighbours have a bit each; further ones are selected in their order.
+    aff3 << 48 | (aff0 >> 4) << 44 | aff2 << 32 | u64::from(number) << 24 | aff1 << 16 | 1 << (aff0 & 15)
+}
+
+/// Interrupts the CPU with that affinity. All that this CPU stored before is visible there.
+pub(super) fn send(number: u32, affinity: u64) {
+    // SAFETY: sending an interrupt; whoever gets it knows what to do. Registers do not wait for earlier stores by themselves.
+    unsafe {
+        asm!("dsb ishst", "msr icc_sgi1r_el1, {}", "isb", in(reg) request(number, affinity), options(nostack, preserves_flags));
+    }
+}
+
+/// Stops all other CPUs, whether they take interrupts or not.
+pub(super) fn stop_others() {
+    const ALL_OTHERS: u64 = 1 << 40;
+    let request = ALL_OTHERS | u64::from(number::STOP) << 24;
+    // SAFETY: as above.
+    unsafe {
+        asm!("dsb ishst", "msr icc_sgi0r_el1, {}", "isb", in(reg) request, options(nostack, preserves_flags));
+    }
+}

@@ -1,0 +1,22 @@
+//! 64-bit Arm, as the Arm Architecture Reference Manual describes it (DDI 0487), with a generic interrupt controller of version 3
+//! (IHI 0069) and firmware that answers PSCI (DEN 0022).
+
+pub(crate) mod boot;
+pub(crate) mod clock;
+pub(crate) mod console;
+mod features;
+mod frame;
+mod gic;
+pub(crate) mod interrupts;
+pub(crate) mod memory;
+mod psci;
+pub(crate) mod stack;
+pub(crate) mod this_cpu;
+pub(crate) mod tlb;
+mod trap;
+pub(crate) mod user;
+
+pub(crate) use frame::Frame;
+
+/// The architecture's name.
+pub(crate) const NAME: &str = "aarch64";

@@ -1,0 +1,47 @@
+//! Firmware that starts CPUs and turns the machine off (DEN 0022): called by HVC, or by SMC where a hypervisor could be ours.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Functions, by their numbers.
+const CPU_ON: u64 = 0xc400_0003;
+const SYSTEM_OFF: u64 = 0x8400_0008;
+
+/// Whether it is called by SMC.
+static SECURE: AtomicBool = AtomicBool::new(false);
+
+/// How it is called, as the device tree says.
+pub(super) fn set_secure(secure: bool) {
+    SECURE.store(secure, Ordering::Relaxed);
+}
+
+fn call(function: u64, arguments: [u64; 3]) -> i64 {
+    let [first, second, third] = arguments;
+    let result;
+    // SAFETY: what the functions above do to this CPU is to return, if anything, with the registers of the C ABI used.
+    unsafe {
+        if SECURE.load(Ordering::Relaxed) {
+            asm!("smc #0", inlateout("x0") function => result, in("x1") first, in("x2") second, in("x3") third, clobber_abi("C"));
+        } else {
+            asm!("hvc #0", inlateout("x0") function => result, in("x1") first, in("x2") second, in("x3") third, clobber_abi("C"));
+        }
+    }
+    result
+}
+
+/// Lets the CPU with that affinity begin at the physical address `entry`, with `argument`; whether it will.
+///
+/// # Safety
+/// What is there makes the CPU one of the kernel's.
+pub(super) unsafe fn start(affinity: u64, entry: u64, argument: u64) -> bool {
+    call(CPU_ON, [affinity, entry, argument]) == 0
+}
+
+/// Turns the machine off.
+pub(super) fn off() -> ! {
+    call(SYSTEM_OFF, [0; 3]);
+    loop {
+        super::interrupts::off();
+        super::interrupts::stop();
+    }
+}

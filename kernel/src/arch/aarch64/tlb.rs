@@ -1,0 +1,207 @@
+//! Roots and invalidations: the processor's side of `ceasefire::Platform`.
+//!
+//! The kernel has tables of its own for the upper half of the addresses; a program's root is for the lower half alone, and where no
+//! program runs an empty one is loaded. ASID `n` is hardware's ASID `n + 1`, since the empty root has 0.
+//!
+//! An invalidation is an instruction among others: a barrier before it makes the stores to page tables visible to walkers, one after
+//! it waits until it is done, and another keeps what comes next from having begun with what was there. For this CPU's own TLB
+//! it is TLBI in its plain form, and barriers as far as the CPU reaches (NSH). Hardware broadcasts the inner-shareable form (IS),
+//! and DSB ISH waits for all that *this* CPU broadcast.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
+use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_SHIFT};
+
+use super::features;
+use super::memory::{direct, physical};
+use crate::tlbi::Operation;
+
+/// `TCR_EL1`, but for the width of ASIDs: halves of 48 bits each, in pages of 4 KiB; tables are cached, written back and shared with
+/// all CPUs (inner); addresses of memory have 32 bits; walks set access flags, and stores mark entries as dirty.
+pub(super) const TCR: u64 = {
+    const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
+    const PAGES_OF_UPPER_HALF: u64 = 2 << 30;
+    const MANAGED: u64 = 1 << 39 | 1 << 40;
+    HALF | HALF << 16 | PAGES_OF_UPPER_HALF | MANAGED
+};
+/// In it: ASIDs have 16 bits.
+const WIDE: u64 = 1 << 36;
+/// `SCTLR_EL1`: what has to be one, stack pointers are checked, caches and MMU are on.
+pub(super) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
+
+/// Bits of an ASID.
+static ASID_BITS: AtomicU32 = AtomicU32::new(8);
+
+/// A root that translates nothing.
+static EMPTY: Table = Table::new();
+
+/// What the processor promises, but for broadcasts.
+///
+/// Where entries are managed by hardware a store through a cached clean entry has to mark the entry in memory as dirty, by
+/// an atomic change of what it reads there: if the translation is gone the store faults (DDI 0487, hardware management of the dirty
+/// state). Boot insists on that.
+pub(crate) fn capabilities() -> Capabilities {
+    Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
+}
+
+/// How this processor broadcasts invalidations: for every space.
+///
+/// # Errors
+/// What it lacks for that: nothing.
+pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
+    let asids = (1 << ASID_BITS.load(Ordering::Relaxed)) - 1;
+    Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "an ASID")
+}
+
+/// Uses ASIDs of `bits` bits, if there are that many, or of as many as there are if it is 0. On the first CPU before others
+/// start, and before any program's root is loaded.
+pub(crate) fn set_asid_bits(bits: u32) {
+    let most = features::asid_bits();
+    ASID_BITS.store(if bits == 0 { most } else { bits.min(most) }, Ordering::Relaxed);
+    enable_asids();
+}
+
+/// Makes this CPU use ASIDs as wide as the first does. Before it loads any program's root.
+pub(super) fn enable_asids() {
+    // Those that are narrower than hardware's are used by having fewer of them.
+    let wide = if ASID_BITS.load(Ordering::Relaxed) > 8 { WIDE } else { 0 };
+    // SAFETY: all else stays as `boot.s` set it; nothing is tagged with an ASID yet.
+    unsafe { asm!("msr tcr_el1, {}", "isb", in(reg) TCR | wide, options(nostack, preserves_flags)) };
+    invalidate_all();
+}
+
+/// Nothing: the kernel has tables of its own.
+pub(crate) fn share_kernel(_root: &Table) {}
+
+/// A page table by its frame.
+pub(crate) fn table(frame: FrameNumber) -> &'static Table {
+    // SAFETY: the kernel maps all of memory all the time; a table is 4096 bytes of atomics, valid whatever they hold, and
+    // frames are never taken away. Who may change which entry when is the memory manager's business.
+    unsafe { &*direct::<Table>(u64::from(frame.get()) << PAGE_SHIFT) }
+}
+
+/// Hardware's tag.
+fn tag(asid: Asid) -> u64 {
+    u64::from(asid.get() + 1) << 48
+}
+
+fn set_root(root: u64) {
+    // SAFETY: the lower half is programs' alone. The barrier before it is for new tables to be visible to the walker, and for
+    // what this CPU broadcast to be done before another thread runs here.
+    unsafe { asm!("dsb ish", "msr ttbr0_el1, {}", "isb", in(reg) root, options(nostack, preserves_flags)) };
+}
+
+/// Loads a program's root.
+pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
+    set_root(root.0 | tag(asid));
+    if flush {
+        invalidate_asid(asid);
+    }
+}
+
+/// Loads the root that translates nothing.
+pub(crate) fn load_kernel_root() {
+    set_root(physical(&raw const EMPTY));
+}
+
+/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, and what walkers cached on the way to them.
+pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSize) {
+    // SAFETY: translations are found again where they are still valid.
+    unsafe {
+        asm!("dsb nshst", options(nostack, preserves_flags));
+        for page in pages(asid, start, count, size) {
+            asm!("tlbi vae1, {}", in(reg) page, options(nostack, preserves_flags));
+        }
+        asm!("dsb nsh", "isb", options(nostack, preserves_flags));
+    }
+}
+
+/// What TLBI takes for each of some translations: the tag, and the number of the page.
+fn pages(asid: Asid, start: u64, count: u32, size: PageSize) -> impl Iterator<Item = u64> {
+    const NUMBER: u64 = (1 << 44) - 1;
+    (0..u64::from(count))
+        .map(move |index| tag(asid) | (start + (index << size.shift())) >> PAGE_SHIFT & NUMBER)
+}
+
+/// Invalidates all that is tagged with `asid`.
+pub(crate) fn invalidate_asid(asid: Asid) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", "isb", in(reg) tag(asid), options(nostack, preserves_flags));
+    }
+}
+
+/// Invalidates all, whatever its tag.
+pub(crate) fn invalidate_all() {
+    // SAFETY: as above.
+    unsafe { asm!("dsb nshst", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+}
+
+/// An access was refused that the tables now allow: this CPU forgets a translation with fewer rights. (Other architectures do
+/// so by themselves when they refuse an access.)
+pub(super) fn invalidate_narrow(address: u64) {
+    const TAG: u64 = 0xffff << 48;
+    let loaded: u64;
+    // SAFETY: as above; reads which root is loaded.
+    unsafe {
+        asm!("mrs {}, ttbr0_el1", out(reg) loaded, options(nomem, nostack, preserves_flags));
+        let page = loaded & TAG | address >> PAGE_SHIFT;
+        asm!("dsb nshst", "tlbi vae1, {}", "dsb nsh", "isb", in(reg) page, options(nostack, preserves_flags));
+    }
+}
+
+/// Starts to invalidate what `flush` covers on every CPU.
+pub(crate) fn broadcast(asid: Asid, Flush { extent, tables }: Flush) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("dsb ishst", options(nostack, preserves_flags));
+        match extent {
+            Extent::All => {
+                asm!("tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
+            }
+            Extent::Pages { start, count, size } => {
+                for operation in features::tlbi().operations(tag(asid), start, count.max(1), size, tables) {
+                    start_broadcast(operation, tables);
+                }
+            }
+        }
+    }
+}
+
+/// Starts one, of entries of the last level or with the `tables` on the way to them.
+fn start_broadcast(operation: Operation, tables: bool) {
+    // The assembler takes the names of ranges only where it may assume them: by number, `RVAE1IS` and `RVALE1IS`.
+    // SAFETY: as above. A range is made only where the processor has ranges.
+    unsafe {
+        match (operation, tables) {
+            (Operation::Page(bits), true) => {
+                asm!("tlbi vae1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Page(bits), false) => {
+                asm!("tlbi vale1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), true) => {
+                asm!("sys #0, c8, c2, #1, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), false) => {
+                asm!("sys #0, c8, c2, #5, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Starts to invalidate all on every CPU.
+pub(crate) fn broadcast_everything() {
+    // SAFETY: as above.
+    unsafe { asm!("dsb ishst", "tlbi vmalle1is", options(nostack, preserves_flags)) };
+}
+
+/// Waits for the broadcasts that this CPU started.
+pub(crate) fn broadcast_wait() {
+    // SAFETY: waits.
+    unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+}
+
+const _: () = assert!(size_of::<Table>() == 8 * ENTRIES);

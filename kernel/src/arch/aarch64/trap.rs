@@ -1,0 +1,170 @@
+//! Exceptions, interrupts and system calls, sorted by what they are.
+
+use core::arch::{asm, global_asm};
+
+use ceasefire_memory::USER_END;
+
+use super::this_cpu::ArchCpu;
+use super::{clock, console, gic, interrupts, tlb, user, Frame};
+use crate::failure::{self, Kind};
+use crate::trap::{self, Fault, Interrupt};
+
+global_asm!(include_str!("trap.s"), trap = sym trap, last_stack = const ArchCpu::LAST_STACK_END);
+
+unsafe extern "C" {
+    static trap_vectors: u8;
+}
+
+/// Entries, by their numbers in `trap.s`: exceptions that the code itself caused, IRQs and FIQs, in the kernel and in programs.
+const KERNEL_EXCEPTION: u64 = 0;
+const KERNEL_IRQ: u64 = 1;
+const KERNEL_FIQ: u64 = 2;
+const PROGRAM_EXCEPTION: u64 = 4;
+const PROGRAM_IRQ: u64 = 5;
+const PROGRAM_FIQ: u64 = 6;
+/// There was no room on the kernel's stack.
+const NO_STACK: u64 = 16;
+
+/// Classes of exceptions, the highest bits of `ESR_EL1` (DDI 0487, section D24.2).
+mod class {
+    pub(super) const UNDEFINED: u64 = 0;
+    pub(super) const SYSTEM_CALL: u64 = 0x15;
+    pub(super) const PROGRAM_FETCH: u64 = 0x20;
+    pub(super) const PROGRAM_ACCESS: u64 = 0x24;
+    pub(super) const KERNEL_ACCESS: u64 = 0x25;
+}
+
+/// Why an access failed, by `ESR_EL1`'s lowest bits without the level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// No entry translates the address.
+    Translation,
+    /// One does, and does not allow the access: perhaps an older one than the tables have.
+    Permission,
+    /// An entry leads beyond what addresses can be.
+    AddressSize,
+    /// Anything else.
+    Other,
+}
+
+impl Why {
+    fn of(syndrome: u64) -> Self {
+        match syndrome >> 2 & 0xf {
+            0 => Self::AddressSize,
+            1 => Self::Translation,
+            3 => Self::Permission,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// In `ESR_EL1` of an access: it was a store.
+const STORE: u64 = 1 << 6;
+
+/// Makes this CPU come here for whatever happens.
+pub(super) fn load() {
+    // SAFETY: the table has all entries, each of which saves all registers.
+    unsafe {
+        asm!("msr vbar_el1, {}", "isb", in(reg) &raw const trap_vectors, options(nostack, preserves_flags));
+    }
+}
+
+/// The common way in. Interrupts are off.
+extern "C" fn trap(frame: &mut Frame) {
+    match frame.entry {
+        KERNEL_FIQ | PROGRAM_FIQ => failure::stopped(frame),
+        NO_STACK => failure::stop(
+            Kind::Kernel,
+            frame,
+            format_args!("exception at {:#x} without room on the stack: it is used up", frame.pc),
+        ),
+        _ => interrupts::let_be_stopped(),
+    }
+    match frame.entry {
+        KERNEL_IRQ | PROGRAM_IRQ => interrupt(frame),
+        KERNEL_EXCEPTION | PROGRAM_EXCEPTION => exception(frame),
+        number => {
+            failure::stop(Kind::Kernel, frame, format_args!("trap by entry {number} at {:#x}", frame.pc));
+        }
+    }
+    if frame.is_program() {
+        trap::leave_for_program();
+    }
+}
+
+fn interrupt(frame: &Frame) {
+    let Some(number) = gic::begin() else { return };
+    let interrupt = match number {
+        clock::INTERRUPT => {
+            clock::next_tick();
+            Some(Interrupt::Tick)
+        }
+        gic::number::SHOOTDOWN => Some(Interrupt::Shootdown),
+        gic::number::WAKE => Some(Interrupt::Wake),
+        _ => None,
+    };
+    if let Some(interrupt) = interrupt {
+        trap::interrupt(interrupt, frame);
+    }
+    gic::end(number);
+}
+
+fn exception(frame: &mut Frame) {
+    match frame.syndrome >> 26 {
+        class::SYSTEM_CALL => {
+            interrupts::on();
+            trap::system_call(frame);
+            interrupts::off();
+        }
+        class::PROGRAM_FETCH => access(frame, false),
+        class::PROGRAM_ACCESS | class::KERNEL_ACCESS => access(frame, frame.syndrome & STORE != 0),
+        class => {
+            if class == class::UNDEFINED && !frame.is_program() {
+                console::undefined();
+            }
+            let whose = if frame.is_program() { Kind::Program } else { Kind::Kernel };
+            failure::stop(whose, frame, format_args!("exception of class {class:#x} at {:#x}", frame.pc));
+        }
+    }
+}
+
+/// An access that failed, of the instruction itself or of what it loads or stores.
+fn access(frame: &mut Frame, store: bool) {
+    let (address, why) = (frame.address, Why::of(frame.syndrome));
+    match why {
+        Why::Translation | Why::Permission => {}
+        // A table that is none any more, for one.
+        Why::AddressSize => failure::stop(
+            Kind::Kernel,
+            frame,
+            format_args!("an entry on the way to {address:#x} leads beyond all memory"),
+        ),
+        // Two translations of one address in a TLB, for one.
+        Why::Other => failure::stop(
+            Kind::Kernel,
+            frame,
+            format_args!(
+                "access to {address:#x} from {:#x} failed: syndrome {:#x}",
+                frame.pc, frame.syndrome
+            ),
+        ),
+    }
+    let way_out = user::way_out(frame.pc);
+    if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {
+        failure::stop(
+            Kind::Kernel,
+            frame,
+            format_args!("fault at {address:#x} from {:#x}, syndrome {:#x}", frame.pc, frame.syndrome),
+        );
+    }
+    interrupts::on();
+    let fault = Fault { address, store };
+    let resolved = trap::fault(fault);
+    interrupts::off();
+    match (resolved, way_out) {
+        (Ok(()), _) if why == Why::Permission => tlb::invalidate_narrow(address),
+        (Ok(()), _) => {}
+        (Err(_), Some(way_out)) if !frame.is_program() => frame.pc = way_out,
+        (Err(error), _) => trap::unresolved(frame, fault, error),
+    }
+}

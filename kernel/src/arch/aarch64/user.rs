@@ -1,0 +1,21 @@
+//! Copies that may fault: between the kernel's memory and a program's.
+
+unsafe extern "C" {
+    fn copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize;
+    static copy_user_end: u8;
+}
+
+/// Copies `bytes` bytes; whether it came to their end. A fault in the program's memory is resolved, or ends it.
+///
+/// # Safety
+/// One of the two is the caller's; the other lies in the program's half, where the kernel keeps nothing of its own.
+pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { copy_user(to, from, bytes) == 0 }
+}
+
+/// Where a fault at `instruction` goes on that cannot be resolved, if that is one of a copy.
+pub(super) fn way_out(instruction: u64) -> Option<u64> {
+    let (start, end) = (copy_user as *const () as u64, &raw const copy_user_end as u64);
+    (start..end).contains(&instruction).then_some(end)
+}

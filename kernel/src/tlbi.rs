@@ -1,0 +1,160 @@
+//! What Arm's TLBI takes, as numbers.
+//!
+//! A single page has its number in the low bits; a range has a base, and a length of `(NUM + 1) * 2^(5 * SCALE + 1)` pages, so
+//! that four of them and a single page make any number of pages up to two million (`FEAT_TLBIRANGE`). In both the high bits
+//! are the ASID. Where no table goes with what is invalidated, only entries of the last level have to go, and the instruction may be
+//! told which level that is (`FEAT_TTL`): a hint that is wrong may invalidate nothing, so it is given from the size of the entries
+//! that were cleared, and never where a table was unlinked. (DDI 0487, TLBI VAE1IS, TLBI RVAE1IS.)
+
+use ceasefire::PageSize;
+
+/// What the processor has of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Forms {
+    /// Ranges.
+    pub(crate) range: bool,
+    /// Level hints.
+    pub(crate) hint: bool,
+}
+
+/// One instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// One translation, of whatever level.
+    Page(u64),
+    /// Many neighbours, of whatever level.
+    Range(u64),
+}
+
+/// The most pages of 4 KiB that one call of [`operations`] covers with ranges: 31 of each scale.
+pub(crate) const MOST_PAGES: u32 = 31 * (2 + (2 << 5) + (2 << 10) + (2 << 15));
+
+/// The bits for pages of 4 KiB in a range.
+const GRANULE: u64 = 1 << 46;
+const BASE: u64 = (1 << 37) - 1;
+const NUMBER: u64 = (1 << 44) - 1;
+
+impl Forms {
+    /// How many translations one operation takes, as the engine counts them.
+    pub(crate) const fn pages(self) -> u32 {
+        if self.range {
+            // So many even if they are huge.
+            MOST_PAGES >> 9
+        } else {
+            1
+        }
+    }
+
+    /// The level at which entries of a size are, where it may be said.
+    fn level(self, size: PageSize, tables: bool) -> u64 {
+        match size {
+            _ if tables || !self.hint => 0,
+            PageSize::Small => 3,
+            PageSize::Huge => 2,
+        }
+    }
+
+    /// What invalidates `count` translations of `size` from `start` on under the tag `asid`, which is in place; with `tables`,
+    /// also what walkers cached on the way to them.
+    pub(crate) fn operations(
+        self,
+        asid: u64,
+        start: u64,
+        count: u32,
+        size: PageSize,
+        tables: bool,
+    ) -> impl Iterator<Item = Operation> {
+        let level = self.level(size, tables);
+        let single = move |page: u64| {
+            // With a hint comes the granule: 1 for 4 KiB.
+            let hint = if level == 0 { 0 } else { (1 << 2 | level) << 44 };
+            Operation::Page(asid | hint | page & NUMBER)
+        };
+        let (first, step) = (start >> 12, size.bytes() >> 12);
+        let ranges = self.range && count > 1;
+        let singles = if ranges { 0 } else { u64::from(count) };
+        let pages = if ranges { u64::from(count) * step } else { 0 };
+        let odd = (pages % 2 == 1).then(|| single(first));
+        let mut at = first + pages % 2;
+        let parts = (0..4_u64).filter_map(move |scale| {
+            let number = pages >> (5 * scale + 1) & 31;
+            let base = at;
+            at += number << (5 * scale + 1);
+            (number > 0).then(|| {
+                let length = scale << 44 | (number - 1) << 39;
+                Operation::Range(asid | GRANULE | length | level << 37 | base & BASE)
+            })
+        });
+        (0..singles).map(move |index| single(first + index * step)).chain(odd).chain(parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const ALL: Forms = Forms { range: true, hint: true };
+    const ASID: u64 = 9 << 48;
+
+    /// The pages of 4 KiB that an operation on small pages covers, first and count, and the level that it names.
+    fn covered(operation: Operation) -> (u64, u64, u64) {
+        match operation {
+            Operation::Page(bits) => {
+                assert_eq!(bits >> 48, 9);
+                let hint = bits >> 44 & 15;
+                assert!(hint == 0 || hint >> 2 == 1, "the granule goes with a level");
+                (bits & NUMBER, 1, hint & 3)
+            }
+            Operation::Range(bits) => {
+                assert_eq!((bits >> 48, bits >> 46 & 3), (9, 1));
+                let (scale, number) = (bits >> 44 & 3, bits >> 39 & 31);
+                (bits & BASE, (number + 1) << (5 * scale + 1), bits >> 37 & 3)
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_cover_what_was_asked_for_once_and_nothing_else() {
+        let counts = (1..200).chain([511, 512, 4095, 65_535, 65_536, 1 << 20, MOST_PAGES - 1, MOST_PAGES]);
+        for count in counts {
+            let mut next = 0x1234;
+            let operations: Vec<_> = ALL.operations(ASID, 0x123_4000, count, PageSize::Small, true).collect();
+            for &operation in &operations {
+                let (first, pages, level) = covered(operation);
+                assert_eq!((first, level), (next, 0), "{count} pages");
+                next += pages;
+            }
+            assert_eq!(next - 0x1234, u64::from(count));
+            assert!(operations.len() <= 5, "{count} pages take {}", operations.len());
+        }
+        let most = ALL.pages();
+        let huge: u64 =
+            ALL.operations(ASID, 0, most, PageSize::Huge, false).map(|operation| covered(operation).1).sum();
+        assert_eq!(huge, u64::from(most) << 9);
+    }
+
+    #[test]
+    fn without_ranges_each_translation_is_one_operation() {
+        let single = Forms { range: false, hint: false };
+        let pages =
+            |size| single.operations(ASID, 0x40_0000, 3, size, false).map(covered).collect::<Vec<_>>();
+        assert_eq!(pages(PageSize::Small), [(0x400, 1, 0), (0x401, 1, 0), (0x402, 1, 0)]);
+        assert_eq!(pages(PageSize::Huge), [(0x400, 1, 0), (0x600, 1, 0), (0x800, 1, 0)]);
+        assert_eq!(single.pages(), 1);
+    }
+
+    #[test]
+    fn a_level_is_named_only_where_no_table_goes_with_it() {
+        for (size, level) in [(PageSize::Small, 3), (PageSize::Huge, 2)] {
+            for count in [1, 2, 7] {
+                for (tables, expected) in [(false, level), (true, 0)] {
+                    for operation in ALL.operations(ASID, 0, count, size, tables) {
+                        assert_eq!(covered(operation).2, expected, "{count} of {size:?}");
+                    }
+                }
+            }
+        }
+    }
+}

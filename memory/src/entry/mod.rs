@@ -1,0 +1,394 @@
+//! One entry of a page table: what it says, in the bits of its architecture.
+//!
+//! What an entry can say is the same everywhere: where it leads, that it translates, that stores are allowed, that it was used
+//! and stored through, its size; or, where it does not translate, what it stands for. In which bits it says so is the
+//! [`Format`] of the architecture, a list of constants, and [`EntryOf`] is written on those. [`Entry`] is that of the
+//! processor which this is built for; the others are there to be tested.
+//!
+//! The hardware looks at the bit that says whether an entry translates, and where it does not at nothing else: the rest is
+//! ours then. Where it does, some bits are left to software.
+
+mod aarch64;
+mod x86_64;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+pub use aarch64::Aarch64;
+pub use x86_64::X86_64;
+
+use crate::address::{FrameNumber, PAGE_SHIFT};
+
+/// The format that this processor's walks read.
+#[cfg(target_arch = "aarch64")]
+type Native = Aarch64;
+/// The format that this processor's walks read, or on a host without one of its own the simulator's.
+#[cfg(not(target_arch = "aarch64"))]
+type Native = X86_64;
+
+/// An entry that this processor's walks read.
+pub type Entry = EntryOf<Native>;
+
+/// In which bits the entries of an architecture say what they do.
+///
+/// No two constants share a bit, but that [`Format::TABLE`] has some of the others where they mean something for a table too.
+pub trait Format: Copy + Eq {
+    /// It translates.
+    const PRESENT: u64;
+    /// What else an entry of the lowest level says for a page of a program's.
+    const PAGE: u64;
+    /// What else an entry says that leads to a table.
+    const TABLE: u64;
+    /// Stores are allowed, once it is marked as stored through if the hardware needs that.
+    const WRITABLE: u64;
+    /// Nothing has been stored through it, where hardware clears a bit for that; 0 where it sets [`Format::DIRTY`].
+    const CLEAN: u64;
+    /// It was used.
+    const ACCESSED: u64;
+    /// Something was stored through it.
+    const DIRTY: u64;
+    /// It translates 2 MiB itself, or would if it were present.
+    const HUGE: u64;
+    /// What an entry says that translates 4 KiB and must not if it translates 2 MiB; 0 where there is no such bit.
+    const SMALL: u64;
+    /// Where it leads.
+    const FRAME: u64;
+    /// Two neighbouring bits: what an entry that is not present stands for. No other constant here has them.
+    const KIND: u64;
+    /// A flush may be owed for what was here; only if it is not present.
+    const OWING: u64;
+    /// It was hidden before its page began to move, and will be again; only if it is not present.
+    const HIDE_AFTER: u64;
+}
+
+/// One entry of a page table in the format `F`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EntryOf<F: Format>(u64, PhantomData<F>);
+
+impl<F: Format> EntryOf<F> {
+    /// No translation.
+    pub const NONE: Self = Self::from_bits(0);
+    pub(crate) const ACCESSED: u64 = F::ACCESSED;
+    const LOWEST_KIND: u64 = F::KIND & F::KIND.wrapping_neg();
+    const HIDDEN: u64 = Self::LOWEST_KIND;
+    const MIGRATING: u64 = 2 * Self::LOWEST_KIND;
+    const SWAPPED: u64 = 3 * Self::LOWEST_KIND;
+
+    /// An entry out of a table.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits, PhantomData)
+    }
+
+    /// As a table holds it.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    const fn has(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
+    const fn with(self, bits: u64) -> Self {
+        Self::from_bits(self.0 | bits)
+    }
+
+    const fn without(self, bits: u64) -> Self {
+        Self::from_bits(self.0 & !bits)
+    }
+
+    /// The same, leading elsewhere.
+    const fn to(self, frame: FrameNumber) -> Self {
+        self.without(F::FRAME).with((frame.get() as u64) << PAGE_SHIFT)
+    }
+
+    /// A translation to `frame`, not yet used.
+    pub const fn page(frame: FrameNumber, writable: bool) -> Self {
+        let rights = if writable { F::WRITABLE } else { 0 };
+        Self::from_bits(F::PRESENT | F::PAGE | F::SMALL | F::CLEAN | rights).to(frame)
+    }
+
+    /// The way to a table of the level below.
+    pub(crate) const fn table(table: FrameNumber) -> Self {
+        Self::from_bits(F::PRESENT | F::TABLE).to(table)
+    }
+
+    /// The same, of the size of `other`.
+    #[must_use]
+    pub(crate) const fn with_size_of(self, other: Self) -> Self {
+        if other.is_huge() {
+            self.huge()
+        } else {
+            self
+        }
+    }
+
+    /// The same, marked as already used, and with `dirty` as already stored through.
+    #[must_use]
+    pub const fn used(self, dirty: bool) -> Self {
+        let used = self.with(F::ACCESSED);
+        if !dirty {
+            used
+        } else if F::CLEAN != 0 && self.writable() {
+            used.without(F::CLEAN)
+        } else {
+            used.with(F::DIRTY)
+        }
+    }
+
+    /// The same, as one translation of 2 MiB.
+    #[must_use]
+    pub const fn huge(self) -> Self {
+        self.without(F::SMALL).with(F::HUGE)
+    }
+
+    /// The same for one small page of the huge one.
+    pub(crate) const fn part(self, frame: FrameNumber) -> Self {
+        self.without(F::HUGE).with(F::SMALL).to(frame)
+    }
+
+    /// Whether it translates 2 MiB itself, or did before it was hidden or its page began to move.
+    pub const fn is_huge(self) -> bool {
+        self.has(F::HUGE)
+    }
+
+    /// The same with loads alone allowed. A dirty entry stays dirty: CPUs may go on to store through what they hold, so
+    /// whoever writes the page out must still flush (Linux: `pte_wrprotect`).
+    #[must_use]
+    pub const fn read_only(self) -> Self {
+        let dirty = if self.dirty() { F::DIRTY } else { 0 };
+        self.without(F::WRITABLE).with(F::CLEAN | dirty)
+    }
+
+    /// The same as if nothing had been stored through it.
+    #[must_use]
+    pub const fn clean(self) -> Self {
+        self.without(F::DIRTY).with(F::CLEAN)
+    }
+
+    /// The same as if it had not been used.
+    #[must_use]
+    pub const fn unused(self) -> Self {
+        self.without(F::ACCESSED)
+    }
+
+    /// The same, not present for now: every access faults, and the entry keeps where it led.
+    #[must_use]
+    pub const fn hide(self) -> Self {
+        self.without(F::PRESENT | F::KIND).with(Self::HIDDEN)
+    }
+
+    /// A hidden entry, present again.
+    #[must_use]
+    pub const fn reveal(self) -> Self {
+        self.without(F::KIND | F::OWING).with(F::PRESENT)
+    }
+
+    /// A moving entry whose page is in `frame` from now on, hidden: CPUs may still read where it was before, so whoever
+    /// reveals it settles first.
+    #[must_use]
+    pub const fn end_move_owing(self, frame: FrameNumber) -> Self {
+        self.hide_after().end_move(frame).with(F::OWING)
+    }
+
+    /// Whether CPUs may still use what was here before this hidden entry.
+    pub const fn owes(self) -> bool {
+        self.is_hidden() && self.has(F::OWING)
+    }
+
+    /// The same while its page moves to another frame: every access waits.
+    #[must_use]
+    pub const fn begin_move(self) -> Self {
+        let hidden = if self.is_hidden() { F::HIDE_AFTER } else { 0 };
+        self.without(F::PRESENT | F::KIND).with(Self::MIGRATING | hidden)
+    }
+
+    /// A moving entry that will be hidden when its page has arrived.
+    #[must_use]
+    pub const fn hide_after(self) -> Self {
+        self.with(F::HIDE_AFTER)
+    }
+
+    /// A moving entry whose page is in `frame` from now on: what it was before, hidden or present.
+    #[must_use]
+    pub const fn end_move(self, frame: FrameNumber) -> Self {
+        let kind = if self.has(F::HIDE_AFTER) { Self::HIDDEN } else { F::PRESENT };
+        self.without(F::KIND | F::HIDE_AFTER).to(frame).with(kind)
+    }
+
+    /// The page is in `slot` of the swap device.
+    pub const fn swapped(slot: u32) -> Self {
+        Self::from_bits(Self::SWAPPED).to(FrameNumber::new(slot))
+    }
+
+    /// Nothing is here any more, but CPUs may still hold what was: whoever puts something else here settles first. Wherever
+    /// else reclaim leaves nothing, the page can be found again in its cache until the flush, and no other takes its place.
+    pub(crate) const GONE: Self = Self::from_bits(F::OWING);
+
+    /// Whether it is [`EntryOf::GONE`].
+    pub(crate) const fn is_gone(self) -> bool {
+        self.0 == F::OWING
+    }
+
+    /// Whether it stands for nothing at all.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn is_of_kind(self, kind: u64) -> bool {
+        self.0 & (F::PRESENT | F::KIND) == kind
+    }
+
+    /// Whether it leads somewhere, but no access may use it for now.
+    pub const fn is_hidden(self) -> bool {
+        self.is_of_kind(Self::HIDDEN)
+    }
+
+    /// Whether its page is moving.
+    pub const fn is_moving(self) -> bool {
+        self.is_of_kind(Self::MIGRATING)
+    }
+
+    /// The swap slot that holds the page, if one does.
+    pub const fn slot(self) -> Option<u32> {
+        if self.is_of_kind(Self::SWAPPED) {
+            Some(self.frame().get())
+        } else {
+            None
+        }
+    }
+
+    /// Whether it counts as a mapping of its frame: present or hidden.
+    pub const fn maps(self) -> bool {
+        self.present() || self.is_hidden()
+    }
+
+    /// Whether it translates.
+    pub const fn present(self) -> bool {
+        self.has(F::PRESENT)
+    }
+
+    /// Whether stores are allowed.
+    pub const fn writable(self) -> bool {
+        self.has(F::WRITABLE)
+    }
+
+    /// Whether the hardware has used it.
+    pub const fn accessed(self) -> bool {
+        self.has(F::ACCESSED)
+    }
+
+    /// Whether the hardware has stored through it.
+    pub const fn dirty(self) -> bool {
+        self.has(F::DIRTY) || (F::CLEAN != 0 && self.writable() && !self.has(F::CLEAN))
+    }
+
+    /// Where it leads.
+    pub const fn frame(self) -> FrameNumber {
+        FrameNumber::new(((self.0 & F::FRAME) >> PAGE_SHIFT) as u32)
+    }
+}
+
+impl<F: Format> fmt::Debug for EntryOf<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Entry({:#x})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: FrameNumber = FrameNumber::new(0x1234_5678);
+    const THERE: FrameNumber = FrameNumber::new(0xffff_ffff);
+
+    /// Every entry that stands for a page, by what it says: present; and what it was made from.
+    fn pages<F: Format>() -> impl Iterator<Item = EntryOf<F>> {
+        let flags = || [false, true].into_iter();
+        flags().flat_map(move |writable| {
+            flags().flat_map(move |huge| {
+                let page = EntryOf::page(HERE, writable);
+                let page = if huge { page.huge() } else { page };
+                [page, page.used(false), page.used(true), page.used(true).clean()]
+            })
+        })
+    }
+
+    /// What an entry says that no change of kind may change.
+    fn said<F: Format>(entry: EntryOf<F>) -> (bool, bool, bool, bool) {
+        (entry.writable(), entry.accessed(), entry.dirty(), entry.is_huge())
+    }
+
+    fn constants_are_apart<F: Format>() {
+        let single = [F::PRESENT, F::WRITABLE, F::ACCESSED, F::DIRTY, F::HUGE, F::OWING, F::HIDE_AFTER];
+        let all = [F::CLEAN, F::SMALL, F::FRAME, F::KIND];
+        let mut seen = 0_u64;
+        for bits in single.into_iter().chain(all) {
+            assert_eq!(seen & bits, 0, "{bits:#x}");
+            seen |= bits;
+        }
+        assert!(single.iter().all(|bits| bits.is_power_of_two()));
+        assert_eq!(F::KIND / (F::KIND & F::KIND.wrapping_neg()), 3);
+        assert_eq!(F::PAGE & seen, 0);
+        // What an entry stands for that is not present lies in what it does not say of the page.
+        assert_eq!((F::KIND | F::OWING | F::HIDE_AFTER) & (F::PAGE | F::TABLE), 0);
+    }
+
+    fn an_entry_keeps_what_it_is_given<F: Format>() {
+        for entry in pages::<F>() {
+            assert!(
+                entry.present() && entry.maps() && !entry.is_none() && entry.frame() == HERE,
+                "{entry:?}"
+            );
+            assert_eq!(entry.slot(), None);
+            let read_only = entry.read_only();
+            assert!(!read_only.writable() && read_only.dirty() == entry.dirty(), "{entry:?}");
+            assert!(!entry.clean().dirty() && entry.clean().writable() == entry.writable());
+            assert!(!read_only.clean().dirty() && entry.used(true).dirty() && entry.used(false).accessed());
+            assert_eq!(entry.used(false).dirty(), entry.dirty());
+            assert_eq!(entry.unused().used(false), entry.used(false));
+            assert!(!entry.unused().accessed());
+            let part = entry.part(THERE);
+            assert!(!part.is_huge() && part.frame() == THERE && part.present());
+            assert_eq!(EntryOf::<F>::page(HERE, true).with_size_of(entry).is_huge(), entry.is_huge());
+        }
+    }
+
+    fn what_is_not_present_is_what_it_stands_for<F: Format>() {
+        for entry in pages::<F>() {
+            let (hidden, moving) = (entry.hide(), entry.begin_move());
+            assert!(hidden.is_hidden() && hidden.maps() && !hidden.present() && !hidden.owes());
+            assert!(moving.is_moving() && !moving.maps() && !moving.present());
+            assert_eq!((said(hidden), said(moving)), (said(entry), said(entry)));
+            assert_eq!((hidden.reveal(), moving.end_move(HERE)), (entry, entry));
+            assert_eq!(hidden.begin_move().end_move(THERE).reveal().part(HERE), entry.part(HERE));
+            assert!(hidden.begin_move().end_move(THERE).is_hidden());
+            let owing = moving.end_move_owing(THERE);
+            assert!(owing.owes() && owing.frame() == THERE && said(owing) == said(entry));
+            assert_eq!(owing.reveal(), moving.end_move(THERE));
+        }
+        let swapped = EntryOf::<F>::swapped(0xffff_fffe);
+        assert_eq!(swapped.slot(), Some(0xffff_fffe));
+        for entry in [EntryOf::<F>::GONE, EntryOf::NONE, swapped] {
+            assert!(!entry.present() && !entry.maps() && !entry.is_huge() && !entry.is_moving());
+            assert_eq!((entry.is_none(), entry.is_gone()), (entry == EntryOf::NONE, entry == EntryOf::GONE));
+        }
+        let table = EntryOf::<F>::table(HERE);
+        assert!(table.present() && !table.is_huge() && table.frame() == HERE);
+    }
+
+    /// Each test on each format.
+    fn on_both(x86_64: fn(), aarch64: fn()) {
+        x86_64();
+        aarch64();
+    }
+
+    #[test]
+    fn all_formats_say_the_same() {
+        on_both(constants_are_apart::<X86_64>, constants_are_apart::<Aarch64>);
+        on_both(an_entry_keeps_what_it_is_given::<X86_64>, an_entry_keeps_what_it_is_given::<Aarch64>);
+        on_both(
+            what_is_not_present_is_what_it_stands_for::<X86_64>,
+            what_is_not_present_is_what_it_stands_for::<Aarch64>,
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! The values of options: numbers within their bounds, sizes, and names of what there is.
+
+use std::ops::RangeInclusive;
+
+use ceasefire::{Bounds, Settle};
+use ceasefire_kernel_abi::{PROGRAMS, TICK};
+
+use super::options::MIB;
+use crate::failure::Failure;
+
+/// Mechanisms that the kernel knows. `none` flushes nothing and exists to be caught.
+const MECHANISMS: &[&str] = &["per-page", "batched", LAZY, "broadcast", "all", NONE];
+/// The mechanism that owes, by interrupts.
+pub(super) const LAZY: &str = "lazy";
+/// Mechanisms that owe.
+pub(super) const OWING: &[&str] = &[LAZY, "all"];
+/// Mechanisms that broadcast.
+pub(super) const BROADCASTING: &[&str] = &["broadcast", "all"];
+/// The mechanism that is none.
+pub(super) const NONE: &str = "none";
+/// Guards that `lazy` can go without: the look at what a page's slot owes, the stamps of what owes, and the settling of what a
+/// space owes.
+const GUARDS: &[&str] = &["slot", "stamp", "settle"];
+
+/// A whole number within its bounds.
+pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
+    text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| {
+        Failure::usage(format!("{name} {text}: a whole number from {} to {}", bounds.start(), bounds.end()))
+    })
+}
+
+/// How old debts may become, in milliseconds, where CPUs tick as the kernel's do.
+pub(super) fn max_age(text: &str) -> Result<u64, Failure> {
+    const NANOSECONDS: u64 = 1_000_000;
+    let milliseconds = number("--max-age", text, 0..=u64::MAX / NANOSECONDS)?;
+    Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Settle::Free)
+        .map(|_| milliseconds)
+        .map_err(|error| Failure::usage(format!("--max-age {text}: {error}")))
+}
+
+/// An amount of memory, in bytes. The bounds depend on the CPUs.
+pub(super) fn size(text: &str) -> Result<u64, Failure> {
+    let parsed = [('M', MIB), ('G', MIB << 10)]
+        .into_iter()
+        .find_map(|(unit, bytes)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(bytes));
+    parsed.ok_or_else(|| Failure::usage(format!("--memory {text}: a size such as 512M or 1G")))
+}
+
+/// The programs in a list with commas, each once.
+pub(super) fn programs(text: &str) -> Result<Vec<&'static str>, Failure> {
+    list("program", text, PROGRAMS)
+}
+
+/// The mechanisms in a list with commas, each once.
+pub(super) fn mechanisms(text: &str) -> Result<Vec<&'static str>, Failure> {
+    list("mechanism", text, MECHANISMS)
+}
+
+/// A guard.
+pub(super) fn guard(name: &str) -> Result<&'static str, Failure> {
+    find("guard", name, GUARDS)
+}
+
+fn list(what: &str, text: &str, known: &'static [&'static str]) -> Result<Vec<&'static str>, Failure> {
+    let mut names = Vec::new();
+    for name in text.split(',') {
+        let name = find(what, name, known)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn find(what: &str, name: &str, known: &'static [&'static str]) -> Result<&'static str, Failure> {
+    known.iter().find(|known| **known == name).copied().ok_or_else(|| {
+        Failure::usage(format!("no {what} is called `{name}`; there are: {}", known.join(", ")))
+    })
+}
