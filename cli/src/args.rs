@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run experiments with each mechanism and print them beside the published figures (the default)
-    Compare(CompareArguments),
+    Compare(Box<CompareArguments>),
     /// Say what there is to choose from
     List(ListArguments),
 }
@@ -39,6 +39,13 @@ pub(crate) struct CompareArguments {
     /// Give the machine that many CPUs instead of its own
     #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true)]
     pub(crate) cpus: Option<u32>,
+    /// Numbers of threads, separated by commas, of experiments whose paper varied that [default: as in the paper]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
+    pub(crate) threads: Vec<u16>,
+    /// When a CPU lists its new pages, separated by commas, in the same experiments: before each unmap (Linux before 6.14), or
+    /// when it has a batch of them [default: as in the paper]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) lru_drain: Vec<LruDrain>,
     /// The part of the paper's size [default: what ends within a minute on two cores, or the least that holds the
     /// working set]
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
@@ -71,6 +78,8 @@ impl Default for CompareArguments {
             settle: Settle::Free,
             machine: None,
             cpus: None,
+            threads: Vec::new(),
+            lru_drain: Vec::new(),
             scale: None,
             seed: 1,
             json: None,
@@ -94,6 +103,22 @@ impl From<Settle> for ceasefire_experiments::Settle {
         match settle {
             Settle::Free => Self::Free,
             Settle::Demand => Self::Demand,
+        }
+    }
+}
+
+/// When new pages are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LruDrain {
+    Eager,
+    Batched,
+}
+
+impl From<LruDrain> for ceasefire_experiments::LruDrain {
+    fn from(drain: LruDrain) -> Self {
+        match drain {
+            LruDrain::Eager => Self::Eager,
+            LruDrain::Batched => Self::Batched,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use ceasefire_experiments::{compare, Experiment, Mechanism, Plan, Report, RunError, EXPERIMENTS};
+use ceasefire_experiments::{compare, Experiment, Mechanism, Plan, Report, RunError, Sweep, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 use serde::Serialize;
 
@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
         json: arguments.json.as_deref().map(open_json).transpose()?,
         html: arguments.html.as_deref().map(open_html).transpose()?,
     };
+    let mut warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.machine.warnings).collect();
+    warnings.dedup();
+    for line in warnings {
+        complain(line);
+    }
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
@@ -143,8 +148,10 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
             let mut plan = Plan {
                 experiment,
                 machine,
-                mechanism: Mechanism::PerPage,
+                mechanism: experiment.baseline(),
                 settle: arguments.settle.into(),
+                threads: None,
+                lru_drain: None,
                 scale: arguments.scale.unwrap_or(experiment.scale),
                 seed: arguments.seed,
                 oracle: !arguments.no_oracle,
@@ -153,16 +160,18 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
             if arguments.scale.is_none() {
                 plan.scale = plan.scale.max(plan.least_scale()).min(1.0);
             }
-            match plan.check() {
-                Ok(()) => {
-                    plans.extend(mechanisms.iter().map(|&mechanism| Plan { mechanism, ..plan.clone() }));
-                }
-                Err(error) => {
-                    let line = format!("{} on {}: {error}", experiment.name, plan.machine.name);
-                    if named || !error.is_bound_of_experiment() {
-                        return Err(Failure::Input(line));
+            for plan in variants(&plan, mechanisms, arguments) {
+                match plan.check() {
+                    Ok(()) => plans.push(plan),
+                    Err(error) => {
+                        let line = format!("{} on {}: {error}", experiment.name, plan.machine.name);
+                        if named || !error.is_bound_of_experiment() {
+                            return Err(Failure::Input(line));
+                        }
+                        if !skipped.contains(&line) {
+                            skipped.push(line);
+                        }
                     }
-                    skipped.push(line);
                 }
             }
         }
@@ -172,11 +181,46 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     }
     if arguments.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
-            "--trace writes one run, but {} are selected: choose one experiment, --machine and --mechanism",
+            "--trace writes one run, but {} are selected: choose one experiment, --machine, --mechanism, and --threads and \
+             --lru-drain where they are varied",
             plans.len()
         )));
     }
     Ok(Selection { plans, skipped })
+}
+
+/// A run with each mechanism, and each of what the experiment varies or the command line chooses.
+fn variants(plan: &Plan, mechanisms: &[Mechanism], arguments: &CompareArguments) -> Vec<Plan> {
+    let Sweep { threads, lru_drains } = match plan.experiment.sweep {
+        Some(sweep) => sweep(&plan.machine),
+        None => Sweep { threads: Vec::new(), lru_drains: Vec::new() },
+    };
+    let threads =
+        if arguments.threads.is_empty() { threads } else { once(arguments.threads.clone(), PartialEq::eq) };
+    let chosen = once(arguments.lru_drain.clone(), PartialEq::eq);
+    let lru_drains =
+        if chosen.is_empty() { lru_drains } else { chosen.into_iter().map(Into::into).collect() };
+    let mut plans = Vec::new();
+    for lru_drain in some_or_none(lru_drains) {
+        for threads in some_or_none(threads.clone()) {
+            plans.extend(mechanisms.iter().map(|&mechanism| Plan {
+                mechanism,
+                threads,
+                lru_drain,
+                ..plan.clone()
+            }));
+        }
+    }
+    plans
+}
+
+/// Each of them, or nothing once.
+fn some_or_none<T>(items: Vec<T>) -> Vec<Option<T>> {
+    if items.is_empty() {
+        vec![None]
+    } else {
+        items.into_iter().map(Some).collect()
+    }
 }
 
 /// The items without those that are the same as an earlier one.
@@ -317,6 +361,8 @@ mod tests {
                 .expect("a machine"),
             mechanism: Mechanism::Batched,
             settle: ceasefire_experiments::Settle::Free,
+            threads: None,
+            lru_drain: None,
             scale: 0.0001,
             seed: 1,
             oracle: true,

@@ -9,6 +9,7 @@ mod names;
 mod number;
 mod progress;
 mod summary;
+mod sweep;
 mod table;
 
 use std::io::{self, Write as _};

@@ -7,6 +7,8 @@ use ceasefire_experiments::{Comparison, Experiment, Latency, Plan, Report};
 use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
 
+use crate::sweep;
+
 /// What is shown of a report: how to get it, the published metrics that it stands for, and where it is shown.
 struct Metric {
     name: &'static str,
@@ -83,7 +85,7 @@ const METRICS: &[Metric] = &[
     metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed", "runtime"]),
     metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
     metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
-    metric("operations per second", |report| report.operations_per_s),
+    metric("operations per second", |report| report.operations_per_s).published(&["loops_per_second"]),
     metric("latency, median, us", |report| micros(report, |latency| latency.p50_s)),
     metric("latency, 99 %, us", |report| micros(report, |latency| latency.p99_s)),
     metric("latency, 99.9 %, us", |report| micros(report, |latency| latency.p999_s)),
@@ -96,6 +98,14 @@ const METRICS: &[Metric] = &[
     }),
     metric("atomic allocations failed", |report| {
         report.atomic.map_or(f64::NAN, |atomic| atomic.failed as f64)
+    }),
+    metric("processes", |report| report.per_process.map_or(f64::NAN, |all| all.processes as f64)),
+    metric("operations of a process, fewest", |report| {
+        report.per_process.map_or(f64::NAN, |all| all.least as f64)
+    })
+    .shown(Shown::IfKnown),
+    metric("operations of a process, most", |report| {
+        report.per_process.map_or(f64::NAN, |all| all.most as f64)
     }),
     metric("pages migrated", |report| report.pages_migrated as f64),
     metric("pages migrated per second", |report| {
@@ -141,7 +151,13 @@ pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
             report.experiment == reports[at].experiment && report.machine == reports[at].machine
         };
         let count = reports[at..].iter().take_while(|report| same(report)).count();
-        block(&mut text, &plans[at], &reports[at..at + count]);
+        let (of_it, together) = (&plans[at..at + count], &reports[at..at + count]);
+        let case = |report: &Report| (report.threads, report.lru_drain);
+        if together.iter().any(|report| case(report) != case(&together[0])) {
+            sweep::block(&mut text, &of_it[0], together);
+        } else {
+            block(&mut text, &of_it[0], together);
+        }
         at += count;
     }
     text
@@ -154,10 +170,22 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, {} threads, scale {}, seed {}, {oracle}",
-        first.experiment, first.machine, first.cpus, first.threads, first.scale, first.seed
+        "{} on {}: {} CPUs, {} threads, {}scale {}, seed {}, {oracle}",
+        first.experiment,
+        first.machine,
+        first.cpus,
+        first.threads,
+        first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
+        first.scale,
+        first.seed
     );
-    let fitted = fitted_rows(&plan.machine);
+    let mut fitted = fitted_rows(&plan.machine);
+    for side in ["before", "after"] {
+        // Where threads are varied, it is said of one number of them.
+        if fitted.contains(&sweep::cell(first, side)) {
+            fitted.extend(first.published.keys().map(|metric| format!("{metric}, {side}")));
+        }
+    }
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others: Vec<&Report> = reports.iter().filter(|report| !report.is_baseline()).collect();
     let mut table = Table::new();
@@ -216,9 +244,14 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
              sides are\nfitted, nor what follows from these: elapsed time does from user and system time."
         );
     }
+    let _ = writeln!(text, "{}\n", verdict(reports));
+}
+
+/// Whether anything was wrong, and how long it took.
+pub(crate) fn verdict(reports: &[Report]) -> String {
     let broken: u64 = reports.iter().map(|report| report.violations).sum();
     let wall: f64 = reports.iter().map(|report| report.wall_s).sum();
-    let verdict = match (first.oracle, broken) {
+    let verdict = match (reports[0].oracle, broken) {
         (false, _) => "no oracle watched".to_owned(),
         (true, 0) => "no rule was broken".to_owned(),
         (true, count) => format!("rules were broken {count} times"),
@@ -229,7 +262,7 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         (_, 0) => format!("{verdict}, no load was wrong"),
         (_, wrong) => format!("{verdict}, {wrong} loads were wrong"),
     };
-    let _ = writeln!(text, "{verdict}; {wall:.1} s of processor time\n");
+    format!("{verdict}; {wall:.1} s of processor time")
 }
 
 /// The published figures of a row, and how far ours is from them.
@@ -264,7 +297,7 @@ pub(crate) fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
 }
 
 /// A number as a person reads it: large ones in groups of three digits, small ones with three that matter.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value.is_nan() {
         "-".into()
     } else if value >= 1000.0 {

@@ -237,14 +237,16 @@ fn what_was_not_named_and_cannot_run_is_skipped_with_a_line() {
     let json: Value = serde_json::from_str(&out).expect("JSON");
     let ran: Vec<_> =
         json["results"].as_array().expect("an array").iter().map(|run| &run["experiment"]).collect();
-    assert_eq!(ran, ["migrate", "migrate", "tiered-inference"]);
+    // Both machines of the last, with both ways to list new pages.
+    let flushes = ["tlb-flush2"; 4];
+    assert_eq!(ran, [&["migrate", "migrate", "tiered-inference"], &flushes[..]].concat());
     assert_eq!(
         skipped(&told),
         ["mmap-read on 4-node-48-cpu", "mmap-read on 1-socket", "migrate-huge on 2-socket-intel"]
     );
     assert!(told.lines().all(|line| line.contains("scale 0.0001") && line.contains("at least")), "{told}");
     // With nothing left it is an error, in one line with every bound.
-    let message = refused(&["compare", "--machine", "1-socket", "--scale", "0.0001"]);
+    let message = refused(&["compare", "--machine", "1-socket", "--scale", "0.00001"]);
     for part in ["no experiment can run", "at least 0.002 works", "at least 2 are needed"] {
         assert!(message.contains(part), "{part} in {message}");
     }
@@ -426,7 +428,8 @@ fn unknown_names_are_answered_with_the_nearest() {
     assert!(refused(&["compare", "--mechanism", "per-page,bathced"]).contains("did you mean 'batched'?"));
     assert!(refused(&["compare", "--machine", "1-sockets"]).contains("did you mean '1-socket'?"));
     assert!(refused(&["compare", "--machine", "zzz"]).contains(
-        "There are: 4-node-48-cpu, 1-socket, 2-socket-intel, 128-core-arm64, xeon-6430-cxl, small-vm, host"
+        "There are: 4-node-48-cpu, 1-socket, 2-socket-intel, 128-core-arm64, xeon-6430-cxl, small-vm, milan-36, milan-72, \
+         milan-8192, host"
     ));
     assert!(refused(&["compare", "--sale", "1"]).contains("--sale"));
     assert!(refused(&["list", "machine"]).contains("machines"));
@@ -476,6 +479,81 @@ fn a_machine_file_is_read_and_its_faults_are_named() {
         }
     }
     assert!(refused(&["compare", "--machine", "nowhere/machine.toml"]).contains("nowhere/machine.toml"));
+}
+
+#[test]
+fn a_sweep_has_a_line_for_each_number_of_threads_beside_its_own_published_figures() {
+    let arguments =
+        ["compare", "tlb-flush2", "--machine", "milan-72", "--threads", "1,4", "--scale", "0.0002"];
+    let swept =
+        [&arguments[..], &["--lru-drain", "batched", "--mechanism", "batched,broadcast,all"]].concat();
+    let output = ceasefire(&swept);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let line = |threads: &str| {
+        let begin = format!("|       {threads} | ");
+        let found = text.lines().find(|line| line.starts_with(&begin));
+        found.unwrap_or_else(|| panic!("{threads} in {text}")).to_owned()
+    };
+    assert!(line("1").contains(" 315_000 ") && line("1").contains(" 304_000 "), "{text}");
+    assert!(line("1").contains("fitted") && !line("4").contains("fitted"), "{text}");
+    assert!(line("4").contains(" 644_000 ") && line("4").contains(" 1_032_000 "), "{text}");
+    assert!(text.contains("no rule was broken, no load was wrong"), "{text}");
+
+    let json =
+        [&arguments[..], &["--lru-drain", "eager,batched", "--mechanism", "all", "--json", "-"]].concat();
+    let json: Value = serde_json::from_slice(&ceasefire(&json).stdout).expect("JSON");
+    let cases: Vec<_> = json["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .map(|result| {
+            (
+                result["threads"].as_u64(),
+                result["lru_drain"].as_str().map(str::to_owned),
+                result["settle"].as_str().map(str::to_owned),
+            )
+        })
+        .collect();
+    let case = |threads, drain: &str| (Some(threads), Some(drain.to_owned()), Some("free".to_owned()));
+    assert_eq!(cases, [case(1, "eager"), case(4, "eager"), case(1, "batched"), case(4, "batched")]);
+
+    // One number alone has the table of all experiments.
+    let one = ["compare", "tlb-flush2", "--machine", "milan-72", "--threads", "1", "--lru-drain", "batched"];
+    let output = ceasefire(&[&one[..], &["--scale", "0.0002"]].concat());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(
+        text.contains("1 threads, new pages listed batched") && text.contains("fitted: before"),
+        "{text}"
+    );
+
+    let message = refused(&["compare", "migrate", "--threads", "3"]);
+    assert!(message.contains("the number of threads cannot be chosen"), "{message}");
+    let message = refused(&["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "37"]);
+    assert!(message.contains("must be 1 to 36"), "{message}");
+}
+
+#[test]
+fn broadcasts_need_asids_and_a_count_of_no_pages_is_told() {
+    let good = include_str!("../../machine/machines/milan-36.toml");
+    let run = |file: &Scratch, mechanism: &'static str| {
+        ["compare", "tlb-flush2", "--machine", file.path(), "--mechanism", mechanism, "--scale", "0.0002"]
+            .map(str::to_owned)
+    };
+    let file = Scratch::new("no-asids.toml", &good.replace("asid_space = 4096", "asids = false"));
+    let arguments = run(&file, "broadcast");
+    let message = refused(&arguments.each_ref().map(String::as_str));
+    assert!(message.contains("'broadcast' needs TLB entries with ASIDs"), "{message}");
+    assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+    let output = ceasefire(&run(&file, "batched").each_ref().map(String::as_str));
+    assert_eq!(output.status.code(), Some(0), "interrupts need none");
+
+    let file = Scratch::new("no-pages.toml", &good.replace("broadcast_pages = 8", "broadcast_pages = 0"));
+    let output = ceasefire(&run(&file, "broadcast").each_ref().map(String::as_str));
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("broadcast_pages: 0: must be at least 1, and is taken for 1"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
 }
 
 #[test]
@@ -579,6 +657,8 @@ fn lists_say_what_there_is() {
                 "2-socket-intel, 128-core-arm64",
                 "needs: 2 nodes with CPUs",
                 "migrate-huge\n",
+                "tlb-flush2\n",
+                "milan-36, milan-72",
                 "tiered-inference\n",
                 "xeon-6430-cxl",
                 "runs: if it is named, or if none is",
@@ -594,7 +674,7 @@ fn lists_say_what_there_is() {
             "machines",
             vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "small-vm", "host"],
         ),
-        ("mechanisms", vec!["per-page", "batched"]),
+        ("mechanisms", vec!["per-page", "batched", "lazy", "broadcast", "all "]),
     ] {
         let output = ceasefire(&["list", what]);
         let text = String::from_utf8(output.stdout).expect("UTF-8");

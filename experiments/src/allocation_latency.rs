@@ -50,6 +50,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     by_default: false,
     nodes: 1,
     windowed: false,
+    sweep: None,
+    crowded: false,
     bytes_per_cpu: 2 << 20,
     bytes_per_node: 0,
     contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
@@ -133,7 +135,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             let verdict = test.streams.get() + test.probes.get();
             let atomic = Atomic { latency: test.atomic.summary(), failed: test.failed.get() };
             let (latency, atomic) = (Some(latency), Some(atomic));
-            Ok(Finished { operations, window: None, verdict, latency, atomic })
+            Ok(Finished { operations, window: None, verdict, latency, atomic, per_process: None })
         }),
     })
 }

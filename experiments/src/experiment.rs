@@ -1,13 +1,25 @@
 //! Which experiments there are.
 
+use ceasefire_machine::config::Machine;
+use ceasefire_memory::LruDrain;
+
 use crate::mechanism::Mechanism;
 use crate::plan::{Plan, RunError, Started};
-use crate::{allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, write_heavy};
+use crate::{allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy};
 
 /// What reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists, and what its author never showed: loads
 /// that store, fork, allocate in a hurry, or run on a small machine. No figures were published.
 pub(crate) const LUF: &str =
     "LUF: B. Park, 2024 and 2025, lazy unmap flush, in what its reviewers asked for: no figures";
+
+/// What an experiment is run with, each with each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Numbers of threads.
+    pub threads: Vec<u16>,
+    /// When new pages are listed.
+    pub lru_drains: Vec<LruDrain>,
+}
 
 /// A paper's workload.
 #[derive(Debug)]
@@ -31,6 +43,10 @@ pub struct Experiment {
     pub nodes: usize,
     /// Whether it measures between two moments of its run. The programs' own times are of the whole run even then.
     pub windowed: bool,
+    /// What is swept where it is not chosen: numbers of threads, and when new pages are listed. `None`: neither can be chosen.
+    pub sweep: Option<fn(&Machine) -> Sweep>,
+    /// Whether it may have more threads than CPUs, where their number can be chosen.
+    pub(crate) crowded: bool,
     /// The least bytes of memory per CPU with which it makes sense.
     pub(crate) bytes_per_cpu: u64,
     /// The least bytes of memory of each node that it uses, at full size.
@@ -46,6 +62,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     migrate::EXPERIMENT,
     migrate::EXPERIMENT_HUGE,
     tiered_inference::EXPERIMENT,
+    tlb_flush2::EXPERIMENT,
+    tlb_flush2::EXPERIMENT_PROCESSES,
     write_heavy::EXPERIMENT,
     fork_heavy::EXPERIMENT,
     allocation_latency::EXPERIMENT,

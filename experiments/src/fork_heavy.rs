@@ -45,6 +45,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     by_default: false,
     nodes: 1,
     windowed: true,
+    sweep: None,
+    crowded: false,
     // Parent and child, their tables, and as much again for what is read.
     bytes_per_cpu: 4 << 20,
     bytes_per_node: 0,
@@ -122,7 +124,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             }
             let references = test.references.borrow();
             let verdict = references.iter().fold(verdict.get(), |sum, range| sum + range.verdict());
-            Ok(Finished { operations: done, window, verdict, latency: None, atomic: None })
+            Ok(Finished { operations: done, window, verdict, latency: None, atomic: None, per_process: None })
         }),
     })
 }

@@ -18,13 +18,15 @@ mod report;
 mod stream;
 mod tiered_inference;
 mod time;
+mod tlb_flush2;
 mod write_heavy;
 
 pub use ceasefire::Settle;
-pub use experiment::{Experiment, EXPERIMENTS};
+pub use ceasefire_memory::LruDrain;
+pub use experiment::{Experiment, Sweep, EXPERIMENTS};
 pub use latency::{Atomic, Latency};
 pub use mechanism::{Mechanism, UnknownMechanism};
 pub use plan::{Plan, RunError, MOST_CONTENTS};
 pub use published::{published, Row};
-pub use report::{compare, Comparison, Report, SettledBy};
+pub use report::{compare, drain_name, Comparison, PerProcess, Report, SettledBy};
 pub use time::{Series, Time};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ceasefire::Schedule;
 use serde::{Serialize, Serializer};
 
-/// A way to pay for unmaps that the kernel does on its own account.
+/// When unmaps that the kernel does on its own account are paid for, and how all flushes reach other CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     /// One flush and one round of interrupts for each page: the baseline.
@@ -15,11 +15,15 @@ pub enum Mechanism {
     Batched,
     /// No flush for pages that nobody could store to: their debts wait until they are settled for nothing, or matter.
     Lazy,
+    /// Batched, and the hardware carries every flush to other CPUs, instead of interrupts.
+    Broadcast,
+    /// Lazy, with the hardware's broadcasts.
+    All,
 }
 
 impl Mechanism {
     /// All of them, the baseline first.
-    pub const ALL: [Self; 3] = [Self::PerPage, Self::Batched, Self::Lazy];
+    pub const ALL: [Self; 5] = [Self::PerPage, Self::Batched, Self::Lazy, Self::Broadcast, Self::All];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -27,6 +31,8 @@ impl Mechanism {
             Self::PerPage => "per-page",
             Self::Batched => "batched",
             Self::Lazy => "lazy",
+            Self::Broadcast => "broadcast",
+            Self::All => "all",
         }
     }
 
@@ -38,6 +44,8 @@ impl Mechanism {
             Self::Lazy => {
                 "no flush for pages that nobody could store to, until one could matter (see --settle)"
             }
+            Self::Broadcast => "batched, and the hardware carries flushes to other CPUs, under global ASIDs",
+            Self::All => "lazy, and the hardware carries flushes to other CPUs, under global ASIDs",
         }
     }
 
@@ -45,9 +53,14 @@ impl Mechanism {
     pub const fn schedule(self) -> Schedule {
         match self {
             Self::PerPage => Schedule::PerPage,
-            Self::Batched => Schedule::Batched,
-            Self::Lazy => Schedule::Lazy,
+            Self::Batched | Self::Broadcast => Schedule::Batched,
+            Self::Lazy | Self::All => Schedule::Lazy,
         }
+    }
+
+    /// Whether it has the hardware carry flushes to other CPUs where interrupts could.
+    pub const fn broadcasts(self) -> bool {
+        matches!(self, Self::Broadcast | Self::All)
     }
 }
 

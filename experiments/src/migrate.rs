@@ -46,6 +46,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     by_default: true,
     nodes: 2,
     windowed: true,
+    sweep: None,
+    crowded: false,
     bytes_per_cpu: 1 << 20,
     // The range moves as a whole; a quarter more for page tables and what the kernel keeps free.
     bytes_per_node: BYTES + BYTES / 4,
@@ -154,6 +156,7 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
                 verdict: test.reference.verdict(),
                 latency: None,
                 atomic: None,
+                per_process: None,
             })
         }),
     })

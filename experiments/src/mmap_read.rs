@@ -42,6 +42,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     by_default: true,
     nodes: 1,
     windowed: false,
+    sweep: None,
+    crowded: false,
     bytes_per_cpu: 2 << 20,
     bytes_per_node: 0,
     contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
@@ -98,7 +100,14 @@ fn start(plan: &Plan, stores: bool) -> Result<Started, RunError> {
                 return Err(RunError::Unfinished { done, planned });
             }
             let verdict = heaps.iter().map(Reference::verdict).fold(verdict.get(), Verdict::add);
-            Ok(Finished { operations: planned, window: None, verdict, latency: None, atomic: None })
+            Ok(Finished {
+                operations: planned,
+                window: None,
+                verdict,
+                latency: None,
+                atomic: None,
+                per_process: None,
+            })
         }),
     })
 }

@@ -9,13 +9,13 @@ use std::time::Instant;
 use ceasefire::Settle;
 use ceasefire_machine::config::{Machine, MachineError};
 use ceasefire_machine::{Options, Outcome, Reading, SetupError, Simulation};
-use ceasefire_memory::{NodeId, OutOfMemory, TooManyObjects};
+use ceasefire_memory::{LruDrain, NodeId, OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
 use crate::latency::{Atomic, Latency};
 use crate::mechanism::Mechanism;
 use crate::reference::Verdict;
-use crate::report::Report;
+use crate::report::{PerProcess, Report};
 
 /// The most bytes of simulated memory that are kept on the host.
 pub const MOST_CONTENTS: u64 = 1 << 30;
@@ -31,6 +31,10 @@ pub struct Plan {
     pub mechanism: Mechanism,
     /// What settles the debts of [`Mechanism::Lazy`].
     pub settle: Settle,
+    /// How many threads run, where the experiment lets one choose. `None`: its own number.
+    pub threads: Option<u16>,
+    /// When new pages are listed, where the experiment lets one choose. `None`: the memory manager's choice.
+    pub lru_drain: Option<LruDrain>,
     /// The part of the machine's memory, and with it of the work, that is run.
     pub scale: f64,
     /// Varies what is left to chance.
@@ -67,6 +71,8 @@ pub(crate) struct Finished {
     pub(crate) latency: Option<Latency>,
     /// What became of allocations that must not wait, if it makes some.
     pub(crate) atomic: Option<Atomic>,
+    /// How the operations are spread over processes, if there are many of the same kind.
+    pub(crate) per_process: Option<PerProcess>,
 }
 
 /// Why a run cannot be made.
@@ -115,6 +121,23 @@ pub enum RunError {
         /// How many its memory is enough for.
         most: u16,
     },
+    /// The mechanism broadcasts under global ASIDs, and the machine's entries carry none.
+    NoAsids {
+        /// The mechanism.
+        mechanism: Mechanism,
+    },
+    /// The experiment chooses its number of threads, or new pages' listing, by itself.
+    NoChoice {
+        /// What cannot be chosen.
+        what: &'static str,
+    },
+    /// There are more threads than CPUs to pin them to, or none.
+    Threads {
+        /// How many.
+        threads: u16,
+        /// How many CPUs there are.
+        cpus: u16,
+    },
     /// The trace could not be written.
     Trace {
         /// To where.
@@ -155,6 +178,13 @@ impl fmt::Display for RunError {
             Self::Cpus { cpus, most } => {
                 write!(f, "{cpus} CPUs are too many for its memory at any scale: at most {most}")
             }
+            Self::NoAsids { mechanism } => {
+                write!(f, "'{mechanism}' needs TLB entries with ASIDs, which this machine has not (processor.asids)")
+            }
+            Self::NoChoice { what } => write!(f, "{what} cannot be chosen for this experiment"),
+            Self::Threads { threads, cpus } => {
+                write!(f, "{threads} threads, each on a CPU of its own: must be 1 to {cpus}")
+            }
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
@@ -170,7 +200,11 @@ impl RunError {
         match self {
             // No experiment runs at a scale of nothing, or at one that is no number.
             Self::Scale { scale, .. } => *scale > 0.0,
-            Self::Nodes { .. } | Self::NodeMemory { .. } | Self::Cpus { .. } => true,
+            Self::Nodes { .. }
+            | Self::NodeMemory { .. }
+            | Self::Cpus { .. }
+            | Self::NoChoice { .. }
+            | Self::Threads { .. } => true,
             _ => false,
         }
     }
@@ -211,6 +245,23 @@ impl Plan {
     pub fn check(&self) -> Result<(), RunError> {
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));
+        }
+        let processor = &self.machine.processor;
+        if self.mechanism.broadcasts() && !processor.asids {
+            return Err(RunError::NoAsids { mechanism: self.mechanism });
+        }
+        let sweep = self.experiment.sweep.is_some();
+        let cpus = self.machine.topology.cpu_count();
+        match self.threads {
+            Some(_) if !sweep => return Err(RunError::NoChoice { what: "the number of threads" }),
+            Some(0) => return Err(RunError::Threads { threads: 0, cpus }),
+            Some(threads) if threads > cpus && !self.experiment.crowded => {
+                return Err(RunError::Threads { threads, cpus });
+            }
+            _ => {}
+        }
+        if self.lru_drain.is_some() && !sweep {
+            return Err(RunError::NoChoice { what: "when new pages are listed" });
         }
         let needed = self.experiment.bytes_per_node;
         for node in self.nodes()?.into_iter().map(NodeId::index) {
@@ -273,6 +324,11 @@ impl Plan {
         Ok(nodes)
     }
 
+    /// How many threads run where that can be chosen: one on each CPU unless told otherwise.
+    pub(crate) fn thread_count(&self) -> u16 {
+        self.threads.unwrap_or_else(|| self.machine.topology.cpu_count())
+    }
+
     pub(crate) fn scaled_machine(&self) -> Result<Machine, RunError> {
         self.machine.scaled(self.scale).map_err(RunError::Machine)
     }
@@ -284,6 +340,7 @@ impl Plan {
             contents: self.keeps_contents(),
             trace: self.open_trace()?,
             settle: self.settle,
+            broadcast: self.mechanism.broadcasts(),
             ..Options::new(self.mechanism.schedule())
         })
     }

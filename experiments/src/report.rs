@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire::Settle;
+use ceasefire::{Schedule, Settle};
 use ceasefire_machine::{Outcome, Reading};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
 
 use crate::experiment::Experiment;
 use crate::latency::{Atomic, Latency};
-use crate::mechanism::Mechanism;
 use crate::plan::{Finished, Plan};
 use crate::published::{published, Row, RELATIVE};
 use crate::time::{Series, Time};
@@ -29,6 +28,24 @@ pub struct SettledBy {
     pub tick: u64,
     /// A flush of the own CPU alone.
     pub local: u64,
+}
+
+/// How many operations the processes of a run did while they were counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PerProcess {
+    /// How many processes there were.
+    pub processes: usize,
+    /// What the one did that did the fewest.
+    pub least: u64,
+    /// What the one did that did the most.
+    pub most: u64,
+}
+
+impl PerProcess {
+    pub(crate) fn of(operations: impl Iterator<Item = u64> + Clone) -> Self {
+        let (least, most) = (operations.clone().min(), operations.clone().max());
+        Self { processes: operations.count(), least: least.unwrap_or(0), most: most.unwrap_or(0) }
+    }
 }
 
 /// A published figure beside ours.
@@ -76,8 +93,10 @@ pub struct Report {
     pub threads: usize,
     /// The mechanism's name.
     pub mechanism: &'static str,
-    /// What settles debts, under `lazy`: `free` or `demand`. `None`, in JSON `null`, under the others.
+    /// What settles debts, under `lazy` and `all`: `free` or `demand`. `None`, in JSON `null`, under the others.
     pub settle: Option<&'static str>,
+    /// When new pages are listed: `eager` or `batched`. `None`, in JSON `null`, where that cannot be chosen.
+    pub lru_drain: Option<&'static str>,
     /// From the first program's start to the last one's end, or between the two moments.
     pub elapsed_s: f64,
     /// Time of all programs outside the kernel.
@@ -144,6 +163,8 @@ pub struct Report {
     pub latency: Option<Latency>,
     /// What became of allocations that must not wait. `None`, in JSON `null`, where the experiment makes none.
     pub atomic: Option<Atomic>,
+    /// How the operations are spread over processes. `None`, in JSON `null`, where there are not many of the same kind.
+    pub per_process: Option<PerProcess>,
     /// Whether the oracle watched; without it the next three say nothing.
     pub oracle: bool,
     /// Uses of owed entries, which the rules allow.
@@ -198,10 +219,11 @@ impl Report {
             cpus: plan.machine.topology.cpu_count(),
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
-            settle: (plan.mechanism == Mechanism::Lazy).then_some(match plan.settle {
+            settle: (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.settle {
                 Settle::Free => "free",
                 Settle::Demand => "demand",
             }),
+            lru_drain: plan.experiment.sweep.map(|_| drain_name(plan.lru_drain.unwrap_or_default())),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
@@ -246,6 +268,7 @@ impl Report {
             series: Series::new(&outcome.series, finished.window.as_ref()),
             latency: finished.latency,
             atomic: finished.atomic,
+            per_process: finished.per_process,
             oracle: plan.oracle,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
@@ -277,7 +300,7 @@ impl Report {
             "user" => self.user_s,
             "system" => self.system_s,
             "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
-            "pages_migrated_per_second" => self.operations_per_s,
+            "pages_migrated_per_second" | "loops_per_second" => self.operations_per_s,
             "tlb_shootdowns" => self.interrupts as f64,
             "tlb_flush_events" => self.flushes_full as f64,
             "dtlb_load_misses" => self.tlb_misses_load as f64,
@@ -285,6 +308,14 @@ impl Report {
             "itlb_load_misses" => self.tlb_misses_fetch as f64,
             _ => return None,
         })
+    }
+}
+
+/// The name of a way to list new pages, on the command line and in JSON.
+pub const fn drain_name(drain: LruDrain) -> &'static str {
+    match drain {
+        LruDrain::Eager => "eager",
+        LruDrain::Batched => "batched",
     }
 }
 
@@ -302,8 +333,11 @@ pub fn compare(reports: &mut [Report]) {
                 && baseline.machine == report.machine
                 && baseline.scale.to_bits() == report.scale.to_bits()
                 && baseline.seed == report.seed
+                && baseline.threads == report.threads
+                && baseline.lru_drain == report.lru_drain
         });
         report.published = published(report.experiment, &report.machine)
+            .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
             .filter_map(|row| {
                 let measured = report.figure(row)?;
                 let before =

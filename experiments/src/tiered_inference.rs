@@ -65,6 +65,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     scale: 1.0 / 256.0,
     nodes: 1,
     windowed: true,
+    sweep: None,
+    crowded: false,
     bytes_per_cpu: 2 << 20,
     bytes_per_node: 0,
     contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
@@ -196,7 +198,14 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
                 let done = outcome.reading.accesses / (pages * each);
                 return Err(RunError::Unfinished { done, planned: PROCESSES * test.tokens });
             }
-            Ok(Finished { operations, window, verdict: test.verdict.get(), latency: None, atomic: None })
+            Ok(Finished {
+                operations,
+                window,
+                verdict: test.verdict.get(),
+                latency: None,
+                atomic: None,
+                per_process: None,
+            })
         }),
     })
 }
@@ -289,6 +298,8 @@ mod tests {
             machine,
             mechanism: Mechanism::Batched,
             settle: ceasefire::Settle::Free,
+            threads: None,
+            lru_drain: None,
             scale: 1.0 / 1000.0,
             seed: 1,
             oracle: true,

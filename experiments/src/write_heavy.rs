@@ -45,6 +45,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     by_default: false,
     nodes: 1,
     windowed: false,
+    sweep: None,
+    crowded: false,
     bytes_per_cpu: 2 << 20,
     bytes_per_node: 0,
     // In frames, on the device, and in the reference.
@@ -158,7 +160,14 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             }
             let files = test.tables.iter().chain(&test.journals);
             let verdict = files.map(|words| words.reference.verdict()).fold(Verdict::default(), Verdict::add);
-            Ok(Finished { operations: test.writes.get(), window: None, verdict, latency: None, atomic: None })
+            Ok(Finished {
+                operations: test.writes.get(),
+                window: None,
+                verdict,
+                latency: None,
+                atomic: None,
+                per_process: None,
+            })
         }),
     })
 }

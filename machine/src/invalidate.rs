@@ -3,6 +3,10 @@
 //! A broadcast is started by one CPU and takes effect on every CPU when that CPU waits for it. Real hardware may be
 //! faster; nothing may rely on that, so here every entry lives until the wait, which is the worst case. A CPU also waits
 //! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
+//!
+//! The interconnect takes one broadcast after the other, whoever sends it: who sends many at once with others waits for
+//! theirs too. Nor is any CPU visited when a broadcast takes effect ([`Outdated`](crate::outdated::Outdated)), unless the
+//! oracle keeps what each may hold.
 
 use ceasefire::Extent;
 use ceasefire_memory::shadow::Shadow;
@@ -62,21 +66,28 @@ impl World {
 
     fn start_broadcast(&self, broadcast: Broadcast) {
         self.spend(self.machine.costs.broadcast_send);
-        self.cpu().broadcasts.borrow_mut().push(broadcast);
+        let cpu = self.cpu();
+        let begun = cpu.clock.get().max(self.interconnect.get());
+        let done = begun + self.machine.processor.broadcast_interval;
+        if !self.standing.get() {
+            self.interconnect.set(done);
+            cpu.broadcast_at.set(done);
+        }
+        cpu.broadcasts.borrow_mut().push(broadcast);
     }
 
     /// Waits until what this CPU started has taken effect everywhere.
     pub(crate) fn broadcast_wait(&self) {
         let started = std::mem::take(&mut *self.cpu().broadcasts.borrow_mut());
-        for index in 0..self.cpus.len() {
-            for &broadcast in &started {
-                self.take_effect(index, broadcast);
-            }
+        for &broadcast in &started {
+            self.take_effect(broadcast);
         }
         self.tell(Shadow::waited);
-        self.spend(self.machine.costs.broadcast_wait);
+        let begun = self.cpu().clock.get();
+        self.spend_until(self.cpu().broadcast_at.get());
+        self.stall(self.machine.costs.broadcast_wait);
         let tally = &self.tallies.answer_wait_time;
-        tally.set(tally.get() + self.machine.costs.broadcast_wait);
+        tally.set(tally.get() + (self.cpu().clock.get() - begun));
     }
 
     /// This CPU gets another thread: it waits for what it started, if anything.
@@ -86,17 +97,54 @@ impl World {
         }
     }
 
-    fn take_effect(&self, index: usize, broadcast: Broadcast) {
-        self.count_invalidation(index);
+    fn take_effect(&self, broadcast: Broadcast) {
+        let mut outdated = self.outdated.borrow_mut();
         match broadcast {
-            Broadcast::Everything => self.forget_all(index),
-            Broadcast::Tagged(asid, Extent::All) => self.forget_asid(index, asid),
+            Broadcast::Everything => {
+                outdated.everything(self.moment());
+                if self.oracle.is_some() {
+                    (0..self.cpus.len()).for_each(|index| self.forget_all(index));
+                }
+                let loaded = self.cpus.iter().map(|cpu| cpu.asid.get()).enumerate();
+                self.may_hold.borrow_mut().all_emptied(loaded);
+            }
+            Broadcast::Tagged(asid, Extent::All) => {
+                outdated.all(asid, self.moment());
+                self.tell_oracle(asid, None);
+                self.may_hold.borrow_mut().emptied(asid, |index| self.cpus[index].asid.get() == asid);
+            }
             Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
                 for number in 0..u64::from(count) {
-                    self.forget_page(index, asid, (start + (number << size.shift())) >> PAGE_SHIFT);
+                    let page = (start + (number << size.shift())) >> PAGE_SHIFT;
+                    if outdated.page(asid, page, self.moment()) {
+                        for index in self.may_hold.borrow().of(asid) {
+                            let mut tlb = self.cpus[index].tlb.borrow_mut();
+                            tlb.drop_outdated(asid, &outdated);
+                        }
+                        outdated.forget(asid);
+                    }
+                    self.tell_oracle(asid, Some(page));
                 }
             }
         }
+    }
+
+    /// The oracle keeps what each CPU may hold, and looks at TLBs: there a broadcast visits them.
+    fn tell_oracle(&self, asid: u16, page: Option<u64>) {
+        if self.oracle.is_some() {
+            for index in self.may_hold.borrow().of(asid) {
+                match page {
+                    Some(page) => self.forget_page(index, asid, page),
+                    None => self.forget_asid(index, asid),
+                }
+            }
+        }
+    }
+
+    /// How often anything was invalidated that a CPU may use.
+    pub(crate) fn invalidations_of(&self, index: usize) -> u64 {
+        let cpu = &self.cpus[index];
+        cpu.invalidations.get() + self.outdated.borrow().count(cpu.asid.get())
     }
 }
 
@@ -163,12 +211,12 @@ mod tests {
         let everything: Start = |program, _| program.sim.broadcast_everything();
         for start in [page, asid, everything] {
             broadcast_beside(move |program, address| {
-                let invalidations = program.sim.cpus[1].invalidations.get();
+                let invalidations = program.sim.invalidations_of(1);
                 start(program, address);
                 assert_eq!(held_by_1(program, address), [true; 3], "nothing is gone before the wait");
                 program.sim.broadcast_wait();
                 assert_eq!(held_by_1(program, address), [false; 3]);
-                assert!(program.sim.cpus[1].invalidations.get() > invalidations);
+                assert!(program.sim.invalidations_of(1) > invalidations);
             });
         }
     }
@@ -204,6 +252,36 @@ mod tests {
                 "nothing is left"
             );
         });
+    }
+
+    /// When each of four CPUs that start a broadcast at once has waited for it, on an interconnect that takes so long for
+    /// each.
+    fn together(interval: u64) -> Vec<u64> {
+        let mut machine = roomy(4);
+        machine.processor.broadcast_interval = interval;
+        let done: Notes<u64> = Notes::default();
+        let sender = || {
+            let done = done.clone();
+            thread(50 * US, move |program: &Program| {
+                program.sim.broadcast(3, Extent::All);
+                program.sim.broadcast_wait();
+                done.borrow_mut().push(now(program));
+            })
+        };
+        run_on(&machine, (0..4).map(|_| sender()).collect());
+        let mut done = done.borrow().clone();
+        done.sort_unstable();
+        done
+    }
+
+    #[test]
+    fn the_interconnect_takes_one_broadcast_after_the_other() {
+        let free = together(0);
+        assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
+        let taken = together(5 * US);
+        for (number, (busy, free)) in (1..).zip(taken.iter().zip(&free)) {
+            assert_eq!(busy - free, number * 5 * US);
+        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use ceasefire_memory::{
 };
 
 use crate::config::Picoseconds;
-use crate::oracle::Oracle;
 use crate::reading::Reading;
 use crate::sim::{level_of, Sim};
 use crate::simulation::{self, SetupError};
@@ -190,10 +189,10 @@ impl Program {
             let accesses = &world.tallies.accesses;
             accesses.set(accesses.get() + u64::from(count));
         }
-        let before = (world.here.get(), world.cpu().invalidations.get());
+        let before = (world.here.get(), world.invalidations_of(world.here.get()));
         world.compute(world.machine.costs.access * u64::from(count));
         world.give_way();
-        if count > 1 && before != (world.here.get(), world.cpu().invalidations.get()) {
+        if count > 1 && before != (world.here.get(), world.invalidations_of(world.here.get())) {
             // Something was invalidated between the first of these accesses and the last.
             self.translate(address, how)?;
         }
@@ -208,7 +207,10 @@ impl Program {
         }
         loop {
             let cpu = world.cpu();
-            let hit = cpu.tlb.borrow_mut().find(page, cpu.asid.get(), how.side());
+            let hit = {
+                let outdated = world.outdated.borrow();
+                cpu.tlb.borrow_mut().find_valid(page, cpu.asid.get(), how.side(), &outdated)
+            };
             let usable = |entry: &Cached| access == Access::Read || (entry.writable && entry.dirty);
             let found = match hit {
                 Hit::First(entry) => Some(entry),
@@ -250,8 +252,9 @@ impl Program {
         let costs = &world.machine.costs;
         let cpu = world.cpu();
         let asid = cpu.asid.get();
-        let now = || world.oracle.as_ref().map_or(0, Oracle::tick);
+        let now = || world.moment();
         let path = cpu.tlb.borrow().path(page, asid);
+        let path = path.filter(|&(_, filled)| !world.outdated.borrow().has_table(asid, page, filled));
         let (table, size) = if let Some((table, filled)) = path {
             if let Some(oracle) = &world.oracle {
                 oracle.walked(world, world.here.get(), page, table, filled);

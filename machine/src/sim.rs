@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, Holders, PageSize,
-    Platform, Root,
+    Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, Holders,
+    PageSize, Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -13,7 +13,7 @@ use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, 
 use crate::config::Processor;
 use crate::lock::{SimLock, SimRwLock};
 use crate::spent::Doing;
-use crate::task::Sleep;
+use crate::task::{cpu_id, Sleep};
 use crate::world::{World, KERNEL_ROOT};
 
 /// A handle to a simulated machine.
@@ -25,15 +25,21 @@ impl Sim {
         Self(Rc::new(world))
     }
 
-    /// What a processor promises.
-    pub(crate) fn promises(processor: &Processor) -> Capabilities {
-        Capabilities {
+    /// What a processor promises to a kernel that turns its broadcasts on, or does not.
+    ///
+    /// # Errors
+    /// [`BroadcastError`] if it has too few ASIDs to broadcast under.
+    pub(crate) fn promises(processor: &Processor, broadcast: bool) -> Result<Capabilities, BroadcastError> {
+        let pages = processor.broadcast_pages;
+        let every = processor.broadcast_asids.map(|asids| Broadcast::new(asids, pages, Holders::Every));
+        let wide = (broadcast && processor.asids)
+            // x86 keeps PCID 0 for the kernel, and the last stays unused (Linux: `MAX_ASID_AVAILABLE`).
+            .then(|| Broadcast::new(processor.asid_space.saturating_sub(2), pages, Holders::Wide));
+        Ok(Capabilities {
             clean_stores_walk: true,
             asids: processor.asids,
-            broadcast: processor
-                .broadcast_asids
-                .and_then(|asids| Broadcast::new(asids, u32::MAX, Holders::Every).ok()),
-        }
+            broadcast: every.or(wide).transpose()?,
+        })
     }
 
     /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
@@ -81,12 +87,11 @@ unsafe impl Platform for Sim {
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn capabilities(&self) -> Capabilities {
-        Self::promises(&self.machine.processor)
+        self.capabilities
     }
 
     fn this_cpu(&self) -> CpuId {
-        // The configuration bounds the number of CPUs.
-        CpuId::new(self.here.get()).unwrap_or_else(|error| unreachable!("{error}"))
+        cpu_id(self.here.get())
     }
 
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
@@ -121,6 +126,7 @@ unsafe impl Platform for Sim {
         }
         self.set_root((root.0 >> PAGE_SHIFT) as u32);
         cpu.asid.set(asid.get());
+        self.may_hold.borrow_mut().loads(self.here.get(), asid.get());
     }
 
     fn load_kernel_root(&self) {
@@ -172,7 +178,10 @@ unsafe impl Platform for Sim {
             let target = target.index();
             let travel = self.between(me, target);
             // The request's line goes to the target as the interrupt does.
-            self.during(Doing::Flushes, || self.spend(costs.interrupt_send + travel));
+            self.during(Doing::Flushes, || {
+                self.spend(costs.interrupt_send);
+                self.stall(travel);
+            });
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));
@@ -194,7 +203,7 @@ unsafe impl Platform for Sim {
 
     fn answered(&self, initiator: CpuId, last: bool) {
         let travel = self.between(self.here.get(), initiator.index());
-        self.spend(travel);
+        self.stall(travel * u64::from(self.machine.contention.request));
         // Who answers last need not be who is done last: a handler runs ahead of those that began after it.
         let answered_at = &self.cpus[initiator.index()].answered_at;
         answered_at.set(answered_at.get().max(World::cpu(self).clock.get() + travel));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use ceasefire::{Schedule, Settle};
+use ceasefire::{BroadcastError, Schedule, Settle};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Config, ConfigError, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
@@ -30,9 +30,14 @@ const MOST_SLACK: Picoseconds = 2_000_000;
 const TICK: Picoseconds = 4_000_000_000;
 
 /// How a machine is run.
+// Each is a switch of its own.
+#[allow(clippy::struct_excessive_bools)]
 pub struct Options {
     /// When the kernel's own unmaps are flushed.
     pub schedule: Schedule,
+    /// Whether the kernel turns the processor's broadcasts on, where it has ASIDs. Without it only a processor broadcasts whose
+    /// file says that its kernel always does ([`Processor::broadcast_asids`](crate::config::Processor::broadcast_asids)).
+    pub broadcast: bool,
     /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
     pub oracle: bool,
     /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) watches too. On in builds with debug
@@ -61,6 +66,7 @@ impl Options {
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,
+            broadcast: false,
             oracle: true,
             shadow: cfg!(debug_assertions),
             contents: false,
@@ -77,6 +83,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("schedule", &self.schedule)
+            .field("broadcast", &self.broadcast)
             .field("oracle", &self.oracle)
             .field("shadow", &self.shadow)
             .field("contents", &self.contents)
@@ -96,6 +103,8 @@ pub enum SetupError {
     },
     /// The host does not give enough addresses.
     Host(io::Error),
+    /// It has too few ASIDs to broadcast under.
+    Asids(BroadcastError),
     /// The memory manager cannot be set up as it was asked to be.
     Config(ConfigError),
     /// The machine has not enough memory to start at all.
@@ -109,6 +118,7 @@ impl fmt::Display for SetupError {
                 write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
             }
             Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
+            Self::Asids(error) => error.fmt(f),
             Self::Config(error) => error.fmt(f),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
@@ -190,6 +200,7 @@ impl Simulation {
         config.lazy.settle = options.settle;
         config.lazy.tick = (options.tick / 1000).max(1);
         (options.configure)(&mut config);
+        let capabilities = Sim::promises(&machine.processor, options.broadcast).map_err(SetupError::Asids)?;
         let mut world = World::new(
             machine.clone(),
             options.slack.unwrap_or_else(|| {
@@ -201,7 +212,7 @@ impl Simulation {
             options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
             Trace::to(options.trace),
         );
-        let capabilities = Sim::promises(&machine.processor);
+        world.capabilities = capabilities;
         world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config, capabilities)));
         let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::ptr;
 
+use ceasefire::CpuId;
 use ceasefire_memory::SpaceHandle;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -178,6 +179,12 @@ impl Drop for Task {
     }
 }
 
+/// A CPU by its place.
+pub(crate) fn cpu_id(index: usize) -> CpuId {
+    // The configuration bounds the number of CPUs.
+    CpuId::new(index).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
 impl World {
     /// Lets the CPU's thread run until it stops; if it has none, gives it one.
     pub(crate) fn run_task(&self) {
@@ -197,7 +204,7 @@ impl World {
                     Stop::Pause => {}
                     Stop::Preempted => {
                         self.leave(id);
-                        self.place(id);
+                        self.place(id, cpu.clock.get());
                     }
                     Stop::Sleep(how) => {
                         self.leave(id);
@@ -229,8 +236,21 @@ impl World {
 
     /// Wakes a thread if it sleeps in that way.
     pub(crate) fn wake_task(&self, id: TaskId, how: Sleep) {
-        if self.tasks.borrow_mut()[id.0].asleep.take_if(|asleep| *asleep == how).is_some() {
-            self.place(id);
+        self.wake_task_at(id, how, self.cpu().clock.get());
+    }
+
+    /// The same, but the news reaches an idle CPU at `time`.
+    pub(crate) fn wake_task_at(&self, id: TaskId, how: Sleep, time: Picoseconds) {
+        let woken = {
+            let task = &mut self.tasks.borrow_mut()[id.0];
+            let woken = task.asleep.take_if(|asleep| *asleep == how).is_some();
+            if woken {
+                task.start = task.start.max(time);
+            }
+            woken
+        };
+        if woken {
+            self.place(id, time);
         }
     }
 
@@ -240,6 +260,7 @@ impl World {
         (task.asleep, task.start) = (None, time);
         let cpu = &self.cpus[index];
         cpu.ready.borrow_mut().push_back(id);
+        self.crowded.borrow_mut().insert(cpu_id(index));
         if cpu.idle.get() {
             self.wake_at(index, time.min(cpu.wake.get()));
         }
@@ -302,24 +323,19 @@ impl World {
         // Who slept has had the least time.
         let slept =
             if self.next_sleeper() <= cpu.clock.get() { cpu.sleepers.borrow_mut().pop_front() } else { None };
-        let own = slept.map(|(_, id)| id).or_else(|| {
-            let mut ready = cpu.ready.borrow_mut();
-            let first = ready.iter().position(|&id| self.started(id));
-            first.and_then(|first| ready.remove(first))
-        });
+        let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here.get(), |_| true));
         let Some(id) = own.or_else(|| self.steal()) else {
             self.rest();
             let tasks = self.tasks.borrow();
             let starts = cpu.ready.borrow().iter().map(|id| tasks[id.0].start).min();
             cpu.wake.set(starts.unwrap_or(NEVER).min(self.next_sleeper()));
             cpu.next_tick.set(NEVER);
-            if !cpu.idle.replace(true) {
-                self.idle.set(self.idle.get() + 1);
-            }
+            cpu.idle.set(true);
+            self.resting.borrow_mut().insert(cpu_id(self.here.get()));
             return;
         };
         if cpu.idle.replace(false) {
-            self.idle.set(self.idle.get() - 1);
+            self.resting.borrow_mut().remove(cpu_id(self.here.get()));
         }
         cpu.task.set(Some(id));
         if cpu.next_tick.get() == NEVER {
@@ -339,26 +355,43 @@ impl World {
         cpu.wake.set(cpu.clock.get());
     }
 
+    /// The first thread that waits for a CPU, has started and is `allowed`.
+    fn take_from(&self, index: usize, allowed: impl Fn(TaskId) -> bool) -> Option<TaskId> {
+        let mut ready = self.cpus[index].ready.borrow_mut();
+        let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
+        let taken = ready.remove(position);
+        if ready.is_empty() {
+            self.crowded.borrow_mut().remove(cpu_id(index));
+        }
+        taken
+    }
+
     /// A thread that waits for another CPU, of the own node first.
     fn steal(&self) -> Option<TaskId> {
         let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
             Kind::Program(_) => true,
             Kind::Kernel(node) => self.serves(self.here.get(), node),
         };
-        let far = |index: &usize| self.cpus[*index].node != self.cpu().node;
-        let mut others: Vec<usize> =
-            (0..self.cpus.len()).filter(|&index| !self.cpus[index].ready.borrow().is_empty()).collect();
-        others.sort_by_key(far);
-        others.into_iter().find_map(|index| {
-            let mut ready = self.cpus[index].ready.borrow_mut();
-            let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
-            ready.remove(position)
+        if self.crowded.borrow().is_empty() {
+            return None;
+        }
+        let node = usize::from(self.cpu().node);
+        let near = self.machine.topology.nodes()[node].cpus.iter().map(|&cpu| usize::from(cpu));
+        let has_any = |index: &usize| !self.cpus[*index].ready.borrow().is_empty();
+        near.filter(has_any).find_map(|index| self.take_from(index, allowed)).or_else(|| {
+            let has_one = |index: &usize| {
+                let cpu = &self.cpus[*index];
+                usize::from(cpu.node) != node
+                    && cpu.ready.borrow().iter().any(|&id| allowed(id) && self.started(id))
+            };
+            let far = self.crowded.borrow().iter().map(CpuId::index).find(has_one);
+            far.and_then(|index| self.take_from(index, allowed))
         })
     }
 
     /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
     /// can best spare the time, and for a program's the one it was on.
-    fn place(&self, id: TaskId) {
+    fn place(&self, id: TaskId, time: Picoseconds) {
         let (kind, last) = {
             let task = &self.tasks.borrow()[id.0];
             (task.kind.clone(), task.last)
@@ -368,13 +401,11 @@ impl World {
             Kind::Kernel(node) => Some(node),
         };
         let on_node = |index: &usize| node.is_none_or(|node| self.serves(*index, node));
-        let now = self.cpu().clock.get();
         let free = |index: &usize| self.cpus[*index].idle.get();
         let idle = match kind {
-            _ if self.idle.get() == 0 => None,
             // What it used is still warm there.
             Kind::Program(_) if free(&last) => Some(last),
-            _ => (0..self.cpus.len()).filter(on_node).find(free),
+            _ => self.resting.borrow().iter().map(CpuId::index).find(on_node),
         };
         let index = idle.unwrap_or_else(|| match kind {
             Kind::Program(_) => last,
@@ -383,7 +414,7 @@ impl World {
                 .max_by_key(|&index| (self.time_had(index), Reverse(index)))
                 .unwrap_or(self.here.get()),
         });
-        self.enlist(id, index, now);
+        self.enlist(id, index, time);
     }
 
     /// Whether a CPU runs the kernel's threads of a node.
@@ -407,6 +438,7 @@ impl World {
     /// had the least time.
     fn enlist(&self, id: TaskId, index: usize, time: Picoseconds) {
         let cpu = &self.cpus[index];
+        self.crowded.borrow_mut().insert(cpu_id(index));
         if matches!(self.tasks.borrow()[id.0].kind, Kind::Kernel(_)) {
             cpu.ready.borrow_mut().push_front(id);
             cpu.preempt.set(true);
@@ -414,7 +446,7 @@ impl World {
             cpu.ready.borrow_mut().push_back(id);
         }
         if cpu.idle.replace(false) {
-            self.idle.set(self.idle.get() - 1);
+            self.resting.borrow_mut().remove(cpu_id(index));
             self.wake_at(index, time);
         }
     }

@@ -6,11 +6,11 @@ use crate::config::{Costs, Picoseconds};
 
 /// The cost of each unit of work, to be indexed by [`Work`].
 #[derive(Debug)]
-pub(crate) struct Prices([Picoseconds; 18]);
+pub(crate) struct Prices([Picoseconds; 19]);
 
 impl Prices {
     pub(crate) fn new(costs: &Costs) -> Self {
-        let mut prices = [0; 18];
+        let mut prices = [0; 19];
         for (work, cost) in [
             (Work::Fault, costs.fault),
             (Work::CacheFind, costs.cache_find),
@@ -23,6 +23,7 @@ impl Prices {
             (Work::Unmap, costs.unmap),
             (Work::ReverseMap, costs.rmap),
             (Work::LruAdd, costs.lru_add),
+            (Work::LruRemove, costs.lru_add),
             (Work::LruIsolate, costs.lru_isolate),
             (Work::LruPutback, costs.lru_putback),
             (Work::ReclaimPage, costs.reclaim_page),

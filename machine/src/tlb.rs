@@ -13,6 +13,7 @@
 use ceasefire::PageSize;
 
 use crate::config::TlbGeometry;
+use crate::outdated::Outdated;
 
 /// What a set's vacancies carry: no page has this tag.
 const VACANT: u64 = u64::MAX;
@@ -29,7 +30,7 @@ pub(crate) struct Cached {
     epoch: u32,
     /// The frame that it leads to, the first if it is huge.
     frame: u32,
-    /// When it was made, by the oracle's clock.
+    /// The moment at which it was made.
     pub(crate) filled: u64,
     /// The root of the tables that it came from.
     pub(crate) root: u32,
@@ -42,6 +43,11 @@ pub(crate) struct Cached {
 impl Cached {
     const VACANT: Self =
         Self { tag: VACANT, epoch: 0, frame: 0, filled: 0, root: 0, writable: false, dirty: false };
+
+    /// Whether it translates 2 MiB.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.tag & TAG_HUGE != 0
+    }
 
     /// The frame that holds `page`, which it translates.
     pub(crate) fn frame(&self, page: u64) -> u32 {
@@ -103,10 +109,14 @@ impl Level {
         &mut self.entries[start..start + self.ways]
     }
 
-    /// Finds an entry and makes it the last used of its set.
-    fn find(&mut self, tag: u64, epoch: u32) -> Option<&mut Cached> {
+    /// Finds an entry and makes it the last used of its set; or drops it if a broadcast has invalidated it.
+    fn find(&mut self, tag: u64, epoch: u32, outdated: impl FnOnce(&Cached) -> bool) -> Option<&mut Cached> {
         let set = self.set(tag);
         let way = set.iter().position(|entry| entry.tag == tag && entry.epoch == epoch)?;
+        if outdated(&set[way]) {
+            set[way] = Cached::VACANT;
+            return None;
+        }
         set[..=way].rotate_right(1);
         Some(&mut set[0])
     }
@@ -198,21 +208,29 @@ impl Tlb {
         [&mut self.first, &mut self.second].into_iter().chain(&mut self.instruction)
     }
 
-    /// Looks a page up, as an access does.
-    pub(crate) fn find(&mut self, page: u64, asid: u16, side: Side) -> Hit {
+    /// Looks a page up where no broadcast has invalidated anything.
+    #[cfg(test)]
+    fn find(&mut self, page: u64, asid: u16, side: Side) -> Hit {
+        self.find_valid(page, asid, side, &Outdated::default())
+    }
+
+    /// Looks a page up, as an access does; `outdated` says what broadcasts have invalidated.
+    pub(crate) fn find_valid(&mut self, page: u64, asid: u16, side: Side, outdated: &Outdated) -> Hit {
+        let small_is = |entry: &Cached| outdated.has_page(asid, page, entry.filled);
+        let huge_is = |entry: &Cached| outdated.has_table(asid, page, entry.filled);
         let epoch = self.epoch(asid);
         let small = tag(page, PageSize::Small, asid);
         let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
         let first = self.first_of(side);
-        if let Some(entry) = first.find(small, epoch) {
+        if let Some(entry) = first.find(small, epoch, small_is) {
             return Hit::First(*entry);
         }
-        if let Some(entry) = huge.and_then(|huge| first.find(huge, epoch)) {
+        if let Some(entry) = huge.and_then(|huge| first.find(huge, epoch, huge_is)) {
             return Hit::First(*entry);
         }
-        let mut found = self.second.find(small, epoch).copied();
+        let mut found = self.second.find(small, epoch, small_is).copied();
         if let (None, Some(huge)) = (found, huge) {
-            found = self.second.find(huge, epoch).copied();
+            found = self.second.find(huge, epoch, huge_is).copied();
         }
         let Some(entry) = found else { return Hit::None };
         self.first_of(side).insert(entry);
@@ -286,7 +304,33 @@ impl Tlb {
             }
         }
         if let Some(slot) = self.walk_slot(page) {
-            self.walk[slot].tag = VACANT;
+            let path = &mut self.walk[slot];
+            if path.tag == tag(page, PageSize::Huge, asid) {
+                path.tag = VACANT;
+            }
+        }
+    }
+
+    /// Drops what broadcasts have invalidated under an ASID.
+    pub(crate) fn drop_outdated(&mut self, asid: u16, outdated: &Outdated) {
+        for entry in self.levels_mut().flat_map(|level| &mut level.entries) {
+            let number = entry.tag >> TAG_PAGE;
+            let gone = if entry.tag == VACANT || entry.tag as u16 != asid {
+                false
+            } else if entry.is_huge() {
+                outdated.has_table(asid, number << HUGE_SHIFT, entry.filled)
+            } else {
+                outdated.has_page(asid, number, entry.filled)
+            };
+            if gone {
+                *entry = Cached::VACANT;
+            }
+        }
+        for path in &mut self.walk {
+            let page = path.tag >> TAG_PAGE << HUGE_SHIFT;
+            if path.tag != VACANT && path.tag as u16 == asid && outdated.has_table(asid, page, path.filled) {
+                path.tag = VACANT;
+            }
         }
     }
 

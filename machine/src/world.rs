@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
-use ceasefire::{Cpu, HeldLocks};
+use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, HeldLocks};
 use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
 
 use crate::config::Storage;
@@ -18,7 +18,9 @@ use crate::config::{Machine, Picoseconds};
 use crate::contents::Contents;
 use crate::device::Device;
 use crate::invalidate::Broadcast;
+use crate::may_hold::MayHold;
 use crate::oracle::Oracle;
+use crate::outdated::Outdated;
 use crate::ram::Ram;
 use crate::shadow::Watch;
 use crate::sim::Sim;
@@ -72,6 +74,8 @@ pub(crate) struct CpuState {
     /// What its time is charged to.
     pub(crate) doing: Cell<Doing>,
     pub(crate) node: u16,
+    /// The other thread of its core.
+    pub(crate) sibling: Option<u16>,
     pub(crate) tlb: RefCell<Tlb>,
     /// What it translates through: the frame of the top-level table and the ASID.
     pub(crate) root: Cell<u32>,
@@ -82,6 +86,8 @@ pub(crate) struct CpuState {
     pub(crate) invalidations: Cell<u64>,
     /// The invalidations of all CPUs that it has started and not waited for.
     pub(crate) broadcasts: RefCell<Vec<Broadcast>>,
+    /// When the interconnect is done with the last of them.
+    pub(crate) broadcast_at: Cell<Picoseconds>,
     pub(crate) engine: Cpu<Sim>,
     /// The locks of the thread that it runs; no thread leaves a CPU with any.
     pub(crate) held: HeldLocks,
@@ -124,6 +130,15 @@ pub(crate) struct Tallies {
 #[derive(Debug)]
 pub struct World {
     pub(crate) machine: Machine,
+    pub(crate) capabilities: Capabilities,
+    /// Which CPUs may hold entries of which ASID.
+    pub(crate) may_hold: RefCell<MayHold>,
+    /// What broadcasts have invalidated.
+    pub(crate) outdated: RefCell<Outdated>,
+    /// How many moments there were, if no oracle counts them.
+    moments: Cell<u64>,
+    /// When the interconnect can take the next broadcast.
+    pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
     pub(crate) cpus: Box<[CpuState]>,
     timeline: RefCell<Timeline>,
@@ -136,7 +151,9 @@ pub struct World {
     slack: Picoseconds,
     pub(crate) running: Running,
     pub(crate) tasks: RefCell<Vec<Task>>,
-    pub(crate) idle: Cell<usize>,
+    /// The CPUs that are idle, and those for which threads wait.
+    pub(crate) resting: RefCell<CpuSet>,
+    pub(crate) crowded: RefCell<CpuSet>,
     /// It is being set up or looked at between runs, which takes no time.
     pub(crate) standing: Cell<bool>,
     /// Threads of programs that have not ended.
@@ -169,6 +186,7 @@ impl World {
         oracle: Option<Oracle>,
         trace: Trace,
     ) -> Self {
+        let siblings = machine.smt.map_or_else(Vec::new, |smt| smt.siblings(&machine.topology));
         let cpus: Box<[CpuState]> = (0..machine.topology.cpu_count())
             .map(|cpu| CpuState {
                 clock: Cell::new(0),
@@ -190,12 +208,14 @@ impl World {
                 system: Cell::new(0),
                 doing: Cell::new(Doing::Kernel),
                 node: machine.topology.node_of(cpu),
+                sibling: siblings.get(usize::from(cpu)).copied().flatten(),
                 tlb: RefCell::new(Tlb::new(&machine.tlb)),
                 root: Cell::new(KERNEL_ROOT),
                 asid: Cell::new(0),
                 walked_line: Cell::new(NEVER),
                 invalidations: Cell::new(0),
                 broadcasts: RefCell::default(),
+                broadcast_at: Cell::new(0),
                 engine: Cpu::new(),
                 held: HeldLocks::new(),
             })
@@ -207,9 +227,15 @@ impl World {
         });
         Self {
             node_ends: node_ends.collect(),
+            capabilities: Capabilities::default(),
+            may_hold: RefCell::default(),
+            outdated: RefCell::default(),
+            moments: Cell::new(0),
+            interconnect: Cell::new(0),
             prices: Prices::new(&machine.costs),
             timer: Timer::new(tick, cpus.len()),
-            idle: Cell::new(cpus.len()),
+            resting: RefCell::new(CpuId::all(cpus.len()).collect()),
+            crowded: RefCell::default(),
             cpus,
             timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
             here: Cell::new(0),
@@ -267,8 +293,30 @@ impl World {
         self.machine.latency.pair(one as u16, other as u16)
     }
 
-    /// The CPU works in the kernel for that long.
+    /// How long this CPU works on what takes `time` alone: longer while the other thread of its core works too.
+    fn slowed(&self, time: Picoseconds) -> Picoseconds {
+        match (&self.machine.smt, self.cpu().sibling) {
+            (Some(smt), Some(other)) if !self.cpus[usize::from(other)].idle.get() => smt.slowed(time),
+            _ => time,
+        }
+    }
+
+    /// A moment later than all before.
+    pub(crate) fn moment(&self) -> u64 {
+        if let Some(oracle) = &self.oracle {
+            return oracle.tick();
+        }
+        self.moments.set(self.moments.get() + 1);
+        self.moments.get()
+    }
+
+    /// The CPU works in the kernel for that long, or longer beside the other thread of its core.
     pub(crate) fn spend(&self, time: Picoseconds) {
+        self.stall(self.slowed(time));
+    }
+
+    /// The CPU waits in the kernel for that long: for a line, for other CPUs.
+    pub(crate) fn stall(&self, time: Picoseconds) {
         if self.standing.get() {
             return;
         }
@@ -282,13 +330,13 @@ impl World {
     pub(crate) fn spend_until(&self, time: Picoseconds) {
         let now = self.cpu().clock.get();
         if time > now {
-            self.spend(time - now);
+            self.stall(time - now);
         }
     }
 
-    /// The program computes for that long.
+    /// The program computes for that long, or longer beside the other thread of its core.
     pub(crate) fn compute(&self, time: Picoseconds) {
-        let cpu = self.cpu();
+        let (time, cpu) = (self.slowed(time), self.cpu());
         cpu.clock.set(cpu.clock.get() + time);
         cpu.user.set(cpu.user.get() + time);
         self.tallies.spent.charge(Doing::User, time);
@@ -390,7 +438,7 @@ impl World {
         let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
         let ahead = cpu.clock.get();
         if start > ahead && cpu.task.get().is_some() {
-            self.spend(start - ahead);
+            self.stall(start - ahead);
         }
         cpu.clock.set(start);
         cpu.off.set(1);

@@ -19,6 +19,8 @@ struct Setup {
     settle: Settle,
     without: Option<Guard>,
     slack: Option<u64>,
+    /// The kernel turns the processor's broadcasts on.
+    broadcast: bool,
 }
 
 /// Every schedule, exact and with slack, with all guards.
@@ -26,16 +28,23 @@ fn guarded() -> impl Iterator<Item = Setup> {
     let free = SCHEDULES.map(|schedule| (schedule, Settle::Free));
     let all = free.into_iter().chain([(Schedule::Lazy, Settle::Demand)]);
     all.flat_map(|(schedule, settle)| {
-        [Some(0), None].map(|slack| Setup { schedule, settle, without: None, slack })
+        [Some(0), None].map(|slack| Setup { schedule, settle, without: None, slack, broadcast: false })
     })
 }
 
 fn without(guard: Guard) -> Setup {
-    Setup { schedule: Schedule::Batched, settle: Settle::Free, without: Some(guard), slack: Some(0) }
+    Setup {
+        schedule: Schedule::Batched,
+        settle: Settle::Free,
+        without: Some(guard),
+        slack: Some(0),
+        broadcast: false,
+    }
 }
 
 fn set_up(machine: &Machine, setup: Setup) -> Simulation {
-    let options = Options { slack: setup.slack, settle: setup.settle, ..Options::new(setup.schedule) };
+    let Setup { schedule, settle, slack, broadcast, .. } = setup;
+    let options = Options { slack, settle, broadcast, ..Options::new(schedule) };
     let simulation = Simulation::new(machine, options).expect("the machine fits the host");
     if let Some(guard) = setup.without {
         simulation.memory().engine().remove_guard(guard);
@@ -406,4 +415,30 @@ fn broadcasts_break_no_rule_and_interrupt_nobody() {
 fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {
     let outcome = stream(&with_broadcasts(machine(&[2], 4096)), without(Guard::BroadcastWait), 3);
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
+}
+
+/// What five CPUs run gets a global ASID; before, flushes take interrupts, and on the way both.
+#[test]
+fn going_from_slots_to_a_global_asid_breaks_no_rule() {
+    for setup in guarded() {
+        let setup = Setup { broadcast: true, ..setup };
+        for seed in 0..SEEDS {
+            let outcome = unmap_under_use(&machine(&[6], 2048), setup, seed);
+            assert_clean(&outcome, setup);
+            let counters = outcome.reading.counters;
+            assert!(counters.broadcasts > 100 && counters.interrupts > 0, "seed {seed}: {counters:?}");
+        }
+        let outcome = dirty_under_pressure(&machine(&[6], 2048), setup);
+        assert_clean(&outcome, setup);
+        let outcome = stream(&machine(&[6], 4096), setup, 3);
+        assert_clean(&outcome, setup);
+    }
+}
+
+#[test]
+fn without_the_interrupts_of_a_transition_freed_frames_are_reached_within_a_second() {
+    let setup = Setup { broadcast: true, ..without(Guard::Transition) };
+    let outcome = unmap_under_use(&machine(&[6], 2048), setup, 7);
+    let first = outcome.broken.iter().find(|violation| violation.rule == Rule::Frame).expect("one of these");
+    assert!(u128::from(first.time_ns) * 1000 < u128::from(SECOND), "{first}");
 }

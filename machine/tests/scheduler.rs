@@ -185,13 +185,11 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
         let file = memory.create_file(2048).expect("a free object");
         let space = memory.new_space().expect("a frame");
         // Three threads that contend for everything but the right to store, for which a thread sleeps while the page is
-        // written out; the fourth CPU is the reclaimer's.
+        // written out, and the right to map, for which it sleeps as well; the fourth CPU is the reclaimer's.
         for cpu in 0..3 {
+            let base = memory.map_shared(&space, file, 0, 2048, true).expect("room for the file");
             simulation
                 .spawn(format!("reads/{cpu}"), cpu, u64::from(cpu) * US, &space, move |program| {
-                    let base = program
-                        .system_call(|memory, space| memory.map_shared(space, file, 0, 2048, true))
-                        .expect("room for the file");
                     for page in 0..2048 {
                         program.load(at(base, page), 16).expect("a mapped page");
                     }

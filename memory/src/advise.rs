@@ -85,6 +85,7 @@ impl<P: Machine> Memory<P> {
         let end = checked_end(start, bytes)?;
         let areas = self.lock_to_walk(space, (start, end))?;
         check(None, areas.overlapping(start, end), locked)?;
+        self.drain_before_unmap();
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), |held| self.release(held));
         for area in areas.overlapping(start, end) {

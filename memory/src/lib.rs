@@ -68,6 +68,7 @@ pub use huge::{CollapseError, HUGE_BYTES};
 pub use isolate::{FreeBlock, OfflineError};
 pub use lazy::Lazy;
 pub use lock_pages::LockError;
+pub use lru::LruDrain;
 pub use machine::{Event, Machine, Work};
 pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
 pub use node::{NodeId, NodeLayout, Watermarks};
@@ -117,6 +118,8 @@ pub struct Config {
     /// How many new pages a CPU collects before it takes the node's lock to list them, 1 to 31 (Linux: the size of
     /// a pagevec, 14 in 4.2, 15 later, 31 today).
     pub lru_batch: usize,
+    /// Whether an unmap that a program asks for lists them first.
+    pub lru_drain: LruDrain,
     /// How many pages of a file a miss brings in (Linux: 128 KiB, 32 pages).
     pub read_ahead: u32,
     /// The most files, and the most areas of private memory, that may exist at once.
@@ -138,6 +141,7 @@ impl Config {
             lazy: Lazy::default(),
             fault_around: 16,
             lru_batch: 15,
+            lru_drain: LruDrain::Batched,
             read_ahead: 32,
             objects: 4096.max(cpus * 4),
             swap_pages: 0,

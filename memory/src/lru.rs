@@ -16,6 +16,20 @@ use crate::{FrameNumber, Memory};
 /// The most pages that a CPU collects before it lists them.
 pub(crate) const LARGEST_BATCH: usize = 31;
 
+/// When a CPU lists the new pages that it has collected, where a program unmaps or discards pages.
+///
+/// Such a page was often made just before, on the same CPU. Listed first, it takes its node's lock once to come on the list
+/// and once more to come off it, and both alone; left where it is, the batch's reference keeps it until the batch is full,
+/// and the lock is taken for all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LruDrain {
+    /// Before the unmap, however few they are (Linux before 6.14: `lru_add_drain`).
+    Eager,
+    /// When the batch is full (Linux from 6.14 on).
+    #[default]
+    Batched,
+}
+
 /// A node's pages: file and anonymous, inactive and active.
 #[derive(Debug, Default)]
 pub(crate) struct Lists([List; 4]);
@@ -110,6 +124,13 @@ impl<P: Machine> Memory<P> {
         self.platform().pinned(|| self.list_collected_by(self.platform().this_cpu()));
     }
 
+    /// A program is about to unmap pages.
+    pub(crate) fn drain_before_unmap(&self) {
+        if self.config.lru_drain == LruDrain::Eager {
+            self.list_own();
+        }
+    }
+
     fn list_collected_by(&self, cpu: CpuId) {
         let collected = core::mem::take(&mut *self.lru_batches[cpu.index()].lock(self.platform()));
         self.list(collected.pages[..collected.count].iter().copied(), Work::LruAdd);
@@ -153,6 +174,7 @@ impl<P: Machine> Memory<P> {
                     }
                 }
                 self.platform().work(work, listed);
+                self.platform().work(Work::LruRemove, deaths as u32);
             }
             for page in &dead[..deaths] {
                 self.free_orphan(*page);
@@ -255,7 +277,9 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn unlist(&self, page: FrameNumber) {
         let info = self.frames.get(page);
         if info.lru().listed() {
-            self.nodes[info.node().index()].lists.lock(self.platform()).remove(&self.frames, page);
+            let mut lists = self.nodes[info.node().index()].lists.lock(self.platform());
+            lists.remove(&self.frames, page);
+            self.platform().work(Work::LruRemove, 1);
         }
     }
 }

@@ -134,6 +134,8 @@ pub enum Work {
     ReverseMap,
     /// A page put on a list for the first time.
     LruAdd,
+    /// A page that nobody holds taken off a list.
+    LruRemove,
     /// A page taken off a list to be looked at.
     LruIsolate,
     /// A page put back.

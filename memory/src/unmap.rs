@@ -117,6 +117,7 @@ impl<P: Machine> Memory<P> {
         (start, end): (u64, u64),
         limits: (u64, u64),
     ) {
+        self.drain_before_unmap();
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), |held| self.release(held));
         for area in removed {

@@ -18,7 +18,7 @@ type Part = (&'static str, &'static str, fn(&Time) -> f64);
 const PARTS: [Part; 6] = [
     ("flushes", "flushes", |time| time.flushes_s),
     ("answers", "waiting for answers", |time| time.answers_s),
-    ("locks", "waiting for locks", |time| time.locks_s),
+    ("locks", "taking locks, and waiting for them", |time| time.locks_s),
     ("faults", "faults", |time| time.faults_s),
     ("kernel", "other kernel work", |time| time.kernel_s),
     ("program", "programs, TLB misses included", |time| time.user_s + time.walks_s),

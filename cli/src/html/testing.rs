@@ -8,6 +8,8 @@ use ceasefire_machine::config::builtin;
 fn plan() -> Plan {
     let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
     Plan {
+        threads: None,
+        lru_drain: None,
         experiment: Experiment::find("migrate").expect("an experiment"),
         machine: machine.with_cpus(2).expect("allowed"),
         mechanism: Mechanism::Batched,

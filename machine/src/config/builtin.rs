@@ -4,8 +4,17 @@ use super::error::MachineError;
 use super::Machine;
 
 /// The names of the built-in machines.
-pub const BUILTIN: &[&str] =
-    &["4-node-48-cpu", "1-socket", "2-socket-intel", "128-core-arm64", "xeon-6430-cxl", "small-vm"];
+pub const BUILTIN: &[&str] = &[
+    "4-node-48-cpu",
+    "1-socket",
+    "2-socket-intel",
+    "128-core-arm64",
+    "xeon-6430-cxl",
+    "small-vm",
+    "milan-36",
+    "milan-72",
+    "milan-8192",
+];
 
 /// The built-in machine called `name`, or nothing if there is none.
 ///
@@ -17,6 +26,9 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
         "1-socket" => include_str!("../../machines/1-socket.toml"),
         "2-socket-intel" => include_str!("../../machines/2-socket-intel.toml"),
         "128-core-arm64" => include_str!("../../machines/128-core-arm64.toml"),
+        "milan-36" => include_str!("../../machines/milan-36.toml"),
+        "milan-8192" => include_str!("../../machines/milan-8192.toml"),
+        "milan-72" => include_str!("../../machines/milan-72.toml"),
         "small-vm" => include_str!("../../machines/small-vm.toml"),
         "xeon-6430-cxl" => include_str!("../../machines/xeon-6430-cxl.toml"),
         _ => return None,
@@ -122,7 +134,10 @@ mod tests {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
             machine.sources.iter().any(Parameter::is_fitted)
         };
-        assert_eq!(["4-node-48-cpu", "1-socket", "xeon-6430-cxl"].map(fitted), [true; 3]);
+        assert_eq!(
+            ["4-node-48-cpu", "1-socket", "xeon-6430-cxl", "milan-36", "milan-72", "milan-8192"].map(fitted),
+            [true; 6]
+        );
         assert_eq!(["2-socket-intel", "128-core-arm64", "small-vm"].map(fitted), [false; 3]);
     }
 
@@ -158,6 +173,34 @@ mod tests {
         }
         assert_eq!(mean_latency(&machine), 68);
         assert_eq!(machine.processor.broadcast_asids, Some(65_536));
+    }
+
+    #[test]
+    fn the_two_milans_differ_in_their_cpus_alone() {
+        let machine = |name| builtin(name).expect("a listed name").expect("a valid file");
+        let (cores, threads) = (machine("milan-36"), machine("milan-72"));
+        assert_eq!((cores.topology.cpu_count(), threads.topology.cpu_count()), (36, 72));
+        assert_eq!((&cores.costs, &cores.tlb), (&threads.costs, &threads.tlb));
+        assert_eq!(cores.contention, threads.contention);
+        assert_eq!(cores.processor, threads.processor);
+        let processor = threads.processor;
+        assert_eq!(
+            (processor.broadcast_asids, processor.asid_space, processor.broadcast_pages),
+            (None, 4096, 8)
+        );
+        let siblings = threads.smt.expect("two threads a core").siblings(&threads.topology);
+        for a in 0..72 {
+            for b in (0..72).filter(|&b| b != a) {
+                let expected = match (siblings[usize::from(a)] == Some(b), a % 36 / 6 == b % 36 / 6) {
+                    (true, _) => 9_000..11_000,
+                    (_, true) => 20_000..27_000,
+                    _ => 80_000..120_000,
+                };
+                assert!(expected.contains(&threads.latency.pair(a, b)), "{a} {b}");
+                assert!(a > 35 || b > 35 || cores.latency.pair(a, b) == threads.latency.pair(a, b));
+            }
+        }
+        assert_eq!(mean_latency(&cores), 93);
     }
 
     #[test]

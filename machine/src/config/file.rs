@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::builtin;
+use super::contention::Contention;
 use super::copy::CopyCost;
 use super::costs::Costs;
 use super::document::{self, Entry, Section};
@@ -11,6 +12,7 @@ use super::latency::Latency;
 use super::matrix::Matrix;
 use super::processor::Processor;
 use super::quantity::{Parameter, TIME};
+use super::smt::Smt;
 use super::storage::Storage;
 use super::tlb::TlbGeometry;
 use super::topology::Topology;
@@ -46,6 +48,7 @@ pub(super) fn assemble(
     topology: Topology,
     mut sources: Vec<Parameter>,
 ) -> Result<Machine, MachineError> {
+    let mut warnings = Vec::new();
     let name = root.take("name")?.text()?;
     let description = root.take("description")?.text()?;
     let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
@@ -60,11 +63,33 @@ pub(super) fn assemble(
         None => None,
     };
     let processor = match root.take_if_there("processor") {
-        Some(entry) => Processor::read(entry.section()?, &mut sources)?,
+        Some(entry) => Processor::read(entry.section()?, &mut sources, &mut warnings)?,
         None => Processor::default(),
     };
+    let contention = match root.take_if_there("contention") {
+        Some(entry) => Contention::read(entry.section()?, &mut sources)?,
+        None => Contention::default(),
+    };
+    let smt = match root.take_if_there("smt") {
+        Some(entry) => Some(Smt::read(entry.section()?, &mut sources)?),
+        None => None,
+    };
     root.finish()?;
-    Ok(Machine { name, description, topology, tlb, costs, latency, copies, storage, processor, sources })
+    Ok(Machine {
+        name,
+        description,
+        topology,
+        tlb,
+        costs,
+        latency,
+        copies,
+        storage,
+        processor,
+        contention,
+        smt,
+        sources,
+        warnings,
+    })
 }
 
 /// The text of the file at `path`.

@@ -4,6 +4,7 @@
 //! this program runs on ([`Machine::host`]).
 
 mod builtin;
+mod contention;
 mod copy;
 mod costs;
 mod document;
@@ -14,6 +15,7 @@ mod latency;
 mod matrix;
 mod processor;
 mod quantity;
+mod smt;
 mod storage;
 #[cfg(test)]
 mod testing;
@@ -21,12 +23,14 @@ mod tlb;
 mod topology;
 
 pub use builtin::{builtin, BUILTIN};
+pub use contention::Contention;
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
 pub use error::{MachineError, Problem};
 pub use latency::Latency;
 pub use processor::Processor;
 pub use quantity::Parameter;
+pub use smt::Smt;
 pub use storage::Storage;
 pub use tlb::{TlbGeometry, TlbLevel, MAX_ENTRIES};
 pub use topology::{Node, Topology, MAX_CPUS, MAX_NODES};
@@ -55,8 +59,14 @@ pub struct Machine {
     pub storage: Option<Storage>,
     /// What the processor can do.
     pub processor: Processor,
+    /// What it costs to come to the same lock or CPU at once.
+    pub contention: Contention,
+    /// Which CPUs share a core. `None`: none do, or what they lose by it is part of the costs.
+    pub smt: Option<Smt>,
     /// Every number of the machine, with its unit and its source.
     pub sources: Vec<Parameter>,
+    /// What its file says and what was taken for something else, a line each.
+    pub warnings: Vec<String>,
 }
 
 impl Machine {

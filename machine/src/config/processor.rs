@@ -2,31 +2,51 @@
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
-use super::quantity::Parameter;
+use super::quantity::{Parameter, TIME};
+use super::Picoseconds;
 
 /// The most ASIDs: as many as 16 bits tell apart.
 const MAX_ASIDS: u32 = 65_536;
+/// The most pages of one broadcast: as many as 16 bits count (INVLPGB: ECX).
+const MAX_PAGES: u32 = 65_536;
 
 /// What the processor can do beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
     /// TLB entries carry ASIDs, so that they survive a switch of spaces.
     pub asids: bool,
-    /// The processor broadcasts invalidations to all CPUs by itself, under ASIDs that mean the same on each, and has so
-    /// many of them. `None`: other CPUs are asked by interrupts.
+    /// How many ASIDs its entries can tell apart: 4096 on x86, of which page-table isolation leaves 2048.
+    pub asid_space: u32,
+    /// The kernel has the processor broadcast all invalidations to all CPUs, under ASIDs that mean the same on each, and has
+    /// so many of them, as on Arm. `None`: other CPUs are asked by interrupts, unless a mechanism turns broadcasts on.
     pub broadcast_asids: Option<u32>,
+    /// How many neighbouring pages one broadcast invalidates at most; more take several. At least 1.
+    pub broadcast_pages: u32,
+    /// How long the interconnect works on one broadcast before it takes the next, whoever sends it.
+    pub broadcast_interval: Picoseconds,
 }
 
 impl Default for Processor {
     /// ASIDs, and no broadcast: an x86 of the last decade.
     fn default() -> Self {
-        Self { asids: true, broadcast_asids: None }
+        Self {
+            asids: true,
+            asid_space: 4096,
+            broadcast_asids: None,
+            broadcast_pages: 1,
+            broadcast_interval: 0,
+        }
     }
 }
 
 impl Processor {
-    /// Reads `[processor]` and adds what it says to `sources`; `asids` counts as 1 or 0.
-    pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
+    /// Reads `[processor]` and adds what it says to `sources`; `asids` counts as 1 or 0. What is taken for something else
+    /// than it says goes to `warnings`, a line each.
+    pub(super) fn read(
+        mut section: Section<'_>,
+        sources: &mut Vec<Parameter>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, MachineError> {
         let source = section.source()?;
         let mut processor = Self::default();
         let mut state = |key: &str, value: u32, unit: &str| {
@@ -41,6 +61,10 @@ impl Processor {
             processor.asids = entry.flag()?;
             state(entry.place().key(), processor.asids.into(), "");
         }
+        if let Some(entry) = section.take_if_there("asid_space") {
+            processor.asid_space = entry.count(1, MAX_ASIDS)?;
+            state(entry.place().key(), processor.asid_space, "ASIDs");
+        }
         if let Some(entry) = section.take_if_there("broadcast_asids") {
             let count = entry.count(1, MAX_ASIDS)?;
             if !processor.asids {
@@ -49,6 +73,19 @@ impl Processor {
             }
             processor.broadcast_asids = Some(count);
             state(entry.place().key(), count, "ASIDs");
+        }
+        if let Some(entry) = section.take_if_there("broadcast_pages") {
+            let count = entry.count(0, MAX_PAGES)?;
+            if count == 0 {
+                // What a kernel reads before it has asked the processor (Linux commit cb6075bc62dc).
+                let problem = Problem::invalid(count, "at least 1, and is taken for 1");
+                warnings.push(entry.place().error(problem).to_string());
+            }
+            processor.broadcast_pages = count.max(1);
+            state(entry.place().key(), processor.broadcast_pages, "pages");
+        }
+        if let Some(entry) = section.take_if_there("broadcast_interval") {
+            processor.broadcast_interval = TIME.read(entry, sources)?;
         }
         section.finish()?;
         Ok(processor)
@@ -60,36 +97,60 @@ mod tests {
     use super::super::document::{parse, Entry};
     use super::*;
 
-    fn read(text: &str) -> Result<(Processor, Vec<Parameter>), String> {
-        let mut sources = Vec::new();
+    type Read = (Processor, Vec<Parameter>, Vec<String>);
+
+    fn read(text: &str) -> Result<Read, String> {
+        let (mut sources, mut warnings) = (Vec::new(), Vec::new());
         let text = format!("[processor]\nsource = 's'\n{text}");
         let section = parse("f", &text).and_then(|mut root| root.take("processor")).and_then(Entry::section);
-        let processor = section.and_then(|section| Processor::read(section, &mut sources));
-        processor.map(|processor| (processor, sources)).map_err(|error| error.to_string())
+        let processor = section.and_then(|section| Processor::read(section, &mut sources, &mut warnings));
+        processor.map(|processor| (processor, sources, warnings)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn has_asids_and_no_broadcast_unless_told_otherwise() {
-        assert_eq!(read(""), Ok((Processor::default(), Vec::new())));
-        assert_eq!(Processor::default(), Processor { asids: true, broadcast_asids: None });
+        assert_eq!(read(""), Ok((Processor::default(), Vec::new(), Vec::new())));
+        let processor = Processor::default();
+        assert_eq!((processor.asids, processor.asid_space, processor.broadcast_asids), (true, 4096, None));
+        assert_eq!((processor.broadcast_pages, processor.broadcast_interval), (1, 0));
     }
 
     #[test]
     fn reads_what_is_told() {
-        let (processor, sources) = read("broadcast_asids = 65536").expect("valid");
-        assert_eq!(processor, Processor { asids: true, broadcast_asids: Some(65_536) });
+        let (processor, sources, _) = read("broadcast_asids = 65536").expect("valid");
+        assert_eq!(processor, Processor { broadcast_asids: Some(65_536), ..Processor::default() });
         assert_eq!((sources[0].key.as_str(), sources[0].value as u32), ("processor.broadcast_asids", 65_536));
-        let (processor, sources) = read("asids = false").expect("valid");
-        assert_eq!(processor, Processor { asids: false, broadcast_asids: None });
+        let (processor, sources, _) = read("asids = false").expect("valid");
+        assert_eq!(processor, Processor { asids: false, ..Processor::default() });
         assert_eq!((sources[0].key.as_str(), sources[0].value as u32), ("processor.asids", 0));
+        let text = "asid_space = 2048\nbroadcast_pages = 8\n\
+                    broadcast_interval = { value = 90, unit = 'ns', source = 't' }";
+        let (processor, sources, warnings) = read(text).expect("valid");
+        assert_eq!((processor.asid_space, processor.broadcast_pages), (2048, 8));
+        assert_eq!(processor.broadcast_interval, 90_000);
+        let keys: Vec<&str> = sources.iter().map(|parameter| parameter.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            ["processor.asid_space", "processor.broadcast_pages", "processor.broadcast_interval"]
+        );
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn a_broadcast_of_no_pages_is_one_of_a_page_with_a_warning() {
+        let (processor, sources, warnings) = read("broadcast_pages = 0").expect("valid");
+        assert_eq!((processor.broadcast_pages, sources[0].value as u32), (1, 1));
+        assert_eq!(warnings, ["f:3: processor.broadcast_pages: 0: must be at least 1, and is taken for 1"]);
     }
 
     #[test]
     fn refuses_what_no_processor_does() {
         for (text, expected) in [
             ("asids = 1", "f:3: processor.asids: expected true or false, found a whole number"),
+            ("asid_space = 0", "f:3: processor.asid_space: 0: must be 1 to 65536"),
             ("broadcast_asids = 0", "f:3: processor.broadcast_asids: 0: must be 1 to 65536"),
             ("broadcast_asids = 65537", "f:3: processor.broadcast_asids: 65537: must be 1 to 65536"),
+            ("broadcast_pages = 65537", "f:3: processor.broadcast_pages: 65537: must be 0 to 65536"),
             (
                 "asids = false\nbroadcast_asids = 9",
                 "f:4: processor.broadcast_asids: 9: must be left out where `asids` is false",

@@ -118,6 +118,8 @@ mod tests {
         let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let Machine { text, scale } = machine(program, &options.parameters, frames);
         Plan {
+            threads: None,
+            lru_drain: None,
             experiment: Experiment::find(program).unwrap(),
             machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),
             mechanism: Mechanism::Batched,

@@ -1,0 +1,82 @@
+//! The results of an experiment that was run with many numbers of threads, a line for each.
+
+use std::fmt::Write;
+
+use ceasefire_experiments::{Mechanism, Plan, Report};
+use comfy_table::{presets, CellAlignment, Table};
+
+use crate::table::{fitted_rows, number, verdict};
+
+/// The name of a published figure, as the sources of numbers that were fitted to it say it.
+pub(crate) fn cell(report: &Report, side: &str) -> String {
+    let threads = if report.threads == 1 { "thread" } else { "threads" };
+    let drain = report.lru_drain.unwrap_or_default();
+    format!("{} at {} {threads}, {drain}, {side}", report.machine, report.threads)
+}
+
+/// One experiment on one machine.
+pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
+    let first = &reports[0];
+    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{} on {}: {} CPUs, scale {}, seed {}, {oracle}; operations per second",
+        first.experiment, first.machine, first.cpus, first.scale, first.seed
+    );
+    let fitted = fitted_rows(&plan.machine);
+    let mut mechanisms: Vec<&str> = Vec::new();
+    for report in reports {
+        if !mechanisms.contains(&report.mechanism) {
+            mechanisms.push(report.mechanism);
+        }
+    }
+    let has_published = reports.iter().any(|report| !report.published.is_empty());
+    let side = |mechanism: &str| match mechanism {
+        name if name == plan.experiment.baseline().name() => Some("before"),
+        name if name == Mechanism::Broadcast.name() => Some("after"),
+        _ => None,
+    };
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_FULL_CONDENSED);
+    let mut header: Vec<String> = vec!["threads".into(), "new pages listed".into()];
+    for mechanism in &mechanisms {
+        header.push((*mechanism).to_owned());
+        if has_published && side(mechanism).is_some() {
+            header.extend(["published", "ours / published", ""].map(String::from));
+        }
+    }
+    table.set_header(header);
+    let mut at = 0;
+    while at < reports.len() {
+        let lead = &reports[at];
+        let same = |report: &Report| (report.threads, report.lru_drain) == (lead.threads, lead.lru_drain);
+        let count = reports[at..].iter().take_while(|report| same(report)).count();
+        let mut row = vec![lead.threads.to_string(), lead.lru_drain.unwrap_or("-").to_owned()];
+        for mechanism in &mechanisms {
+            let report = reports[at..at + count].iter().find(|report| report.mechanism == *mechanism);
+            row.push(report.map_or("-".into(), |report| number(report.operations_per_s)));
+            let Some(side) = side(mechanism).filter(|_| has_published) else { continue };
+            let paper =
+                report.and_then(|report| report.published.values().next().map(|paper| (report, paper)));
+            row.extend(paper.map_or_else(Default::default, |(report, paper)| {
+                let theirs = if side == "before" { paper.before } else { paper.after };
+                let mark = if fitted.contains(&cell(report, side)) { "fitted" } else { "" };
+                [number(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
+            }));
+        }
+        table.add_row(row);
+        at += count;
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let _ = writeln!(text, "{table}");
+    if has_published && !fitted.is_empty() {
+        let _ = writeln!(
+            text,
+            "'fitted': a number of this machine was fitted to that figure, which is no prediction. All others are."
+        );
+    }
+    let _ = writeln!(text, "{}\n", verdict(reports));
+}

@@ -1,0 +1,83 @@
+//! What it costs when CPUs come to the same lock, or ask the same CPU, at the same time.
+
+use std::num::NonZeroU32;
+
+use super::document::Section;
+use super::error::MachineError;
+use super::quantity::{read_count, Parameter, TIME};
+use super::Picoseconds;
+
+/// The most lines, or transfers: more than any lock has.
+const MOST: u32 = 64;
+
+/// How many lines move between CPUs where they contend, each for as long as the latency of the pair; and waking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contention {
+    /// Transfers from the moment at which a holder lets go until the next, who spins, has the lock.
+    pub hand_over: u32,
+    /// Transfers of the lock's line to a CPU that takes shared access while others come to it too: one for each time that it
+    /// touches the line, since in between it goes to another.
+    pub shared: u32,
+    /// Lines of what a lock guards that move to the new holder as well, such as the head of a list.
+    pub guarded: u32,
+    /// Lines that move to a CPU that is asked for a flush, for each request.
+    pub request: u32,
+    /// What it costs who lets go of a lock to wake one that sleeps for it, beside the interrupt.
+    pub wake: Picoseconds,
+}
+
+impl Default for Contention {
+    /// One line, once. What else moves is part of the cost of the work.
+    fn default() -> Self {
+        Self { hand_over: 1, shared: 1, guarded: 0, request: 1, wake: 0 }
+    }
+}
+
+impl Contention {
+    /// Reads `[contention]` and adds its numbers to `sources`.
+    pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
+        let mut count =
+            |key: &str, unit: &str| read_count(section.take(key)?, unit, MOST, sources).map(NonZeroU32::get);
+        let (hand_over, shared) = (count("hand_over", "transfers")?, count("shared", "transfers")?);
+        let (guarded, request) = (count("guarded", "lines")?, count("request", "lines")?);
+        let wake = TIME.read(section.take("wake")?, sources)?;
+        section.finish()?;
+        Ok(Self { hand_over, shared, guarded, request, wake })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{parse, Entry};
+    use super::*;
+
+    fn read(text: &str) -> Result<(Contention, usize), String> {
+        let mut sources = Vec::new();
+        let text = format!("[contention]\n{text}");
+        let section = parse("f", &text).and_then(|mut root| root.take("contention")).and_then(Entry::section);
+        let contention = section.and_then(|section| Contention::read(section, &mut sources));
+        contention.map(|contention| (contention, sources.len())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reads_all_numbers_and_refuses_what_is_no_count_of_lines() {
+        let lines = |hand_over, guarded| {
+            let given = [
+                ("hand_over", hand_over, "transfers"),
+                ("shared", 2, "transfers"),
+                ("guarded", guarded, "lines"),
+                ("request", 5, "lines"),
+                ("wake", 7, "ns"),
+            ];
+            given
+                .map(|(key, value, unit)| {
+                    format!("{key} = {{ value = {value}, unit = '{unit}', source = 's' }}")
+                })
+                .join("\n")
+        };
+        let expected = Contention { hand_over: 4, shared: 2, guarded: 3, request: 5, wake: 7_000 };
+        assert_eq!(read(&lines(4, 3)), Ok((expected, 5)));
+        assert!(read(&lines(0, 3)).is_err() && read(&lines(4, 65)).is_err());
+        assert_eq!(read("guarded = 3"), Err("f:1: contention.hand_over: missing".to_owned()));
+    }
+}

@@ -1,0 +1,77 @@
+//! Cores that run two threads, each of which is a CPU (simultaneous multithreading).
+
+use super::document::Section;
+use super::error::MachineError;
+use super::quantity::{read_count, Parameter};
+use super::topology::{Topology, MAX_CPUS};
+use super::Picoseconds;
+
+/// The most by which a CPU may be slowed down, in percent of what it takes alone.
+const MOST_SLOWDOWN: u32 = 1000;
+
+/// Which CPUs share a core, and what that costs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Smt {
+    /// The CPUs of a node are numbered in groups: first so many cores, then the second thread of each.
+    pub apart: u32,
+    /// How long a CPU works on anything while the other one of its core works too, in percent of what it takes alone. What
+    /// it waits for takes no longer.
+    pub slowdown: u32,
+}
+
+impl Smt {
+    /// Reads `[smt]` and adds its numbers to `sources`.
+    pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
+        let apart = read_count(section.take("apart")?, "CPUs", u32::from(MAX_CPUS), sources)?.get();
+        let slowdown = read_count(section.take("slowdown")?, "percent", MOST_SLOWDOWN, sources)?.get();
+        section.finish()?;
+        Ok(Self { apart, slowdown })
+    }
+
+    /// For each CPU the other one of its core, if the machine has it.
+    pub fn siblings(&self, topology: &Topology) -> Vec<Option<u16>> {
+        let apart = self.apart as usize;
+        let mut siblings = vec![None; usize::from(topology.cpu_count())];
+        for node in topology.nodes() {
+            for (place, &cpu) in node.cpus.iter().enumerate() {
+                let second = place % (2 * apart) >= apart;
+                let other = if second { place - apart } else { place + apart };
+                siblings[usize::from(cpu)] = node.cpus.get(other).copied();
+            }
+        }
+        siblings
+    }
+
+    /// How long work takes beside the other thread of the core that takes `time` alone.
+    pub fn slowed(&self, time: Picoseconds) -> Picoseconds {
+        time * u64::from(self.slowdown) / 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{parse, Entry};
+    use super::super::topology::Node;
+    use super::*;
+
+    #[test]
+    fn reads_both_numbers() {
+        let text = "[smt]\napart = { value = 36, unit = 'CPUs', source = 's' }\n\
+                    slowdown = { value = 160, unit = 'percent', source = 's' }";
+        let mut sources = Vec::new();
+        let section = parse("f", text).and_then(|mut root| root.take("smt")).and_then(Entry::section);
+        let smt = section.and_then(|section| Smt::read(section, &mut sources)).expect("valid");
+        assert_eq!((smt, sources.len()), (Smt { apart: 36, slowdown: 160 }, 2));
+        assert_eq!(smt.slowed(50), 80);
+    }
+
+    #[test]
+    fn the_two_threads_of_a_core_are_each_others_and_a_core_may_have_one() {
+        let node =
+            |first: u16, cpus: u16| Node { cpus: (first..first + cpus).collect(), bytes: 4096, tier: 0 };
+        let topology = Topology::new(vec![node(0, 5), node(5, 4)]).expect("valid");
+        let siblings = Smt { apart: 2, slowdown: 160 }.siblings(&topology);
+        let expected = [Some(2), Some(3), Some(0), Some(1), None, Some(7), Some(8), Some(5), Some(6)];
+        assert_eq!(siblings, expected);
+    }
+}

@@ -1,0 +1,53 @@
+//! When new pages are listed where programs give pages back.
+
+mod common;
+
+use ceasefire_memory::{Access, Config, LruDrain, PAGE_BYTES};
+use proptest::prelude::*;
+
+use common::{config, Rig};
+
+/// Stores to fresh pages, gives each back at once, and says how many frames were not free after each.
+fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
+    let rig = Rig::by_hand(Config { lru_batch, lru_drain: drain, ..config(512) });
+    let all = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    rig.run(&space);
+    let base = rig.memory.map_anonymous(&space, pages).unwrap();
+    let mut before = None;
+    let held = (0..pages)
+        .map(|page| {
+            let address = base + page * PAGE_BYTES;
+            rig.memory.fault(&space, address, Access::Write).unwrap();
+            // Beside the page itself: the tables, of which all are there by now.
+            let tables = *before.get_or_insert(rig.memory.free_frames() + 1);
+            rig.memory.discard(&space, address, PAGE_BYTES).unwrap();
+            tables - rig.memory.free_frames()
+        })
+        .collect();
+    drop(rig.memory.engine().unload());
+    rig.memory.exit(space);
+    rig.memory.list_collected();
+    assert_eq!(rig.memory.free_frames(), all, "frames were lost or found");
+    rig.platform().assert_no_violation();
+    held
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Eager: a page is free as soon as it was given back. Batched: the batch holds each until it is full, and all of them
+    /// are free then.
+    #[test]
+    fn a_page_given_back_is_free_at_once_or_with_its_batch(batch in 1_usize..=31, pages in 1_u64..100) {
+        prop_assert_eq!(held(LruDrain::Eager, batch, pages), vec![0; pages as usize]);
+        let expected: Vec<u64> = (1..=pages).map(|made| made % batch as u64).collect();
+        let batched = held(LruDrain::Batched, batch, pages);
+        if batch == 1 {
+            prop_assert_eq!(batched, vec![0; pages as usize]);
+        } else {
+            // The page that fills the batch is listed while the program still has it.
+            prop_assert_eq!(batched, expected);
+        }
+    }
+}
