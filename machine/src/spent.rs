@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(first.sum(), now(program) - begun);
             assert_eq!(first.user, 3 * costs.access);
             assert!(first.faults >= costs.fault && first.walks > 0, "{first:?}");
-            assert!(first.locks > 0 && first.locks % costs.lock == 0, "free ones: {first:?}");
+            assert!(first.locks > 0 && first.locks.is_multiple_of(costs.lock), "free ones: {first:?}");
             assert_eq!((first.flushes, first.answers, first.kernel), (0, 0, 0));
             let before = spent(program);
             program.sim.invalidate_all();
