@@ -256,6 +256,7 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
     let progress = Progress::new();
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
+    let large = Mutex::new(());
     let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
         plans.iter().map(|_| Mutex::default()).collect();
     thread::scope(|scope| {
@@ -263,6 +264,8 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
             scope.spawn(|| loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(plan) = plans.get(index) else { break };
+                // One of these at a time. Poisoned or not, it guards nothing.
+                let _alone = plan.runs_alone().then(|| large.lock());
                 let bar = progress.begin(plan);
                 let result = plan.run(|part| {
                     bar.set(part);

@@ -16,6 +16,7 @@ use crate::owed::Stamp;
 use crate::platform::Root;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::tag::Tag;
+use crate::width::Pace;
 
 /// Names an address space; never used again after the space is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +48,8 @@ pub struct AddressSpace {
     pub(crate) tag: Tag,
     /// At how many looks in a row too few CPUs ran it.
     pub(crate) narrow: AtomicU32,
+    /// How long its flushes take.
+    pub(crate) pace: Pace,
     /// It has ended, and its ASID was given back.
     pub(crate) retired: AtomicBool,
     /// Devices that walk its tables.
@@ -72,6 +75,7 @@ impl AddressSpace {
             root,
             tag: Tag::new(asid),
             narrow: AtomicU32::new(0),
+            pace: Pace::new(),
             retired: AtomicBool::new(false),
             devices: AtomicU32::new(0),
             generation: AtomicGeneration::new(Generation::FIRST),

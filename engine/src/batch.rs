@@ -546,6 +546,7 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
 
 impl<P: Platform> Engine<P> {
     /// Whether rights were taken away in a space that some CPU may not have heard of.
+    #[cfg_attr(not(feature = "sabotage"), allow(clippy::unused_self))]
     fn narrows(&self, space: &AddressSpace) -> bool {
         #[cfg(feature = "sabotage")]
         if !self.guarded(crate::sabotage::Guard::Downgrade) {

@@ -183,10 +183,10 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: if it is
-    /// [wide](Look::is_wide), or was within [`PATIENCE`](crate::PATIENCE) looks.
+    /// [wide](Look::is_wide), or was within [`PATIENCE`](crate::PATIENCE) looks, and broadcasts [pay](Look::pays).
     fn deserves_asid(&self, space: &AddressSpace, look: Look) -> bool {
         let _ = space;
-        look.is_wide() || (look.holds && look.narrow < PATIENCE)
+        (look.is_wide() || (look.holds && look.narrow < PATIENCE)) && look.pays()
     }
 
     /// Makes every TLB outside the CPUs that walks the space's tables (an IOMMU's, an accelerator's) forget what

@@ -122,6 +122,7 @@ impl<P: Platform> Engine<P> {
     /// Does the flush for which `generation` was just raised.
     pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
         let limited = flush.limited(self.ceiling);
+        let begun = self.begin_pace();
         // After the generation was raised: a CPU that comes reads the two the other way round.
         let tag = space.tag.read();
         match tag.tagged() {
@@ -132,8 +133,11 @@ impl<P: Platform> Engine<P> {
                 self.flush_in_transition(asid, generation, space, limited);
             }
         }
+        if let Some(begun) = begun {
+            space.pace.add(tag, self.platform().now().saturating_sub(begun));
+            self.consider(space, generation);
+        }
         self.flush_devices(space, flush);
-        self.consider(space, generation);
     }
 
     /// Makes devices that walk the space's tables forget what `flush` covers.

@@ -306,6 +306,12 @@ impl Plan {
         Ok(Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64()))
     }
 
+    /// Whether two such runs at a time are more than one process can hold: each thread's stack takes two mappings, of which
+    /// Linux allows a process 65530 (`vm.max_map_count`).
+    pub fn runs_alone(&self) -> bool {
+        u32::from(self.threads.unwrap_or(0)) * 2 > 65_530 / 2
+    }
+
     /// Whether frames keep their bytes and every load is compared with what it must return: where the oracle watches and
     /// the host has to hold no more than [`MOST_CONTENTS`].
     pub fn keeps_contents(&self) -> bool {
