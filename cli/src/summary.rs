@@ -82,8 +82,8 @@ pub(crate) fn metric_name(metric: &str) -> (String, String) {
 pub(crate) struct Row {
     pub(crate) experiment: &'static str,
     pub(crate) machine: String,
-    /// Where an experiment was run with several numbers of threads.
-    pub(crate) threads: Option<usize>,
+    /// What it was run with, where an experiment was run with several.
+    pub(crate) case: Option<String>,
     /// For people; and short.
     pub(crate) metric: (String, String),
     pub(crate) published: Option<Comparison>,
@@ -112,8 +112,8 @@ impl Row {
 
     /// Experiment, machine, metric, published before, after and ratio, ours the same, difference, verdict.
     pub(crate) fn cells(&self) -> [String; 11] {
-        let machine = match self.threads {
-            Some(threads) => format!("{} x{threads}", self.machine),
+        let machine = match &self.case {
+            Some(case) => format!("{} {case}", self.machine),
             None => self.machine.clone(),
         };
         let paper = self.published.as_ref();
@@ -137,21 +137,38 @@ impl Row {
 /// The rows of all results, in their order.
 pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let mut seen: BTreeSet<(&str, &str, usize)> = BTreeSet::new();
+    let mut seen: BTreeSet<(&str, &str, usize, Option<&str>)> = BTreeSet::new();
     for (plan, report) in plans.iter().zip(reports) {
-        let key = |report: &Report| (report.experiment, report.machine.clone());
-        if !seen.insert((report.experiment, &report.machine, report.threads)) {
+        let is_same =
+            |other: &&Report| (other.experiment, &other.machine) == (report.experiment, &report.machine);
+        let same: Vec<&Report> = reports.iter().filter(is_same).collect();
+        // What the paper has nothing on is left out where it has something on others.
+        let has_paper = |case: (usize, Option<&str>)| {
+            same.iter().any(|other| (other.threads, other.lru_drain) == case && headline(other).is_some())
+        };
+        let case = (report.threads, report.lru_drain);
+        let known: Vec<&Report> =
+            same.iter().copied().filter(|other| has_paper((other.threads, other.lru_drain))).collect();
+        let shown = if known.is_empty() { &same } else { &known };
+        let is_shown = shown.iter().any(|other| (other.threads, other.lru_drain) == case);
+        if !is_shown || !seen.insert((report.experiment, &report.machine, case.0, case.1)) {
             continue;
         }
-        let same: Vec<&Report> = reports.iter().filter(|other| key(other) == key(report)).collect();
-        let is_swept = same.iter().any(|other| other.threads != report.threads);
-        let same: Vec<&Report> = same.into_iter().filter(|other| other.threads == report.threads).collect();
-        rows.push(row(plan, &same, is_swept.then_some(report.threads)));
+        let threads = shown.iter().any(|other| other.threads != report.threads);
+        let drains = shown.iter().any(|other| other.lru_drain != report.lru_drain);
+        let words = [
+            threads.then(|| format!("x{}", report.threads)),
+            report.lru_drain.filter(|_| drains).map(str::to_owned),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        let of_case: Vec<&Report> =
+            shown.iter().copied().filter(|other| (other.threads, other.lru_drain) == case).collect();
+        rows.push(row(plan, &of_case, (!words.is_empty()).then(|| words.join(" "))));
     }
     rows
 }
 
-fn row(plan: &Plan, reports: &[&Report], threads: Option<usize>) -> Row {
+fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others = || reports.iter().filter(|report| !report.is_baseline());
     // The mechanism that stands for the paper's is the first that the figure is known for.
@@ -173,12 +190,13 @@ fn row(plan: &Plan, reports: &[&Report], threads: Option<usize>) -> Row {
     Row {
         experiment: first.experiment,
         machine: first.machine.clone(),
-        threads,
+        case,
         metric,
         published,
         ours: [figure(baseline), figure(after)],
-        basis: found
-            .map_or(Basis::Predicted, |(metric, _)| Basis::of(metric, &table::fitted_rows(&plan.machine))),
+        basis: found.map_or(Basis::Predicted, |(metric, _)| {
+            Basis::of(metric, &table::fitted_of(&plan.machine, any.unwrap_or(first)))
+        }),
         wrong: reports.iter().map(|report| report.violations + report.loads_wrong).sum(),
     }
 }
@@ -228,11 +246,11 @@ pub(crate) fn text(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(experiment: &'static str, machine: &str, threads: Option<usize>) -> Row {
+    fn row(experiment: &'static str, machine: &str, case: Option<&str>) -> Row {
         Row {
             experiment,
             machine: machine.into(),
-            threads,
+            case: case.map(str::to_owned),
             metric: metric_name("pages_migrated_per_second"),
             published: Some(Comparison {
                 unit: "1/s",
@@ -252,7 +270,7 @@ mod tests {
     fn the_table_has_a_row_for_each_and_no_line_of_more_than_100_columns() {
         let rows = [
             row("tiered-inference", "128-core-arm64", None),
-            row("tlb-flush2", "milan-72", Some(72)),
+            row("tlb-flush2", "milan-72", Some("x72")),
             Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
             Row { published: None, ours: [f64::NAN, 5.0], ..row("migrate-huge", "2-socket-intel", None) },
         ];

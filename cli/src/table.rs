@@ -179,13 +179,7 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         first.scale,
         first.seed
     );
-    let mut fitted = fitted_rows(&plan.machine);
-    for side in ["before", "after"] {
-        // Where threads are varied, it is said of one number of them.
-        if fitted.contains(&sweep::cell(first, side)) {
-            fitted.extend(first.published.keys().map(|metric| format!("{metric}, {side}")));
-        }
-    }
+    let fitted = fitted_of(&plan.machine, first);
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others: Vec<&Report> = reports.iter().filter(|report| !report.is_baseline()).collect();
     let mut table = Table::new();
@@ -283,7 +277,19 @@ fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<S
     ]
 }
 
-/// The published figures that this machine's parameters were fitted to: `metric, before` or `metric, after`.
+/// The published figures of a result's that its machine's parameters were fitted to: `metric, before` or `metric, after`.
+pub(crate) fn fitted_of(machine: &Machine, report: &Report) -> BTreeSet<String> {
+    let mut fitted = fitted_rows(machine);
+    for side in ["before", "after"] {
+        // Where threads are varied, it is said of one number of them.
+        if fitted.contains(&sweep::cell(report, side)) {
+            fitted.extend(report.published.keys().map(|metric| format!("{metric}, {side}")));
+        }
+    }
+    fitted
+}
+
+/// The published figures that this machine's parameters were fitted to, as their sources name them.
 pub(crate) fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
     machine
         .sources

@@ -26,7 +26,7 @@ pub(crate) enum Operation {
     Range(u64),
 }
 
-/// The most pages of 4 KiB that one call of [`operations`] covers with ranges: 31 of each scale.
+/// The most pages of 4 KiB that one call of [`Forms::operations`] covers with ranges: 31 of each scale.
 pub(crate) const MOST_PAGES: u32 = 31 * (2 + (2 << 5) + (2 << 10) + (2 << 15));
 
 /// The bits for pages of 4 KiB in a range.

@@ -169,18 +169,23 @@ fn numbers(pairs: &[Pair]) -> Markup {
 /// Every published figure, with the first of our results that has one to set beside it; where threads were swept, for each
 /// number of them.
 fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
-    let fitted = table::fitted_rows(group.machine);
     let swept = group.threads().len() > 1;
+    let compared = after(group);
+    let drains = compared.iter().any(|(_, report)| report.lru_drain != compared[0].1.lru_drain);
     let mut seen = BTreeSet::new();
     let mut pairs = Vec::new();
-    for (metric, report) in after(group) {
-        if !seen.insert((metric, report.threads)) {
+    for (metric, report) in compared {
+        if !seen.insert((metric, report.threads, report.lru_drain)) {
             continue;
         }
         let mut name = metric_name(metric).0;
         if swept {
             name = format!("{name}, {} threads", report.threads);
         }
+        if let Some(drain) = report.lru_drain.filter(|_| drains) {
+            name = format!("{name}, lists {drain}");
+        }
+        let fitted = table::fitted_of(group.machine, report);
         let (mechanism, basis) = (report.mechanism, Basis::of(metric, &fitted));
         pairs.push(Pair { name, paper: &report.published[metric], mechanism, basis });
     }
