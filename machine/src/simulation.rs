@@ -118,7 +118,10 @@ impl fmt::Display for SetupError {
                 write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
             }
             Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
-            Self::Asids(error) => error.fmt(f),
+            // Of `processor.asid_space` x86 keeps the first for the kernel, and leaves the last unused.
+            Self::Asids(error) => {
+                write!(f, "processor.asid_space, less the 2 that x86 does not use: {error}")
+            }
             Self::Config(error) => error.fmt(f),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
