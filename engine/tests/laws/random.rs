@@ -11,7 +11,8 @@ use proptest::prelude::*;
 
 use crate::batch::{cleared, permit};
 use crate::script::{
-    broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Machine, Script, Space,
+    broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Carried, Machine, Script,
+    Space,
 };
 
 const PAGES: u64 = 4;
@@ -546,6 +547,17 @@ proptest! {
         (cpus, spaces, steps) in history(), asids in 1..=2_u32,
     ) {
         prop_assert_eq!(play(&hybrid(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
+    }
+
+    /// Firmware that fences all harts before it returns, and actions that go to chosen CPUs, behind the same trait.
+    #[test]
+    fn nor_does_any_whatever_carries_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+        for carried in [Carried::AtOnce, Carried::ToHolders] {
+            for machine in [broadcasting(cpus, asids), lazy_hybrid(cpus, asids)] {
+                let machine = machine.carrying(carried);
+                prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
+            }
+        }
     }
 
     #[test]

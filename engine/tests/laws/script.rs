@@ -5,7 +5,7 @@
 //! that they may: nothing goes before the CPU that started them waits, and then only what was there when they started.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Deref;
 use std::rc::{Rc, Weak};
@@ -91,6 +91,17 @@ impl Hardware {
     }
 }
 
+/// How the hardware carries broadcasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// To all CPUs, as late as it may: when they are waited for. Arm, AMD.
+    Late,
+    /// To all CPUs, before the call returns, so that there is nothing to wait for: RISC-V's remote fences.
+    AtOnce,
+    /// As late as it may, to the CPUs that have ever run under the ASID: Intel's remote action requests.
+    ToHolders,
+}
+
 type Hook = (Point, Box<dyn FnOnce()>);
 
 pub(crate) struct Script {
@@ -99,6 +110,9 @@ pub(crate) struct Script {
     hardware: Vec<RefCell<Hardware>>,
     this: Cell<usize>,
     capabilities: Capabilities,
+    /// How broadcasts are carried, and who has ever run under which ASID.
+    carried: Cell<Carried>,
+    holders: RefCell<BTreeSet<(usize, u16)>>,
     queued: RefCell<VecDeque<usize>>,
     log: RefCell<Vec<Event>>,
     hook: RefCell<Option<Hook>>,
@@ -146,6 +160,34 @@ impl Script {
         result
     }
 
+    fn carry_at_once(&self) {
+        if self.carried.get() == Carried::AtOnce {
+            self.carry();
+        }
+    }
+
+    /// What this CPU started takes effect.
+    fn carry(&self) {
+        let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
+        for Started { tagged, at } in mine {
+            for (cpu, hardware) in self.hardware.iter().enumerate() {
+                let mut hardware = hardware.borrow_mut();
+                match tagged {
+                    Some((asid, _)) if self.carried.get() == Carried::ToHolders && !self.held(cpu, asid) => {}
+                    Some((asid, flush)) => hardware.forget(asid, flush, at),
+                    None => {
+                        hardware.entries.retain(|_, (_, filled)| *filled > at);
+                        hardware.walked.retain(|_, filled| *filled > at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn held(&self, cpu: usize, asid: u16) -> bool {
+        self.holders.borrow().contains(&(cpu, asid))
+    }
+
     fn deliver(&self, to: usize) {
         let engine = self.engine.get().and_then(Weak::upgrade).expect("the engine is alive while it waits");
         self.as_cpu(to, || self.interrupts_off(|| engine.handle_interrupt()));
@@ -188,6 +230,7 @@ unsafe impl Platform for Script {
         {
             let mut hardware = self.mine().borrow_mut();
             hardware.root = Some((root, asid));
+            self.holders.borrow_mut().insert((self.this.get(), asid.get()));
             if flush {
                 hardware.forget(asid.get(), Flush::ALL, u64::MAX);
             }
@@ -232,28 +275,19 @@ unsafe impl Platform for Script {
         let started = Started { tagged: Some((asid.get(), flush)), at: self.tick() };
         self.mine().borrow_mut().broadcasts.push(started);
         self.log(Event::Broadcast { cpu: self.this.get(), asid: asid.get(), extent: flush.extent });
+        self.carry_at_once();
     }
 
     fn broadcast_everything(&self) {
         let started = Started { tagged: None, at: self.tick() };
         self.mine().borrow_mut().broadcasts.push(started);
         self.log(Event::BroadcastEverything { cpu: self.this.get() });
+        self.carry_at_once();
     }
 
     fn broadcast_wait(&self) {
         self.reach(Point::BroadcastWait);
-        let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
-        for Started { tagged, at } in mine {
-            for hardware in &self.hardware {
-                let mut hardware = hardware.borrow_mut();
-                if let Some((asid, flush)) = tagged {
-                    hardware.forget(asid, flush, at);
-                } else {
-                    hardware.entries.retain(|_, (_, filled)| *filled > at);
-                    hardware.walked.retain(|_, filled| *filled > at);
-                }
-            }
-        }
+        self.carry();
         self.log(Event::BroadcastWait { cpu: self.this.get() });
     }
 
@@ -455,6 +489,8 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         hardware: (0..cpus).map(|_| RefCell::default()).collect(),
         this: Cell::new(0),
         capabilities,
+        carried: Cell::new(Carried::Late),
+        holders: RefCell::default(),
         queued: RefCell::default(),
         log: RefCell::default(),
         hook: RefCell::default(),
@@ -482,6 +518,12 @@ impl Machine {
     /// Does something as another CPU and comes back.
     pub(crate) fn on<R>(&self, cpu: usize, run: impl FnOnce(&Engine<Script>) -> R) -> R {
         self.platform().as_cpu(cpu, || run(&self.0))
+    }
+
+    /// The same machine, whose hardware carries broadcasts like that.
+    pub(crate) fn carrying(self, carried: Carried) -> Self {
+        self.platform().carried.set(carried);
+        self
     }
 
     pub(crate) fn switch(&self, cpu: usize, space: &Space) {
