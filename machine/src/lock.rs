@@ -88,25 +88,33 @@ impl Turnstile {
         }
         let doing = cpu.doing.replace(Doing::Locks);
         let touches = if shared { world.machine.contention.shared } else { 1 };
-        let transfer = self.fetch_line(world, touches);
-        world.spend(world.machine.costs.lock);
-        let before = cpu.clock.get();
-        let blocked = self.writers.get() > 0 || (!shared && self.readers.get() > 0);
-        if blocked || !self.waiters.borrow().is_empty() {
-            self.wait(world, shared);
-        } else {
-            self.admit(shared);
-            let free_at = self.free_at.get().max(if shared { 0 } else { self.unread_at.get() });
-            if free_at > before {
-                world.spend_until(free_at + transfer * u64::from(world.machine.contention.hand_over));
+        let mut begun = None;
+        loop {
+            let transfer = self.fetch_line(world, touches);
+            world.spend(world.machine.costs.lock);
+            let sleeps = self.may_sleep(world);
+            // Who was woken has been at the head of the queue; who cannot sleep must not wait for one who has no CPU yet.
+            let queues =
+                begun.is_none() && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
+            let first = begun.is_none();
+            begun.get_or_insert(world.cpu().clock.get());
+            if !self.is_blocked(shared) && !queues {
+                self.admit(shared);
+                self.follow(world, shared, transfer);
+                break;
             }
-            if !shared {
-                world.stall(transfer * u64::from(world.machine.contention.guarded));
+            if !sleeps {
+                let waiter = Waiter { cpu: world.here.get(), task: None, shared };
+                self.waiters.borrow_mut().push_back(waiter);
+                // Whoever lets go hands the lock over before it sets the time.
+                world.wait();
+                break;
             }
+            self.sleep(world, shared, first);
         }
         // Perhaps on another CPU.
         world.cpu().doing.set(doing);
-        let waited = world.cpu().clock.get().saturating_sub(before);
+        let waited = world.cpu().clock.get().saturating_sub(begun.unwrap_or_default());
         if waited > 0 {
             let tallies = &world.tallies;
             tallies.lock_waits.set(tallies.lock_waits.get() + 1);
@@ -114,24 +122,47 @@ impl Turnstile {
         }
     }
 
-    /// Waits for its turn. Whoever lets go hands the lock over before it sets the time.
-    fn wait(&self, world: &World, shared: bool) {
-        let (index, cpu) = (world.here.get(), world.cpu());
-        if self.class.sleeps && world.running.in_task() {
-            cpu.held.release(self.class);
-            if cpu.may_be_left() {
-                let task = cpu.task.get();
-                self.waiters.borrow_mut().push_back(Waiter { cpu: index, task, shared });
-                world.running.stop(Stop::Sleep(Sleep::Amid));
-                // On another CPU, it may be.
-                world.cpu().held.acquire(self.class);
-                self.last.set(world.here.get());
-                return;
-            }
-            cpu.held.acquire(self.class);
+    fn is_blocked(&self, shared: bool) -> bool {
+        self.writers.get() > 0 || (!shared && self.readers.get() > 0)
+    }
+
+    /// Whether the thread that has just asked for the lock may leave its CPU meanwhile: it holds no other.
+    fn may_sleep(&self, world: &World) -> bool {
+        if !self.class.sleeps || !world.running.in_task() {
+            return false;
         }
-        self.waiters.borrow_mut().push_back(Waiter { cpu: index, task: None, shared });
-        world.wait();
+        let cpu = world.cpu();
+        cpu.held.release(self.class);
+        let may = cpu.may_be_left();
+        cpu.held.acquire(self.class);
+        may
+    }
+
+    /// Sleeps until whoever lets go wakes the thread, which then has to ask again: who holds a lock has a CPU. One that waited
+    /// for a lock whose next holder waits for that one's CPU would wait for ever.
+    fn sleep(&self, world: &World, shared: bool, first: bool) {
+        let cpu = world.cpu();
+        let waiter = Waiter { cpu: world.here.get(), task: cpu.task.get(), shared };
+        if first {
+            self.waiters.borrow_mut().push_back(waiter);
+        } else {
+            self.waiters.borrow_mut().push_front(waiter);
+        }
+        cpu.held.release(self.class);
+        world.running.stop(Stop::Sleep(Sleep::Amid));
+        // On another CPU, it may be.
+        world.cpu().held.acquire(self.class);
+    }
+
+    /// Comes after the last holder, who may have run ahead.
+    fn follow(&self, world: &World, shared: bool, transfer: Picoseconds) {
+        let free_at = self.free_at.get().max(if shared { 0 } else { self.unread_at.get() });
+        if free_at > world.cpu().clock.get() {
+            world.spend_until(free_at + transfer * u64::from(world.machine.contention.hand_over));
+        }
+        if !shared {
+            world.stall(transfer * u64::from(world.machine.contention.guarded));
+        }
     }
 
     fn admit(&self, shared: bool) {
@@ -149,16 +180,25 @@ impl Turnstile {
         count.set(count.get() - 1);
         let let_go = if shared { &self.unread_at } else { &self.free_at };
         let_go.set(let_go.get().max(now));
+        let mut woken = false;
         while self.writers.get() == 0 {
-            let mut waiters = self.waiters.borrow_mut();
-            let next = match waiters.front() {
-                Some(waiter) if waiter.shared || self.readers.get() == 0 => *waiter,
-                _ => break,
+            let next = self.waiters.borrow().front().copied();
+            // Who was woken takes the lock when it runs: until then nobody else is woken but those who share it with it.
+            let Some(next) = next.filter(|next| next.shared || (self.readers.get() == 0 && !woken)) else {
+                break;
             };
-            waiters.pop_front();
-            drop(waiters);
-            self.admit(next.shared);
+            self.waiters.borrow_mut().pop_front();
+            woken |= next.task.is_some();
+            if next.task.is_none() {
+                self.admit(next.shared);
+            }
             world.during(Doing::Locks, || self.hand_over(world, next));
+            if next.task.is_some() && !next.shared {
+                break;
+            }
+        }
+        if woken {
+            self.pass_to_who_spins(world);
         }
         cpu.held.release(self.class);
         if self.class.interrupts_off {
@@ -169,7 +209,19 @@ impl Turnstile {
         }
     }
 
-    /// Lets a waiter go on, which has the lock already.
+    /// Whoever was woken may have no CPU for a while: the lock goes to those first who keep theirs.
+    fn pass_to_who_spins(&self, world: &World) {
+        while self.writers.get() == 0 {
+            let readers = self.readers.get();
+            let spins = |waiter: &Waiter| waiter.task.is_none() && (waiter.shared || readers == 0);
+            let place = self.waiters.borrow().iter().position(spins);
+            let Some(next) = place.and_then(|place| self.waiters.borrow_mut().remove(place)) else { return };
+            self.admit(next.shared);
+            world.during(Doing::Locks, || self.hand_over(world, next));
+        }
+    }
+
+    /// Lets a waiter go on: one that spins has the lock already, one that sleeps is woken to ask for it again.
     fn hand_over(&self, world: &World, next: Waiter) {
         let now = world.cpu().clock.get();
         let from = if next.shared { now } else { now.max(self.unread_at.get()) };

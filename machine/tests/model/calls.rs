@@ -147,6 +147,7 @@ impl Subject for Simulated {
                 config.objects = 128;
                 config.lazy.max_age = 3 * u64::from(numbers.tick);
             }),
+            broadcast: setup.broadcasts(),
             ..Options::new(setup.schedule())
         }
     }

@@ -393,6 +393,7 @@ impl Subject for Plain {
         Options {
             slack: Some(u64::from(setup.slack) * 1000),
             configure: Box::new(|config| config.objects = 16),
+            broadcast: setup.broadcasts(),
             ..Options::new(setup.schedule())
         }
     }

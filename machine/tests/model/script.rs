@@ -42,7 +42,8 @@ macro_rules! setup {
 }
 
 setup! {
-    /// 0 for one flush a page, 1 for batches, 2 for lazy debts that settle by themselves, 3 for such as are paid on demand.
+    /// 0 for one flush a page, 1 for batches, 2 for lazy debts that settle by themselves, 3 for such as are paid on demand; 4 for
+    /// batches and 5 for lazy debts on processors that broadcast.
     schedule,
     /// Nanoseconds between two ticks of a CPU; a lazy debt may stand for three.
     tick,
@@ -78,7 +79,7 @@ impl Setup {
     pub(crate) fn schedule(&self) -> Schedule {
         match self.schedule {
             0 => Schedule::PerPage,
-            1 => Schedule::Batched,
+            1 | 4 => Schedule::Batched,
             _ => Schedule::Lazy,
         }
     }
@@ -92,6 +93,11 @@ impl Setup {
         }
     }
 
+    /// Whether the kernel turns the processors' broadcasts on.
+    pub(crate) fn broadcasts(&self) -> bool {
+        self.schedule >= 4
+    }
+
     fn check(&self) -> Result<(), String> {
         let bounds = [
             ("CPUs", self.cpus(), 1, 64),
@@ -100,7 +106,7 @@ impl Setup {
             ("spaces", self.spaces, 1, self.threads),
             ("files", self.files.len() as u32, 1, 16),
             ("lru_batch", self.lru_batch, 1, 31),
-            ("schedule", self.schedule, 0, 3),
+            ("schedule", self.schedule, 0, 5),
             ("ns of tick", self.tick, 1, 300_000_000),
         ];
         bounds.iter().try_for_each(|&(what, value, low, high)| {
