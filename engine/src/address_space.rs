@@ -11,6 +11,7 @@
 
 use crate::asid::Asid;
 use crate::cpu_set::AtomicCpuSet;
+use crate::flush::Extent;
 use crate::generation::{AtomicGeneration, Generation};
 use crate::owed::Stamp;
 use crate::platform::Root;
@@ -136,6 +137,15 @@ impl AddressSpace {
     /// on a CPU that left are covered by the generation in its ASID slot.
     pub fn cpus(&self) -> &AtomicCpuSet {
         &self.cpus
+    }
+
+    /// A broadcast has covered `extent`, for the flush of `generation`.
+    pub(crate) fn reach_by_broadcast(&self, generation: Generation, extent: Extent) {
+        match extent {
+            // Every entry from before is gone, so every debt up to here is paid.
+            Extent::All => self.reached.raise_to(generation),
+            Extent::Pages { .. } => self.reached.extend(generation, generation),
+        }
     }
 
     /// Whether batches cleared translations of this space and no flush of the space since has covered them everywhere. Then

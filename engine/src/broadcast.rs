@@ -76,11 +76,7 @@ impl<P: Platform> Engine<P> {
                 self.finish_flush(space, flush);
             }
         });
-        match flush.extent {
-            // Every entry from before is gone, so every debt up to here is paid.
-            Extent::All => space.reached.raise_to(generation),
-            Extent::Pages { .. } => space.reached.extend(generation, generation),
-        }
+        space.reach_by_broadcast(generation, flush.extent);
     }
 
     /// Starts what `flush` takes, as many pages at a time as the hardware can; whether there was anything. The caller is

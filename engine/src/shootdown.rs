@@ -126,8 +126,7 @@ impl<P: Platform> Engine<P> {
         // After the generation was raised: a CPU that comes reads the two the other way round.
         let tag = space.tag.read();
         match tag.tagged() {
-            _ if tag.is_slots() => self.flush_by_interrupt(generation, space, limited),
-            Tagged::Slots => {}
+            Tagged::Slots => self.flush_by_interrupt(generation, space, limited),
             Tagged::Global(asid) => self.flush_by_broadcast(asid, generation, space, limited),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
                 self.flush_in_transition(asid, generation, space, limited);

@@ -16,7 +16,7 @@ use crate::address_space::{AddressSpace, SpaceId};
 use crate::asid::Flushed;
 use crate::cpu::Here;
 use crate::cpu_set::CpuSet;
-use crate::flush::{Extent, Flush};
+use crate::flush::Flush;
 use crate::generation::Generation;
 use crate::platform::Platform;
 use crate::shootdown::Asked;
@@ -41,10 +41,7 @@ impl<P: Platform> Engine<P> {
             }
             self.end_transition(space, space.tag.read());
         });
-        match flush.extent {
-            Extent::All => space.reached.raise_to(generation),
-            Extent::Pages { .. } => space.reached.extend(generation, generation),
-        }
+        space.reach_by_broadcast(generation, flush.extent);
     }
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.

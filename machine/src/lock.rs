@@ -94,9 +94,8 @@ impl Turnstile {
             world.spend(world.machine.costs.lock);
             let sleeps = self.may_sleep(world);
             // Who was woken has been at the head of the queue; who cannot sleep must not wait for one who has no CPU yet.
-            let queues =
-                begun.is_none() && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
             let first = begun.is_none();
+            let queues = first && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
             begun.get_or_insert(world.cpu().clock.get());
             if !self.is_blocked(shared) && !queues {
                 self.admit(shared);
