@@ -2,8 +2,6 @@
 
 use core::arch::{asm, global_asm};
 
-use super::Recovery;
-
 // Both accesses lie between `access_load` and `access_end`, and only they can fault there. Neither has moved the stack, so
 // wherever one fails, `access_failed` can return to its caller. A load is done before anything that the program does next: what
 // it means depends on what is loaded after it.
@@ -28,20 +26,6 @@ access_failed:
     "#
 );
 
-/// What a load came to, in x0 and x1.
-#[repr(C)]
-struct Loaded {
-    value: u64,
-    done: u64,
-}
-
-extern "C" {
-    fn access_load(address: u64) -> Loaded;
-    fn access_store(address: u64, value: u64) -> u64;
-    fn access_end();
-    fn access_failed();
-}
-
 /// Calls the kernel.
 ///
 /// # Safety
@@ -64,22 +48,6 @@ pub(crate) unsafe fn call(number: u64, arguments: [u64; 5]) -> u64 {
     result
 }
 
-/// Loads the 8 bytes at an address, if that is possible. Needs [`recovery`] to be registered.
-pub(crate) fn try_load(address: u64) -> Option<u64> {
-    // SAFETY: a load that cannot succeed goes on at `access_failed`; one that succeeds changes nothing.
-    let loaded = unsafe { access_load(address) };
-    (loaded.done != 0).then_some(loaded.value)
-}
-
-/// Stores 8 bytes to an address, if that is possible; whether it was. Needs [`recovery`] to be registered. The address lies
-/// in memory that is reached through this function and [`try_load`] alone.
-pub(crate) fn try_store(address: u64, value: u64) -> bool {
-    debug_assert!(address >= crate::memory::image_end(), "a store to {address:#x}, in the image");
-    // SAFETY: a store that cannot succeed goes on at `access_failed`. The programs give addresses of mappings that they
-    // made for the purpose, or of places where such mappings were.
-    unsafe { access_store(address, value) != 0 }
-}
-
 /// Loads the 8 bytes at an address. If that cannot be done the run ends.
 pub(crate) fn load(address: u64) -> u64 {
     let value;
@@ -88,15 +56,6 @@ pub(crate) fn load(address: u64) -> u64 {
         asm!("ldr {value}, [{address}]", address = in(reg) address, value = out(reg) value, options(nostack, readonly));
     }
     value
-}
-
-/// The accesses above that may fail.
-pub(crate) fn recovery() -> Recovery {
-    Recovery {
-        start: access_load as *const () as u64,
-        end: access_end as *const () as u64,
-        to: access_failed as *const () as u64,
-    }
 }
 
 /// Where the first process starts. The kernel has made the stack.

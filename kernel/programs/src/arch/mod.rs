@@ -2,17 +2,21 @@
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
+#[cfg(target_os = "none")]
+mod access;
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
-pub(crate) use aarch64::{call, load, recovery, try_load, try_store};
+pub(crate) use aarch64::{call, load};
+#[cfg(target_os = "none")]
+pub(crate) use access::{recovery, try_load, try_store};
 #[cfg(not(target_os = "none"))]
 pub(crate) use host::{call, load, recovery, try_load, try_store};
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
-pub(crate) use x86_64::{call, load, recovery, try_load, try_store};
+pub(crate) use x86_64::{call, load};
 
 /// Instructions whose accesses may fail, and where they go on then: the arguments of `Call::Recover`.
 #[derive(Debug, Clone, Copy)]
