@@ -534,7 +534,10 @@ fn apart_from_store(model: &Model, store: &Access, space: usize, change: &Change
         Change::Map => same && store.stranded,
         Change::Remap(from, to, _) => {
             let onto = to.as_ref().is_some_and(|to| to.contains(&page) && !from.contains(&page));
-            same && (store.stranded && !from.contains(&page) || onto || copies && from.contains(&page))
+            // Something would be where it was issued, and it would take place there instead of in its page.
+            let instead = store.stranded && to.as_ref().is_none_or(|to| to.contains(&store.page));
+            let other = store.stranded && !from.contains(&page);
+            same && (other || onto || instead || copies && from.contains(&page))
         }
         Change::Discard(range) => {
             let private = area.is_none_or(|area| !matches!(area.source, Source::Shared(_)));
@@ -583,4 +586,38 @@ fn apart_in_file(model: &Model, one: &Change, other: &Change) -> bool {
     };
     let (Some(one), Some(other)) = (use_of(one), use_of(other)) else { return false };
     one.0 == other.0 && (one.2 || other.2 || overlap(&one.1, &other.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store to page 10, which was moved to page 20 meanwhile.
+    #[test]
+    fn nothing_is_moved_to_where_a_store_was_issued_whose_page_has_moved_away() {
+        let mut model = Model::new(1, &[]);
+        let area = Area {
+            start: 10,
+            end: 11,
+            source: Source::Anonymous,
+            first: 10,
+            rights: Rights::Write,
+            may_write: true,
+            locked: false,
+            huge: false,
+        };
+        model.spaces[0].map(area);
+        let target = model.target(0, 10);
+        let mut flights = Flights::default();
+        flights.begin(&model, 0, Flight::Access(Access::new(0, 10, 0, Some((target, 7)))));
+        let away = Change::Remap(10..11, Some(20..21), 1);
+        assert!(flights.admits(&model, &Flight::Change(0, away.clone())), "it moves along");
+        flights.begin(&model, 1, Flight::Change(0, away));
+        model.spaces[0].remap(&(10..11), &(20..21));
+        flights.end(1);
+        let admits = |to| flights.admits(&model, &Flight::Change(0, Change::Remap(20..21, to, 3)));
+        assert!(admits(Some(30..33)), "on its way still");
+        assert!(!admits(Some(8..11)), "the mapping grows over where it was issued");
+        assert!(!admits(None), "that may be anywhere");
+    }
 }

@@ -72,7 +72,7 @@ fn setup(random: &mut Random) -> Setup {
     Setup {
         nodes,
         files: (0..2 + random.below(2)).map(|_| 8 + random.below(56) as u32).collect(),
-        schedule: one_of(random, &[0, 1, 1, 2, 2, 2, 3, 3]),
+        schedule: one_of(random, &[0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 5]),
         tick: one_of(random, &[20_000, 100_000, 4_000_000]),
         swap: one_of(random, &[0, 32, 128, 512]),
         fault_around: one_of(random, &[1, 4, 16]),
