@@ -105,13 +105,12 @@ impl World {
                 if self.oracle.is_some() {
                     (0..self.cpus.len()).for_each(|index| self.forget_all(index));
                 }
-                let loaded = self.cpus.iter().map(|cpu| cpu.asid.get()).enumerate();
-                self.may_hold.borrow_mut().all_emptied(loaded);
+                self.may_hold.borrow_mut().all_emptied();
             }
             Broadcast::Tagged(asid, Extent::All) => {
                 outdated.all(asid, self.moment());
                 self.tell_oracle(asid, None);
-                self.may_hold.borrow_mut().emptied(asid, |index| self.cpus[index].asid.get() == asid);
+                self.may_hold.borrow_mut().emptied(asid);
             }
             Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
                 for number in 0..u64::from(count) {

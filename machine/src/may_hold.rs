@@ -9,19 +9,36 @@ use ceasefire::{CpuId, CpuSet};
 
 use crate::task::cpu_id;
 
+/// The CPUs of one ASID.
+#[derive(Debug)]
+struct Holders {
+    /// Those that have it loaded now: all that remain once it is emptied. Kept, so that nobody has to ask each CPU.
+    loaded: CpuSet,
+    may_hold: CpuSet,
+}
+
 /// For each ASID, the CPUs that may hold entries of it.
 #[derive(Debug, Default)]
-pub(crate) struct MayHold(Vec<Option<Box<CpuSet>>>);
+pub(crate) struct MayHold(Vec<Option<Box<Holders>>>);
 
 impl MayHold {
-    /// A CPU loads an ASID, under which it may fill entries from now on.
-    pub(crate) fn loads(&mut self, cpu: usize, asid: u16) {
+    fn find(&mut self, asid: u16) -> Option<&mut Holders> {
+        self.0.get_mut(usize::from(asid))?.as_deref_mut()
+    }
+
+    /// A CPU loads an ASID instead of another one, and may fill entries under it from now on.
+    pub(crate) fn loads(&mut self, cpu: usize, instead_of: u16, asid: u16) {
+        if let Some(before) = self.find(instead_of) {
+            before.loaded.remove(cpu_id(cpu));
+        }
         let index = usize::from(asid);
         if self.0.len() <= index {
             self.0.resize_with(index + 1, || None);
         }
-        let set = self.0[index].get_or_insert_with(|| Box::new(CpuSet::new()));
-        set.insert(cpu_id(cpu));
+        let empty = || Box::new(Holders { loaded: CpuSet::new(), may_hold: CpuSet::new() });
+        let holders = self.0[index].get_or_insert_with(empty);
+        holders.loaded.insert(cpu_id(cpu));
+        holders.may_hold.insert(cpu_id(cpu));
     }
 
     /// The CPUs that may hold entries of an ASID, in order.
@@ -30,20 +47,25 @@ impl MayHold {
             .get(usize::from(asid))
             .and_then(Option::as_deref)
             .into_iter()
-            .flat_map(|set| set.iter().map(CpuId::index))
+            .flat_map(|holders| holders.may_hold.iter().map(CpuId::index))
     }
 
     /// Every entry of an ASID was invalidated everywhere: only CPUs that have it loaded may come to hold one.
-    pub(crate) fn emptied(&mut self, asid: u16, has_loaded: impl Fn(usize) -> bool) {
-        if let Some(Some(set)) = self.0.get_mut(usize::from(asid)) {
-            set.retain(|cpu| has_loaded(cpu.index()));
+    pub(crate) fn emptied(&mut self, asid: u16) {
+        if let Some(Holders { loaded, may_hold }) = self.find(asid) {
+            may_hold.clone_from(loaded);
         }
     }
 
     /// Every entry of every ASID was.
-    pub(crate) fn all_emptied(&mut self, loaded: impl Iterator<Item = (usize, u16)>) {
-        self.0.clear();
-        loaded.for_each(|(cpu, asid)| self.loads(cpu, asid));
+    pub(crate) fn all_emptied(&mut self) {
+        for slot in &mut self.0 {
+            // Of what nobody has loaded nothing is left to be known.
+            slot.take_if(|holders| holders.loaded.is_empty());
+            if let Some(holders) = slot {
+                holders.may_hold.clone_from(&holders.loaded);
+            }
+        }
     }
 }
 
@@ -58,17 +80,25 @@ mod tests {
     #[test]
     fn who_loaded_an_asid_may_hold_it_until_it_is_emptied_elsewhere() {
         let mut may_hold = MayHold::default();
-        for (cpu, asid) in [(3, 9), (0, 9), (8191, 9), (1, 2)] {
-            may_hold.loads(cpu, asid);
+        for (cpu, before, asid) in [(3, 0, 9), (0, 0, 9), (8191, 0, 9), (1, 9, 2)] {
+            may_hold.loads(cpu, before, asid);
         }
         assert_eq!(
             (of(&may_hold, 9), of(&may_hold, 2), of(&may_hold, 3)),
             (vec![0, 3, 8191], vec![1], vec![])
         );
-        may_hold.emptied(9, |cpu| cpu == 3);
-        assert_eq!((of(&may_hold, 9), of(&may_hold, 2)), (vec![3], vec![1]));
-        may_hold.emptied(500, |_| true);
-        may_hold.all_emptied([(5, 7)].into_iter());
-        assert_eq!((of(&may_hold, 9), of(&may_hold, 7)), (vec![], vec![5]));
+        may_hold.loads(0, 9, 7);
+        may_hold.loads(8191, 9, 9);
+        assert_eq!((of(&may_hold, 9), of(&may_hold, 7)), (vec![0, 3, 8191], vec![0]));
+        may_hold.emptied(9);
+        assert_eq!((of(&may_hold, 9), of(&may_hold, 7), of(&may_hold, 2)), (vec![3, 8191], vec![0], vec![1]));
+        may_hold.emptied(500);
+        may_hold.loads(3, 9, 2);
+        may_hold.loads(0, 7, 2);
+        may_hold.all_emptied();
+        assert_eq!(
+            (of(&may_hold, 9), of(&may_hold, 7), of(&may_hold, 2)),
+            (vec![8191], vec![], vec![0, 1, 3])
+        );
     }
 }

@@ -125,8 +125,8 @@ unsafe impl Platform for Sim {
             self.invalidate_asid(asid);
         }
         self.set_root((root.0 >> PAGE_SHIFT) as u32);
-        cpu.asid.set(asid.get());
-        self.may_hold.borrow_mut().loads(self.here.get(), asid.get());
+        let before = cpu.asid.replace(asid.get());
+        self.may_hold.borrow_mut().loads(self.here.get(), before, asid.get());
     }
 
     fn load_kernel_root(&self) {

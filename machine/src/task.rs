@@ -256,11 +256,13 @@ impl World {
 
     /// Lets a new thread start on a CPU at `time`.
     pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
-        let task = &mut self.tasks.borrow_mut()[id.0];
-        (task.asleep, task.start) = (None, time);
+        {
+            let task = &mut self.tasks.borrow_mut()[id.0];
+            (task.asleep, task.start) = (None, time);
+        }
         let cpu = &self.cpus[index];
         cpu.ready.borrow_mut().push_back(id);
-        self.crowded.borrow_mut().insert(cpu_id(index));
+        self.note_queue(index);
         if cpu.idle.get() {
             self.wake_at(index, time.min(cpu.wake.get()));
         }
@@ -326,9 +328,7 @@ impl World {
         let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here.get(), |_| true));
         let Some(id) = own.or_else(|| self.steal()) else {
             self.rest();
-            let tasks = self.tasks.borrow();
-            let starts = cpu.ready.borrow().iter().map(|id| tasks[id.0].start).min();
-            cpu.wake.set(starts.unwrap_or(NEVER).min(self.next_sleeper()));
+            cpu.wake.set(self.next_queued(self.here.get()).min(self.next_sleeper()));
             cpu.next_tick.set(NEVER);
             cpu.idle.set(true);
             self.resting.borrow_mut().insert(cpu_id(self.here.get()));
@@ -357,36 +357,44 @@ impl World {
 
     /// The first thread that waits for a CPU, has started and is `allowed`.
     fn take_from(&self, index: usize, allowed: impl Fn(TaskId) -> bool) -> Option<TaskId> {
-        let mut ready = self.cpus[index].ready.borrow_mut();
-        let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
-        let taken = ready.remove(position);
-        if ready.is_empty() {
-            self.crowded.borrow_mut().remove(cpu_id(index));
-        }
+        let taken = {
+            let mut ready = self.cpus[index].ready.borrow_mut();
+            let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
+            ready.remove(position)
+        };
+        self.note_queue(index);
         taken
     }
 
-    /// A thread that waits for another CPU, of the own node first.
+    /// When the first of the threads in a CPU's queue may run.
+    fn next_queued(&self, index: usize) -> Picoseconds {
+        let tasks = self.tasks.borrow();
+        let starts = self.cpus[index].ready.borrow().iter().map(|id| tasks[id.0].start).min();
+        starts.unwrap_or(NEVER)
+    }
+
+    /// To be called whenever a CPU's queue has changed.
+    fn note_queue(&self, index: usize) {
+        self.queued.borrow_mut().set(index, self.next_queued(index));
+    }
+
+    /// A thread that waits for another CPU, of the own node first. After many were woken there are as many queues, and none
+    /// of these threads has started yet: so only those queues are looked at that have one which may run by now.
     fn steal(&self) -> Option<TaskId> {
         let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
             Kind::Program(_) => true,
             Kind::Kernel(node) => self.serves(self.here.get(), node),
         };
-        if self.crowded.borrow().is_empty() {
-            return None;
-        }
-        let node = usize::from(self.cpu().node);
-        let near = self.machine.topology.nodes()[node].cpus.iter().map(|&cpu| usize::from(cpu));
-        let has_any = |index: &usize| !self.cpus[*index].ready.borrow().is_empty();
-        near.filter(has_any).find_map(|index| self.take_from(index, allowed)).or_else(|| {
-            let has_one = |index: &usize| {
-                let cpu = &self.cpus[*index];
-                usize::from(cpu.node) != node
-                    && cpu.ready.borrow().iter().any(|&id| allowed(id) && self.started(id))
-            };
-            let far = self.crowded.borrow().iter().map(CpuId::index).find(has_one);
-            far.and_then(|index| self.take_from(index, allowed))
-        })
+        let (node, now) = (self.cpu().node, self.cpu().clock.get());
+        let has_one = |index: &usize| {
+            self.cpus[*index].ready.borrow().iter().any(|&id| allowed(id) && self.started(id))
+        };
+        let from = {
+            let queued = self.queued.borrow();
+            let near = queued.until(now).filter(|&index| self.cpus[index].node == node).find(has_one);
+            near.or_else(|| queued.until(now).find(has_one))
+        };
+        self.take_from(from?, allowed)
     }
 
     /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
@@ -438,13 +446,13 @@ impl World {
     /// had the least time.
     fn enlist(&self, id: TaskId, index: usize, time: Picoseconds) {
         let cpu = &self.cpus[index];
-        self.crowded.borrow_mut().insert(cpu_id(index));
         if matches!(self.tasks.borrow()[id.0].kind, Kind::Kernel(_)) {
             cpu.ready.borrow_mut().push_front(id);
             cpu.preempt.set(true);
         } else {
             cpu.ready.borrow_mut().push_back(id);
         }
+        self.note_queue(index);
         if cpu.idle.replace(false) {
             self.resting.borrow_mut().remove(cpu_id(index));
             self.wake_at(index, time);

@@ -1,4 +1,4 @@
-//! Who is next: the CPUs by the time of their next event.
+//! Who is next: the CPUs by the time of an event of theirs.
 //!
 //! A winner tree: each CPU is a leaf, each inner node has the earlier of its two children, so the root is the CPU with
 //! the earliest event. Changing one CPU's time replays the matches on its way up: as many as the machine's number of
@@ -14,7 +14,7 @@ const CPU_BITS: u32 = 13;
 /// time fit in the rest.
 const COARSE: u32 = 3;
 
-/// The times of all CPUs' next events.
+/// A time for each CPU, such as that of its next event.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     /// The winner of each match: the final in place 1, the CPUs themselves from the middle on.
@@ -27,17 +27,12 @@ impl Timeline {
         Self { nodes: vec![NEVER; 2 * cpus.next_power_of_two()].into() }
     }
 
-    /// Sets when a CPU's next event is.
+    /// Sets when a CPU's event is.
     ///
     /// # Panics
     /// After five hours of simulated time.
     pub(crate) fn set(&mut self, cpu: usize, time: Picoseconds) {
-        let mut winner = if time == NEVER {
-            NEVER
-        } else {
-            assert!(time < 1 << (64 - CPU_BITS + COARSE), "more than five hours of simulated time");
-            (time >> COARSE) << CPU_BITS | cpu as u64
-        };
+        let mut winner = number(time, cpu);
         let mut node = self.nodes.len() / 2 + cpu;
         self.nodes[node] = winner;
         while node > 1 {
@@ -63,6 +58,51 @@ impl Timeline {
             winner >> CPU_BITS << COARSE
         }
     }
+
+    /// The CPUs whose events come at `time` or before, to within 8 ps, in the order of their numbers. It looks only where
+    /// there are some.
+    pub(crate) fn until(&self, time: Picoseconds) -> impl Iterator<Item = usize> + '_ {
+        let last = number(time, (1 << CPU_BITS) - 1);
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let cpu = self.next_until(from, last)?;
+            from = cpu + 1;
+            Some(cpu)
+        })
+    }
+
+    /// The first CPU from `from` on whose number is no greater than `last`.
+    fn next_until(&self, from: usize, last: u64) -> Option<usize> {
+        let leaves = self.nodes.len() / 2;
+        if from >= leaves {
+            return None;
+        }
+        let mut node = leaves + from;
+        while self.nodes[node] > last {
+            // On to the right, in the largest part of the tree that begins there.
+            while node % 2 == 1 {
+                node /= 2;
+            }
+            if node == 0 {
+                return None;
+            }
+            node += 1;
+        }
+        while node < leaves {
+            node *= 2;
+            node += usize::from(self.nodes[node] > last);
+        }
+        Some(node - leaves)
+    }
+}
+
+/// A time and its CPU; those that come first are less.
+fn number(time: Picoseconds, cpu: usize) -> u64 {
+    if time == NEVER {
+        return NEVER;
+    }
+    assert!(time < 1 << (64 - CPU_BITS + COARSE), "more than five hours of simulated time");
+    (time >> COARSE) << CPU_BITS | cpu as u64
 }
 
 #[cfg(test)]
@@ -86,6 +126,9 @@ mod tests {
                 assert_eq!(timeline.earliest(), earliest);
                 let first = times.iter().position(|&time| time == earliest).filter(|_| earliest != NEVER);
                 assert_eq!(timeline.first(), first);
+                let limit = state >> 20 & 0x7f;
+                let due = (0..cpus).filter(|&cpu| times[cpu] <= limit).collect::<Vec<_>>();
+                assert_eq!(timeline.until(limit | 7).collect::<Vec<_>>(), due);
             }
         }
     }

@@ -151,9 +151,10 @@ pub struct World {
     slack: Picoseconds,
     pub(crate) running: Running,
     pub(crate) tasks: RefCell<Vec<Task>>,
-    /// The CPUs that are idle, and those for which threads wait.
+    /// The CPUs that are idle.
     pub(crate) resting: RefCell<CpuSet>,
-    pub(crate) crowded: RefCell<CpuSet>,
+    /// When the first of the threads in each CPU's queue may run.
+    pub(crate) queued: RefCell<Timeline>,
     /// It is being set up or looked at between runs, which takes no time.
     pub(crate) standing: Cell<bool>,
     /// Threads of programs that have not ended.
@@ -235,7 +236,7 @@ impl World {
             prices: Prices::new(&machine.costs),
             timer: Timer::new(tick, cpus.len()),
             resting: RefCell::new(CpuId::all(cpus.len()).collect()),
-            crowded: RefCell::default(),
+            queued: RefCell::new(Timeline::new(cpus.len())),
             cpus,
             timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
             here: Cell::new(0),
