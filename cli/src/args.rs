@@ -30,9 +30,9 @@ pub(crate) struct CompareArguments {
     /// The mechanisms, separated by commas [default: those that the paper compares]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
-    /// What settles the debts of lazy: what CPUs do anyway, or interrupts alone when frames run out
-    #[arg(long, value_enum, default_value_t = Settle::Free)]
-    pub(crate) settle: Settle,
+    /// What settles the debts of lazy and all: what CPUs do anyway, or interrupts alone when frames run out [default: free]
+    #[arg(long, value_enum)]
+    pub(crate) settle: Option<Settle>,
     /// A machine by name, `host`, or a machine file [default: the machines of the paper]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
@@ -40,18 +40,18 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true)]
     pub(crate) cpus: Option<u32>,
     /// Numbers of threads, separated by commas, of experiments whose paper varied that [default: as in the paper]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = some, allow_negative_numbers = true)]
     pub(crate) threads: Vec<u16>,
     /// When a CPU lists its new pages, separated by commas, in the same experiments: before each unmap (Linux before 6.14), or
     /// when it has a batch of them [default: as in the paper]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(crate) lru_drain: Vec<LruDrain>,
-    /// The part of the paper's size [default: what ends within a minute on two cores, or the least that holds the
+    /// The part of the paper's size, as a number or as a fraction such as 1/16 [default: what ends within a minute on two cores, or the least that holds the
     /// working set]
-    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    #[arg(long, value_name = "F", value_parser = scale, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
     /// Varies what is left to chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Write the results as JSON; `-` writes nothing else to standard output
     #[arg(long, value_name = "FILE|-")]
@@ -66,7 +66,7 @@ pub(crate) struct CompareArguments {
     #[arg(long)]
     pub(crate) no_oracle: bool,
     /// Simulations at a time [default: one for each processor of this computer]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
 }
 
@@ -75,7 +75,7 @@ impl Default for CompareArguments {
         Self {
             experiments: Vec::new(),
             mechanism: Vec::new(),
-            settle: Settle::Free,
+            settle: None,
             machine: None,
             cpus: None,
             threads: Vec::new(),
@@ -126,6 +126,27 @@ impl From<LruDrain> for ceasefire_experiments::LruDrain {
 /// A number; whether a machine may have so many CPUs, the machine says.
 fn cpus(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be 1 to {MAX_CPUS} CPUs"))
+}
+
+/// How many of something that there has to be one of.
+fn some(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("must be a whole number, 1 to {}", u16::MAX))
+}
+
+/// A number, or a fraction as papers and tables have it; whether anything can run at it, the experiment says.
+fn scale(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let scale = match text.split_once('/') {
+        Some((part, whole)) => number(part).zip(number(whole)).map(|(part, whole)| part / whole),
+        None => number(text),
+    };
+    scale.ok_or_else(|| "must be a number above 0 and at most 1, such as 0.0625 or 1/16".into())
+}
+
+/// Any number that fits.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("must be a whole number, 0 to {}", u64::MAX))
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use ceasefire_experiments::{compare, Experiment, Mechanism, Plan, Report, RunError, Sweep, EXPERIMENTS};
+use ceasefire_experiments::{
+    compare, Experiment, Mechanism, Plan, Report, RunError, Schedule, Settle, Sweep, EXPERIMENTS,
+};
 use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 use serde::Serialize;
 
@@ -18,7 +20,7 @@ use crate::args::CompareArguments;
 use crate::failure::{complain, Failure};
 use crate::names;
 use crate::progress::Progress;
-use crate::{html, summary, table};
+use crate::{files, html, summary, table};
 use crate::{print, Done};
 
 /// What `--json` writes.
@@ -47,7 +49,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     compare(&mut reports);
     let written = output.write(&plans, &reports);
     // That a rule was broken matters more than that the output was not read to its end.
-    sound(&reports).and(written)
+    Failure::both(sound(&reports), written)
 }
 
 /// Whether no rule was broken and no load was wrong.
@@ -80,17 +82,19 @@ struct Output {
 }
 
 impl Output {
+    /// Writes each, though another could not be written: the runs may have taken hours.
     fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
         let rows = summary::rows(plans, reports);
-        if let Some(page) = self.html {
-            page.write(&html::of(&command_line(), plans, reports, &rows))?;
-        }
-        match self.json {
-            Some(Json::Printed) => return print(&json_of(reports)?),
-            Some(Json::File(file)) => file.write(&json_of(reports)?)?,
-            None => {}
-        }
-        print(&format!("{}{}", table::of(plans, reports), summary::text(&rows)))
+        let page =
+            self.html.map_or(Ok(()), |page| page.write(&html::of(&command_line(), plans, reports, &rows)));
+        let tables = || print(&format!("{}{}", table::of(plans, reports), summary::text(&rows)));
+        let json = || json_of(reports);
+        let rest = match self.json {
+            Some(Json::Printed) => json().and_then(|text| print(&text)),
+            Some(Json::File(file)) => Failure::both(json().and_then(|text| file.write(&text)), tables()),
+            None => tables(),
+        };
+        Failure::both(page, rest)
     }
 }
 
@@ -119,6 +123,10 @@ struct Selection {
 
 /// Every run that the command line asks for, each checked before the first begins.
 fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
+    files::distinct(arguments, arguments.machine.as_deref().and_then(machine_file))?;
+    if arguments.trace.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::input("--trace writes to a file, not to standard output"));
+    }
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
@@ -149,7 +157,7 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
                 experiment,
                 machine,
                 mechanism: experiment.baseline(),
-                settle: arguments.settle.into(),
+                settle: arguments.settle.map_or(Settle::Free, Into::into),
                 threads: None,
                 lru_drain: None,
                 scale: arguments.scale.unwrap_or(experiment.scale),
@@ -178,6 +186,11 @@ fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     }
     if plans.is_empty() {
         return Err(Failure::Input(format!("no experiment can run: {}", skipped.join("; "))));
+    }
+    if arguments.settle.is_some() && plans.iter().all(|plan| plan.mechanism.schedule() != Schedule::Lazy) {
+        return Err(Failure::input(
+            "--settle is for lazy and all, of which neither is run: choose them with --mechanism",
+        ));
     }
     if arguments.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
@@ -232,6 +245,11 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         }
     }
     kept
+}
+
+/// The machine file that is meant, if none of the machines is called so.
+fn machine_file(name: &str) -> Option<&Path> {
+    (builtin(name).is_none() && name != "host").then(|| Path::new(name))
 }
 
 /// A machine by name, or from a file: what exists as a file or looks like one.
@@ -363,7 +381,7 @@ mod tests {
                 .and_then(|machine| machine.with_cpus(2).map_err(Failure::input))
                 .expect("a machine"),
             mechanism: Mechanism::Batched,
-            settle: ceasefire_experiments::Settle::Free,
+            settle: Settle::Free,
             threads: None,
             lru_drain: None,
             scale: 0.0001,

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use crate::Done;
+
 /// Why a command did not end well.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -27,6 +29,18 @@ impl Failure {
             Self::NoReader
         } else {
             Self::Input(format!("{what}: {error}"))
+        }
+    }
+
+    /// What came of two things of which neither is to go unsaid; the first decides what to exit with.
+    pub(crate) fn both(one: Done, other: Done) -> Done {
+        match (one, other) {
+            (Ok(()) | Err(Self::NoReader), other @ Err(_)) => other,
+            (one @ Err(_), Err(Self::Input(line))) => {
+                complain(&line);
+                one
+            }
+            (one, _) => one,
         }
     }
 

@@ -7,6 +7,7 @@ use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::Failure;
+use crate::number::compact;
 use crate::{print, Done};
 
 pub(crate) fn run(arguments: &ListArguments) -> Done {
@@ -72,11 +73,12 @@ fn describe(text: &mut String, machine: &Machine, parameters: bool) {
     let gib = topology.bytes() as f64 / f64::from(1 << 30);
     let _ = writeln!(
         text,
-        "{}\n  {}\n  CPUs: {}, nodes: {}, memory: {gib:.1} GiB",
+        "{}\n  {}\n  CPUs: {}, nodes: {}, memory: {} GiB",
         machine.name,
         machine.description,
         topology.cpu_count(),
         topology.nodes().len(),
+        compact(gib),
     );
     if parameters {
         for parameter in &machine.sources {

@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod failure;
+mod files;
 mod html;
 mod list;
 mod names;

@@ -20,7 +20,7 @@ fn distance(one: &str, other: &str) -> usize {
 pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
     let nearest = known.iter().min_by_key(|known| distance(name, known)).copied().unwrap_or_default();
     let near = distance(name, nearest) <= nearest.len() / 2;
-    let hint = if near { format!(", did you mean '{nearest}'?") } else { String::from(";") };
+    let hint = if near { format!(", did you mean '{nearest}'?") } else { String::from(".") };
     Failure::Input(format!("no {what} is called '{name}'{hint} There are: {}", known.join(", ")))
 }
 

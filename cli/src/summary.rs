@@ -89,6 +89,8 @@ pub(crate) struct Row {
     pub(crate) published: Option<Comparison>,
     /// Ours: before and after, as far as they were run.
     pub(crate) ours: [f64; 2],
+    /// The mechanism of ours after, where it is not the one that the paper proposes.
+    pub(crate) other: Option<&'static str>,
     pub(crate) basis: Basis,
     /// Rules broken and loads wrong.
     pub(crate) wrong: u64,
@@ -101,11 +103,12 @@ impl Row {
         (before > 0.0).then(|| after / before).filter(|ratio| ratio.is_finite())
     }
 
-    /// What ours is worth; nothing where there is nothing to compare it with.
+    /// What ours is worth; nothing where there is nothing to compare it with. Of a mechanism that the paper does not speak
+    /// of, its name: that is no prediction of the paper's figure.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.published {
             _ if self.wrong > 0 => "BROKEN",
-            Some(_) if self.ratio().is_some() => self.basis.name(),
+            Some(_) if self.ratio().is_some() => self.other.unwrap_or(self.basis.name()),
             _ => "-",
         }
     }
@@ -171,8 +174,7 @@ pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
 fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others = || reports.iter().filter(|report| !report.is_baseline());
-    // The mechanism that stands for the paper's is the first that the figure is known for.
-    let after = others().find(|report| headline(report).is_some()).or_else(|| others().next());
+    let after = others().find(|report| report.is_proposal()).or_else(|| others().next());
     let any = after.or(baseline).copied();
     let found = any.and_then(headline);
     let (metric, published) = match found {
@@ -194,6 +196,7 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
         metric,
         published,
         ours: [figure(baseline), figure(after)],
+        other: after.filter(|report| !report.is_proposal()).map(|report| report.mechanism),
         basis: found.map_or(Basis::Predicted, |(metric, _)| {
             Basis::of(metric, &table::fitted_of(&plan.machine, any.unwrap_or(first)))
         }),
@@ -261,6 +264,7 @@ mod tests {
                 measured: 123_456.0,
             }),
             ours: [27_618.0, 123_456.0],
+            other: None,
             basis: Basis::Predicted,
             wrong: 0,
         }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use ceasefire_experiments::{Mechanism, Plan, Report};
+use ceasefire_experiments::{Plan, Report};
 use comfy_table::{presets, CellAlignment, Table};
 
-use crate::table::{fitted_rows, number, verdict};
+use crate::table::{fitted_rows, number, of_other_size, verdict};
 
 /// The name of a published figure, as the sources of numbers that were fitted to it say it.
 pub(crate) fn cell(report: &Report, side: &str) -> String {
@@ -34,7 +34,7 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let has_published = reports.iter().any(|report| !report.published.is_empty());
     let side = |mechanism: &str| match mechanism {
         name if name == plan.experiment.baseline().name() => Some("before"),
-        name if name == Mechanism::Broadcast.name() => Some("after"),
+        name if name == plan.experiment.proposal().name() => Some("after"),
         _ => None,
     };
     let mut table = Table::new();
@@ -47,7 +47,7 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         }
     }
     table.set_header(header);
-    let mut at = 0;
+    let (mut at, mut marked) = (0, false);
     while at < reports.len() {
         let lead = &reports[at];
         let same = |report: &Report| (report.threads, report.lru_drain) == (lead.threads, lead.lru_drain);
@@ -62,6 +62,7 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
             row.extend(paper.map_or_else(Default::default, |(report, paper)| {
                 let theirs = if side == "before" { paper.before } else { paper.after };
                 let mark = if fitted.contains(&cell(report, side)) { "fitted" } else { "" };
+                marked |= !mark.is_empty();
                 [number(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
             }));
         }
@@ -72,7 +73,10 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let _ = writeln!(text, "{table}");
-    if has_published && !fitted.is_empty() {
+    if let Some(line) = of_other_size(reports) {
+        let _ = writeln!(text, "{line}");
+    }
+    if marked {
         let _ = writeln!(
             text,
             "'fitted': a number of this machine was fitted to that figure, which is no prediction. All others are."

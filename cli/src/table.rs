@@ -207,8 +207,14 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
             row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.3}")));
         }
         if let Some((name, paper)) = metric.paper(first) {
-            let ours = others.first().and_then(|other| other.published.get(name)?.ours);
-            row.extend(beside(name, paper, ours, &fitted));
+            let other = others.iter().find(|other| other.is_proposal()).or(others.first());
+            let ours = other.and_then(|other| other.published.get(name)?.ours);
+            let mut cells = beside(name, paper, ours, &fitted);
+            if let Some(other) = other.filter(|other| !other.is_proposal()) {
+                // The paper says nothing of that one.
+                cells[3] = format!("ours is {}", other.mechanism);
+            }
+            row.extend(cells);
         }
         row.resize(columns, String::new());
         table.add_row(row);
@@ -227,9 +233,8 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         let _ =
             writeln!(text, "'relative': the paper gives no more than the ratio, with its own baseline as 1.");
     }
-    let own = builtin(&first.machine).and_then(Result::ok).map(|machine| machine.topology.cpu_count());
-    if let Some(own) = own.filter(|own| *own != first.cpus && has_published) {
-        let _ = writeln!(text, "They are for {own} CPUs, not {}.", first.cpus);
+    if let Some(line) = of_other_size(reports) {
+        let _ = writeln!(text, "{line}");
     }
     if !fitted.is_empty() && has_published {
         let _ = writeln!(
@@ -239,6 +244,13 @@ fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         );
     }
     let _ = writeln!(text, "{}\n", verdict(reports));
+}
+
+/// That the paper's figures are those of a machine with another number of CPUs, where they are.
+pub(crate) fn of_other_size<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Option<String> {
+    let report = reports.into_iter().find(|report| !report.published.is_empty())?;
+    let own = builtin(&report.machine).and_then(Result::ok)?.topology.cpu_count();
+    (own != report.cpus).then(|| format!("The published figures are for {own} CPUs, not {}.", report.cpus))
 }
 
 /// Whether anything was wrong, and how long it took.

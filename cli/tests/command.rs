@@ -672,7 +672,13 @@ fn lists_say_what_there_is() {
         ),
         (
             "machines",
-            vec!["4-node-48-cpu", "CPUs: 48, nodes: 4, memory: 64.0 GiB", "1-socket", "small-vm", "host"],
+            vec![
+                "4-node-48-cpu",
+                "CPUs: 48, nodes: 4, memory: 64 GiB",
+                "1-socket",
+                "memory: 0.25 GiB",
+                "host",
+            ],
         ),
         ("mechanisms", vec!["per-page", "batched", "lazy", "broadcast", "all "]),
     ] {
@@ -749,7 +755,7 @@ fn the_default_scale_holds_the_working_set_of_more_cpus() {
     ]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("They are for 8 CPUs, not 300."), "{text}");
+    assert!(text.contains("The published figures are for 8 CPUs, not 300."), "{text}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub struct Experiment {
     pub description: &'static str,
     /// The machines of the paper.
     pub machines: &'static [&'static str],
-    /// What the paper compares, the baseline first.
+    /// What the paper compares: the baseline first, and what it proposes second.
     pub mechanisms: &'static [Mechanism],
     /// The part of the paper's size that is run unless told otherwise.
     pub scale: f64,
@@ -79,5 +79,10 @@ impl Experiment {
     /// What the paper compares its own with.
     pub fn baseline(&self) -> Mechanism {
         self.mechanisms.first().copied().unwrap_or(Mechanism::PerPage)
+    }
+
+    /// What the paper proposes: its figures after the change are those of this mechanism, and of no other.
+    pub fn proposal(&self) -> Mechanism {
+        self.mechanisms.get(1).copied().unwrap_or(self.baseline())
     }
 }

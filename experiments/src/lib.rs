@@ -21,7 +21,7 @@ mod time;
 mod tlb_flush2;
 mod write_heavy;
 
-pub use ceasefire::Settle;
+pub use ceasefire::{Schedule, Settle};
 pub use ceasefire_memory::LruDrain;
 pub use experiment::{Experiment, Sweep, EXPERIMENTS};
 pub use latency::{Atomic, Latency};

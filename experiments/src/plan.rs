@@ -9,7 +9,7 @@ use std::time::Instant;
 use ceasefire::Settle;
 use ceasefire_machine::config::{Machine, MachineError};
 use ceasefire_machine::{Options, Outcome, Reading, SetupError, Simulation};
-use ceasefire_memory::{LruDrain, NodeId, OutOfMemory, TooManyObjects};
+use ceasefire_memory::{FaultError, LruDrain, NodeId, OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
 use crate::latency::{Atomic, Latency};
@@ -98,6 +98,20 @@ pub enum RunError {
         /// Operations planned.
         planned: u64,
     },
+    /// Some of the threads could not go on, so that the others alone would have been measured.
+    ThreadsFailed {
+        /// How many.
+        failed: u16,
+        /// Of how many.
+        threads: u16,
+        /// What stopped the first of them.
+        error: FaultError,
+    },
+    /// The programs ran, and none of them ended an operation in the time that is measured at this scale.
+    NothingMeasured {
+        /// What was asked for.
+        scale: f64,
+    },
     /// The machine has too few nodes with CPUs.
     Nodes {
         /// How many it has.
@@ -157,11 +171,20 @@ impl fmt::Display for RunError {
             Self::Machine(error) => error.fmt(f),
             Self::Setup(error) => error.fmt(f),
             Self::Scale { scale, least } => {
-                write!(f, "scale {scale} is too small for the working set: at least {least} works")
+                write!(f, "scale {scale:?} leaves too little to run: at least {least} works")
             }
-            Self::ScaleTooLarge(scale) => write!(f, "scale {scale} is above 1, the paper's own size"),
+            Self::ScaleTooLarge(scale) => write!(f, "scale {scale:?} is above 1, the paper's own size"),
             Self::Unfinished { done, planned } => {
                 write!(f, "the machine ran out of memory after {done} of {planned} operations")
+            }
+            Self::ThreadsFailed { failed, threads, error } => {
+                write!(f, "{failed} of {threads} threads could not go on: {error}")
+            }
+            Self::NothingMeasured { scale } => {
+                write!(
+                    f,
+                    "at scale {scale:?} no operation ended in the time that is measured: choose a larger one"
+                )
             }
             Self::Nodes { found, needed } => {
                 write!(f, "too few nodes with CPUs: {found}, where at least {needed} are needed")
@@ -240,8 +263,9 @@ impl Plan {
     /// Whether it can be run on its machine and at its scale.
     ///
     /// # Errors
-    /// [`RunError::ScaleTooLarge`], or the bound that the machine or the scale crosses: [`RunError::Nodes`],
-    /// [`RunError::NodeMemory`], [`RunError::Cpus`] or [`RunError::Scale`].
+    /// [`RunError::ScaleTooLarge`]; what the machine lacks, [`RunError::NoAsids`]; what was chosen and cannot be,
+    /// [`RunError::NoChoice`] or [`RunError::Threads`]; or the bound that the machine or the scale crosses:
+    /// [`RunError::Nodes`], [`RunError::NodeMemory`], [`RunError::Cpus`] or [`RunError::Scale`].
     pub fn check(&self) -> Result<(), RunError> {
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));

@@ -286,6 +286,12 @@ impl Report {
             .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
     }
 
+    /// Whether its mechanism is the one that its paper proposes.
+    pub fn is_proposal(&self) -> bool {
+        Experiment::find(self.experiment)
+            .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
+    }
+
     /// MiB moved between nodes.
     pub fn mib_migrated(&self) -> f64 {
         mib(self.pages_migrated)

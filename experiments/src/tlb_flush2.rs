@@ -102,6 +102,8 @@ struct Test {
     last: Cell<Option<(Reading, u64)>>,
     verdict: Cell<Verdict>,
     done: Cell<f64>,
+    /// How many threads could not go on, and what stopped the first.
+    failed: Cell<Option<(u16, FaultError)>>,
 }
 
 fn start(plan: &Plan, per_process: Option<u16>) -> Result<Started, RunError> {
@@ -124,11 +126,12 @@ fn start(plan: &Plan, per_process: Option<u16>) -> Result<Started, RunError> {
         last: Cell::new(None),
         verdict: Cell::new(Verdict::default()),
         done: Cell::new(0.0),
+        failed: Cell::new(None),
     });
     let (threads, cpus) = (plan.thread_count(), machine.topology.cpu_count());
     let members = per_process.unwrap_or(threads);
     let between = per_process.map_or(0, |_| BETWEEN);
-    let contents = plan.keeps_contents();
+    let (contents, scale) = (plan.keeps_contents(), plan.scale);
     let mut processes = Vec::new();
     for number in 0..threads {
         if number % members == 0 {
@@ -138,8 +141,10 @@ fn start(plan: &Plan, per_process: Option<u16>) -> Result<Started, RunError> {
         let first = Random::of_thread(plan.seed, number.into()).below(PAGES);
         let thread = Thread { test: test.clone(), own: own.clone(), first, between, contents };
         simulation.spawn(format!("tlb_flush2/{number}"), number % cpus, 0, space, move |program| {
-            // A thread that fails ends; then the run is reported as unfinished if the others do no loop.
-            let _ = thread.flush_pages(program);
+            if let Err(error) = thread.flush_pages(program) {
+                let (others, first) = thread.test.failed.get().unwrap_or((0, error));
+                thread.test.failed.set(Some((others + 1, first)));
+            }
         })?;
     }
     let loops: Vec<Rc<Cell<u64>>> = processes.into_iter().map(|(_, own)| own).collect();
@@ -149,10 +154,13 @@ fn start(plan: &Plan, per_process: Option<u16>) -> Result<Started, RunError> {
         starts: vec![0; threads.into()],
         progress: Box::new(move |_| done.done.get()),
         finish: Box::new(move |_| {
+            if let Some((failed, error)) = test.failed.get() {
+                return Err(RunError::ThreadsFailed { failed, threads, error });
+            }
             let window = test.first.get().zip(test.last.get());
             let count = window.map_or(0, |((_, before), (_, after))| after - before);
             if count == 0 {
-                return Err(RunError::Unfinished { done: 0, planned: 1 });
+                return Err(RunError::NothingMeasured { scale });
             }
             Ok(Finished {
                 operations: count,
@@ -318,6 +326,26 @@ mod tests {
             let Err(error) = plan.run(|_| true) else { panic!("must be refused: {reason}") };
             assert!(error.to_string().starts_with(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_in_which_threads_fail_or_nothing_is_measured_is_no_result() {
+        let experiment = Experiment::find("tlb-flush2-processes").expect("an experiment");
+        // Two CPUs have 4 MiB here, and 400 processes five frames or more each.
+        let crowd =
+            Plan { experiment, threads: Some(1600), scale: 0.1, ..plan("small-vm", Mechanism::Batched) };
+        let error = crowd.run(|_| true).expect_err("memory runs out").to_string();
+        assert!(error.contains(" of 1600 threads could not go on: "), "{error}");
+        // All map their memory first, one after the other under one lock, which takes 512 of them longer than half a millisecond.
+        let mut short = Plan { threads: Some(36), ..plan("milan-36", Mechanism::Batched) };
+        short.scale = 0.0001;
+        short.machine = short.machine.with_cpus(512).expect("allowed");
+        short.threads = Some(512);
+        let error = short.run(|_| true).expect_err("too short").to_string();
+        assert_eq!(
+            error,
+            "at scale 0.0001 no operation ended in the time that is measured: choose a larger one"
+        );
     }
 
     #[test]

@@ -105,22 +105,27 @@ pub(super) fn throughput(group: &Group) -> Option<Markup> {
     }
     let mut lines = Vec::new();
     let mut has_paper = [false; 2];
+    let proposed = group.reports.iter().any(|report| report.is_proposal());
     for (number, name) in group.variants.iter().enumerate() {
         let mut reports: Vec<&Report> =
             group.numbered().filter(|(variant, _)| *variant == number).map(|(_, report)| report).collect();
         reports.sort_by_key(|report| report.threads);
         let ours = reports.iter().map(|report| (report.threads as f64, report.operations_per_s)).collect();
-        // The paper has one line before its change and one after it: that is our first that is no baseline.
+        // The paper has one line before its change and one after it. That goes with the mechanism that it proposes, or if
+        // this was not run with the first that is no baseline.
         let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
+        let goes_with = |report: &Report| side == 0 || report.is_proposal() || !proposed;
         let paper: Vec<(f64, f64)> = reports
             .iter()
+            .filter(|report| goes_with(report))
             .filter_map(|report| {
                 let published = rate(report)?;
                 Some((report.threads as f64, [published.0, published.1][side]))
             })
             .collect();
         if !paper.is_empty() && !std::mem::replace(&mut has_paper[side], true) {
-            let name = format!("{name}, published");
+            let its = if side == 0 { group.experiment.baseline() } else { group.experiment.proposal() };
+            let name = format!("{}, published", name.replacen(reports[0].mechanism, its.name(), 1));
             lines.push(Line { name, variant: number, kind: Kind::Published, points: paper });
         }
         lines.push(Line { name: name.clone(), variant: number, kind: Kind::Ours, points: ours });

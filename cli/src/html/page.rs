@@ -9,6 +9,7 @@ use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
 use crate::number::compact;
 use crate::summary::{Basis, Row};
+use crate::table;
 
 /// What the columns of the first table are called; the names of the first two groups are above them.
 const COLUMNS: [&str; 11] = [
@@ -151,6 +152,9 @@ fn summary(rows: &[Row], reports: &[Report]) -> Markup {
                         b { "follows" } ": from parts that were fitted. "
                         b { (Basis::Partly.name()) } ": one of its two sides was. "
                         b { "fitted" } ": both were, so it is no prediction."
+                        @if rows.iter().any(|row| row.other.is_some()) {
+                            " " b { "A mechanism's name" } ": ours after is of that one, of which the paper says nothing."
+                        }
                     }
                 }
             }
@@ -186,6 +190,7 @@ fn section(group: &Group) -> Markup {
     let first = group.reports[0];
     let threads = group.threads();
     let threads = match &threads[..] {
+        [1] => "1 thread".into(),
         [one] => format!("{one} threads"),
         [least, .., most] => format!("{least} to {most} threads"),
         [] => String::new(),
@@ -206,6 +211,9 @@ fn section(group: &Group) -> Markup {
                 @if let Some(figure) = ratios::figure(group) { (figure) }
                 @if let Some(figure) = lines::over_time(group) { (figure) }
                 (bars::figure(group))
+            }
+            @if let Some(line) = table::of_other_size(group.reports.iter().copied()) {
+                p.note { (line) }
             }
             @if first.published.values().any(Comparison::is_relative) {
                 p.note { "Where the paper's figure before is 1 it gives no more than a ratio." }

@@ -166,8 +166,8 @@ fn numbers(pairs: &[Pair]) -> Markup {
     }
 }
 
-/// Every published figure, with the first of our results that has one to set beside it; where threads were swept, for each
-/// number of them.
+/// Every published figure, with ours of the mechanism that the paper proposes, or if that was not run of the first that was;
+/// where threads were swept, for each number of them.
 fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
     let swept = group.threads().len() > 1;
     let compared = after(group);
@@ -180,10 +180,15 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
         }
         let mut name = metric_name(metric).0;
         if swept {
-            name = format!("{name}, {} threads", report.threads);
+            let threads = if report.threads == 1 { "thread" } else { "threads" };
+            name = format!("{name}, {} {threads}", report.threads);
         }
         if let Some(drain) = report.lru_drain.filter(|_| drains) {
-            name = format!("{name}, lists {drain}");
+            name = format!("{name}, lru drain {drain}");
+        }
+        if !report.is_proposal() {
+            // The paper says nothing of that one.
+            name = format!("{name}, ours {}", report.mechanism);
         }
         let fitted = table::fitted_of(group.machine, report);
         let (mechanism, basis) = (report.mechanism, Basis::of(metric, &fitted));
@@ -200,7 +205,7 @@ fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Report)> {
         .filter(|report| !report.is_baseline())
         .flat_map(|&report| report.published.keys().map(move |metric| (*metric, report)))
         .collect();
-    after.sort_by_key(|(_, report)| report.threads);
+    after.sort_by_key(|(_, report)| (report.threads, !report.is_proposal()));
     after
 }
 

@@ -1,10 +1,8 @@
 //! What it costs when CPUs come to the same lock, or ask the same CPU, at the same time.
 
-use std::num::NonZeroU32;
-
 use super::document::Section;
 use super::error::MachineError;
-use super::quantity::{read_count, Parameter, TIME};
+use super::quantity::{read_whole, Parameter, TIME};
 use super::Picoseconds;
 
 /// The most lines, or transfers: more than any lock has.
@@ -37,9 +35,10 @@ impl Contention {
     /// Reads `[contention]` and adds its numbers to `sources`.
     pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
         let mut count =
-            |key: &str, unit: &str| read_count(section.take(key)?, unit, MOST, sources).map(NonZeroU32::get);
-        let (hand_over, shared) = (count("hand_over", "transfers")?, count("shared", "transfers")?);
-        let (guarded, request) = (count("guarded", "lines")?, count("request", "lines")?);
+            |key: &str, unit: &str, least| read_whole(section.take(key)?, unit, (least, MOST), sources);
+        let (hand_over, shared) = (count("hand_over", "transfers", 1)?, count("shared", "transfers", 1)?);
+        // A lock may guard no line, as it does without the section; its own moves in any case.
+        let (guarded, request) = (count("guarded", "lines", 0)?, count("request", "lines", 1)?);
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
         Ok(Self { hand_over, shared, guarded, request, wake })
@@ -77,6 +76,7 @@ mod tests {
         };
         let expected = Contention { hand_over: 4, shared: 2, guarded: 3, request: 5, wake: 7_000 };
         assert_eq!(read(&lines(4, 3)), Ok((expected, 5)));
+        assert!(read(&lines(4, 0)).is_ok_and(|(contention, _)| contention.guarded == 0));
         assert!(read(&lines(0, 3)).is_err() && read(&lines(4, 65)).is_err());
         assert_eq!(read("guarded = 3"), Err("f:1: contention.hand_over: missing".to_owned()));
     }

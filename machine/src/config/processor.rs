@@ -1,10 +1,15 @@
 //! What the processor can do beyond the minimum.
 
+use ceasefire::DYNAMIC_ASIDS;
+
 use super::document::Section;
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, TIME};
 use super::Picoseconds;
 
+/// The least ASIDs of an x86 kernel: each CPU's own slots, the one that it keeps for itself, and the last, which it leaves
+/// unused (Linux: `MAX_ASID_AVAILABLE`).
+const LEAST_ASIDS: u32 = DYNAMIC_ASIDS as u32 + 2;
 /// The most ASIDs: as many as 16 bits tell apart.
 const MAX_ASIDS: u32 = 65_536;
 /// The most pages of one broadcast: as many as 16 bits count (INVLPGB: ECX).
@@ -62,7 +67,11 @@ impl Processor {
             state(entry.place().key(), processor.asids.into(), "");
         }
         if let Some(entry) = section.take_if_there("asid_space") {
-            processor.asid_space = entry.count(1, MAX_ASIDS)?;
+            processor.asid_space = entry.count(LEAST_ASIDS, MAX_ASIDS)?;
+            if !processor.asids {
+                let problem = Problem::invalid(processor.asid_space, "left out where `asids` is false");
+                return Err(entry.place().error(problem));
+            }
             state(entry.place().key(), processor.asid_space, "ASIDs");
         }
         if let Some(entry) = section.take_if_there("broadcast_asids") {
@@ -147,7 +156,12 @@ mod tests {
     fn refuses_what_no_processor_does() {
         for (text, expected) in [
             ("asids = 1", "f:3: processor.asids: expected true or false, found a whole number"),
-            ("asid_space = 0", "f:3: processor.asid_space: 0: must be 1 to 65536"),
+            ("asid_space = 0", "f:3: processor.asid_space: 0: must be 8 to 65536"),
+            ("asid_space = 7", "f:3: processor.asid_space: 7: must be 8 to 65536"),
+            (
+                "asids = false\nasid_space = 9",
+                "f:4: processor.asid_space: 9: must be left out where `asids` is false",
+            ),
             ("broadcast_asids = 0", "f:3: processor.broadcast_asids: 0: must be 1 to 65536"),
             ("broadcast_asids = 65537", "f:3: processor.broadcast_asids: 65537: must be 1 to 65536"),
             ("broadcast_pages = 65537", "f:3: processor.broadcast_pages: 65537: must be 0 to 65536"),

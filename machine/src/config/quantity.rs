@@ -89,9 +89,20 @@ pub(super) fn read_count(
     most: u32,
     sources: &mut Vec<Parameter>,
 ) -> Result<NonZeroU32, MachineError> {
+    // At least 1, as just checked.
+    read_whole(entry, unit, (1, most), sources).map(|count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN))
+}
+
+/// The same with another least than 1.
+pub(super) fn read_whole(
+    entry: Entry<'_>,
+    unit: &str,
+    (least, most): (u32, u32),
+    sources: &mut Vec<Parameter>,
+) -> Result<u32, MachineError> {
     let mut section = entry.section()?;
     let key = section.place().key().to_owned();
-    let (value, unit_entry) = (section.take("value")?.count(1, most)?, section.take("unit")?);
+    let (value, unit_entry) = (section.take("value")?.count(least, most)?, section.take("unit")?);
     let source = section.source()?;
     section.finish()?;
 
@@ -100,8 +111,7 @@ pub(super) fn read_count(
         return Err(unit_entry.place().error(Problem::invalid(format!("{given:?}"), unit)));
     }
     sources.push(Parameter { key, value: f64::from(value), unit: given, source });
-    // At least 1, as just checked.
-    Ok(NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN))
+    Ok(value)
 }
 
 #[cfg(test)]

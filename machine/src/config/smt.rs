@@ -2,7 +2,7 @@
 
 use super::document::Section;
 use super::error::MachineError;
-use super::quantity::{read_count, Parameter};
+use super::quantity::{read_count, read_whole, Parameter};
 use super::topology::{Topology, MAX_CPUS};
 use super::Picoseconds;
 
@@ -23,7 +23,8 @@ impl Smt {
     /// Reads `[smt]` and adds its numbers to `sources`.
     pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
         let apart = read_count(section.take("apart")?, "CPUs", u32::from(MAX_CPUS), sources)?.get();
-        let slowdown = read_count(section.take("slowdown")?, "percent", MOST_SLOWDOWN, sources)?.get();
+        // Nobody works faster because another does too.
+        let slowdown = read_whole(section.take("slowdown")?, "percent", (100, MOST_SLOWDOWN), sources)?;
         section.finish()?;
         Ok(Self { apart, slowdown })
     }
@@ -54,15 +55,28 @@ mod tests {
     use super::super::topology::Node;
     use super::*;
 
+    fn read(slowdown: u32) -> Result<(Smt, usize), String> {
+        let text = format!(
+            "[smt]\napart = {{ value = 36, unit = 'CPUs', source = 's' }}\n\
+             slowdown = {{ value = {slowdown}, unit = 'percent', source = 's' }}"
+        );
+        let mut sources = Vec::new();
+        let section = parse("f", &text).and_then(|mut root| root.take("smt")).and_then(Entry::section);
+        let smt = section.and_then(|section| Smt::read(section, &mut sources));
+        smt.map(|smt| (smt, sources.len())).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn reads_both_numbers() {
-        let text = "[smt]\napart = { value = 36, unit = 'CPUs', source = 's' }\n\
-                    slowdown = { value = 160, unit = 'percent', source = 's' }";
-        let mut sources = Vec::new();
-        let section = parse("f", text).and_then(|mut root| root.take("smt")).and_then(Entry::section);
-        let smt = section.and_then(|section| Smt::read(section, &mut sources)).expect("valid");
-        assert_eq!((smt, sources.len()), (Smt { apart: 36, slowdown: 160 }, 2));
+        let (smt, count) = read(160).expect("valid");
+        assert_eq!((smt, count), (Smt { apart: 36, slowdown: 160 }, 2));
         assert_eq!(smt.slowed(50), 80);
+    }
+
+    #[test]
+    fn no_core_is_faster_for_being_shared() {
+        assert_eq!(read(99), Err("f:3: smt.slowdown.value: 99: must be 100 to 1000".to_owned()));
+        assert!(read(100).is_ok());
     }
 
     #[test]

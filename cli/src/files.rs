@@ -1,0 +1,35 @@
+//! That no two options name one file: what is written last would be all that is left of it.
+
+use std::path::{Path, PathBuf};
+
+use crate::args::CompareArguments;
+use crate::failure::Failure;
+use crate::Done;
+
+/// Refuses a command line of which two options name the same file, be it by different paths. Pipes and devices may be
+/// named as often as one likes.
+pub(crate) fn distinct(arguments: &CompareArguments, machine: Option<&Path>) -> Done {
+    let json = arguments.json.as_deref().filter(|path| *path != Path::new("-"));
+    let (html, trace) = (arguments.html.as_deref(), arguments.trace.as_deref());
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in [("--machine", machine), ("--json", json), ("--html", html), ("--trace", trace)] {
+        let Some((path, place)) = path.and_then(|path| Some((path, place(path)?))) else { continue };
+        if let Some((earlier, _)) = seen.iter().find(|(_, other)| *other == place) {
+            return Err(Failure::Input(format!(
+                "{earlier} and {option} name the same file: {}",
+                path.display()
+            )));
+        }
+        seen.push((option, place));
+    }
+    Ok(())
+}
+
+/// Where a file is or would be; nothing for what is no file, or could not be made.
+fn place(path: &Path) -> Option<PathBuf> {
+    if let Ok(place) = path.canonicalize() {
+        return place.is_file().then_some(place);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(folder.canonicalize().ok()?.join(path.file_name()?))
+}

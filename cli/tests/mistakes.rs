@@ -1,0 +1,145 @@
+//! What a person gets wrong on the command line is answered with one line that says what to do, and nothing is lost.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A short run that broadcasts nothing and owes nothing.
+const RUN: &[&str] =
+    &["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "2", "--lru-drain", "batched"];
+
+fn ceasefire(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
+}
+
+/// Runs what must be refused: code 2, one line on standard error, nothing on standard output.
+fn refused(more: &[&str]) -> String {
+    let output = ceasefire(&[RUN, more].concat());
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{more:?}: {message}");
+    assert_eq!(message.lines().count(), 1, "{more:?}: {message}");
+    assert!(output.stdout.is_empty(), "{more:?}");
+    message
+}
+
+/// A folder of a test's own, gone when it ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ceasefire-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a writable folder for temporary files");
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_answered_with_what_they_may_be() {
+    for (option, values, bound) in [
+        ("--scale", &["1/x", "", "a lot"][..], "such as 0.0625 or 1/16"),
+        ("--seed", &["-1", "x", "99999999999999999999999"], "0 to 18446744073709551615"),
+        ("--jobs", &["0", "-1", "1.5"], "1 to 65535"),
+    ] {
+        for value in values {
+            let message = refused(&[option, value]);
+            assert!(message.contains(bound) && message.contains(option), "{message}");
+        }
+    }
+    let run = ["compare", "tlb-flush2", "--threads"];
+    for value in ["0", "-1", "1.5", "1,,2", "65536"] {
+        let output = ceasefire(&[&run[..], &[value]].concat());
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.code() == Some(2) && message.contains("1 to 65535"), "{message}");
+    }
+    for scale in ["0", "-1", "nan", "0/0", "1e-300", "-0"] {
+        let message = refused(&["--scale", scale]);
+        assert!(message.contains("at least 0.0001 works") && message.len() < 100, "{message}");
+    }
+    for scale in ["1e300", "inf", "1/0", "2/1"] {
+        let message = refused(&["--scale", scale]);
+        assert!(message.contains("above 1") && message.len() < 100, "{message}");
+    }
+}
+
+#[test]
+fn a_scale_may_be_a_fraction_as_the_tables_have_it() {
+    let run = |scale| {
+        let more = ["--mechanism", "batched", "--json", "-", "--scale", scale];
+        let output = ceasefire(&[RUN, &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (json["results"][0]["scale"].clone(), json["results"][0]["operations"].clone())
+    };
+    assert_eq!(run("1/4096"), run("0.000244140625"));
+}
+
+#[test]
+fn an_option_that_nothing_would_heed_is_refused() {
+    for settle in ["free", "demand"] {
+        let message = refused(&["--settle", settle]);
+        assert!(message.contains("--settle is for lazy and all"), "{message}");
+        let lazy = ["--settle", settle, "--mechanism", "all", "--scale", "0.0002"];
+        assert_eq!(ceasefire(&[RUN, &lazy].concat()).status.code(), Some(0));
+    }
+    let message = refused(&["--trace", "-", "--mechanism", "batched"]);
+    assert!(message.contains("--trace writes to a file"), "{message}");
+}
+
+#[test]
+fn no_two_options_name_one_file() {
+    let folder = Folder::new("one-file");
+    let name = folder.0.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    let (file, detour) = (folder.file("out"), folder.file(&format!("../{name}/out")));
+    // Once where there is no such file yet, once where there is.
+    for _ in 0..2 {
+        for (one, path, other) in [
+            ("--json", &file, "--html"),
+            ("--json", &detour, "--html"),
+            ("--html", &file, "--trace"),
+            ("--json", &detour, "--trace"),
+        ] {
+            let message = refused(&["--mechanism", "batched", one, path, other, &file]);
+            assert!(message.contains(&format!("{one} and {other} name the same file")), "{message}");
+        }
+        fs::write(&file, "kept").expect("writable");
+    }
+    assert_eq!(fs::read_to_string(&file).expect("readable"), "kept");
+
+    let machine = folder.file("machine.toml");
+    let text = include_str!("../../machine/machines/1-socket.toml");
+    fs::write(&machine, text).expect("writable");
+    let output = ceasefire(&["compare", "mmap-read", "--machine", &machine, "--json", &machine]);
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.code() == Some(2) && message.contains("--machine and --json"), "{message}");
+    assert_eq!(fs::read_to_string(&machine).expect("readable"), text, "the machine is still there");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_can_be_written_is_written_though_something_else_cannot() {
+    let folder = Folder::new("full");
+    let json = folder.file("results.json");
+    let run = [RUN, &["--mechanism", "batched", "--scale", "0.0002"]].concat();
+    let output = ceasefire(&[&run[..], &["--html", "/dev/full", "--json", &json]].concat());
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    assert!(message.contains("/dev/full"), "{message}");
+    let text = fs::read_to_string(&json).expect("readable");
+    assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("tlb-flush2 on milan-36"));
+
+    let output = ceasefire(&[&run[..], &["--html", "/dev/full", "--json", "/dev/full"]].concat());
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 2), "both are told: {message}");
+}

@@ -1,0 +1,74 @@
+//! Beside the paper's figures after its change stand ours of the mechanism that it proposes, whatever else was run and in
+//! whatever order.
+
+use std::fs;
+use std::process::Command;
+
+/// Runs `tlb-flush2` with 4 of 72 threads: what it prints, and the page.
+fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
+    let page = std::env::temp_dir().join(format!(
+        "ceasefire-{}-{mechanisms}{}.html",
+        std::process::id(),
+        more.concat()
+    ));
+    let output = Command::new(env!("CARGO_BIN_EXE_ceasefire"))
+        .args(["compare", "tlb-flush2", "--machine", "milan-72", "--lru-drain", "batched"])
+        .args(["--scale", "0.0002", "--mechanism", mechanisms])
+        .args(more)
+        .arg("--html")
+        .arg(&page)
+        .output()
+        .expect("the built command starts");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = fs::read_to_string(&page).expect("a page");
+    let _ = fs::remove_file(page);
+    (String::from_utf8(output.stdout).expect("UTF-8"), html)
+}
+
+/// The row of the table of all results: ours after, the ratio, and what ours is.
+fn ours(text: &str) -> [String; 3] {
+    let line = text.lines().rfind(|line| line.contains("loops/s")).expect("a row");
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    let [.., after, ratio, _, is] = &cells[..] else { panic!("{line}") };
+    [after, ratio, is].map(|cell| (*cell).to_owned())
+}
+
+#[test]
+fn the_papers_mechanism_is_what_is_compared_with_the_paper() {
+    let four = ["--threads", "4"];
+    let (alone, _) = run("batched,broadcast", &four);
+    let (among, page) = run("lazy,batched,all,broadcast", &four);
+    assert_eq!(ours(&among), ours(&alone), "{among}");
+    assert_eq!(ours(&among)[2], "predicted");
+    // The row of the one case in its own table, and the bars of the page.
+    let row = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("| operations per second")).expect("a row");
+        line.split('|').rev().nth(2).expect("the difference of the ratios").trim().to_owned()
+    };
+    assert_eq!(row(&among), row(&alone), "{among}");
+    assert!(page.contains("<td class=\"word\">broadcast</td>"));
+    assert!(!page.contains("<td class=\"word\">lazy</td>") && !page.contains("loops per second, ours"));
+    // The paper's line is called what it is.
+    let (_, page) = run("batched,lazy,broadcast", &["--threads", "1,4"]);
+    assert!(page.contains("broadcast, published") && !page.contains("lazy, published"));
+}
+
+#[test]
+fn another_mechanism_is_no_prediction_of_the_papers_figure() {
+    let (text, page) = run("batched,all", &["--threads", "4"]);
+    assert_eq!(ours(&text)[2], "all", "{text}");
+    assert!(text.contains("ours is all"), "{text}");
+    assert!(page.contains("loops per second, ours all") && page.contains("A mechanism's name"));
+    let (_, page) = run("batched,all", &["--threads", "1,4"]);
+    assert!(page.contains("broadcast, published") && !page.contains("all, published"));
+}
+
+#[test]
+fn a_machine_of_another_size_than_the_papers_is_told() {
+    let (text, page) = run("batched,broadcast", &["--cpus", "8", "--threads", "4,8"]);
+    for text in [text, page] {
+        assert!(text.contains("The published figures are for 72 CPUs, not 8."), "{text}");
+        // What was fitted, to one thread, is not here.
+        assert!(!text.contains("'fitted'"), "{text}");
+    }
+}
