@@ -6,8 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 use ceasefire_experiments::{
@@ -45,11 +45,14 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
-    let mut reports = run_all(&plans, arguments.jobs)?;
+    let Runs { plans, mut reports, failed } = run_all(plans, arguments.jobs);
+    if reports.is_empty() {
+        return failed;
+    }
     compare(&mut reports);
     let written = output.write(&plans, &reports);
-    // That a rule was broken matters more than that the output was not read to its end.
-    Failure::both(sound(&reports), written)
+    // That a rule was broken matters more than that a run failed, or that the output was not read to its end.
+    Failure::both(sound(&reports), Failure::both(failed, written))
 }
 
 /// Whether no rule was broken and no load was wrong.
@@ -268,15 +271,21 @@ fn machine(name: &str) -> Result<Machine, Failure> {
     Err(names::unknown("machine", name, &known))
 }
 
-/// Makes all runs, `jobs` at a time, and gives their reports in the order of the plans.
-fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
+/// What came of the runs.
+struct Runs {
+    /// Those that ended as they should, and their results.
+    plans: Vec<Plan>,
+    reports: Vec<Report>,
+    failed: Done,
+}
+
+/// Runs them all, several at a time. One that fails stops none of the others: these may have taken hours.
+fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new();
     let next = AtomicUsize::new(0);
-    let failed = AtomicBool::new(false);
     let large = Mutex::new(());
-    let results: Vec<Mutex<Option<Result<Report, RunError>>>> =
-        plans.iter().map(|_| Mutex::default()).collect();
+    let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         for _ in 0..jobs.min(plans.len()) {
             scope.spawn(|| loop {
@@ -287,33 +296,35 @@ fn run_all(plans: &[Plan], jobs: Option<u16>) -> Result<Vec<Report>, Failure> {
                 let bar = progress.begin(plan);
                 let result = plan.run(|part| {
                     bar.set(part);
-                    !failed.load(Ordering::Relaxed)
+                    true
                 });
-                failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                if let Ok(mut place) = results[index].lock() {
-                    *place = Some(result);
-                }
+                results[index].get_or_init(|| result);
             });
         }
     });
-    let mut reports = Vec::new();
-    for (plan, result) in plans.iter().zip(results) {
-        match result.into_inner().ok().flatten() {
-            Some(Ok(report)) => reports.push(report),
-            // Stopped because another failed.
-            Some(Err(RunError::Stopped)) | None => {}
-            Some(Err(RunError::Trace { error, .. })) if error.kind() == io::ErrorKind::BrokenPipe => {
-                return Err(Failure::NoReader);
+    let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
+    for (plan, result) in plans.into_iter().zip(results) {
+        match result.into_inner() {
+            Some(Ok(report)) => {
+                runs.plans.push(plan);
+                runs.reports.push(report);
             }
-            Some(Err(error)) => {
-                return Err(Failure::Input(format!(
-                    "{} {} {}: {error}",
-                    plan.experiment.name, plan.machine.name, plan.mechanism
-                )));
-            }
+            Some(Err(error)) => runs.failed = Failure::both(runs.failed, Err(failure(&plan, error))),
+            None => {}
         }
     }
-    Ok(reports)
+    runs
+}
+
+/// That a run failed, in words.
+fn failure(plan: &Plan, error: RunError) -> Failure {
+    match error {
+        RunError::Trace { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => Failure::NoReader,
+        error => Failure::Input(format!(
+            "{} {} {}: {error}",
+            plan.experiment.name, plan.machine.name, plan.mechanism
+        )),
+    }
 }
 
 /// Where the JSON goes.

@@ -143,3 +143,25 @@ fn what_can_be_written_is_written_though_something_else_cannot() {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!((output.status.code(), message.lines().count()), (Some(2), 2), "both are told: {message}");
 }
+
+#[test]
+fn a_run_that_fails_takes_none_of_the_others_along() {
+    let processes =
+        ["tlb-flush2-processes", "--machine", "small-vm", "--scale", "0.1", "--mechanism", "batched"];
+    let compared = |threads: &str| {
+        ceasefire(&[&["compare"], &processes[..], &["--threads", threads, "--json", "-"]].concat())
+    };
+    // Memory for four threads, and not for 1600.
+    let output = compared("4,1600");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("of 1600 threads could not go on: out of memory"), "{message}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let results = results["results"].as_array().expect("a list");
+    assert_eq!(results.iter().map(|result| result["threads"].as_u64()).collect::<Vec<_>>(), [Some(4)]);
+    let output = compared("1600,1800");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{message}");
+    assert!(message.contains("1600") && message.contains("1800"), "each is told: {message}");
+}
