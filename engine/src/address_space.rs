@@ -15,7 +15,7 @@ use crate::flush::Extent;
 use crate::generation::{AtomicGeneration, Generation};
 use crate::owed::Stamp;
 use crate::platform::Root;
-use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use crate::tag::Tag;
 use crate::width::Pace;
 
@@ -51,8 +51,6 @@ pub struct AddressSpace {
     pub(crate) narrow: AtomicU32,
     /// How long its flushes take.
     pub(crate) pace: Pace,
-    /// It has ended, and its ASID was given back.
-    pub(crate) retired: AtomicBool,
     /// Devices that walk its tables.
     devices: AtomicU32,
     pub(crate) generation: AtomicGeneration,
@@ -77,7 +75,6 @@ impl AddressSpace {
             tag: Tag::new(asid),
             narrow: AtomicU32::new(0),
             pace: Pace::new(),
-            retired: AtomicBool::new(false),
             devices: AtomicU32::new(0),
             generation: AtomicGeneration::new(Generation::FIRST),
             reached: AtomicGeneration::new(Generation::FIRST),

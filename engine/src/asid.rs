@@ -29,7 +29,7 @@ impl Asid {
         self.0
     }
 
-    /// The x86 tag for it: PCID 0 is the kernel's own (Linux: `kern_pcid`).
+    /// The x86 tag for it, for ASIDs below 4095: PCID 0 is the kernel's own (Linux: `kern_pcid`).
     pub const fn pcid(self) -> u16 {
         self.0 + 1
     }

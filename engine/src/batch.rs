@@ -586,13 +586,13 @@ impl<P: Platform> Engine<P> {
         let platform = self.platform();
         platform.pinned(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
-            tally.debts_created.add(debts);
+            tally.debts_created.add_at_once(debts);
             let settled = match paid {
                 Paid::Pages | Paid::Everywhere => &tally.debts_by_broadcast,
                 Paid::Interrupts => &tally.debts_by_interrupt,
                 Paid::Local => &tally.debts_by_local,
             };
-            settled.add(debts);
+            settled.add_at_once(debts);
             tally.debt_age_max_ns.at_least(platform.now().saturating_sub(since));
         });
     }

@@ -13,14 +13,17 @@ use crate::capabilities::{Broadcast, Holders};
 use crate::flush::{Extent, Flush};
 use crate::generation::Generation;
 use crate::platform::{Platform, Reason};
-use crate::primitive::Ordering;
 use crate::{Asid, Engine};
 
 impl<P: Platform> Engine<P> {
     /// Gives the ASID of a space that ends back, to be used again once it was flushed everywhere.
     ///
-    /// No CPU has the space loaded any more, and none will. A space that ends without it takes its ASID along: no
-    /// harm but that there is one less until the machine restarts. Does nothing where flushes are not broadcast.
+    /// No CPU has the space loaded any more, and none will; flushes of it by whoever still refers to it do no harm. A space
+    /// that ends without it takes its ASID along: there is one less until the machine restarts. Where flushes are not
+    /// broadcast nothing is given back.
+    ///
+    /// # Panics
+    /// In debug builds, if a CPU has the space loaded, or if it was retired before.
     pub fn retire(&self, space: &AddressSpace) {
         #[cfg(feature = "sabotage")]
         let expected = self.guarded(crate::sabotage::Guard::LazyTables);
@@ -31,9 +34,9 @@ impl<P: Platform> Engine<P> {
             "{:?} was retired while a CPU had it loaded",
             space.id()
         );
-        let again = space.retired.swap(true, Ordering::AcqRel);
-        debug_assert!(!again, "{:?} was retired twice", space.id());
-        if let (Some(asid), false) = (space.tag.read().held(), again) {
+        let (first, asid) = space.tag.retire();
+        debug_assert!(first, "{:?} was retired twice", space.id());
+        if let Some(asid) = asid {
             self.asids.free(asid);
         }
     }
@@ -92,7 +95,8 @@ impl<P: Platform> Engine<P> {
         while left > 0 {
             let count = left.min(most);
             platform.broadcast(asid, Flush { extent: Extent::Pages { start, count, size }, ..flush });
-            start += u64::from(count) << size.shift();
+            // The last page of all has none after it.
+            start = start.wrapping_add(u64::from(count) << size.shift());
             left -= count;
         }
         count > 0
@@ -104,11 +108,11 @@ impl<P: Platform> Engine<P> {
         match flush.extent {
             Extent::Pages { count, .. } => {
                 self.await_broadcasts(Some(count), space.id());
-                tally.flushes_page.add(u64::from(count));
+                tally.flushes_page.add_at_once(u64::from(count));
             }
             Extent::All => {
                 self.await_broadcasts(None, space.id());
-                tally.flushes_full.add(1);
+                tally.flushes_full.add_at_once(1);
             }
         }
     }
@@ -122,7 +126,7 @@ impl<P: Platform> Engine<P> {
         let platform = self.platform();
         platform.pinned(|| {
             self.await_broadcasts(Some(u32::try_from(pages).unwrap_or(u32::MAX)), SpaceId::NONE);
-            platform.cpu(platform.this_cpu()).tally.flushes_page.add(pages);
+            platform.cpu(platform.this_cpu()).tally.flushes_page.add_at_once(pages);
         });
     }
 
@@ -131,13 +135,13 @@ impl<P: Platform> Engine<P> {
         let platform = self.platform();
         platform.broadcast_everything();
         self.await_broadcasts(None, SpaceId::NONE);
-        platform.cpu(platform.this_cpu()).tally.flushes_full.add(1);
+        platform.cpu(platform.this_cpu()).tally.flushes_full.add_at_once(1);
     }
 
     fn await_broadcasts(&self, pages: Option<u32>, space: SpaceId) {
         let platform = self.platform();
         platform.broadcast_wait();
-        platform.cpu(platform.this_cpu()).tally.broadcasts.add(1);
+        platform.cpu(platform.this_cpu()).tally.broadcasts.add_at_once(1);
         self.trace(Reason::Broadcast, pages, space);
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::asid::DYNAMIC_ASIDS;
+use crate::global_asid::MOST_ASIDS;
 
 /// What the processor promises beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +80,7 @@ impl Broadcast {
         if asids < least {
             return Err(BroadcastError::TooFewAsids { asids, least });
         }
+        let asids = if asids > MOST_ASIDS { MOST_ASIDS } else { asids };
         Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
     }
 
@@ -133,6 +135,13 @@ mod tests {
         assert_eq!((none.pages(), none.asids(), none.first()), (1, 4094, 6));
         let eight = Broadcast::new(256, 8, Holders::Every).expect("enough ASIDs");
         assert_eq!((eight.pages(), eight.first()), (8, 1));
+    }
+
+    /// Else so many would have to come back before a flush is worth it as there are not.
+    #[test]
+    fn what_is_not_used_does_not_count() {
+        let all = Broadcast::new(u32::MAX, 8, Holders::Wide).expect("enough ASIDs");
+        assert_eq!((all.asids(), all.worth_a_flush()), (1 << 16, (65_536 - 6) / 32));
     }
 
     #[test]

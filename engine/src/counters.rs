@@ -1,7 +1,8 @@
 //! What a CPU did, counted.
 //!
 //! Every counter is written by its own CPU only, so counting is a load and a store, and reading is a sum over
-//! the CPUs. The names are those of the command line's JSON.
+//! the CPUs. Where an interrupt may come in between and count the same, it is one step ([`Count::add_at_once`]). The
+//! names are those of the command line's JSON.
 
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -87,13 +88,19 @@ counters! {
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
+    /// Counts, with interrupts off, or what none of them counts.
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// Counts what interrupts count too, with interrupts on.
+    pub(crate) fn add_at_once(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
     pub(crate) fn at_least(&self, n: u64) {
         if self.0.load(Ordering::Relaxed) < n {
-            self.0.store(n, Ordering::Relaxed);
+            self.0.fetch_max(n, Ordering::Relaxed);
         }
     }
 }

@@ -272,7 +272,7 @@ impl AtomicCpuSet {
 
     /// Adds a CPU; visible to whoever reads the set after a later sequentially consistent operation of the
     /// caller's.
-    pub fn insert(&self, cpu: CpuId) {
+    pub(crate) fn insert(&self, cpu: CpuId) {
         let (at, bit) = summary_of(cpu.word());
         self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
         if self.summary[at].load(Ordering::SeqCst) & bit == 0 {
@@ -281,7 +281,7 @@ impl AtomicCpuSet {
     }
 
     /// Takes a CPU out.
-    pub fn remove(&self, cpu: CpuId) {
+    pub(crate) fn remove(&self, cpu: CpuId) {
         self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst);
     }
 
@@ -331,10 +331,10 @@ impl AtomicCpuSet {
 
     /// Takes every member out and hands each to `take`.
     ///
-    /// For a set that many fill and one empties: an [`AtomicCpuSet::insert`] that does not make it into this
+    /// For a set that many fill and one empties: an `insert` that does not make it into this
     /// call is in the set for the next. Unlike a removal it resets the summary, which is safe because the one
     /// who empties looks at the words after the reset, and whoever joins sets the word before the summary.
-    pub fn drain(&self, mut take: impl FnMut(CpuId)) {
+    pub(crate) fn drain(&self, mut take: impl FnMut(CpuId)) {
         for at in 0..SUMMARIES {
             if self.summary[at].load(Ordering::SeqCst) == 0 {
                 continue;

@@ -21,10 +21,10 @@ use crate::asid::Asid;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// ASIDs are 16 bits wide on Arm; x86 has 12.
-const ASIDS: u32 = 1 << 16;
+pub(crate) const MOST_ASIDS: u32 = 1 << 16;
 /// ASIDs in a word: the low half says `used` or `freed`, the high half `freed` or `flushing`.
 const PER_WORD: u32 = 32;
-const WORDS: usize = (ASIDS / PER_WORD) as usize;
+const WORDS: usize = (MOST_ASIDS / PER_WORD) as usize;
 
 /// Which ASIDs are in use.
 pub(crate) struct GlobalAsids {
@@ -68,7 +68,7 @@ impl GlobalAsids {
         }
     }
 
-    /// An ASID of `asids` that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
+    /// An ASID of `asids`, [`MOST_ASIDS`] at most, that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
     /// come of a flush.
     ///
     /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
@@ -79,7 +79,6 @@ impl GlobalAsids {
         mut flush: impl FnMut(),
         mut wait: impl FnMut(&dyn Fn() -> bool),
     ) -> Option<Asid> {
-        let asids = asids.start..asids.end.min(ASIDS);
         loop {
             if let Some(asid) = self.claim(&asids) {
                 return Some(asid);
@@ -211,9 +210,9 @@ mod tests {
 
     #[test]
     fn each_is_given_out_once_and_none_beyond_the_last() {
-        for count in [0, 1, 2, 31, 32, 33, 64, 100, 256, ASIDS, u32::MAX] {
+        for count in [0, 1, 2, 31, 32, 33, 64, 100, 256, MOST_ASIDS] {
             let asids = Box::new(GlobalAsids::new());
-            let last = count.clamp(1, ASIDS) as usize - 1;
+            let last = count.max(1) as usize - 1;
             let given: BTreeSet<u16> = (0..last).map(|_| take(&asids, count).unwrap()).collect();
             assert_eq!(given.len(), last, "of {count}");
             assert!(!given.contains(&0) && given.iter().all(|asid| u32::from(*asid) < count));

@@ -46,6 +46,7 @@ impl<T> Withheld<T> {
 /// }
 /// ```
 #[derive(Debug)]
+#[must_use = "the page in it is lost with it"]
 pub struct WritePermit<T>(pub(crate) T);
 
 impl<T> WritePermit<T> {

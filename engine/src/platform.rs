@@ -78,8 +78,8 @@ pub struct FlushEvent {
 /// - inside [`Platform::interrupts_off`] neither [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)
 ///   nor any other code runs on this CPU;
 /// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one;
-/// - what the engine calls with interrupts off (loading roots, invalidating, [`Platform::trace`],
-///   [`Platform::answered`], `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU;
+/// - what the engine calls with interrupts off (all of this trait but [`Platform::wait`], [`Platform::interrupt`] and
+///   [`Platform::invalidate_devices`]; `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU;
 /// - where [`Capabilities::broadcast`] is stated, a task that moves to another CPU between [`Platform::broadcast`] and
 ///   [`Platform::broadcast_wait`] had its broadcasts waited for on the CPU that it left (on Arm the DSB in the task
 ///   switch does it, on x86 a TLBSYNC there must).
@@ -113,7 +113,8 @@ pub unsafe trait Platform: Sized + Debug {
     /// ASID, and must not fill more). A full barrier.
     fn load_root(&self, root: Root, asid: Asid, flush: bool);
 
-    /// Makes this CPU translate through the kernel's own tables, which map no program.
+    /// Makes this CPU translate through the kernel's own tables, which map no program. A full barrier, as
+    /// [`Platform::load_root`]: nothing is walked through the old root after it.
     fn load_kernel_root(&self);
 
     /// Invalidates one translation of this CPU, and what its walker cached on the way to it. The ASID is the one
@@ -138,6 +139,9 @@ pub unsafe trait Platform: Sized + Debug {
     fn interrupt(&self, targets: &CpuSet);
 
     /// Waits until `done` says so, with interrupts on, answering those that come.
+    ///
+    /// For answers, of whose last [`Platform::answered`] tells; or, seldom, until another CPU has flushed all global ASIDs,
+    /// of which nothing does: a platform that sleeps here has to look again by itself, at its next tick for one.
     fn wait(&self, done: &dyn Fn() -> bool);
 
     /// This CPU has answered `initiator`'s request; `last` if no other answer is outstanding. For platforms whose
@@ -152,15 +156,16 @@ pub unsafe trait Platform: Sized + Debug {
     /// What walkers cached on the way to a page goes with it if `flush.tables` is set; else the entries of that size alone
     /// will do (on Arm the forms for the last level, with a level hint). At least one page, and at most as many as
     /// [`Broadcast::pages`](crate::Broadcast::pages) says. Where page tables are isolated an ASID stands for two tags, and
-    /// both are meant. Page-table stores that this CPU made before are seen by every walk that starts after the
-    /// invalidation. Called only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
+    /// both are meant. Page-table stores that this CPU made before, or has seen others make, are seen by every walk that
+    /// starts after the invalidation. Called only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
     fn broadcast(&self, asid: Asid, flush: Flush) {
         let _ = (asid, flush);
         unclaimed("broadcast");
     }
 
-    /// Starts to invalidate everything of every program on every CPU, this one included, whatever its tag. Called only
-    /// where [`Capabilities::broadcast`] is stated.
+    /// Starts to invalidate everything of every program on every CPU, this one included, whatever its tag. What is said of
+    /// page-table stores at [`Platform::broadcast`] holds here too; most of them are other CPUs'. Called only where
+    /// [`Capabilities::broadcast`] is stated.
     fn broadcast_everything(&self) {
         unclaimed("broadcast_everything");
     }

@@ -58,7 +58,8 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Takes whatever space is loaded off this CPU: before deep idle, before the CPU goes offline, or before the
-    /// space's page tables are torn down.
+    /// space's page tables are torn down. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
+    /// runs a space again: ASIDs may have changed hands.
     pub fn unload(&self) -> Previous<P::Space> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);

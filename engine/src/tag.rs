@@ -7,7 +7,8 @@
 //! `slots` -claim, adopt-> `adopting` -all CPUs have-> `global` -leave-> `leaving` -all CPUs have-> `slots`
 //!
 //! In `adopting` and `leaving` a flush needs both transports. A CPU that comes takes what the state leads to. Each change
-//! of state raises a number in the word: who looked at CPUs to end a transition ends that one or none.
+//! of state raises a number in the word: who looked at CPUs to end a transition ends that one or none. A space that has
+//! ended stays where it was, for whoever flushes it still; its ASID went to who ended it, and comes from here no more.
 
 use crate::asid::Asid;
 use crate::primitive::{AtomicU64, Ordering};
@@ -20,8 +21,10 @@ const MIXED: u64 = 1 << 17;
 const LEAVING: u64 = 1 << 18;
 /// Somebody is about to give an ASID to a space on slots.
 const CLAIMED: u64 = 1 << 19;
-const STATE: u64 = (1 << 20) - 1;
-const CHANGE: u64 = 1 << 20;
+/// The space has ended: its ASID is somebody else's business.
+const ENDED: u64 = 1 << 20;
+const STATE: u64 = (1 << 21) - 1;
+const CHANGE: u64 = 1 << 21;
 
 /// Where a space stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +64,12 @@ impl Reading {
         (self.0 & (HELD | LEAVING) == HELD).then(|| Asid::new(self.0 as u16))
     }
 
+    fn has_ended(self) -> bool {
+        self.0 & ENDED != 0
+    }
+
     /// The ASID that some CPU may run it under.
-    pub(crate) fn held(self) -> Option<Asid> {
+    fn held(self) -> Option<Asid> {
         (self.0 & HELD != 0).then(|| Asid::new(self.0 as u16))
     }
 
@@ -88,7 +95,8 @@ impl Tag {
     }
 
     fn change(&self, from: Reading, state: u64) -> bool {
-        self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        !from.has_ended()
+            && self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Keeps others from giving an ASID to a space on slots; whether nobody else does and it has none.
@@ -97,11 +105,23 @@ impl Tag {
         now.0 & STATE == 0 && self.change(now, CLAIMED)
     }
 
-    /// Ends a claim: CPUs begin to adopt `asid`, or there was none.
-    pub(crate) fn adopt(&self, asid: Option<Asid>) {
+    /// Ends a claim: CPUs begin to adopt `asid`, or there was none. The ASID again if the space has ended meanwhile.
+    #[must_use = "an ASID that comes back has to be given back"]
+    pub(crate) fn adopt(&self, asid: Option<Asid>) -> Option<Asid> {
         let state = asid.map_or(0, |asid| HELD | MIXED | u64::from(asid.get()));
         let changed = self.change(self.read(), state);
-        debug_assert!(changed, "an ASID was given to a space by one who had not claimed it");
+        debug_assert!(
+            changed || self.read().has_ended(),
+            "an ASID was given to a space by one who had not claimed it"
+        );
+        asid.filter(|_| !changed)
+    }
+
+    /// The space has ended; whether it had not before, and then the ASID that it had, for this caller alone.
+    pub(crate) fn retire(&self) -> (bool, Option<Asid>) {
+        let before = Reading(self.0.fetch_or(ENDED, Ordering::SeqCst));
+        let first = !before.has_ended();
+        (first, before.held().filter(|_| first))
     }
 
     /// CPUs begin to leave the ASID that all of them run it under; whether they do.
@@ -134,7 +154,7 @@ mod tests {
         assert!(tag.claim());
         assert!(!tag.claim(), "somebody is at it");
         assert_eq!(tag.read().tagged(), Tagged::Slots, "until it has one");
-        tag.adopt(Some(asid));
+        assert_eq!(tag.adopt(Some(asid)), None);
         let adopting = tag.read();
         assert_eq!((adopting.tagged(), adopting.asid()), (Tagged::Adopting(asid), Some(asid)));
         assert!(!tag.claim() && !tag.leave(adopting));
@@ -158,7 +178,7 @@ mod tests {
         let first = tag.read();
         tag.end(first);
         assert!(tag.claim());
-        tag.adopt(Some(asid));
+        assert_eq!(tag.adopt(Some(asid)), None);
         tag.end(tag.read());
         assert!(tag.leave(tag.read()));
         assert_eq!(tag.end(first), None);
@@ -169,7 +189,38 @@ mod tests {
     fn a_claim_that_finds_no_asid_leaves_the_space_on_slots() {
         let tag = Tag::new(None);
         assert!(tag.claim());
-        tag.adopt(None);
+        assert_eq!(tag.adopt(None), None);
         assert!(tag.claim());
+    }
+
+    #[test]
+    fn the_asid_of_a_space_that_ends_is_had_once_wherever_the_space_stands() {
+        let asid = Asid::new(9);
+        let states: [fn(&Tag); 5] = [
+            |_| (),
+            |tag| assert!(tag.claim()),
+            |tag| assert!(tag.claim() && tag.adopt(Some(Asid::new(9))).is_none()),
+            |tag| {
+                assert!(tag.claim() && tag.adopt(Some(Asid::new(9))).is_none());
+                assert_eq!(tag.end(tag.read()), None);
+            },
+            |tag| {
+                assert!(tag.claim() && tag.adopt(Some(Asid::new(9))).is_none());
+                assert_eq!(tag.end(tag.read()), None);
+                assert!(tag.leave(tag.read()));
+            },
+        ];
+        for (at, reach) in states.iter().enumerate() {
+            let tag = Tag::new(None);
+            reach(&tag);
+            let before = tag.read();
+            assert_eq!(tag.retire(), (true, (at > 1).then_some(asid)));
+            assert_eq!((tag.retire(), tag.read().tagged()), ((false, None), before.tagged()));
+            assert!(!tag.leave(before) && !tag.leave(tag.read()) && !tag.claim());
+            assert_eq!((tag.end(before), tag.end(tag.read())), (None, None));
+            if at == 1 {
+                assert_eq!(tag.adopt(Some(asid)), Some(asid), "it came too late");
+            }
+        }
     }
 }

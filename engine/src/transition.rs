@@ -54,9 +54,9 @@ impl<P: Platform> Engine<P> {
         targets.unite(space.cpus());
         let asked = Asked { space: space.id(), generation, extent: flush.extent };
         let leaves = space.asid().is_none();
-        self.ask(&mut targets, asked, flush.tables, |cpu| match cpu.seen.loaded() {
+        // Lazy CPUs too, this one and others: the transition has to end.
+        self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
             SpaceId::SWITCHING => true,
-            // Lazy ones too: the transition has to end.
             loaded => loaded == space.id() && (leaves || !cpu.seen.is_global()),
         });
     }

@@ -17,7 +17,8 @@ use crate::primitive::{AtomicU32, Ordering};
 use crate::tag::{Reading, Tagged};
 use crate::Engine;
 
-/// After how many flushes of a space somebody looks, unless the kernel says otherwise.
+/// Somebody looks after one in so many flushes of a space, unless the kernel says otherwise: those whose generation is a
+/// multiple. What batches record counts as flushes, and nobody looks after it.
 pub const LOOK_EVERY: u64 = 32;
 /// How many CPUs have to run a space for it to deserve a global ASID, unless the kernel says otherwise.
 pub const WIDE: u32 = 4;
@@ -138,7 +139,9 @@ impl<P: Platform> Engine<P> {
         space.narrow.store(if look.is_wide() { 0 } else { look.narrow.saturating_add(1) }, Ordering::Relaxed);
         match (holds, platform.deserves_asid(space, look)) {
             (false, true) if space.tag.claim() => {
-                space.tag.adopt(self.take_asid(broadcast));
+                if let Some(late) = space.tag.adopt(self.take_asid(broadcast)) {
+                    self.asids.free(late);
+                }
             }
             (true, false) => {
                 space.tag.leave(reading);

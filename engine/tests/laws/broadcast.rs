@@ -75,6 +75,15 @@ fn a_range_beyond_the_ceiling_is_one_broadcast_of_all() {
 }
 
 #[test]
+fn the_last_page_of_all_is_flushed_as_any_other() {
+    const LAST: u64 = u64::MAX - (PAGE - 1);
+    let (m, p) = busy(256, 0);
+    m.fill(1, LAST, 1);
+    m.flush(&p, Flush::page(LAST));
+    assert_eq!(m.usable(1), []);
+}
+
+#[test]
 fn spaces_have_tags_of_their_own_and_switches_do_not_flush() {
     let (m, p) = busy(256, 1);
     let q = m.space(2);

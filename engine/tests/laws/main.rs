@@ -5,6 +5,7 @@ mod broadcast;
 mod devices;
 mod gather;
 mod holes;
+mod interleaved;
 mod random;
 mod requests;
 #[cfg(feature = "sabotage")]
@@ -13,4 +14,5 @@ mod script;
 mod settled;
 mod sizes;
 mod switching;
+mod threads;
 mod transitions;

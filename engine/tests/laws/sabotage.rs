@@ -7,8 +7,9 @@ use ceasefire::{Batch, ClearedTable, Gather, Root, Schedule};
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::batch::{cleared, permit};
+use crate::interleaved;
 use crate::random::{history, play};
-use crate::script::{broadcasting, hybrid, lazy, machine, Machine, Space};
+use crate::script::{broadcasting, hybrid, lazy, machine, wide, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -153,5 +154,16 @@ fn without_the_interrupts_of_a_transition_who_has_not_moved_uses_what_is_gone() 
     assert!(m.cached(1, PAGE).is_some(), "R3");
     for words in ["after its frame was released", "after it came out of the batch"] {
         found_on(|cpus| hybrid(cpus, 2), Schedule::Batched, Guard::Transition, words);
+    }
+}
+
+/// The interleavings can fail.
+#[test]
+fn interleavings_find_guards_of_broadcasts_gone() {
+    for guard in [Guard::Transition, Guard::BroadcastWait, Guard::GatherFlush, Guard::Settle] {
+        let broken = (0..500).any(|seed| {
+            interleaved::play(seed, wide(2), Schedule::Batched, |engine| engine.remove_guard(guard)).is_err()
+        });
+        assert!(broken, "{guard:?}");
     }
 }

@@ -79,8 +79,8 @@ impl Hardware {
         let (entries, tables) = match extent {
             Extent::All => (0..u64::MAX, 0..u64::MAX),
             Extent::Pages { start, count, size } => {
-                let end = start + (u64::from(count) << size.shift());
-                (start..end, start >> 21..(end + (1 << 21) - 1) >> 21)
+                let end = start.saturating_add(u64::from(count) << size.shift());
+                (start..end, start >> 21..end.div_ceil(1 << 21))
             }
         };
         self.entries
@@ -357,40 +357,43 @@ unsafe impl Platform for Script {
 #[derive(Debug)]
 pub(crate) struct Free<T>(RefCell<T>);
 
-impl<T> Lock<T, Script> for Free<T> {
+impl<T, P> Lock<T, P> for Free<T> {
     type Guard<'a>
         = std::cell::RefMut<'a, T>
     where
-        T: 'a;
+        T: 'a,
+        P: 'a;
 
     fn new(_: &'static LockClass, value: T) -> Self {
         Self(RefCell::new(value))
     }
 
-    fn lock<'a>(&'a self, _: &'a Script) -> Self::Guard<'a> {
+    fn lock<'a>(&'a self, _: &'a P) -> Self::Guard<'a> {
         self.0.borrow_mut()
     }
 }
 
-impl<T> RwLock<T, Script> for Free<T> {
+impl<T, P> RwLock<T, P> for Free<T> {
     type Read<'a>
         = std::cell::Ref<'a, T>
     where
-        T: 'a;
+        T: 'a,
+        P: 'a;
     type Write<'a>
         = std::cell::RefMut<'a, T>
     where
-        T: 'a;
+        T: 'a,
+        P: 'a;
 
     fn new(_: &'static LockClass, value: T) -> Self {
         Self(RefCell::new(value))
     }
 
-    fn read<'a>(&'a self, _: &'a Script) -> Self::Read<'a> {
+    fn read<'a>(&'a self, _: &'a P) -> Self::Read<'a> {
         self.0.borrow()
     }
 
-    fn write<'a>(&'a self, _: &'a Script) -> Self::Write<'a> {
+    fn write<'a>(&'a self, _: &'a P) -> Self::Write<'a> {
         self.0.borrow_mut()
     }
 }

@@ -280,3 +280,73 @@ fn without_asids_no_space_gets_a_global_one() {
         assert_eq!((p.asid(), carried(&m)), (None, (vec![1, 2], false)));
     }
 }
+
+/// Whoever still flushes a space that has ended (a strict unmap of another task's, say) gives its ASID back no second time.
+#[test]
+fn what_flushes_a_space_that_ended_takes_no_asid_from_the_next() {
+    for leaving in [false, true] {
+        let (m, p) = busy(1);
+        let asid = global(&m, &p);
+        if leaving {
+            drop(m.on(2, ceasefire::Engine::unload));
+            flush(&m, &p);
+        }
+        for cpu in [1, 2] {
+            drop(m.on(cpu, ceasefire::Engine::unload));
+        }
+        m.retire(&p);
+        let wide = |root, cpus: [usize; 2]| {
+            let space = m.space(root);
+            for cpu in cpus {
+                m.switch(cpu, &space);
+            }
+            flush(&m, &space);
+            space
+        };
+        let q = wide(2, [0, 1]);
+        assert_eq!(q.asid().map(ceasefire::Asid::get), Some(asid));
+        for _ in 0..3 {
+            flush(&m, &p);
+        }
+        let r = wide(3, [2, 3]);
+        assert_eq!(r.asid(), None, "the other still has it; the first was leaving: {leaving}");
+    }
+}
+
+/// A space ends while somebody who saw it wide waits for the ASID that it is to get.
+#[test]
+fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
+    let (m, p) = busy(1);
+    let asid = global(&m, &p);
+    for cpu in [1, 2] {
+        drop(m.on(cpu, ceasefire::Engine::unload));
+    }
+    m.retire(&p);
+    let q = m.space(2);
+    run(&m, &q);
+    let ends = q.clone();
+    m.at(Point::BroadcastWait, move |m| {
+        for cpu in [1, 2] {
+            drop(m.on(cpu, ceasefire::Engine::unload));
+        }
+        m.retire(&ends);
+    });
+    flush(&m, &q);
+    assert_eq!(q.asid(), None);
+    let r = m.space(3);
+    run(&m, &r);
+    flush(&m, &r);
+    assert_eq!(r.asid().map(ceasefire::Asid::get), Some(asid));
+}
+
+/// A kernel thread that borrows the space flushes it: its own CPU must not keep the transition open.
+#[test]
+fn a_flusher_that_is_lazy_in_the_space_makes_the_transition_too() {
+    let (m, p) = busy(2);
+    m.switch(0, &p);
+    m.lazy(0);
+    assert!(global(&m, &p) > 0);
+    drop(m.on(2, ceasefire::Engine::unload));
+    flush(&m, &p);
+    assert_eq!(p.asid(), None, "nobody keeps it from leaving");
+}

@@ -1,0 +1,259 @@
+//! Random interleavings: CPUs that switch, unmap, reclaim, tick and end spaces between any two steps of each other.
+//!
+//! The [random histories](crate::random) do one thing after the other; here everything happens at once, on a machine that
+//! says only what a program may not see: a frame that it may not reach any more, or another program's.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use ceasefire::{
+    AddressSpace, Batch, Bounds, Capabilities, ClearedTable, Condition, Engine, Flush, Gather, Owed,
+    Platform, Root, Schedule, Settle, Settled, Stamp,
+};
+
+use crate::batch::cleared;
+use crate::script::{every, wide, PROMISES};
+use crate::threads::{Threads, PAGES};
+
+const STEPS: usize = 120;
+
+/// A page of a root.
+type Page = (Root, u64);
+
+/// A space's place: when it ends another comes there.
+#[derive(Debug)]
+struct Place {
+    space: Mutex<Arc<AddressSpace>>,
+    /// The page-table lock.
+    locked: AtomicBool,
+    ending: AtomicBool,
+    /// CPUs that are about to switch to it.
+    entering: AtomicUsize,
+}
+
+struct Locked<'a>(&'a AtomicBool);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
+}
+
+impl Place {
+    fn new(engine: &Engine<Threads>, root: u64) -> Self {
+        Self {
+            space: Mutex::new(Arc::new(engine.new_space(Root(root)))),
+            locked: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            entering: AtomicUsize::new(0),
+        }
+    }
+
+    fn space(&self) -> Arc<AddressSpace> {
+        self.space.lock().expect("who fails ends the run").clone()
+    }
+
+    fn lock(&self, engine: &Engine<Threads>) -> Locked<'_> {
+        while self.locked.swap(true, SeqCst) {
+            engine.platform().pause();
+        }
+        Locked(&self.locked)
+    }
+}
+
+/// All that CPUs share.
+struct History {
+    places: Vec<Place>,
+    roots: AtomicU64,
+    frames: AtomicU64,
+    /// Taken away by batches and not settled: with the frame, and until when where that is known.
+    owed: Mutex<Vec<(Page, u64, Option<Stamp>)>>,
+    schedule: Schedule,
+}
+
+impl History {
+    /// A strict unmap of `pages`, and of the tables if `tables`.
+    fn unmap(&self, engine: &Engine<Threads>, place: &Place, pages: std::ops::Range<u64>, tables: bool) {
+        let lock = place.lock(engine);
+        let (space, world) = (place.space(), || engine.platform().world());
+        let proof: Settled<'_, Locked<'_>> = engine.settle(&space, lock);
+        let owed = self.owed.lock().expect("who fails ends the run");
+        world()
+            .gone
+            .extend(owed.iter().filter(|(page, ..)| page.0 == space.root()).map(|(_, frame, _)| frame));
+        drop(owed);
+        let mut gather: Gather<'_, _, Option<u64>, _, 4> =
+            Gather::new(engine, &space, |frame| world().gone.extend(frame));
+        for page in pages {
+            let frame = world().tables.remove(&(space.root(), page));
+            if frame.is_some() {
+                gather.unmap(&proof, cleared(page << 12, false), Some(frame));
+            }
+        }
+        if tables {
+            gather.table(ClearedTable::new(0), None);
+        }
+        gather.finish();
+    }
+
+    /// Ends the space in a place, which no CPU begins to run any more, and puts another there.
+    fn renew(&self, engine: &Engine<Threads>, place: &Place) {
+        drop(engine.unload());
+        self.unmap(engine, place, 0..PAGES, true);
+        let space = place.space();
+        while place.entering.load(SeqCst) > 0 || !space.cpus().is_empty() {
+            engine.platform().pause();
+        }
+        engine.retire(&space);
+        let next = engine.new_space(Root(self.roots.fetch_add(1, SeqCst)));
+        *place.space.lock().expect("who fails ends the run") = Arc::new(next);
+        place.ending.store(false, SeqCst);
+    }
+
+    /// The frames of debts that are settled by now are gone.
+    fn reap(&self, engine: &Engine<Threads>) {
+        let settled = engine.settled_stamp();
+        let mut world = engine.platform().world();
+        self.owed.lock().expect("who fails ends the run").retain(|&(_, frame, stamp)| {
+            let done = stamp.is_some_and(|stamp| stamp <= settled);
+            world.gone.extend(done.then_some(frame));
+            !done
+        });
+    }
+
+    /// The place whose program this CPU runs.
+    fn runs(&self, engine: &Engine<Threads>) -> Option<&Place> {
+        let cpu = engine.platform().cpu(engine.platform().this_cpu());
+        let (loaded, lazy) = (cpu.loaded(), cpu.is_lazy());
+        self.places.iter().find(|place| !lazy && place.space().id() == loaded)
+    }
+
+    /// The program that runs here maps a page, where nothing is owed and no lock is held, and uses all it has.
+    fn access(&self, engine: &Engine<Threads>, page: u64) {
+        let Some(place) = self.runs(engine) else { return };
+        if place.ending.load(SeqCst) {
+            drop(engine.unload());
+            return;
+        }
+        let page = (place.space().root(), page);
+        let owed = self.owed.lock().expect("who fails ends the run").iter().any(|(owed, ..)| *owed == page);
+        if !owed && !place.locked.load(SeqCst) {
+            let fresh = self.frames.fetch_add(1, SeqCst);
+            engine.platform().world().tables.entry(page).or_insert(fresh);
+        }
+        engine.platform().access(page.0);
+    }
+
+    /// What one CPU does.
+    fn play(&self, engine: &Engine<Threads>) {
+        let threads = engine.platform();
+        let owed = || self.owed.lock().expect("who fails ends the run");
+        let mut batch: Batch<'_, _, u64, _, 3> = Batch::new(engine, self.schedule, |page: Owed<u64>| {
+            let (frame, stamp) = page.into_parts();
+            owed().iter_mut().filter(|owed| owed.1 == frame).for_each(|owed| owed.2 = Some(stamp));
+        });
+        for _ in 0..STEPS {
+            threads.pause();
+            let place = &self.places[threads.random(self.places.len() as u64) as usize];
+            let page = threads.random(PAGES);
+            let ends = place.ending.load(SeqCst);
+            match threads.random(20) {
+                0..=3 => {
+                    place.entering.fetch_add(1, SeqCst);
+                    if !place.ending.load(SeqCst) {
+                        drop(engine.switch_to(&place.space()));
+                    }
+                    place.entering.fetch_sub(1, SeqCst);
+                }
+                4 => engine.enter_lazy(),
+                5 => drop(engine.unload()),
+                6 => {
+                    threads.pass(60);
+                    if threads.interrupts_off(|| engine.tick()) {
+                        engine.pay_overdue();
+                    }
+                }
+                7 => batch.settle(),
+                8..=10 if !ends => self.unmap(engine, place, page..page + 1, threads.random(4) == 0),
+                11..=14 if !ends => {
+                    let lock = place.lock(engine);
+                    let space = place.space();
+                    let frame = threads.world().tables.remove(&(space.root(), page));
+                    let Some(frame) = frame else { continue };
+                    owed().push(((space.root(), page), frame, None));
+                    batch.record(&space, cleared(page << 12, false));
+                    drop(lock);
+                    if threads.random(2) == 0 {
+                        batch.hold(frame);
+                    } else {
+                        batch.let_go(frame, Condition::default());
+                    }
+                }
+                15 if threads.random(6) == 0 && !place.ending.swap(true, SeqCst) => {
+                    batch.settle();
+                    self.renew(engine, place);
+                }
+                16 => engine.pay_all(),
+                // Of a space that may have ended.
+                17 => {
+                    engine.flush(&place.space(), Flush::page(page << 12));
+                }
+                18 => engine.flush_here(),
+                _ => {}
+            }
+            self.reap(engine);
+            self.access(engine, page);
+        }
+    }
+}
+
+/// Plays the history of a seed; what it broke.
+pub(crate) fn play(
+    seed: u64,
+    capabilities: Capabilities,
+    schedule: Schedule,
+    prepare: impl Fn(&Engine<Threads>),
+) -> Result<(), String> {
+    let settle = if seed % 5 == 0 { Settle::Demand } else { Settle::Free };
+    let bounds = Bounds::new(200, 50, settle).expect("they can be kept");
+    let engine = Arc::new(Threads::engine(seed, 2 + (seed % 3) as usize, capabilities, bounds));
+    prepare(&engine);
+    let places = 1 + seed / 3 % 3;
+    let history = History {
+        places: (1..=places).map(|root| Place::new(&engine, root)).collect(),
+        roots: AtomicU64::new(places + 1),
+        frames: AtomicU64::new(0),
+        owed: Mutex::default(),
+        schedule,
+    };
+    Threads::run(&engine, |engine, _| history.play(engine));
+    let broken = engine.platform().world().broken.take();
+    broken.map_or(Ok(()), Err)
+}
+
+fn play_all(seeds: u64, schedule: Schedule, capabilities: impl Fn(u64) -> Capabilities) {
+    for seed in 0..seeds {
+        assert_eq!(play(seed, capabilities(seed), schedule, |_| ()), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn no_cpu_uses_what_it_must_not_whatever_comes_between() {
+    play_all(500, Schedule::Lazy, |_| PROMISES);
+}
+
+/// With one to three global ASIDs, so that they are given back and used again all the time.
+#[test]
+fn nor_does_any_where_spaces_move_between_slots_and_asids() {
+    play_all(2000, Schedule::Batched, |seed| wide(1 + (seed % 3) as u32));
+}
+
+#[test]
+fn nor_does_any_where_they_move_and_owe() {
+    play_all(1000, Schedule::Lazy, |seed| wide(1 + (seed % 3) as u32));
+}
+
+#[test]
+fn nor_does_any_where_every_space_has_an_asid() {
+    play_all(500, Schedule::Lazy, |seed| every(2 + (seed % 2) as u32));
+}

@@ -1,0 +1,363 @@
+//! A machine whose CPUs are threads that take turns at random: what one does comes between any two steps of another.
+//!
+//! One thread runs at a time and hands on at calls of the platform, so a history is its seed's and comes again with it. The
+//! hardware is as unkind as it may be: it caches at any moment whatever the loaded root maps, forgets nothing by itself, and
+//! carries broadcasts when they are waited for, and then only to what was cached before they were started.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread::Thread;
+
+use ceasefire::{
+    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation,
+    HeldLocks, Look, PageSize, Platform, Root, SINGLE_PAGE_CEILING,
+};
+
+use crate::script::{id, Free};
+
+thread_local! {
+    static ME: Cell<usize> = const { Cell::new(0) };
+    static ENGINE: RefCell<Option<Arc<Engine<Threads>>>> = const { RefCell::new(None) };
+}
+
+/// Pages of a space, numbered from 0.
+pub(crate) const PAGES: u64 = 3;
+
+/// A cached translation: of which root, to which frame, since when.
+#[derive(Debug, Clone, Copy)]
+struct Filled {
+    root: Root,
+    frame: u64,
+    at: u64,
+}
+
+#[derive(Debug, Default)]
+struct Hardware {
+    root: Option<(Root, Asid)>,
+    tlb: BTreeMap<(Asid, u64), Filled>,
+    /// Broadcasts started and not waited for, everybody's or of a tag, and when.
+    started: Vec<(Option<(Asid, Extent)>, u64)>,
+}
+
+impl Hardware {
+    fn forget(&mut self, asid: Asid, extent: Extent, until: u64) {
+        let pages = match extent {
+            Extent::All => 0..u64::MAX,
+            Extent::Pages { start, count, size } => {
+                start >> 12..(start + (u64::from(count) << size.shift())) >> 12
+            }
+        };
+        self.tlb.retain(|(tag, page), filled| *tag != asid || !pages.contains(page) || filled.at > until);
+    }
+}
+
+/// What there is beside the engine.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    hardware: Vec<Hardware>,
+    moment: u64,
+    /// All page tables: which frame each page of each root has. Frames are numbered, and none is used twice.
+    pub(crate) tables: HashMap<(Root, u64), u64>,
+    /// The frames that no program may reach any more.
+    pub(crate) gone: Vec<u64>,
+    pub(crate) broken: Option<String>,
+}
+
+pub(crate) struct Threads {
+    cpus: Vec<Cpu<Threads>>,
+    capabilities: Capabilities,
+    world: Mutex<World>,
+    off: Vec<AtomicUsize>,
+    interrupted: Vec<AtomicBool>,
+    runners: OnceLock<Vec<Thread>>,
+    turn: AtomicUsize,
+    finished: AtomicUsize,
+    /// A thread hands on at one call in so many.
+    patience: u64,
+    random: AtomicU64,
+    time: AtomicU64,
+    held: HeldLocks,
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Threads").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+/// A thread that fails ends the run: the others would wait for it for ever.
+struct Fails;
+
+impl Drop for Fails {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+impl Threads {
+    pub(crate) fn engine(seed: u64, cpus: usize, capabilities: Capabilities, bounds: Bounds) -> Engine<Self> {
+        let threads = Self {
+            cpus: (0..cpus).map(|_| Cpu::new()).collect(),
+            capabilities,
+            world: Mutex::new(World {
+                hardware: (0..cpus).map(|_| Hardware::default()).collect(),
+                ..World::default()
+            }),
+            off: (0..cpus).map(|_| AtomicUsize::new(0)).collect(),
+            interrupted: (0..cpus).map(|_| AtomicBool::new(false)).collect(),
+            runners: OnceLock::new(),
+            turn: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            patience: 2 + seed % 7,
+            random: AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            time: AtomicU64::new(0),
+            held: HeldLocks::new(),
+        };
+        Engine::with_ceiling(threads, SINGLE_PAGE_CEILING).with_bounds(bounds)
+    }
+
+    /// Runs `program` on every CPU until all have ended.
+    pub(crate) fn run(engine: &Arc<Engine<Self>>, program: impl Fn(&Engine<Self>, usize) + Sync) {
+        let program = &program;
+        std::thread::scope(|scope| {
+            let start = |me| {
+                move || {
+                    let _fails = Fails;
+                    let threads = engine.platform();
+                    ME.set(me);
+                    ENGINE.replace(Some(engine.clone()));
+                    threads.await_turn();
+                    program(engine, me);
+                    drop(engine.unload());
+                    threads.finished.fetch_add(1, SeqCst);
+                    // Others may have asked this CPU for something while it ran a program.
+                    while threads.finished.load(SeqCst) < threads.cpus.len() {
+                        threads.pause();
+                    }
+                    threads.hand_on((me + 1) % threads.cpus.len());
+                }
+            };
+            let handles: Vec<_> =
+                (0..engine.platform().cpus.len()).map(|me| scope.spawn(start(me))).collect();
+            let runners = handles.iter().map(|handle| handle.thread().clone()).collect();
+            engine.platform().runners.set(runners).expect("set once");
+            handles[0].thread().unpark();
+        });
+    }
+
+    /// A number below `end`.
+    pub(crate) fn random(&self, end: u64) -> u64 {
+        let mut x = self.random.load(SeqCst);
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.store(x, SeqCst);
+        (x >> 11) % end
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("who fails ends the run")
+    }
+
+    pub(crate) fn pass(&self, nanoseconds: u64) {
+        self.time.fetch_add(nanoseconds, SeqCst);
+    }
+
+    /// Waits for something that another CPU does, and answers meanwhile.
+    pub(crate) fn pause(&self) {
+        self.deliver();
+        self.step();
+    }
+
+    fn await_turn(&self) {
+        while self.runners.get().is_none() || self.turn.load(SeqCst) != ME.get() {
+            std::thread::park();
+        }
+    }
+
+    fn hand_on(&self, next: usize) {
+        self.turn.store(next, SeqCst);
+        self.runners.get().expect("all have started")[next].unpark();
+    }
+
+    /// Others may go on here.
+    fn step(&self) {
+        if self.runners.get().is_none() {
+            return;
+        }
+        let count = self.cpus.len();
+        if self.random(3) == 0 {
+            let (cpu, page) = (self.random(count as u64) as usize, self.random(PAGES));
+            self.cache(cpu, page);
+        }
+        let next = self.random(count as u64) as usize;
+        if self.random(self.patience) == 0 && next != ME.get() && self.finished.load(SeqCst) < count {
+            self.hand_on(next);
+            self.await_turn();
+        }
+        if self.random(2) == 0 {
+            self.deliver();
+        }
+    }
+
+    fn deliver(&self) {
+        let me = ME.get();
+        if self.off[me].load(SeqCst) == 0 && self.interrupted[me].swap(false, SeqCst) {
+            let engine = ENGINE.with_borrow(Clone::clone).expect("set when the thread began");
+            self.interrupts_off(|| engine.handle_interrupt());
+        }
+    }
+
+    fn cache(&self, cpu: usize, page: u64) {
+        let World { hardware, moment, tables, .. } = &mut *self.world();
+        let Some((root, asid)) = hardware[cpu].root else { return };
+        if let Some(&frame) = tables.get(&(root, page)) {
+            *moment += 1;
+            hardware[cpu].tlb.entry((asid, page)).or_insert(Filled { root, frame, at: *moment });
+        }
+    }
+
+    /// The program of `root` that runs on this CPU uses all its pages.
+    pub(crate) fn access(&self, root: Root) {
+        let me = ME.get();
+        for page in 0..PAGES {
+            self.cache(me, page);
+            let mut world = self.world();
+            let Some((loaded, asid)) = world.hardware[me].root else { continue };
+            let filled = world.hardware[me].tlb.get(&(asid, page)).copied();
+            let wrong =
+                filled.is_some_and(|filled| filled.root != root || world.gone.contains(&filled.frame));
+            if loaded != root || wrong {
+                let what = format!("CPU {me} runs {root:?} on {loaded:?} and finds {page} as {filled:?}");
+                world.broken.get_or_insert(what);
+            }
+        }
+    }
+
+    /// Changes this CPU's hardware.
+    fn mine(&self, change: impl FnOnce(&mut Hardware)) {
+        self.step();
+        change(&mut self.world().hardware[ME.get()]);
+        self.step();
+    }
+
+    fn start(&self, what: Option<(Asid, Extent)>) {
+        let mut world = self.world();
+        world.moment += 1;
+        let now = world.moment;
+        world.hardware[ME.get()].started.push((what, now));
+    }
+}
+
+// SAFETY: each thread is one CPU. Only the thread whose turn it is runs, and `handle_interrupt` runs on a CPU's own thread
+// while its interrupts are on.
+unsafe impl Platform for Threads {
+    type Space = Arc<AddressSpace>;
+    type Lock<T: fmt::Debug> = Free<T>;
+    type RwLock<T: fmt::Debug> = Free<T>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.step();
+        self.capabilities
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        id(ME.get())
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+        self.step();
+        &self.cpus[cpu.index()]
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        let off = &self.off[ME.get()];
+        off.fetch_add(1, SeqCst);
+        let result = body();
+        off.fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.step();
+        body()
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.mine(|hardware| hardware.root = Some((root, asid)));
+        if flush {
+            self.invalidate_asid(asid);
+        }
+    }
+
+    fn load_kernel_root(&self) {
+        self.mine(|hardware| hardware.root = None);
+    }
+
+    fn invalidate_page(&self, asid: Asid, start: u64, size: PageSize) {
+        self.mine(|hardware| hardware.forget(asid, Extent::Pages { start, count: 1, size }, u64::MAX));
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        self.mine(|hardware| hardware.forget(asid, Extent::All, u64::MAX));
+    }
+
+    fn invalidate_all(&self) {
+        self.mine(|hardware| hardware.tlb.clear());
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        targets.iter().for_each(|target| self.interrupted[target.index()].store(true, SeqCst));
+        self.step();
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        assert_eq!(self.off[ME.get()].load(SeqCst), 0, "waits with interrupts on");
+        while !done() {
+            self.pause();
+        }
+    }
+
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        self.start(Some((asid, flush.extent)));
+    }
+
+    fn broadcast_everything(&self) {
+        self.start(None);
+    }
+
+    fn broadcast_wait(&self) {
+        self.step();
+        let World { hardware, .. } = &mut *self.world();
+        for (what, until) in std::mem::take(&mut hardware[ME.get()].started) {
+            for hardware in &mut *hardware {
+                match what {
+                    Some((asid, extent)) => hardware.forget(asid, extent, until),
+                    None => hardware.tlb.retain(|_, filled| filled.at > until),
+                }
+            }
+        }
+    }
+
+    fn looks_at(&self, _: &AddressSpace, _: Generation) -> bool {
+        self.random(2) == 0
+    }
+
+    /// As it happens, so that spaces come and go.
+    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        look.running > 0 && self.random(4) != 0
+    }
+
+    fn now(&self) -> u64 {
+        self.time.fetch_add(1, SeqCst)
+    }
+
+    fn held_locks(&self) -> &HeldLocks {
+        &self.held
+    }
+}
