@@ -61,33 +61,39 @@ pub struct Flush {
     /// Page-table pages are freed with it, so CPUs that only *might walk* them count too: lazy ones are
     /// interrupted.
     pub tables: bool,
+    /// Translations of other sizes than `size` lie among the pages: hardware that can be told the size of what it shall
+    /// look for (Arm's level hint) must not be.
+    pub mixed: bool,
 }
 
 impl Flush {
     /// Everything in the space, page tables too.
-    pub const ALL: Self = Self { extent: Extent::All, tables: true };
+    pub const ALL: Self = Self { extent: Extent::All, tables: true, mixed: true };
 
     /// One small page.
     pub const fn page(address: u64) -> Self {
-        Self { extent: Extent::Pages { start: address, count: 1, size: PageSize::Small }, tables: false }
+        let extent = Extent::Pages { start: address, count: 1, size: PageSize::Small };
+        Self { extent, tables: false, mixed: false }
     }
 
-    /// The translations of `size` that lie in `[start, end)`, wholly or in part.
+    /// Everything but page tables.
+    pub(crate) const TRANSLATIONS: Self = Self { tables: false, ..Self::ALL };
+
+    /// The translations that lie in `[start, end)`, wholly or in part, all of them of `size`.
     pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
         let start = start & !(size.bytes() - 1);
         let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
         if translations > u32::MAX as u64 {
-            return Self { extent: Extent::All, tables: false };
+            return Self::TRANSLATIONS;
         }
-        Self { extent: Extent::Pages { start, count: translations as u32, size }, tables: false }
+        let extent = Extent::Pages { start, count: translations as u32, size };
+        Self { extent, tables: false, mixed: false }
     }
 
     /// The same, widened to everything where it has more than `ceiling` pages.
     pub(crate) const fn limited(self, ceiling: u32) -> Self {
         match self.extent {
-            Extent::Pages { count, .. } if count > ceiling => {
-                Self { extent: Extent::All, tables: self.tables }
-            }
+            Extent::Pages { count, .. } if count > ceiling => Self { extent: Extent::All, ..self },
             _ => self,
         }
     }
@@ -148,7 +154,7 @@ impl Debt {
 
     /// What pays it.
     pub(crate) fn flush(self) -> Flush {
-        Flush { extent: self.extent(), tables: false }
+        Flush { extent: self.extent(), tables: false, mixed: false }
     }
 }
 

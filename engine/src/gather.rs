@@ -8,7 +8,7 @@
 //! Whatever keeps others from putting new translations into the range (the space's lock held exclusively, or the
 //! page-table lock) must be held until the flush is done: see [`Gather::flush`].
 
-use crate::flush::{Cleared, ClearedTable, Debt, Extent, Flush, Narrowed, PageSize};
+use crate::flush::{Cleared, ClearedTable, Debt, Flush, Narrowed, PageSize};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
 use crate::settled::Settled;
@@ -59,6 +59,8 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T), const N: usize = GATHER> {
     start: u64,
     end: u64,
     size: PageSize,
+    /// There are larger ones among them.
+    mixed: bool,
     tables: bool,
     held: [Option<T>; N],
     count: usize,
@@ -78,6 +80,7 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
             start: u64::MAX,
             end: 0,
             size: PageSize::Huge,
+            mixed: false,
             tables: false,
             held: [Self::NOTHING; N],
             count: 0,
@@ -113,7 +116,8 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
     /// is full. Interrupts must be on.
     pub fn flush(&mut self) {
         if self.start < self.end {
-            self.pay(Flush { tables: self.tables, ..Flush::range(self.start, self.end, self.size) });
+            let (tables, mixed) = (self.tables, self.mixed);
+            self.pay(Flush { tables, mixed, ..Flush::range(self.start, self.end, self.size) });
         }
         for held in &mut self.held[..self.count] {
             if let Some(held) = held.take() {
@@ -127,7 +131,8 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
     pub fn finish(self) {}
 
     fn pay(&mut self, flush: Flush) {
-        (self.start, self.end, self.size, self.tables) = (u64::MAX, 0, PageSize::Huge, false);
+        (self.start, self.end, self.size) = (u64::MAX, 0, PageSize::Huge);
+        (self.mixed, self.tables) = (false, false);
         #[cfg(feature = "sabotage")]
         if !self.engine.guarded(crate::sabotage::Guard::GatherFlush) {
             return;
@@ -148,6 +153,7 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
     }
 
     fn cover(&mut self, address: u64, size: PageSize) {
+        self.mixed |= self.start < self.end && size != self.size;
         self.start = self.start.min(address);
         self.end = self.end.max(address.saturating_add(size.bytes()));
         self.size = self.size.min(size);
@@ -166,7 +172,7 @@ impl<P: Platform, T, R: FnMut(T), const N: usize> Drop for Gather<'_, P, T, R, N
     fn drop(&mut self) {
         if self.space.nested() {
             // Another thread cleared translations that this one found gone, and may not have flushed them yet.
-            self.pay(Flush { extent: Extent::All, tables: true });
+            self.pay(Flush::ALL);
         }
         self.flush();
         // After the flush: the count says that flushes are outstanding.

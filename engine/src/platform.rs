@@ -110,7 +110,8 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what was tagged with
     /// it before is invalidated, in the same step or after the root (the old root may be loaded under the same
-    /// ASID, and must not fill more). A full barrier.
+    /// ASID, and must not fill more), or before it, once the old root is gone. Where walkers store, as Arm's do to set
+    /// access flags, it is before it: what they cached may lead them to a table that was freed. A full barrier.
     fn load_root(&self, root: Root, asid: Asid, flush: bool);
 
     /// Makes this CPU translate through the kernel's own tables, which map no program. A full barrier, as
@@ -153,11 +154,12 @@ pub unsafe trait Platform: Sized + Debug {
     /// Starts to invalidate what `flush` says of what is tagged with `asid` on every CPU, this one included. Returns
     /// before it is done.
     ///
-    /// What walkers cached on the way to a page goes with it if `flush.tables` is set; else the entries of that size alone
-    /// will do (on Arm the forms for the last level, with a level hint). At least one page, and at most as many as
-    /// [`Broadcast::pages`](crate::Broadcast::pages) says. Where page tables are isolated an ASID stands for two tags, and
-    /// both are meant. Page-table stores that this CPU made before, or has seen others make, are seen by every walk that
-    /// starts after the invalidation. Called only where [`Capabilities::broadcast`] is stated, with page-table locks held or not.
+    /// What walkers cached on the way to a page goes with it if `flush.tables` is set; else the translations alone will do
+    /// (on Arm the forms for the last level), and unless they are `flush.mixed` those of that size (with a level hint). At
+    /// least one page, and at most as many as [`Broadcast::pages`](crate::Broadcast::pages) says. Where page tables are
+    /// isolated an ASID stands for two tags, and both are meant. Page-table stores that this CPU made before, or has seen
+    /// others make, are seen by every walk that starts after the invalidation. Called only where
+    /// [`Capabilities::broadcast`] is stated, with page-table locks held or not.
     fn broadcast(&self, asid: Asid, flush: Flush) {
         let _ = (asid, flush);
         unclaimed("broadcast");

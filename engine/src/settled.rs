@@ -10,7 +10,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use crate::flush::{Extent, Flush};
+use crate::flush::Flush;
 use crate::platform::Platform;
 use crate::{AddressSpace, Engine};
 
@@ -92,7 +92,7 @@ impl<P: Platform> Engine<P> {
             return Settled { space, guard };
         }
         if self.owes(space) {
-            self.flush(space, Flush { extent: Extent::All, tables: false });
+            self.flush(space, Flush::TRANSLATIONS);
         }
         Settled { space, guard }
     }

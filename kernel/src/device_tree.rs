@@ -7,6 +7,9 @@
 const MAGIC: u32 = 0xd00d_feed;
 /// Bytes of the header.
 const HEADER: usize = 40;
+/// A tree begins at a multiple of this.
+#[cfg_attr(test, allow(dead_code, reason = "tests have no loader"))]
+pub(crate) const ALIGNMENT: u64 = 8;
 /// What begins or ends.
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
@@ -54,20 +57,20 @@ fn number(bytes: &[u8], words: usize) -> Option<u64> {
     (0..words).try_fold(0, |value: u64, index| Some(value << 32 | u64::from(word(bytes, 4 * index)?)))
 }
 
-impl<'a> Tree<'a> {
-    /// The tree that begins there, if one does.
-    ///
-    /// # Safety
-    /// There are the bytes of a header, and if they are one, as many as it says, which stay as they are.
-    #[cfg_attr(test, allow(dead_code, reason = "tests have no loader"))]
-    pub(crate) unsafe fn at(start: *const u8) -> Option<Self> {
-        // SAFETY: as the caller says.
-        let header = unsafe { core::slice::from_raw_parts(start, HEADER) };
-        let bytes = (word(header, 0)? == MAGIC).then(|| word(header, 4))?? as usize;
-        // SAFETY: as the caller says.
-        Self::new(unsafe { core::slice::from_raw_parts(start, bytes.max(HEADER)) })
-    }
+/// The bytes of the tree that begins there, if one does.
+///
+/// # Safety
+/// There are the bytes of a header, and if they are one, as many as it says, which stay as they are.
+#[cfg_attr(test, allow(dead_code, reason = "tests have no loader"))]
+pub(crate) unsafe fn bytes_at<'a>(start: *const u8) -> Option<&'a [u8]> {
+    // SAFETY: as the caller says.
+    let header = unsafe { core::slice::from_raw_parts(start, HEADER) };
+    let bytes = (word(header, 0)? == MAGIC).then(|| word(header, 4))?? as usize;
+    // SAFETY: as the caller says.
+    Some(unsafe { core::slice::from_raw_parts(start, bytes.max(HEADER)) })
+}
 
+impl<'a> Tree<'a> {
     /// The tree that these bytes are, if they are one.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         let block = |start: usize, length: usize| {
@@ -104,7 +107,7 @@ impl<'a> Tree<'a> {
         let (mut at, mut depth) = (0, 0);
         // How the nodes count that are open, the root's parent first.
         let mut open = [CELLS; DEPTH + 1];
-        core::iter::from_fn(move || loop {
+        let next = move || loop {
             let (token, next) = self.token(at)?;
             at = next;
             match token {
@@ -117,7 +120,8 @@ impl<'a> Tree<'a> {
                 Token::End => depth = depth.checked_sub(1)?,
                 Token::Property(..) | Token::Nothing => {}
             }
-        })
+        };
+        core::iter::from_fn(next).fuse()
     }
 
     /// The first node of a kind, by one of the names that it goes by.
@@ -307,14 +311,29 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_that_is_too_deep_ends_there_for_good() {
+        fn nest(made: &mut Made, depth: usize) {
+            if depth > 0 {
+                made.node("in", |inside| nest(inside, depth - 1));
+            }
+        }
+        let mut made = Made::default();
+        nest(&mut made, 4 * DEPTH);
+        let bytes = made.bytes();
+        let mut nodes = Tree::new(&bytes).unwrap().nodes();
+        assert_eq!(nodes.by_ref().count(), DEPTH);
+        assert!(nodes.next().is_none());
+    }
+
+    #[test]
     fn what_is_no_tree_is_none_and_what_is_cut_off_ends() {
         let bytes = machine();
         assert!(Tree::new(&[]).is_none() && Tree::new(&bytes[1..]).is_none());
         for end in 0..bytes.len() {
             assert!(Tree::new(&bytes[..end]).is_none(), "{end}");
         }
-        // Any one byte of the structure changed: nothing is found perhaps, but all walks end.
-        for at in HEADER..bytes.len() {
+        // Any one byte changed: nothing is found perhaps, but all walks end.
+        for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0xff;
             let Some(tree) = Tree::new(&changed) else { continue };

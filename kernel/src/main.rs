@@ -15,12 +15,18 @@ extern crate alloc;
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
 mod device_tree;
 #[cfg(any(target_os = "none", test))]
+mod free_memory;
+#[cfg(any(target_os = "none", test))]
 mod options;
+#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
+mod syndrome;
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
 mod tlbi;
 
 #[cfg(target_os = "none")]
 mod arch;
+#[cfg(target_os = "none")]
+mod bring_up;
 #[cfg(target_os = "none")]
 mod call;
 #[cfg(target_os = "none")]

@@ -7,8 +7,8 @@ use ceasefire::Platform;
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
-use crate::arch::boot::{self, Loaded};
-use crate::arch::{interrupts, this_cpu, tlb};
+use crate::arch::{boot, interrupts, this_cpu, tlb};
+use crate::bring_up::{self, Loaded};
 use crate::failure::refuse;
 use crate::layout::{self, Stack};
 use crate::options::{Options, Without};
@@ -55,7 +55,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     unsafe { device::give(layout.disk.0, layout.disk.1) };
     let stacks: Vec<u64> = (1..cpus).map_while(|_| Stack::take().map(Stack::keep)).collect();
     // SAFETY: they were taken for good.
-    let started = 1 + unsafe { boot::start_others(&stacks) };
+    let started = 1 + unsafe { bring_up::start_others(&stacks) };
     if started < cpus {
         refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
     }
@@ -92,6 +92,7 @@ fn swap(options: &Options, disk: u32) -> u32 {
 
 /// Every other CPU, with interrupts off, on the stack that it began with.
 pub(crate) fn start_other() -> ! {
+    bring_up::arrived();
     // The first lets it go on when all have started.
     while !this_cpu::get().may_run() {
         core::hint::spin_loop();

@@ -4,7 +4,8 @@
 //! that four of them and a single page make any number of pages up to two million (`FEAT_TLBIRANGE`). In both the high bits
 //! are the ASID. Where no table goes with what is invalidated, only entries of the last level have to go, and the instruction may be
 //! told which level that is (`FEAT_TTL`): a hint that is wrong may invalidate nothing, so it is given from the size of the entries
-//! that were cleared, and never where a table was unlinked. (DDI 0487, TLBI VAE1IS, TLBI RVAE1IS.)
+//! that were cleared, and never where a table was unlinked or entries of several sizes were. (DDI 0487, TLBI VAE1IS, TLBI
+//! RVAE1IS.)
 
 use ceasefire::PageSize;
 
@@ -46,25 +47,25 @@ impl Forms {
     }
 
     /// The level at which entries of a size are, where it may be said.
-    fn level(self, size: PageSize, tables: bool) -> u64 {
+    fn level(self, size: PageSize, alone: bool) -> u64 {
         match size {
-            _ if tables || !self.hint => 0,
+            _ if !(alone && self.hint) => 0,
             PageSize::Small => 3,
             PageSize::Huge => 2,
         }
     }
 
-    /// What invalidates `count` translations of `size` from `start` on under the tag `asid`, which is in place; with `tables`,
-    /// also what walkers cached on the way to them.
+    /// What invalidates `count` translations of `size` from `start` on under the tag `asid`, which is in place. `alone`: nothing
+    /// else has to go with them, neither larger ones among them nor what walkers cached on the way.
     pub(crate) fn operations(
         self,
         asid: u64,
         start: u64,
         count: u32,
         size: PageSize,
-        tables: bool,
+        alone: bool,
     ) -> impl Iterator<Item = Operation> {
-        let level = self.level(size, tables);
+        let level = self.level(size, alone);
         let single = move |page: u64| {
             // With a hint comes the granule: 1 for 4 KiB.
             let hint = if level == 0 { 0 } else { (1 << 2 | level) << 44 };
@@ -74,6 +75,10 @@ impl Forms {
         let ranges = self.range && count > 1;
         let singles = if ranges { 0 } else { u64::from(count) };
         let pages = if ranges { u64::from(count) * step } else { 0 };
+        debug_assert!(
+            pages <= u64::from(MOST_PAGES) + 1,
+            "{pages} pages are more than ranges of every scale take"
+        );
         let odd = (pages % 2 == 1).then(|| single(first));
         let mut at = first + pages % 2;
         let parts = (0..4_u64).filter_map(move |scale| {
@@ -115,12 +120,43 @@ mod tests {
         }
     }
 
+    /// The fields where DDI 0487 has them: an ASID of 9, VA `0x40_0000`, and each field by itself.
+    #[test]
+    fn fields_are_where_the_manual_has_them() {
+        let bits = |count, size, alone| -> Vec<u64> {
+            let operations = ALL.operations(ASID, 0x40_0000, count, size, alone);
+            operations.map(|(Operation::Page(bits) | Operation::Range(bits))| bits).collect()
+        };
+        // VAE1IS: ASID 63:48, TTL 47:44 (granule, level), VA[55:12] 43:0.
+        assert_eq!(bits(1, PageSize::Small, false), [0x0009_0000_0000_0400]);
+        assert_eq!(bits(1, PageSize::Small, true), [0x0009_7000_0000_0400]);
+        assert_eq!(bits(1, PageSize::Huge, true), [0x0009_6000_0000_0400]);
+        // RVAE1IS: ASID 63:48, TG 47:46, SCALE 45:44, NUM 43:39, TTL 38:37, BaseADDR 36:0.
+        assert_eq!(bits(2, PageSize::Small, false), [0x0009_4000_0000_0400]);
+        assert_eq!(bits(2, PageSize::Small, true), [0x0009_4060_0000_0400]);
+        assert_eq!(bits(62, PageSize::Small, false), [0x0009_4f00_0000_0400]);
+        assert_eq!(bits(3, PageSize::Small, false), [0x0009_0000_0000_0400, 0x0009_4000_0000_0401]);
+        // 1024 pages are 16 times 2^6.
+        assert_eq!(bits(2, PageSize::Huge, true), [0x0009_57c0_0000_0400]);
+    }
+
+    /// A range that names level 2 begins where an entry of that level can.
+    #[test]
+    fn ranges_of_huge_pages_begin_at_huge_pages() {
+        for count in 2..300 {
+            for operation in ALL.operations(ASID, 0x40_0000, count, PageSize::Huge, true) {
+                assert_eq!(covered(operation).0 % 512, 0, "{count} pages");
+            }
+        }
+    }
+
     #[test]
     fn ranges_cover_what_was_asked_for_once_and_nothing_else() {
         let counts = (1..200).chain([511, 512, 4095, 65_535, 65_536, 1 << 20, MOST_PAGES - 1, MOST_PAGES]);
         for count in counts {
             let mut next = 0x1234;
-            let operations: Vec<_> = ALL.operations(ASID, 0x123_4000, count, PageSize::Small, true).collect();
+            let operations: Vec<_> =
+                ALL.operations(ASID, 0x123_4000, count, PageSize::Small, false).collect();
             for &operation in &operations {
                 let (first, pages, level) = covered(operation);
                 assert_eq!((first, level), (next, 0), "{count} pages");
@@ -131,26 +167,25 @@ mod tests {
         }
         let most = ALL.pages();
         let huge: u64 =
-            ALL.operations(ASID, 0, most, PageSize::Huge, false).map(|operation| covered(operation).1).sum();
+            ALL.operations(ASID, 0, most, PageSize::Huge, true).map(|operation| covered(operation).1).sum();
         assert_eq!(huge, u64::from(most) << 9);
     }
 
     #[test]
     fn without_ranges_each_translation_is_one_operation() {
         let single = Forms { range: false, hint: false };
-        let pages =
-            |size| single.operations(ASID, 0x40_0000, 3, size, false).map(covered).collect::<Vec<_>>();
+        let pages = |size| single.operations(ASID, 0x40_0000, 3, size, true).map(covered).collect::<Vec<_>>();
         assert_eq!(pages(PageSize::Small), [(0x400, 1, 0), (0x401, 1, 0), (0x402, 1, 0)]);
         assert_eq!(pages(PageSize::Huge), [(0x400, 1, 0), (0x600, 1, 0), (0x800, 1, 0)]);
         assert_eq!(single.pages(), 1);
     }
 
     #[test]
-    fn a_level_is_named_only_where_no_table_goes_with_it() {
+    fn a_level_is_named_only_where_nothing_else_goes() {
         for (size, level) in [(PageSize::Small, 3), (PageSize::Huge, 2)] {
             for count in [1, 2, 7] {
-                for (tables, expected) in [(false, level), (true, 0)] {
-                    for operation in ALL.operations(ASID, 0, count, size, tables) {
+                for (alone, expected) in [(true, level), (false, 0)] {
+                    for operation in ALL.operations(ASID, 0, count, size, alone) {
                         assert_eq!(covered(operation).2, expected, "{count} of {size:?}");
                     }
                 }

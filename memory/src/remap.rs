@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Cleared, ClearedTable, Gather, PageSize, RwLock};
+use ceasefire::{Cleared, ClearedTable, Gather, PageSize, RwLock, SINGLE_PAGE_CEILING};
 
 use crate::address::{PAGE_BYTES, USER_END};
 use crate::allocate::OutOfMemory;
@@ -290,7 +290,9 @@ impl<P: Machine> Memory<P> {
             }
             let entry = self.set_table(&leaf, from, Entry::NONE);
             let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
-            // Its first and its last page stand for all in between, and for the way to them.
+            // Its first and its last page stand for all in between, and, being more than are flushed one by one, for the
+            // way to them: a broadcast of single pages might leave that.
+            const { assert!(HUGE_BYTES / PAGE_BYTES > SINGLE_PAGE_CEILING as u64) };
             for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
                 let held =
                     ceasefire::Entry { accessible: true, writable: entry.writable(), dirty: entry.dirty() };

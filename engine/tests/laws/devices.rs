@@ -1,6 +1,6 @@
 //! Devices that walk a space's tables: told of everything that CPUs are told, and of nothing else.
 
-use ceasefire::{Batch, Extent, Flush, Gather, PageSize, Schedule};
+use ceasefire::{Batch, Flush, Gather, PageSize, Schedule};
 
 use crate::batch::{cleared, narrowed};
 use crate::script::{broadcasting, machine, Event, Machine, Space};
@@ -91,5 +91,5 @@ fn settling_tells_devices_too() {
     batch.record(&p, cleared(PAGE, false));
     m.events();
     drop(m.settled(&p));
-    assert_eq!(told(&m), [Flush { extent: Extent::All, tables: false }]);
+    assert_eq!(told(&m), [Flush { tables: false, ..Flush::ALL }]);
 }

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use ceasefire::{Cleared, ClearedTable, Entry, Gather, PageSize};
+use ceasefire::{Bounds, Cleared, ClearedTable, Entry, Gather, PageSize};
 
 use proptest::prelude::*;
 
 use crate::batch::{cleared, narrowed};
-use crate::script::{machine, machine_with_ceiling, Event, Machine};
+use crate::script::{every, machine, machine_with_ceiling, within, Event, Machine};
 
 const PAGE: u64 = 0x1000;
 
@@ -202,6 +202,28 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
         gather.finish();
         let one_by_one = Event::Pages { cpu: 0, start: 0, count: pages, size: PageSize::Huge };
         assert_eq!(flushes(&m, 0), [if partial { one_by_one } else { Event::Asid { cpu: 0 } }]);
+    }
+}
+
+/// Hardware that is told a size looks for no other, and the hull is told in the smallest.
+#[test]
+fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
+    let huge = PageSize::Huge.bytes();
+    let m = within(2, every(256), u32::MAX, Bounds::STRICT);
+    let p = m.space(1);
+    let proof = m.settled(&p);
+    m.switch(1, &p);
+    let entry = Entry { accessible: true, writable: false, dirty: false };
+    let all = [(PAGE, PageSize::Small), (huge, PageSize::Huge)];
+    for (pages, left) in [(&all[..1], 1), (&all[1..], 1), (&all, 0)] {
+        m.fill(1, PAGE, 1);
+        m.fill_huge(1, huge, 1);
+        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        for &(address, size) in pages {
+            gather.unmap(&proof, Cleared::new(address, size, entry), None);
+        }
+        gather.finish();
+        assert_eq!(m.usable(1).len(), left, "{pages:?}");
     }
 }
 

@@ -58,6 +58,8 @@ struct Hardware {
     root: Option<(Root, Asid)>,
     /// By tag and address, with when it was filled.
     entries: BTreeMap<(u16, u64), (Filled, u64)>,
+    /// Which of them translate 2 MiB.
+    huge: BTreeSet<(u16, u64)>,
     /// Lowest-level tables that the walker remembers, by tag and the address divided by what a table translates.
     walked: BTreeMap<(u16, u64), u64>,
     /// Broadcasts started and not waited for.
@@ -74,8 +76,8 @@ struct Started {
 
 impl Hardware {
     /// Forgets what is tagged with `asid`, lies in `extent` and was filled before `moment`, and the tables on the way to
-    /// it if `tables` says so.
-    fn forget(&mut self, asid: u16, Flush { extent, tables: way }: Flush, moment: u64) {
+    /// it if `tables` says so. Without them it looks for no other size than it is told, unless several are `mixed`.
+    fn forget(&mut self, asid: u16, Flush { extent, tables: way, mixed }: Flush, moment: u64) {
         let (entries, tables) = match extent {
             Extent::All => (0..u64::MAX, 0..u64::MAX),
             Extent::Pages { start, count, size } => {
@@ -83,8 +85,14 @@ impl Hardware {
                 (start..end, start >> 21..end.div_ceil(1 << 21))
             }
         };
-        self.entries
-            .retain(|(tag, address), (_, at)| *tag != asid || !entries.contains(address) || *at > moment);
+        let huge = &self.huge;
+        let passed_over = |entry: &(u16, u64)| match extent {
+            Extent::Pages { size, .. } if !way && !mixed => huge.contains(entry) != (size == PageSize::Huge),
+            _ => false,
+        };
+        self.entries.retain(|entry, (_, at)| {
+            entry.0 != asid || !entries.contains(&entry.1) || *at > moment || passed_over(entry)
+        });
         let keeps = !way && extent != Extent::All;
         self.walked
             .retain(|(tag, table), at| keeps || *tag != asid || !tables.contains(table) || *at > moment);
@@ -252,7 +260,7 @@ unsafe impl Platform for Script {
         let mut hardware = self.mine().borrow_mut();
         assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "pages go under the loaded ASID");
         let extent = Extent::Pages { start, count, size };
-        hardware.forget(asid.get(), Flush { extent, tables: true }, u64::MAX);
+        hardware.forget(asid.get(), Flush { extent, ..Flush::ALL }, u64::MAX);
         drop(hardware);
         self.log(Event::Pages { cpu: self.this.get(), start, count, size });
     }
@@ -571,6 +579,14 @@ impl Machine {
         let now = self.platform().tick();
         hardware.entries.insert((asid.get(), address), (Filled { root, stamp }, now));
         hardware.walked.insert((asid.get(), address >> 21), now);
+    }
+
+    /// The same with the translation of 2 MiB at `address`.
+    pub(crate) fn fill_huge(&self, cpu: usize, address: u64, stamp: u64) {
+        self.fill(cpu, address, stamp);
+        let hardware = &mut *self.platform().hardware[cpu].borrow_mut();
+        let (_, asid) = hardware.root.expect("a space is loaded");
+        hardware.huge.insert((asid.get(), address));
     }
 
     /// The device caches a translation of `space`.

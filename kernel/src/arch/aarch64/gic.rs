@@ -17,9 +17,10 @@ pub(super) mod number {
     pub(crate) const STOP: u32 = 2;
 }
 
-/// Where distributor and redistributors are.
-static DISTRIBUTOR: AtomicU64 = AtomicU64::new(0);
+/// Where redistributors are.
 static REDISTRIBUTORS: AtomicU64 = AtomicU64::new(0);
+/// Where the redistributors end.
+static END: AtomicU64 = AtomicU64::new(0);
 
 /// The distributor's control register; in it: groups 0 and 1 are on, by affinity; a change is under way.
 const CONTROL: u64 = 0;
@@ -55,10 +56,10 @@ fn write(address: u64, value: u32) {
     unsafe { direct::<u32>(address).write_volatile(value) };
 }
 
-/// It is there: turns the distributor on.
-pub(super) fn set_place(distributor: u64, redistributors: u64) {
-    DISTRIBUTOR.store(distributor, Ordering::Relaxed);
+/// It is there, with so many bytes of redistributors: turns the distributor on.
+pub(super) fn set_place(distributor: u64, (redistributors, bytes): (u64, u64)) {
     REDISTRIBUTORS.store(redistributors, Ordering::Relaxed);
+    END.store(redistributors + bytes, Ordering::Relaxed);
     write(distributor + CONTROL, ON);
     while read(distributor + CONTROL) & PENDING != 0 {
         core::hint::spin_loop();
@@ -70,17 +71,18 @@ fn redistributor(affinity: u64) -> Option<u64> {
     // Aff3 comes right after the others there.
     let wanted = affinity >> 32 << 24 | affinity & 0xff_ffff;
     let mut at = REDISTRIBUTORS.load(Ordering::Relaxed);
-    loop {
+    while at < END.load(Ordering::Relaxed) {
         // SAFETY: as in `read`.
         let kind = unsafe { direct::<u64>(at + TYPE).read_volatile() };
         if kind >> 32 == wanted {
             return Some(at);
         }
         if kind & LAST != 0 {
-            return None;
+            break;
         }
         at += STRIDE;
     }
+    None
 }
 
 /// Turns on what this CPU, which has that affinity, takes; whether it is known.

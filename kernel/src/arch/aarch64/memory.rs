@@ -8,7 +8,7 @@ use ceasefire_memory::{Table, PAGE_BYTES};
 /// Where the kernel's view of all memory begins.
 pub(super) const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// What that view reaches.
-const DIRECT_BYTES: u64 = 1 << 32;
+pub(super) const DIRECT_BYTES: u64 = 1 << 32;
 
 /// Kinds of memory, by their place in `MAIR_EL1`. Page-table entries of programs' pages name the first (see
 /// `ceasefire_memory::Aarch64`).
@@ -82,8 +82,11 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
     }
 }
 
-/// Bytes were put into `frame`, which may be executed from now on: instruction caches need not look there by themselves.
+/// Bytes were put into `frame`, which may be executed from now on: instruction caches need not look there by themselves. One that
+/// goes by virtual addresses may have the frame under programs' addresses too, so all of it goes.
 pub(crate) fn publish_code(frame: u64) {
+    const POLICY: u64 = 3 << 14;
+    const BY_PHYSICAL_ADDRESS: u64 = 3 << 14;
     const IDC: u64 = 1 << 28;
     const DIC: u64 = 1 << 29;
     let types: u64;
@@ -100,8 +103,12 @@ pub(crate) fn publish_code(frame: u64) {
         }
         asm!("dsb ish", options(nostack, preserves_flags));
         if types & DIC == 0 {
-            for line in lines(types) {
-                asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags));
+            if types & POLICY == BY_PHYSICAL_ADDRESS {
+                for line in lines(types) {
+                    asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags));
+                }
+            } else {
+                asm!("ic ialluis", options(nostack, preserves_flags));
             }
             asm!("dsb ish", options(nostack, preserves_flags));
         }

@@ -29,12 +29,21 @@ fn call(function: u64, arguments: [u64; 3]) -> i64 {
     result
 }
 
-/// Lets the CPU with that affinity begin at the physical address `entry`, with `argument`; whether it will.
+/// Lets the CPU with that affinity begin at the physical address `entry`, with `argument`. It sees all that this CPU stored
+/// before.
+///
+/// # Errors
+/// What the firmware says if it will not (DEN 0022, return error codes).
 ///
 /// # Safety
 /// What is there makes the CPU one of the kernel's.
-pub(super) unsafe fn start(affinity: u64, entry: u64, argument: u64) -> bool {
-    call(CPU_ON, [affinity, entry, argument]) == 0
+pub(super) unsafe fn start(affinity: u64, entry: u64, argument: u64) -> Result<(), i64> {
+    // SAFETY: a barrier, for a call is none.
+    unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+    match call(CPU_ON, [affinity, entry, argument]) {
+        0 => Ok(()),
+        error => Err(error),
+    }
 }
 
 /// Turns the machine off.

@@ -6,7 +6,8 @@
 //! An invalidation is an instruction among others: a barrier before it makes the stores to page tables visible to walkers, one after
 //! it waits until it is done, and another keeps what comes next from having begun with what was there. For this CPU's own TLB
 //! it is TLBI in its plain form, and barriers as far as the CPU reaches (NSH). Hardware broadcasts the inner-shareable form (IS),
-//! and DSB ISH waits for all that *this* CPU broadcast.
+//! and DSB ISH waits for all that *this* CPU broadcast. The barrier before is not the form for stores alone (ISHST): often it
+//! was another CPU that changed the tables, and all that this one did is to read that it had.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +53,7 @@ pub(crate) fn capabilities() -> Capabilities {
 /// What it lacks for that: nothing.
 pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
     let asids = (1 << ASID_BITS.load(Ordering::Relaxed)) - 1;
-    Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "an ASID")
+    Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "ASIDs")
 }
 
 /// Uses ASIDs of `bits` bits, if there are that many, or of as many as there are if it is 0. On the first CPU before others
@@ -94,11 +95,15 @@ fn set_root(root: u64) {
 }
 
 /// Loads a program's root.
+///
+/// What is to be flushed goes while nothing is translated under that ASID: walkers may have cached the way to tables that were
+/// freed since, and one that went it, for an access that nobody makes, would set access flags in whatever is there now.
 pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
-    set_root(root.0 | tag(asid));
     if flush {
+        load_kernel_root();
         invalidate_asid(asid);
     }
+    set_root(root.0 | tag(asid));
 }
 
 /// Loads the root that translates nothing.
@@ -110,7 +115,7 @@ pub(crate) fn load_kernel_root() {
 pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSize) {
     // SAFETY: translations are found again where they are still valid.
     unsafe {
-        asm!("dsb nshst", options(nostack, preserves_flags));
+        asm!("dsb nsh", options(nostack, preserves_flags));
         for page in pages(asid, start, count, size) {
             asm!("tlbi vae1, {}", in(reg) page, options(nostack, preserves_flags));
         }
@@ -129,14 +134,14 @@ fn pages(asid: Asid, start: u64, count: u32, size: PageSize) -> impl Iterator<It
 pub(crate) fn invalidate_asid(asid: Asid) {
     // SAFETY: as above.
     unsafe {
-        asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", "isb", in(reg) tag(asid), options(nostack, preserves_flags));
+        asm!("dsb nsh", "tlbi aside1, {}", "dsb nsh", "isb", in(reg) tag(asid), options(nostack, preserves_flags));
     }
 }
 
 /// Invalidates all, whatever its tag.
 pub(crate) fn invalidate_all() {
     // SAFETY: as above.
-    unsafe { asm!("dsb nshst", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+    unsafe { asm!("dsb nsh", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
 }
 
 /// An access was refused that the tables now allow: this CPU forgets a translation with fewer rights. (Other architectures do
@@ -148,21 +153,22 @@ pub(super) fn invalidate_narrow(address: u64) {
     unsafe {
         asm!("mrs {}, ttbr0_el1", out(reg) loaded, options(nomem, nostack, preserves_flags));
         let page = loaded & TAG | address >> PAGE_SHIFT;
-        asm!("dsb nshst", "tlbi vae1, {}", "dsb nsh", "isb", in(reg) page, options(nostack, preserves_flags));
+        asm!("dsb nsh", "tlbi vae1, {}", "dsb nsh", "isb", in(reg) page, options(nostack, preserves_flags));
     }
 }
 
 /// Starts to invalidate what `flush` covers on every CPU.
-pub(crate) fn broadcast(asid: Asid, Flush { extent, tables }: Flush) {
+pub(crate) fn broadcast(asid: Asid, Flush { extent, tables, mixed }: Flush) {
     // SAFETY: as above.
     unsafe {
-        asm!("dsb ishst", options(nostack, preserves_flags));
+        asm!("dsb ish", options(nostack, preserves_flags));
         match extent {
             Extent::All => {
                 asm!("tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
             }
             Extent::Pages { start, count, size } => {
-                for operation in features::tlbi().operations(tag(asid), start, count.max(1), size, tables) {
+                let alone = !tables && !mixed;
+                for operation in features::tlbi().operations(tag(asid), start, count.max(1), size, alone) {
                     start_broadcast(operation, tables);
                 }
             }
@@ -195,7 +201,7 @@ fn start_broadcast(operation: Operation, tables: bool) {
 /// Starts to invalidate all on every CPU.
 pub(crate) fn broadcast_everything() {
     // SAFETY: as above.
-    unsafe { asm!("dsb ishst", "tlbi vmalle1is", options(nostack, preserves_flags)) };
+    unsafe { asm!("dsb ish", "tlbi vmalle1is", options(nostack, preserves_flags)) };
 }
 
 /// Waits for the broadcasts that this CPU started.

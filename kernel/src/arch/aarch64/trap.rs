@@ -7,6 +7,7 @@ use ceasefire_memory::USER_END;
 use super::this_cpu::ArchCpu;
 use super::{clock, console, gic, interrupts, tlb, user, Frame};
 use crate::failure::{self, Kind};
+use crate::syndrome::{class, Syndrome, Why};
 use crate::trap::{self, Fault, Interrupt};
 
 global_asm!(include_str!("trap.s"), trap = sym trap, last_stack = const ArchCpu::LAST_STACK_END);
@@ -24,42 +25,6 @@ const PROGRAM_IRQ: u64 = 5;
 const PROGRAM_FIQ: u64 = 6;
 /// There was no room on the kernel's stack.
 const NO_STACK: u64 = 16;
-
-/// Classes of exceptions, the highest bits of `ESR_EL1` (DDI 0487, section D24.2).
-mod class {
-    pub(super) const UNDEFINED: u64 = 0;
-    pub(super) const SYSTEM_CALL: u64 = 0x15;
-    pub(super) const PROGRAM_FETCH: u64 = 0x20;
-    pub(super) const PROGRAM_ACCESS: u64 = 0x24;
-    pub(super) const KERNEL_ACCESS: u64 = 0x25;
-}
-
-/// Why an access failed, by `ESR_EL1`'s lowest bits without the level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// No entry translates the address.
-    Translation,
-    /// One does, and does not allow the access: perhaps an older one than the tables have.
-    Permission,
-    /// An entry leads beyond what addresses can be.
-    AddressSize,
-    /// Anything else.
-    Other,
-}
-
-impl Why {
-    fn of(syndrome: u64) -> Self {
-        match syndrome >> 2 & 0xf {
-            0 => Self::AddressSize,
-            1 => Self::Translation,
-            3 => Self::Permission,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// In `ESR_EL1` of an access: it was a store.
-const STORE: u64 = 1 << 6;
 
 /// Makes this CPU come here for whatever happens.
 pub(super) fn load() {
@@ -110,14 +75,15 @@ fn interrupt(frame: &Frame) {
 }
 
 fn exception(frame: &mut Frame) {
-    match frame.syndrome >> 26 {
+    let syndrome = Syndrome(frame.syndrome);
+    match syndrome.class() {
         class::SYSTEM_CALL => {
             interrupts::on();
             trap::system_call(frame);
             interrupts::off();
         }
         class::PROGRAM_FETCH => access(frame, false),
-        class::PROGRAM_ACCESS | class::KERNEL_ACCESS => access(frame, frame.syndrome & STORE != 0),
+        class::PROGRAM_ACCESS | class::KERNEL_ACCESS => access(frame, syndrome.is_store()),
         class => {
             if class == class::UNDEFINED && !frame.is_program() {
                 console::undefined();
@@ -130,7 +96,7 @@ fn exception(frame: &mut Frame) {
 
 /// An access that failed, of the instruction itself or of what it loads or stores.
 fn access(frame: &mut Frame, store: bool) {
-    let (address, why) = (frame.address, Why::of(frame.syndrome));
+    let (address, why) = (frame.address, Syndrome(frame.syndrome).why());
     match why {
         Why::Translation | Why::Permission => {}
         // A table that is none any more, for one.
@@ -139,7 +105,6 @@ fn access(frame: &mut Frame, store: bool) {
             frame,
             format_args!("an entry on the way to {address:#x} leads beyond all memory"),
         ),
-        // Two translations of one address in a TLB, for one.
         Why::Other => failure::stop(
             Kind::Kernel,
             frame,

@@ -123,7 +123,7 @@ ap_64:
     mov es, eax
     mov ss, eax
     mov eax, 1
-    movabs rcx, offset {next_stack}
+    movabs rcx, offset {next}
     lock xadd [rcx], rax
     movabs rcx, offset {stacks}
     mov rsp, [rcx + rax * 8]

@@ -4,7 +4,7 @@
 /// Where the kernel's view of all memory begins.
 const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// What that view reaches.
-const DIRECT_BYTES: u64 = 1 << 39;
+pub(super) const DIRECT_BYTES: u64 = 1 << 39;
 
 /// What free frames hold: as a page-table entry it is present and has reserved bits set.
 pub(crate) const POISON: u64 = 0x5eed_dead_f4ee_d001;
