@@ -161,6 +161,8 @@ pub enum RunError {
     },
     /// There are more files than the memory manager was set up for.
     Objects(TooManyObjects),
+    /// It would take more simulated time than there is.
+    TooLong(ceasefire_machine::RunError),
     /// The run was stopped.
     Stopped,
 }
@@ -210,6 +212,7 @@ impl fmt::Display for RunError {
             }
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
+            Self::TooLong(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
         }
     }
@@ -322,7 +325,12 @@ impl Plan {
                 stopped |= !goes_on;
                 goes_on
             })
-            .map_err(|error| RunError::Trace { path: self.trace.clone().unwrap_or_default(), error })?;
+            .map_err(|error| match error {
+                ceasefire_machine::RunError::Trace(error) => {
+                    RunError::Trace { path: self.trace.clone().unwrap_or_default(), error }
+                }
+                error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
+            })?;
         if stopped {
             return Err(RunError::Stopped);
         }

@@ -42,5 +42,5 @@ pub use program::Program;
 pub use reading::Reading;
 pub use series::Series;
 pub use sim::Sim;
-pub use simulation::{Options, Outcome, SetupError, Simulation, ThreadTime};
+pub use simulation::{Options, Outcome, RunError, SetupError, Simulation, ThreadTime};
 pub use spent::Spent;

@@ -375,7 +375,9 @@ impl Oracle {
             if cpu.root.get() == KERNEL_ROOT {
                 continue;
             }
-            let on_the_way = cpu.tlb.borrow().tables_under(cpu.asid.get()).any(|path| path == table);
+            let outdated = sim.outdated.borrow();
+            let on_the_way =
+                cpu.tlb.borrow().tables_under(cpu.asid.get(), &outdated).any(|path| path == table);
             if on_the_way || cpu.root.get() == table {
                 self.broken(sim, Rule::Table, index, None, table);
             }

@@ -76,6 +76,12 @@ impl Program {
         result
     }
 
+    /// The thread uses its space no more and is about to end: what it says to those that will take the space apart
+    /// ([`Memory::exit`]) it says after this. Until then its CPU may have the space loaded.
+    pub fn leave_space(&self) {
+        self.sim.rest();
+    }
+
     /// Computes for `picoseconds` without touching memory.
     pub fn compute(&self, picoseconds: u64) {
         self.sim.compute(picoseconds);

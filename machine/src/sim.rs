@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use ceasefire::{
-    Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, Holders,
-    PageSize, Platform, Root,
+    AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
+    Generation, HeldLocks, Holders, Look, PageSize, Platform, Root, PATIENCE,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -169,6 +169,14 @@ unsafe impl Platform for Sim {
 
     fn broadcast_wait(&self) {
         self.during(Doing::Answers, || World::broadcast_wait(self));
+    }
+
+    fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
+        generation.get().is_multiple_of(self.look_every)
+    }
+
+    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        (look.running >= self.wide || (look.holds && look.narrow < PATIENCE)) && look.pays()
     }
 
     fn interrupt(&self, targets: &CpuSet) {

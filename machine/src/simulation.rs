@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use ceasefire::{BroadcastError, Schedule, Settle};
+use ceasefire::{BroadcastError, Schedule, Settle, LOOK_EVERY, WIDE};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
     Config, ConfigError, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
@@ -20,6 +20,7 @@ use crate::series::Series;
 use crate::shadow::Watch;
 use crate::sim::Sim;
 use crate::task::{Kind, Sleep, Stop, Task, TaskId};
+use crate::timeline::END;
 use crate::trace::Trace;
 use crate::world::{World, NEVER};
 
@@ -38,6 +39,11 @@ pub struct Options {
     /// Whether the kernel turns the processor's broadcasts on, where it has ASIDs. Without it only a processor broadcasts whose
     /// file says that its kernel always does ([`Processor::broadcast_asids`](crate::config::Processor::broadcast_asids)).
     pub broadcast: bool,
+    /// After how many flushes of a space somebody looks whether it deserves a global ASID, where the kernel turns broadcasts
+    /// on; 0 for never.
+    pub look_every: u64,
+    /// How many CPUs have to run it then to get one.
+    pub wide: u32,
     /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
     pub oracle: bool,
     /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) watches too. On in builds with debug
@@ -67,6 +73,8 @@ impl Options {
         Self {
             schedule,
             broadcast: false,
+            look_every: LOOK_EVERY,
+            wide: WIDE,
             oracle: true,
             shadow: cfg!(debug_assertions),
             contents: false,
@@ -84,6 +92,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("schedule", &self.schedule)
             .field("broadcast", &self.broadcast)
+            .field("look_every", &self.look_every)
+            .field("wide", &self.wide)
             .field("oracle", &self.oracle)
             .field("shadow", &self.shadow)
             .field("contents", &self.contents)
@@ -139,6 +149,29 @@ impl From<ConfigError> for SetupError {
         }
     }
 }
+
+/// Why there is no outcome of a run.
+#[derive(Debug)]
+pub enum RunError {
+    /// The trace could not be written.
+    Trace(io::Error),
+    /// Programs still run after five hours of simulated time.
+    TooLong,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => write!(f, "the trace cannot be written: {error}"),
+            Self::TooLong => {
+                let most = END / 1_000_000_000_000;
+                write!(f, "programs still run after {most} s of simulated time, the most that there is")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
 
 /// What a thread took.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,6 +249,7 @@ impl Simulation {
             Trace::to(options.trace),
         );
         world.capabilities = capabilities;
+        (world.look_every, world.wide) = (options.look_every, options.wide);
         world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config, capabilities)));
         let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
@@ -257,18 +291,22 @@ impl Simulation {
     /// looked at so far; it ends the run early by returning false.
     ///
     /// # Errors
-    /// The trace's, if it could not be written.
+    /// [`RunError`] if the trace could not be written, or simulated time is over.
     ///
     /// # Panics
     /// If all threads wait for each other: a deadlock in the code under test.
-    pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> io::Result<Outcome> {
+    pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> Result<Outcome, RunError> {
         let sim = &self.sim;
-        let mut steps = 0u64;
+        let (mut steps, mut too_long) = (0u64, false);
         let mut series = Series::new();
         sim.standing.set(false);
         sim.trace.open();
         while sim.alive.get() > 0 {
             let now = sim.earliest();
+            too_long = (END..NEVER).contains(&now);
+            if too_long {
+                break;
+            }
             if series.due() <= now && now != NEVER {
                 series.take(now, &Reading::of(sim, &self.memory));
             }
@@ -285,7 +323,11 @@ impl Simulation {
             while sim.step() {}
         }
         sim.standing.set(true);
-        written.map(|()| outcome)
+        written.map_err(RunError::Trace)?;
+        if too_long {
+            return Err(RunError::TooLong);
+        }
+        Ok(outcome)
     }
 
     /// A thread that reclaims a node's memory whenever it is woken.

@@ -10,9 +10,11 @@ use crate::world::NEVER;
 
 /// Bits of a number that name the CPU.
 const CPU_BITS: u32 = 13;
-/// Bits of a time that are left out: events less than 8 ps apart go in the order of their CPUs. Five hours of simulated
-/// time fit in the rest.
+/// Bits of a time that are left out: events less than 8 ps apart go in the order of their CPUs.
 const COARSE: u32 = 3;
+
+/// The end of simulated time, five hours: what fits in the rest. All events from then on are taken to come then.
+pub(crate) const END: Picoseconds = (1 << (u64::BITS - CPU_BITS + COARSE)) - (2 << COARSE);
 
 /// A time for each CPU, such as that of its next event.
 #[derive(Debug)]
@@ -28,9 +30,6 @@ impl Timeline {
     }
 
     /// Sets when a CPU's event is.
-    ///
-    /// # Panics
-    /// After five hours of simulated time.
     pub(crate) fn set(&mut self, cpu: usize, time: Picoseconds) {
         let mut winner = number(time, cpu);
         let mut node = self.nodes.len() / 2 + cpu;
@@ -101,13 +100,24 @@ fn number(time: Picoseconds, cpu: usize) -> u64 {
     if time == NEVER {
         return NEVER;
     }
-    assert!(time < 1 << (64 - CPU_BITS + COARSE), "more than five hours of simulated time");
-    (time >> COARSE) << CPU_BITS | cpu as u64
+    (time.min(END) >> COARSE) << CPU_BITS | cpu as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_after_the_end_comes_then() {
+        let mut timeline = Timeline::new(1 << CPU_BITS);
+        let last = (1 << CPU_BITS) - 1;
+        for time in [END, END + 1, NEVER - 1] {
+            timeline.set(last, time);
+            assert_eq!((timeline.first(), timeline.earliest()), (Some(last), END));
+        }
+        timeline.set(0, END - (1 << COARSE));
+        assert_eq!((timeline.first(), timeline.earliest()), (Some(0), END - (1 << COARSE)));
+    }
 
     #[test]
     fn the_earliest_wins_and_ties_go_to_the_lowest_number() {

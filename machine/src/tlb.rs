@@ -79,6 +79,16 @@ struct Path {
     filled: u64,
 }
 
+impl Path {
+    fn is_under(&self, asid: u16) -> bool {
+        self.tag != VACANT && self.tag as u16 == asid
+    }
+
+    fn is_outdated(&self, outdated: &Outdated) -> bool {
+        outdated.has_table(self.tag as u16, self.tag >> TAG_PAGE << HUGE_SHIFT, self.filled)
+    }
+}
+
 /// What tells the entries of a TLB apart: page, size and ASID.
 fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
     match size {
@@ -286,9 +296,14 @@ impl Tlb {
     }
 
     /// The tables to which there is a valid way under an ASID.
-    pub(crate) fn tables_under(&self, asid: u16) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn tables_under<'a>(
+        &'a self,
+        asid: u16,
+        outdated: &'a Outdated,
+    ) -> impl Iterator<Item = u32> + 'a {
         let epoch = self.epoch(asid);
-        let valid = move |path: &&Path| path.tag != VACANT && path.tag as u16 == asid && path.epoch == epoch;
+        let valid =
+            move |path: &&Path| path.is_under(asid) && path.epoch == epoch && !path.is_outdated(outdated);
         self.walk.iter().filter(valid).map(|path| path.table)
     }
 
@@ -327,8 +342,7 @@ impl Tlb {
             }
         }
         for path in &mut self.walk {
-            let page = path.tag >> TAG_PAGE << HUGE_SHIFT;
-            if path.tag != VACANT && path.tag as u16 == asid && outdated.has_table(asid, page, path.filled) {
+            if path.is_under(asid) && path.is_outdated(outdated) {
                 path.tag = VACANT;
             }
         }
@@ -420,8 +434,11 @@ mod tests {
             tlb.fill(1, other, Data, fill(2));
             tlb.fill(1, one, Data, huge(512));
             tlb.fill_path(1, one, 9, 0);
-            assert_eq!(tlb.tables_under(one).collect::<Vec<_>>(), [9]);
-            assert_eq!(tlb.tables_under(other).count(), 0);
+            let mut outdated = Outdated::default();
+            assert_eq!(tlb.tables_under(one, &outdated).collect::<Vec<_>>(), [9]);
+            assert_eq!(tlb.tables_under(other, &outdated).count(), 0);
+            outdated.page(one, 511, 1);
+            assert_eq!(tlb.tables_under(one, &outdated).count(), 0);
             tlb.invalidate_asid(one);
             assert_eq!(tlb.find(1, one, Data), Hit::None);
             assert_eq!(tlb.path(1, one), None);

@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
-use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, HeldLocks};
+use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, HeldLocks, LOOK_EVERY, WIDE};
 use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
 
 use crate::config::Storage;
@@ -131,6 +131,9 @@ pub(crate) struct Tallies {
 pub struct World {
     pub(crate) machine: Machine,
     pub(crate) capabilities: Capabilities,
+    /// When somebody looks whether a space deserves a global ASID, and how many CPUs have to run it.
+    pub(crate) look_every: u64,
+    pub(crate) wide: u32,
     /// Which CPUs may hold entries of which ASID.
     pub(crate) may_hold: RefCell<MayHold>,
     /// What broadcasts have invalidated.
@@ -229,6 +232,8 @@ impl World {
         Self {
             node_ends: node_ends.collect(),
             capabilities: Capabilities::default(),
+            look_every: LOOK_EVERY,
+            wide: WIDE,
             may_hold: RefCell::default(),
             outdated: RefCell::default(),
             moments: Cell::new(0),

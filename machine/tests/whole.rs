@@ -4,7 +4,7 @@ mod common;
 
 use ceasefire::Schedule;
 use ceasefire_machine::config::{Machine, Picoseconds};
-use ceasefire_machine::{Options, Outcome, Simulation, ThreadTime};
+use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime};
 use ceasefire_memory::{ObjectId, PAGE_BYTES};
 use common::{at, exact, machine, run, run_clean, Sink, SCHEDULES, US};
 
@@ -166,6 +166,19 @@ fn a_run_that_is_stopped_in_the_middle_ends_in_order() {
         stopped += u32::from(outcome.threads.iter().any(unfinished));
     }
     assert!(stopped > 0);
+}
+
+#[test]
+fn a_run_that_would_take_more_than_simulated_time_is_an_error() {
+    let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
+    let space = simulation.memory().new_space().expect("a frame");
+    for cpu in 0..2 {
+        let hour = 3_600_000_000 * US;
+        let body = move |program: &ceasefire_machine::Program| (0..6).for_each(|_| program.compute(hour));
+        simulation.spawn("slow", cpu, 0, &space, body).expect("a stack");
+    }
+    let error = simulation.run(|_, _| true).expect_err("five hours and no more");
+    assert!(matches!(error, RunError::TooLong), "{error}");
 }
 
 #[test]

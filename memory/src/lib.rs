@@ -115,8 +115,8 @@ pub struct Config {
     /// How many neighbours a fault maps along with the page it is for, a power of two; 1 for none (Linux:
     /// `fault_around_bytes`, 16 pages).
     pub fault_around: u32,
-    /// How many new pages a CPU collects before it takes the node's lock to list them, 1 to 31 (Linux: the size of
-    /// a pagevec, 14 in 4.2, 15 later, 31 today).
+    /// How many new pages a CPU collects before it takes the node's lock to list them, 1 to 31; more counts as 31 (Linux:
+    /// the size of a pagevec, 14 in 4.2, 15 later, 31 today).
     pub lru_batch: usize,
     /// Whether an unmap that a program asks for lists them first.
     pub lru_drain: LruDrain,

@@ -105,7 +105,8 @@ impl<P: Machine> Memory<P> {
                 let at = batch.count;
                 batch.pages[at] = frame;
                 batch.count += 1;
-                (batch.count >= self.config.lru_batch).then(|| core::mem::take(&mut *batch))
+                (batch.count >= self.config.lru_batch.min(LARGEST_BATCH))
+                    .then(|| core::mem::take(&mut *batch))
             };
             if let Some(full) = full {
                 self.list(full.pages[..full.count].iter().copied(), Work::LruAdd);

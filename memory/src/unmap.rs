@@ -84,7 +84,8 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Takes a whole space apart (exit). Every thread of it has ended; CPUs may still have it loaded, lazily.
+    /// Takes a whole space apart (exit). Every thread of it has ended, and said so after its CPU was
+    /// [lazy](ceasefire::Engine::enter_lazy): CPUs may still have it loaded, but run it no more.
     ///
     /// Whatever space the calling CPU has loaded is unloaded, so call it where no program goes on running afterwards
     /// without a switch. The caller may sleep in here, and no switch back to it may load the space again: to the scheduler

@@ -51,3 +51,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_batch_is_between_one_page_and_31() {
+    assert_eq!(held(LruDrain::Batched, 0, 3), held(LruDrain::Batched, 1, 3));
+    assert_eq!(held(LruDrain::Batched, usize::MAX, 70), held(LruDrain::Batched, 31, 70));
+}

@@ -142,12 +142,15 @@ impl Subject for Simulated {
                 config.fault_around = numbers.fault_around;
                 config.read_ahead = numbers.read_ahead;
                 config.lru_batch = numbers.lru_batch as usize;
+                config.lru_drain = numbers.lru_drain();
                 config.swap_pages = numbers.swap;
                 config.demote = numbers.demote > 0;
                 config.objects = 128;
                 config.lazy.max_age = 3 * u64::from(numbers.tick);
             }),
             broadcast: setup.broadcasts(),
+            look_every: setup.look_every.into(),
+            wide: setup.wide,
             ..Options::new(setup.schedule())
         }
     }

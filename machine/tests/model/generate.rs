@@ -69,7 +69,16 @@ fn setup(random: &mut Random) -> Setup {
         nodes[0].frames += 1024;
     }
     let threads = cpus + if random.below(4) == 0 { 1 + random.below(2) as u32 } else { 0 };
+    // Drawn last, from numbers of its own: so older programs are what they were but for this.
+    let mut processor = Random(random.0 ^ 0xa51d);
     Setup {
+        drain: one_of(&mut processor, &[0, 1]),
+        untagged: one_of(&mut processor, &[0, 0, 0, 0, 0, 0, 0, 1]),
+        asids: one_of(&mut processor, &[9, 10, 4096]),
+        every: one_of(&mut processor, &[0, 0, 0, 0, 0, 0, 0, 1, 3, 256]),
+        at_once: one_of(&mut processor, &[1, 8, 65_536]),
+        look_every: one_of(&mut processor, &[1, 3, 32]),
+        wide: one_of(&mut processor, &[1, 2, 4]),
         nodes,
         files: (0..2 + random.below(2)).map(|_| 8 + random.below(56) as u32).collect(),
         schedule: one_of(random, &[0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 5]),

@@ -41,6 +41,8 @@ pub(crate) struct Tally {
     /// Pages that were reclaimed.
     pub(crate) reclaimed: u64,
     pub(crate) interrupts: u64,
+    /// Waits for broadcasts.
+    pub(crate) broadcasts: u64,
     /// Frames whose debts were settled while they were free, and uses of what was still owed for.
     pub(crate) matured: u64,
     pub(crate) stale: u64,
@@ -55,6 +57,7 @@ impl Tally {
         self.forks += other.forks;
         self.reclaimed += other.reclaimed;
         self.interrupts += other.interrupts;
+        self.broadcasts += other.broadcasts;
         self.matured += other.matured;
         self.stale += other.stale;
     }
@@ -114,6 +117,7 @@ fn machine(setup: &Setup) -> Machine {
     machine.topology = Topology::new(nodes.collect()).expect("a checked setup");
     machine.latency = Latency::uniform(first, FAR);
     machine.costs.time_slice = u64::from(setup.slice) * 1000;
+    machine.processor = setup.processor();
     machine
 }
 
@@ -191,6 +195,7 @@ pub(crate) fn run(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, St
     let mut tally = run.tally.get();
     tally.reclaimed = statistics.reclaimed_background + statistics.reclaimed_direct;
     tally.interrupts = outcome.reading.counters.interrupts;
+    tally.broadcasts = outcome.reading.counters.broadcasts;
     tally.matured = statistics.frames_matured;
     tally.stale = outcome.stale_hits;
     Ok(tally)
@@ -234,6 +239,7 @@ impl Thread<'_> {
                 return;
             }
             if self.run.homes.borrow()[self.number] != self.space {
+                self.program.leave_space();
                 self.run.start(self.number, self.soon());
                 return;
             }
@@ -508,14 +514,17 @@ impl Thread<'_> {
 
     /// The thread has nothing more to do in this space. The last one takes the space apart.
     fn leave(&self) {
-        let last = {
+        {
             let mut members = self.run.members.borrow_mut();
             let own = &mut members[self.space];
+            let last = own.children == 0 && own.threads.iter().all(|&thread| thread == self.number);
+            if !last {
+                self.program.leave_space();
+            }
             own.threads.retain(|&thread| thread != self.number);
-            own.threads.is_empty() && own.children == 0
-        };
-        if !last {
-            return;
+            if !last {
+                return;
+            }
         }
         self.run.at.borrow_mut()[self.number] = None;
         self.look_at_all();

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use ceasefire::{Schedule, Settle};
+use ceasefire_machine::config::Processor;
+use ceasefire_memory::LruDrain;
 
 use crate::operation::{Numbers, Step};
 
@@ -61,6 +63,20 @@ setup! {
     slack,
     /// Nanoseconds after which another thread gets its turn.
     slice,
+    /// 1 to list new pages before each unmap.
+    drain,
+    /// 0 for processors whose TLBs tell spaces apart, 1 for such as do not.
+    untagged,
+    /// How many ASIDs they tell apart; those that are nobody's included.
+    asids,
+    /// How many ASIDs mean the same everywhere to processors that always broadcast; 0 for processors that do not.
+    every,
+    /// How many pages they broadcast at a time.
+    at_once,
+    /// After how many flushes of a space somebody looks whether it deserves an ASID of its own everywhere.
+    look_every,
+    /// How many CPUs have to run it then.
+    wide,
     /// Threads; thread t starts on CPU t, counted round and round.
     threads,
     /// Spaces at the start; thread t starts in space t, counted round and round.
@@ -93,6 +109,24 @@ impl Setup {
         }
     }
 
+    pub(crate) fn processor(&self) -> Processor {
+        Processor {
+            asids: self.untagged == 0,
+            asid_space: self.asids,
+            broadcast_asids: (self.every > 0 && self.untagged == 0).then_some(self.every),
+            broadcast_pages: self.at_once,
+            broadcast_interval: 0,
+        }
+    }
+
+    pub(crate) fn lru_drain(&self) -> LruDrain {
+        if self.drain == 0 {
+            LruDrain::Batched
+        } else {
+            LruDrain::Eager
+        }
+    }
+
     /// Whether the kernel turns the processors' broadcasts on.
     pub(crate) fn broadcasts(&self) -> bool {
         self.schedule >= 4
@@ -108,6 +142,8 @@ impl Setup {
             ("lru_batch", self.lru_batch, 1, 31),
             ("schedule", self.schedule, 0, 5),
             ("ns of tick", self.tick, 1, 300_000_000),
+            ("asids", self.asids, 9, 4096),
+            ("at_once", self.at_once, 1, 65_536),
         ];
         bounds.iter().try_for_each(|&(what, value, low, high)| {
             if (low..=high).contains(&value) {
