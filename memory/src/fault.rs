@@ -376,7 +376,13 @@ impl<P: Machine> Memory<P> {
         slot: u32,
     ) -> Result<Progress, FaultError> {
         let Some(own) = area.anonymous() else { return Ok(Progress::Again) };
-        let page = match self.swapped_in(slot, own, area.index(address))? {
+        let named = || match self.find_table(space, address) {
+            Found::Leaf(table) => {
+                self.platform().table(table).get(Table::index(address, 0)).slot() == Some(slot)
+            }
+            _ => false,
+        };
+        let page = match self.swapped_in(slot, (own, area.index(address)), named)? {
             None => return Ok(Progress::Again),
             Some(Cached::Wait(frame)) => return Ok(Progress::Wait(frame)),
             Some(Cached::Here(page)) => page,

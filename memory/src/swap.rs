@@ -178,12 +178,15 @@ impl<P: Machine> Memory<P> {
     }
 
     /// The page in a slot, held, or the one to wait for; brought in for a place of anonymous memory if it is not in
-    /// memory. `None` if no entry names the slot any more.
+    /// memory. `None` if the entry that leads there names the slot no more, as `named` says.
+    ///
+    /// That is asked with the cache locked, without which no slot loses a name: else the slot could be another page's by
+    /// then, which would come to be at this place.
     pub(crate) fn swapped_in(
         &self,
         slot: u32,
-        object: ObjectId,
-        index: u32,
+        (object, index): (ObjectId, u32),
+        named: impl Fn() -> bool,
     ) -> Result<Option<Cached>, OutOfMemory> {
         let platform = self.platform();
         let look = || {
@@ -201,7 +204,7 @@ impl<P: Machine> Memory<P> {
             self.free(fresh);
             return Ok(look());
         }
-        if self.swap.slots.lock(platform).named[slot as usize] == 0 {
+        if !named() {
             drop(cache);
             self.free(fresh);
             return Ok(None);
