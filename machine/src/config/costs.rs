@@ -88,10 +88,13 @@ costs! {
 }
 
 impl Costs {
-    /// Work may be free, but a time slice of nothing would switch threads for ever.
+    /// The kernel's work may be free, but a time slice of nothing would switch threads for ever, and a program whose loads take
+    /// no time would never come to the end of any.
     fn check(&self) -> Result<(), Problem> {
-        if self.time_slice == 0 {
-            return Err(Problem::invalid("`time_slice` of 0", "more than 0 ps"));
+        for (key, cost) in [("time_slice", self.time_slice), ("access", self.access)] {
+            if cost == 0 {
+                return Err(Problem::invalid(format!("`{key}` of 0"), "more than 0 ps"));
+            }
         }
         Ok(())
     }
@@ -163,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_an_empty_time_slice() {
-        let mut lines = lines();
-        let slice = lines.iter().position(|line| line.starts_with("time_slice")).expect("a cost");
-        lines[slice] = "time_slice = { value = 0, unit = 'ms', source = 's' }".to_owned();
-        assert_eq!(
-            read(&lines).expect_err("must be refused"),
-            "f:1: costs: `time_slice` of 0: must be more than 0 ps"
-        );
+    fn refuses_what_would_let_a_run_never_end() {
+        for key in ["time_slice", "access"] {
+            let mut lines = lines();
+            let place = lines.iter().position(|line| line.starts_with(key)).expect("a cost");
+            lines[place] = format!("{key} = {{ value = 0, unit = 'ms', source = 's' }}");
+            let expected = format!("f:1: costs: `{key}` of 0: must be more than 0 ps");
+            assert_eq!(read(&lines).expect_err("must be refused"), expected);
+        }
     }
 }

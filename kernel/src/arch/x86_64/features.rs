@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use raw_cpuid::CpuId;
+use spin::Once;
 use x86_64::instructions::tlb::Invlpgb;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 use x86_64::registers::model_specific::{Efer, EferFlags};
@@ -31,8 +32,14 @@ pub(super) static PCID: Feature = Feature::new();
 pub(super) static INVPCID: Feature = Feature::new();
 /// The local APIC is reached through registers instead of memory.
 pub(super) static X2APIC: Feature = Feature::new();
-/// Invalidations can be broadcast.
-pub(super) static INVLPGB: Feature = Feature::new();
+/// What broadcasts invalidations, if anything does.
+static INVLPGB: Once<Invlpgb> = Once::new();
+
+/// The means to broadcast invalidations, if there are any. Not asked for each time: in a virtual machine CPUID is a way out to
+/// the host and back.
+pub(super) fn invlpgb() -> Option<&'static Invlpgb> {
+    INVLPGB.get()
+}
 
 /// Asks the first CPU; all are alike.
 pub(super) fn detect() {
@@ -41,7 +48,9 @@ pub(super) fn detect() {
     PCID.set(basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_pcid));
     X2APIC.set(basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_x2apic));
     INVPCID.set(cpuid.get_extended_feature_info().is_some_and(|info| info.has_invpcid()));
-    INVLPGB.set(Invlpgb::new().is_some());
+    if let Some(hardware) = Invlpgb::new() {
+        INVLPGB.call_once(|| hardware);
+    }
 }
 
 /// Turns on what this CPU shall use. Runs on every CPU before it loads its first space.
@@ -60,6 +69,7 @@ pub(super) fn enable() {
 
 /// Those that matter here, by name.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    let all = [(&PCID, "pcid"), (&INVPCID, "invpcid"), (&X2APIC, "x2apic"), (&INVLPGB, "invlpgb")];
-    all.into_iter().filter(|(feature, _)| feature.is_there()).map(|(_, name)| name)
+    let all = [(&PCID, "pcid"), (&INVPCID, "invpcid"), (&X2APIC, "x2apic")];
+    let there = all.into_iter().filter(|(feature, _)| feature.is_there()).map(|(_, name)| name);
+    there.chain(invlpgb().map(|_| "invlpgb"))
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
-use x86_64::instructions::tlb::{self, InvPcidCommand, Invlpgb, Pcid};
+use x86_64::instructions::tlb::{self, InvPcidCommand, Pcid};
 use x86_64::registers::control::{Cr3, Cr3Flags, Cr4, Cr4Flags};
 use x86_64::structures::paging::page::PageRange;
 use x86_64::structures::paging::{Page, PhysFrame, Size2MiB, Size4KiB};
@@ -31,7 +31,7 @@ pub(crate) fn capabilities() -> Capabilities {
 /// # Errors
 /// What it lacks for that.
 pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
-    let hardware = Invlpgb::new().filter(|_| features::PCID.is_there());
+    let hardware = features::invlpgb().filter(|_| features::PCID.is_there());
     let hardware = hardware.ok_or("INVLPGB with PCIDs (CPUID 8000_0008, EBX bit 3; CPUID 1, ECX bit 17)")?;
     let pages = u32::from(hardware.invlpgb_count_max());
     let asids = ASIDS.load(Ordering::Relaxed);
@@ -151,7 +151,7 @@ pub(crate) fn invalidate_all() {
 
 /// Starts to invalidate what `flush` covers on every CPU, with what walkers cached on the way.
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
-    let Some(hardware) = Invlpgb::new() else { return };
+    let Some(hardware) = features::invlpgb() else { return };
     let Ok(pcid) = Pcid::new(asid.pcid()) else { return };
     match flush.extent {
         Extent::All => {
@@ -186,14 +186,14 @@ pub(crate) fn broadcast(asid: Asid, flush: Flush) {
 
 /// Starts to invalidate all that is not global on every CPU.
 pub(crate) fn broadcast_everything() {
-    if let Some(hardware) = Invlpgb::new() {
+    if let Some(hardware) = features::invlpgb() {
         hardware.build().flush();
     }
 }
 
 /// Waits for the broadcasts that this CPU started.
 pub(crate) fn broadcast_wait() {
-    if let Some(hardware) = Invlpgb::new() {
+    if let Some(hardware) = features::invlpgb() {
         hardware.tlbsync();
     }
 }
