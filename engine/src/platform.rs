@@ -183,14 +183,14 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// Whether to look now how many CPUs run `space`, of which `generation` was just flushed, and ask
     /// [`Platform::deserves_asid`]. Asked after each flush where [`Holders::Wide`](crate::Holders::Wide) is stated; one
-    /// flush in [`LOOK_EVERY`](crate::LOOK_EVERY) unless the kernel knows better.
+    /// flush in [`LOOK_EVERY`] unless the kernel knows better.
     fn looks_at(&self, space: &AddressSpace, generation: Generation) -> bool {
         let _ = space;
         generation.get() % LOOK_EVERY == 0
     }
 
     /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: if it is
-    /// [wide](Look::is_wide), or was within [`PATIENCE`](crate::PATIENCE) looks, and broadcasts [pay](Look::pays).
+    /// [wide](Look::is_wide), or was within [`PATIENCE`] looks, and broadcasts [pay](Look::pays).
     fn deserves_asid(&self, space: &AddressSpace, look: Look) -> bool {
         let _ = space;
         (look.is_wide() || (look.holds && look.narrow < PATIENCE)) && look.pays()
