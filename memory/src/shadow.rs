@@ -11,10 +11,12 @@
 //! Nobody goes through the frames when a CPU flushes. What is gone has a time, and each ASID of each CPU has the time at
 //! which it was flushed as a whole: a CPU that has walked the space's tables before a translation was gone, and has not
 //! flushed since, may hold it. A CPU that runs something else just then is let off, because it flushes before it comes
-//! back; that it does is looked at when it loads the root again.
+//! back; that it does is looked at when it loads the root again. Nor does it have to where all under that ASID was flushed
+//! after it left: then it holds nothing, however much is gone by the time it comes back, as under a global ASID that its
+//! space gave back and got again.
 //!
 //! It knows nothing of simulated TLBs: a kernel turns it on with [`Machine::shadow`](crate::Machine::shadow), and pays a byte
-//! a frame, 64 bytes for each ASID of each CPU, and some 150 for each translation that is gone and may be held.
+//! a frame, 72 bytes for each ASID of each CPU, and some 150 for each translation that is gone and may be held.
 
 #[cfg(test)]
 mod tests;
@@ -112,8 +114,9 @@ struct Gone {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     root: u64,
-    /// When all under it was invalidated last.
+    /// When all under it was invalidated last, and when the CPU last ceased to have it loaded.
     flushed: u64,
+    left: u64,
     /// What it was let off: it must be flushed before the CPU uses it again.
     stale: Option<Misuse>,
 }
@@ -159,7 +162,7 @@ impl Shadow {
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
         let global = |asids: u32| asids.clamp(1, 1 << 16) as usize;
         let asids = capabilities.broadcast.map_or(DYNAMIC_ASIDS, |broadcast| global(broadcast.asids()));
-        let unused = Slot { root: NOWHERE, flushed: 0, stale: None };
+        let unused = Slot { root: NOWHERE, flushed: 0, left: 0, stale: None };
         Self {
             first: config.first_frame.get(),
             free: alloc::vec![true; frames].into(),
@@ -197,19 +200,25 @@ impl Shadow {
             }
             self.slots_of.entry(root.0).or_default().push(at);
             // It never walked these tables under this tag, so it holds nothing of them.
-            self.slots[at] = Slot { root: root.0, flushed: self.tick(), stale: None };
-        } else if flush {
+            self.slots[at] = Slot { root: root.0, flushed: self.tick(), left: 0, stale: None };
+        } else if flush || self.is_empty(at) {
             self.flush(at);
         }
+        let number = usize::from(asid.get());
+        if self.cpus[cpu.index()].asid != Some(number) {
+            self.leaves(cpu);
+        }
         let state = &mut self.cpus[cpu.index()];
-        (state.asid, state.rests) = (Some(usize::from(asid.get())), false);
+        (state.asid, state.rests) = (Some(number), false);
         self.slots[at].stale.take().map_or(Ok(()), Err)
     }
 
     /// The CPU is about to leave for the kernel's own tables
     /// ([`Platform::load_kernel_root`](ceasefire::Platform::load_kernel_root)).
     pub fn leaves(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].asid = None;
+        if let Some(asid) = self.cpus[cpu.index()].asid.take() {
+            self.slots[cpu.index() * self.asids + asid].left = self.tick();
+        }
     }
 
     /// The CPU runs no program from now on. To be told *before* [`Engine::enter_lazy`](ceasefire::Engine::enter_lazy).
@@ -292,6 +301,15 @@ impl Shadow {
         cpu.index() * self.asids + usize::from(asid.get())
     }
 
+    fn is_loaded(&self, at: usize) -> bool {
+        self.cpus[at / self.asids].asid == Some(at % self.asids)
+    }
+
+    /// Whether a CPU holds nothing under an ASID: all of it was invalidated after the CPU had left it.
+    fn is_empty(&self, at: usize) -> bool {
+        !self.is_loaded(at) && self.slots[at].left < self.slots[at].flushed
+    }
+
     fn flush(&mut self, at: usize) {
         let now = self.tick();
         self.flush_to(at, now);
@@ -334,7 +352,9 @@ impl Shadow {
     fn holders<'a>(&'a self, place: Place, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
         let slots = self.slots_of.get(&place.root).map_or(&[][..], Vec::as_slice);
         slots.iter().copied().filter(|&at| {
-            self.slots[at].flushed < gone.time && !gone.done.contains(&((at / self.asids) as u16))
+            self.slots[at].flushed < gone.time
+                && !self.is_empty(at)
+                && !gone.done.contains(&((at / self.asids) as u16))
         })
     }
 
@@ -352,7 +372,7 @@ impl Shadow {
                 address: Some(place.address()),
                 since: Some(gone.since),
             };
-            if cpu.asid == Some(at % self.asids) && !cpu.rests {
+            if self.is_loaded(at) && !cpu.rests {
                 return Err(misuse);
             }
             self.slots[at].stale.get_or_insert(Misuse { wrong: Wrong::Unflushed, ..misuse });

@@ -136,6 +136,38 @@ fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_start
 }
 
 #[test]
+fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
+    type Then = fn(&mut Shadow);
+    let away: Then = |shadow| shadow.leaves(cpu(1));
+    let start: Then = |shadow| shadow.broadcasts_everything(cpu(0));
+    let wait: Then = |shadow| shadow.waited(cpu(0));
+    // What it walked before it left counts, unless the broadcast had yet to begin.
+    for (order, may_hold) in
+        [([away, start, wait], false), ([start, away, wait], true), ([start, wait, away], true)]
+    {
+        for looked_at in [false, true] {
+            let mut shadow = running();
+            for then in order {
+                then(&mut shadow);
+            }
+            gone(&mut shadow, AT, 3);
+            shadow.forgets_asid(cpu(0), ASID);
+            if looked_at {
+                assert_eq!(shadow.hands_out(frame(3)), Ok(()), "it runs something else");
+            }
+            let back = shadow.loads(cpu(1), ROOT, ASID, false);
+            assert_eq!(who(back), (looked_at && may_hold).then_some((Wrong::Unflushed, 3, 1)));
+            let now = shadow.hands_out(frame(3));
+            assert_eq!(who(now), (!looked_at && may_hold).then_some((Wrong::Reused, 3, 1)));
+            // It walks again from here on.
+            gone(&mut shadow, AT, 4);
+            shadow.forgets_asid(cpu(0), ASID);
+            assert_eq!(who(shadow.hands_out(frame(4))), Some((Wrong::Reused, 4, 1)));
+        }
+    }
+}
+
+#[test]
 fn a_translation_may_come_back_to_the_same_frame_and_to_no_other_in_whatever_size() {
     // What is gone, what comes, and the frame through which the page at 3 of it leads astray.
     let cases = [
@@ -200,5 +232,5 @@ fn a_page_that_many_map_in_turn_leaves_no_more_behind_than_can_be_held() {
 
 #[test]
 fn an_asid_of_a_cpu_costs_what_the_book_says() {
-    assert_eq!(size_of::<Slot>(), 64);
+    assert_eq!(size_of::<Slot>(), 72);
 }
