@@ -14,7 +14,7 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{Flush, PageSize};
 use crate::generation::Generation;
 use crate::lock::{HeldLocks, Lock, RwLock};
-use crate::width::{Look, LOOK_EVERY, PATIENCE};
+use crate::width::{Look, LOOK_EVERY, WIDE};
 
 /// Where an address space's page tables start; the platform knows what the number means (on x86 the address
 /// for CR3).
@@ -189,11 +189,11 @@ pub unsafe trait Platform: Sized + Debug {
         generation.get() % LOOK_EVERY == 0
     }
 
-    /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: if it is
-    /// [wide](Look::is_wide), or was within [`PATIENCE`] looks, and broadcasts [pay](Look::pays).
+    /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: what
+    /// [`Look::deserves`] says of [`WIDE`] CPUs.
     fn deserves_asid(&self, space: &AddressSpace, look: Look) -> bool {
         let _ = space;
-        (look.is_wide() || (look.holds && look.narrow < PATIENCE)) && look.pays()
+        look.deserves(WIDE)
     }
 
     /// Makes every TLB outside the CPUs that walks the space's tables (an IOMMU's, an accelerator's) forget what

@@ -45,7 +45,18 @@ pub struct Look {
 impl Look {
     /// Whether several CPUs run it: [`WIDE`] to get an ASID, two to keep it.
     pub const fn is_wide(self) -> bool {
-        self.running >= if self.holds { 2 } else { WIDE }
+        self.is_run_by(WIDE)
+    }
+
+    /// The same, with another number to get one.
+    const fn is_run_by(self, wide: u32) -> bool {
+        self.running >= if self.holds { 2 } else { wide }
+    }
+
+    /// Whether the space should have a global ASID, where `wide` CPUs have to run it to get one: if they do, or it has one
+    /// and two did within [`PATIENCE`] looks, and broadcasts [pay](Look::pays).
+    pub const fn deserves(self, wide: u32) -> bool {
+        (self.is_run_by(wide) || (self.holds && self.narrow < PATIENCE)) && self.pays()
     }
 
     /// Whether broadcasts are no slower than interrupts were, by half as much again where it has an ASID already. Unknown

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, HeldLocks, Holders, Look, PageSize, Platform, Root, PATIENCE,
+    Generation, HeldLocks, Holders, Look, PageSize, Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
@@ -176,7 +176,7 @@ unsafe impl Platform for Sim {
     }
 
     fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
-        (look.running >= self.wide || (look.holds && look.narrow < PATIENCE)) && look.pays()
+        look.deserves(self.wide)
     }
 
     fn interrupt(&self, targets: &CpuSet) {
