@@ -252,7 +252,7 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
 
 /// The machine file that is meant, if none of the machines is called so.
 fn machine_file(name: &str) -> Option<&Path> {
-    (builtin(name).is_none() && name != "host").then(|| Path::new(name))
+    (!BUILTIN.contains(&name) && name != "host").then(|| Path::new(name))
 }
 
 /// A machine by name, or from a file: what exists as a file or looks like one.
@@ -294,10 +294,7 @@ fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
                 // One of these at a time. Poisoned or not, it guards nothing.
                 let _alone = plan.runs_alone().then(|| large.lock());
                 let bar = progress.begin(plan);
-                let result = plan.run(|part| {
-                    bar.set(part);
-                    true
-                });
+                let result = plan.run(|part| bar.set(part));
                 results[index].get_or_init(|| result);
             });
         }
@@ -400,7 +397,7 @@ mod tests {
             oracle: true,
             trace: None,
         };
-        plan.run(|_| true).expect("a run")
+        plan.run(|_| ()).expect("a run")
     }
 
     #[test]

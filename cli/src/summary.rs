@@ -145,16 +145,17 @@ pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
         let is_same =
             |other: &&Report| (other.experiment, &other.machine) == (report.experiment, &report.machine);
         let same: Vec<&Report> = reports.iter().filter(is_same).collect();
+        let case = |report: &Report| (report.threads, report.lru_drain);
+        let is_of_case = |other: &&Report| case(other) == case(report);
         // What the paper has nothing on is left out where it has something on others.
-        let has_paper = |case: (usize, Option<&str>)| {
-            same.iter().any(|other| (other.threads, other.lru_drain) == case && headline(other).is_some())
-        };
-        let case = (report.threads, report.lru_drain);
-        let known: Vec<&Report> =
-            same.iter().copied().filter(|other| has_paper((other.threads, other.lru_drain))).collect();
+        let has_paper =
+            |one: &&Report| same.iter().any(|other| case(other) == case(one) && headline(other).is_some());
+        let known: Vec<&Report> = same.iter().copied().filter(has_paper).collect();
         let shown = if known.is_empty() { &same } else { &known };
-        let is_shown = shown.iter().any(|other| (other.threads, other.lru_drain) == case);
-        if !is_shown || !seen.insert((report.experiment, &report.machine, case.0, case.1)) {
+        let of_case: Vec<&Report> = shown.iter().copied().filter(is_of_case).collect();
+        if of_case.is_empty()
+            || !seen.insert((report.experiment, &report.machine, report.threads, report.lru_drain))
+        {
             continue;
         }
         let threads = shown.iter().any(|other| other.threads != report.threads);
@@ -164,8 +165,6 @@ pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
             report.lru_drain.filter(|_| drains).map(str::to_owned),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
-        let of_case: Vec<&Report> =
-            shown.iter().copied().filter(|other| (other.threads, other.lru_drain) == case).collect();
         rows.push(row(plan, &of_case, (!words.is_empty()).then(|| words.join(" "))));
     }
     rows

@@ -103,7 +103,7 @@ fn loop_operations_per_second(machine: &str, threads: u16, mechanism: Mechanism,
         oracle: false,
         trace: None,
     };
-    let report = plan.run(|_| true).expect("a run");
+    let report = plan.run(|_| ()).expect("a run");
     3.0 * 2.0 * report.operations as f64 / report.wall_s
 }
 
@@ -142,7 +142,7 @@ fn main() {
             trace: None,
         };
         let rate = best(2, || {
-            let report = plan.run(|_| true).expect("a run");
+            let report = plan.run(|_| ()).expect("a run");
             report.operations as f64 / report.wall_s
         });
         println!("pages read, mmap-read, 4-node-48-cpu, {mechanism}\t{rate:.0}\t1/s\t-\tmin");

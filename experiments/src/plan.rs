@@ -163,8 +163,6 @@ pub enum RunError {
     Objects(TooManyObjects),
     /// It would take more simulated time than there is.
     TooLong(ceasefire_machine::RunError),
-    /// The run was stopped.
-    Stopped,
 }
 
 impl fmt::Display for RunError {
@@ -213,7 +211,6 @@ impl fmt::Display for RunError {
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
             Self::TooLong(error) => error.fmt(f),
-            Self::Stopped => f.write_str("stopped"),
         }
     }
 }
@@ -310,20 +307,18 @@ impl Plan {
         }
     }
 
-    /// Runs it. `progress` is called now and then with the part that is done, and stops the run by returning false.
+    /// Runs it. `progress` is called now and then with the part that is done.
     ///
     /// # Errors
     /// [`RunError`] says why there is no result.
-    pub fn run(&self, mut progress: impl FnMut(f64) -> bool) -> Result<Report, RunError> {
+    pub fn run(&self, mut progress: impl FnMut(f64)) -> Result<Report, RunError> {
         self.check()?;
         let begun = Instant::now();
         let Started { simulation, starts, progress: part, finish } = (self.experiment.start)(self)?;
-        let mut stopped = false;
         let outcome = simulation
             .run(|_, accesses| {
-                let goes_on = progress(part(accesses));
-                stopped |= !goes_on;
-                goes_on
+                progress(part(accesses));
+                true
             })
             .map_err(|error| match error {
                 ceasefire_machine::RunError::Trace(error) => {
@@ -331,9 +326,6 @@ impl Plan {
                 }
                 error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
             })?;
-        if stopped {
-            return Err(RunError::Stopped);
-        }
         let finished = finish(&outcome)?;
         Ok(Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64()))
     }

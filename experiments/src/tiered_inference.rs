@@ -305,7 +305,7 @@ mod tests {
             oracle: true,
             trace: None,
         };
-        plan.run(|_| true).expect("it runs to its end")
+        plan.run(|_| ()).expect("it runs to its end")
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
             oracle: false,
             trace: None,
         };
-        plan.run(|_| true).expect("a run")
+        plan.run(|_| ()).expect("a run")
     }
 
     /// Whether two times are the same but for a thousandth.

@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn run(plan: &Plan) -> Report {
-        plan.run(|_| true).expect("a run")
+        plan.run(|_| ()).expect("a run")
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
             (nobody, "0 threads, each on a CPU of its own: must be 1 to 36"),
             (fixed, "the number of threads cannot be chosen for this experiment"),
         ] {
-            let Err(error) = plan.run(|_| true) else { panic!("must be refused: {reason}") };
+            let Err(error) = plan.run(|_| ()) else { panic!("must be refused: {reason}") };
             assert!(error.to_string().starts_with(reason), "{error}");
         }
     }
@@ -334,14 +334,14 @@ mod tests {
         // Two CPUs have 4 MiB here, and 400 processes five frames or more each.
         let crowd =
             Plan { experiment, threads: Some(1600), scale: 0.1, ..plan("small-vm", Mechanism::Batched) };
-        let error = crowd.run(|_| true).expect_err("memory runs out").to_string();
+        let error = crowd.run(|_| ()).expect_err("memory runs out").to_string();
         assert!(error.contains(" of 1600 threads could not go on: "), "{error}");
         // All map their memory first, one after the other under one lock, which takes 512 of them longer than half a millisecond.
         let mut short = Plan { threads: Some(36), ..plan("milan-36", Mechanism::Batched) };
         short.scale = 0.0001;
         short.machine = short.machine.with_cpus(512).expect("allowed");
         short.threads = Some(512);
-        let error = short.run(|_| true).expect_err("too short").to_string();
+        let error = short.run(|_| ()).expect_err("too short").to_string();
         assert_eq!(
             error,
             "at scale 0.0001 no operation ended in the time that is measured: choose a larger one"
