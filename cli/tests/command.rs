@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn ceasefire(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
-}
+mod common;
+
+use common::{ceasefire, refused};
 
 /// What a quick run gives as JSON.
 fn quick(more: &[&str]) -> String {
@@ -40,16 +40,6 @@ fn quick_migration(experiment: &str) -> Vec<Value> {
     assert!(output.stderr.is_empty(), "nothing but JSON in a pipe");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     json["results"].as_array().expect("an array").clone()
-}
-
-/// Runs something wrong and gives the one line that it is told.
-fn refused(arguments: &[&str]) -> String {
-    let output = ceasefire(arguments);
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-    assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    message
 }
 
 /// A file of this test's own.

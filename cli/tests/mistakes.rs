@@ -2,24 +2,18 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+
+mod common;
+
+use common::ceasefire;
 
 /// A short run that broadcasts nothing and owes nothing.
 const RUN: &[&str] =
     &["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "2", "--lru-drain", "batched"];
 
-fn ceasefire(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
-}
-
-/// Runs what must be refused: code 2, one line on standard error, nothing on standard output.
+/// Refuses more beside that run.
 fn refused(more: &[&str]) -> String {
-    let output = ceasefire(&[RUN, more].concat());
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{more:?}: {message}");
-    assert_eq!(message.lines().count(), 1, "{more:?}: {message}");
-    assert!(output.stdout.is_empty(), "{more:?}");
-    message
+    common::refused(&[RUN, more].concat())
 }
 
 /// A folder of a test's own, gone when it ends.

@@ -2,7 +2,10 @@
 //! whatever order.
 
 use std::fs;
-use std::process::Command;
+
+mod common;
+
+use common::ceasefire;
 
 /// Runs `tlb-flush2` with 4 of 72 threads: what it prints, and the page.
 fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
@@ -11,14 +14,10 @@ fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
         std::process::id(),
         more.concat()
     ));
-    let output = Command::new(env!("CARGO_BIN_EXE_ceasefire"))
-        .args(["compare", "tlb-flush2", "--machine", "milan-72", "--lru-drain", "batched"])
-        .args(["--scale", "0.0002", "--mechanism", mechanisms])
-        .args(more)
-        .arg("--html")
-        .arg(&page)
-        .output()
-        .expect("the built command starts");
+    let run =
+        ["compare", "tlb-flush2", "--machine", "milan-72", "--lru-drain", "batched", "--scale", "0.0002"];
+    let html = ["--mechanism", mechanisms, "--html", page.to_str().expect("UTF-8")];
+    let output = ceasefire(&[&run[..], &html, more].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let html = fs::read_to_string(&page).expect("a page");
     let _ = fs::remove_file(page);

@@ -1,12 +1,10 @@
 //! The experiments that reviewers of LUF asked for, tiny: they run under pressure, and what they report is sound.
 
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
-fn ceasefire(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
-}
+mod common;
+
+use common::ceasefire;
 
 /// What an experiment gives as JSON: per-page, batched and lazy.
 fn quick_answer(experiment: &str, more: &[&str]) -> [Value; 3] {
