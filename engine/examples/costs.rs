@@ -24,7 +24,7 @@ const PER_CALL: usize = 32;
 type Page = u64;
 type Recorder = Batch<'static, Idle, Page, fn(Owed<Page>)>;
 
-static CPUS: [Cpu<Idle>; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
+static CPUS: [Cpu<&'static AddressSpace>; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
 static ENGINE: OnceLock<Engine<Idle>> = OnceLock::new();
 static SPACE: OnceLock<AddressSpace> = OnceLock::new();
 static OTHER: OnceLock<AddressSpace> = OnceLock::new();
@@ -77,7 +77,7 @@ unsafe impl Platform for Idle {
         THIS.get()
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         &CPUS[cpu.index()]
     }
 

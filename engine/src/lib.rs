@@ -25,60 +25,40 @@
 #![no_std]
 #![warn(unreachable_pub)]
 
-mod address_space;
-mod asid;
-mod batch;
-mod bounds;
-mod broadcast;
-mod capabilities;
 mod counters;
 mod cpu;
 mod cpu_set;
-mod eligible;
-mod epoch_set;
+mod debt;
+mod entry;
 mod flush;
-mod gather;
-mod generation;
-mod global_asid;
 mod lazy;
-mod ledger;
 mod lock;
-mod owed;
-mod permit;
 mod platform;
 mod primitive;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
-mod settled;
-mod shootdown;
-mod switch;
-mod tag;
-mod transition;
-mod width;
+mod space;
+mod this_cpu;
+mod transport;
 
-pub use address_space::{AddressSpace, SpaceId};
-pub use asid::{Asid, DYNAMIC_ASIDS};
-pub use batch::{Batch, Schedule, BATCH};
-pub use bounds::{Bounds, BoundsError, Settle, DEFAULT_AGE, LONGEST_AGE};
-pub use capabilities::{Broadcast, BroadcastError, Capabilities, Holders};
 pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
-pub use eligible::Condition;
-pub use flush::{Cleared, ClearedTable, Entry, Extent, Flush, Narrowed, PageSize, SINGLE_PAGE_CEILING};
-pub use gather::{Gather, GATHER};
-pub use generation::Generation;
+pub use debt::{Batch, Gather, Schedule, Settled, Withheld, WritePermit, BATCH, GATHER};
+pub use entry::{Cleared, ClearedTable, Entry, Narrowed};
+pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
+pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use lock::{HeldLocks, Lock, LockClass, RwLock};
-pub use owed::{Owed, Stamp};
-pub use permit::{Withheld, WritePermit};
-pub use platform::{FlushEvent, Platform, Reason, Root};
-pub use settled::Settled;
-pub use switch::Previous;
-pub use width::{Look, LOOK_EVERY, PATIENCE, WIDE};
+pub use platform::{
+    Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, Look, Platform, Reason, LOOK_EVERY,
+    PATIENCE, WIDE,
+};
+pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
+pub use this_cpu::Previous;
 
-use global_asid::GlobalAsids;
-use ledger::Ledger;
+use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};
+use transport::GlobalAsids;
 
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///

@@ -3,8 +3,9 @@
 //! A check that nothing misses is a missing test. With the feature `sabotage` an engine can be told to skip one
 //! of its guards; the machine's oracle must then see the named rule broken. Never enabled in a normal build.
 
+use crate::platform::Platform;
 use crate::primitive::{AtomicU32, Ordering};
-use crate::{Engine, Platform};
+use crate::Engine;
 
 /// A guard of the engine that a test can remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub(crate) const MOST_CPUS: usize = 64;
 pub(crate) struct PerCpu {
     /// First: see there.
     pub(crate) arch: ArchCpu,
-    pub(crate) engine: Cpu<Kernel>,
+    pub(crate) engine: Cpu<ceasefire_memory::SpaceHandle<Kernel>>,
     /// The thread that it runs; never null once it has started.
     pub(crate) current: AtomicPtr<Thread>,
     /// What it runs when there is nothing to run; at first, its way through the boot.

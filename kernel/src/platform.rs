@@ -110,7 +110,7 @@ unsafe impl Platform for Kernel {
         CpuId::new(this_cpu::get().number()).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         &cpu::of(cpu).engine
     }
 

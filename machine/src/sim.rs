@@ -94,7 +94,7 @@ unsafe impl Platform for Sim {
         cpu_id(self.here.get())
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         &self.cpus[cpu.index()].engine
     }
 

@@ -88,7 +88,7 @@ pub(crate) struct CpuState {
     pub(crate) broadcasts: RefCell<Vec<Broadcast>>,
     /// When the interconnect is done with the last of them.
     pub(crate) broadcast_at: Cell<Picoseconds>,
-    pub(crate) engine: Cpu<Sim>,
+    pub(crate) engine: Cpu<ceasefire_memory::SpaceHandle<Sim>>,
     /// The locks of the thread that it runs; no thread leaves a CPU with any.
     pub(crate) held: HeldLocks,
 }

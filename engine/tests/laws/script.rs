@@ -114,7 +114,7 @@ type Hook = (Point, Box<dyn FnOnce()>);
 
 pub(crate) struct Script {
     engine: OnceCell<Weak<Engine<Script>>>,
-    cpus: Vec<Cpu<Script>>,
+    cpus: Vec<Cpu<Rc<AddressSpace>>>,
     hardware: Vec<RefCell<Hardware>>,
     this: Cell<usize>,
     capabilities: Capabilities,
@@ -217,7 +217,7 @@ unsafe impl Platform for Script {
         id(self.this.get())
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         &self.cpus[cpu.index()]
     }
 
@@ -638,7 +638,7 @@ impl Machine {
         self.platform().hardware[cpu].borrow().root.map(|(root, _)| root)
     }
 
-    pub(crate) fn cpu(&self, cpu: usize) -> &Cpu<Script> {
+    pub(crate) fn cpu(&self, cpu: usize) -> &Cpu<Rc<AddressSpace>> {
         &self.platform().cpus[cpu]
     }
 

@@ -1,5 +1,7 @@
 //! What the engine takes in memory: the figures of the book's page on sizes, and the bound on all of it.
 
+use std::rc::Rc;
+
 use std::mem::size_of;
 use std::num::NonZeroU64;
 
@@ -19,7 +21,7 @@ fn what_the_book_says_of_each_type_is_so() {
         size_of::<CpuSet>(),
         size_of::<AtomicCpuSet>(),
         size_of::<AddressSpace>(),
-        size_of::<Cpu<Script>>(),
+        size_of::<Cpu<Rc<AddressSpace>>>(),
         size_of::<OnStack<'_, u64, 32>>(),
         size_of::<OnStack<'_, Moved, 512>>(),
         size_of::<Strict<'_>>(),
@@ -32,7 +34,7 @@ fn what_the_book_says_of_each_type_is_so() {
 /// A space for each CPU, and on each CPU a batch of migration, one of reclaim that it is interrupted by, and a strict unmap.
 #[test]
 fn all_that_the_engine_takes_on_the_largest_machine_is_a_mebibyte_a_cpu_at_most() {
-    let each = size_of::<Cpu<Script>>()
+    let each = size_of::<Cpu<Rc<AddressSpace>>>()
         + size_of::<AddressSpace>()
         + size_of::<OnStack<'_, u64, 32>>()
         + size_of::<OnStack<'_, Moved, 512>>()

@@ -67,7 +67,7 @@ pub(crate) struct World {
 }
 
 pub(crate) struct Threads {
-    cpus: Vec<Cpu<Threads>>,
+    cpus: Vec<Cpu<Arc<AddressSpace>>>,
     capabilities: Capabilities,
     world: Mutex<World>,
     off: Vec<AtomicUsize>,
@@ -270,7 +270,7 @@ unsafe impl Platform for Threads {
         id(ME.get())
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         self.step();
         &self.cpus[cpu.index()]
     }

@@ -31,7 +31,7 @@ unsafe impl Platform for Threads {
         CpuId::new(CPU.get()).expect("this thread is a CPU")
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
         &self.cores[cpu.index()].engine
     }
 

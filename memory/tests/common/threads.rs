@@ -45,7 +45,7 @@ pub(super) struct Content {
 }
 
 pub(super) struct Core {
-    pub(super) engine: Cpu<Threads>,
+    pub(super) engine: Cpu<ceasefire_memory::SpaceHandle<Threads>>,
     pub(super) held: HeldLocks,
     /// How many reasons there are to stay on this CPU.
     pub(super) pins: AtomicU32,

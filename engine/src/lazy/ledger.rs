@@ -19,10 +19,10 @@
 //! looked at again (see [`epoch_set`](crate::epoch_set)). [`EPOCHS`] sets are all there is, whatever the machine does: when none is free, the open epoch stays open, and takes
 //! more.
 
+use super::epoch_set::EpochSet;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::epoch_set::EpochSet;
-use crate::owed::Stamp;
 use crate::primitive::{AtomicBool, AtomicU64, Ordering};
+use crate::space::Stamp;
 
 /// Epochs that are open or not settled yet, at most. A power of two.
 pub(crate) const EPOCHS: usize = 16;

@@ -6,68 +6,14 @@
 
 use core::fmt::Debug;
 
-use crate::address_space::{AddressSpace, SpaceId};
-use crate::asid::Asid;
-use crate::capabilities::Capabilities;
+use super::capabilities::Capabilities;
+use super::look::{Look, LOOK_EVERY, WIDE};
+use super::trace::FlushEvent;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{Flush, PageSize};
-use crate::generation::Generation;
 use crate::lock::{HeldLocks, Lock, RwLock};
-use crate::width::{Look, LOOK_EVERY, WIDE};
-
-/// Where an address space's page tables start; the platform knows what the number means (on x86 the address
-/// for CR3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Root(pub u64);
-
-/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with two that it does not trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// flush on task switch
-    TaskSwitch,
-    /// remote shootdown: this CPU was asked to
-    RemoteShootdown,
-    /// local shootdown: this CPU's part of a batch
-    LocalShootdown,
-    /// local mm shootdown: this CPU's part of a flush of one space
-    LocalSpaceShootdown,
-    /// remote ipi send
-    RemoteSend,
-    /// remote wrong cpu: this CPU was asked to, but has left the space
-    RemoteWrongCpu,
-    /// broadcast: this CPU had the hardware invalidate on every CPU, and waited
-    Broadcast,
-    /// tick: what this CPU owed, brought up to date at its timer's tick
-    Tick,
-}
-
-impl Reason {
-    /// Linux's words for it, where it has any.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TaskSwitch => "flush on task switch",
-            Self::RemoteShootdown => "remote shootdown",
-            Self::LocalShootdown => "local shootdown",
-            Self::LocalSpaceShootdown => "local mm shootdown",
-            Self::RemoteSend => "remote ipi send",
-            Self::RemoteWrongCpu => "remote wrong cpu",
-            Self::Broadcast => "broadcast",
-            Self::Tick => "tick",
-        }
-    }
-}
-
-/// One line of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlushEvent {
-    /// Why.
-    pub reason: Reason,
-    /// How many translations; `None` for all, `Some(0)` where there was nothing to do.
-    pub pages: Option<u32>,
-    /// Whose; [`SpaceId::NONE`] for a batch over several spaces.
-    pub space: SpaceId,
-}
+use crate::space::{AddressSpace, Asid, Generation, Root};
 
 /// A machine, as the engine sees it. Implemented by the kernel.
 ///
@@ -99,7 +45,7 @@ pub unsafe trait Platform: Sized + Debug {
     fn this_cpu(&self) -> CpuId;
 
     /// The engine's state of a CPU.
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Self>;
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space>;
 
     /// Runs `body` with this CPU's interrupts off. May nest.
     fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R;

@@ -6,7 +6,7 @@
 //! reference scenario 10). Its bytes must stay as they are while it is free, and nobody may have been promised that it
 //! stays where it is. Anonymous memory and files alike, small pages and huge ones.
 
-use crate::flush::Entry;
+use crate::entry::Entry;
 
 /// What the kernel knows of a page besides its translations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

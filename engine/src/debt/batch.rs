@@ -14,17 +14,14 @@
 //! page and flushes writable entries first: so no store lands in a page that is being written. And the flush is
 //! remembered in the spaces it covered, so the next munmap does not pay for it again.
 
+use super::permit::{Withheld, WritePermit};
 use crate::cpu_set::CpuSet;
-use crate::eligible::{may_owe, Condition, Met};
-use crate::flush::{Cleared, Debt, Narrowed};
-use crate::generation::Generation;
-use crate::owed::{Owed, Stamp};
-use crate::permit::{Withheld, WritePermit};
-use crate::platform::Platform;
+use crate::entry::{Cleared, Debt, Narrowed};
+use crate::lazy::{may_owe, Condition, Met, Owed};
+use crate::platform::{Platform, WIDE};
 use crate::primitive::Ordering;
-use crate::tag::Tagged;
-use crate::width::WIDE;
-use crate::{AddressSpace, Asid, Engine};
+use crate::space::{AddressSpace, Asid, Generation, Stamp, Tagged};
+use crate::Engine;
 
 /// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
 /// reclaim isolates at a time (`SWAP_CLUSTER_MAX`).

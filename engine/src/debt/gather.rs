@@ -8,11 +8,13 @@
 //! Whatever keeps others from putting new translations into the range (the space's lock held exclusively, or the
 //! page-table lock) must be held until the flush is done: see [`Gather::flush`].
 
-use crate::flush::{Cleared, ClearedTable, Debt, Flush, Narrowed, PageSize};
+use super::settled::Settled;
+use crate::entry::{Cleared, ClearedTable, Debt, Narrowed};
+use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
-use crate::settled::Settled;
-use crate::{AddressSpace, Engine};
+use crate::space::AddressSpace;
+use crate::Engine;
 
 /// How many things a [`Gather`] holds before it flushes on its own, unless told otherwise.
 pub const GATHER: usize = 64;

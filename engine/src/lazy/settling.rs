@@ -15,13 +15,13 @@
 //! itself makes somebody pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks too; LUF pays on demand
 //! alone, which is [`Settle::Demand`].)
 
-use crate::bounds::Settle;
+use super::bounds::{Bounds, Settle};
+use super::ledger::Closed;
+use crate::cpu::Asked;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::ledger::Closed;
-use crate::owed::Stamp;
 use crate::platform::{Platform, Reason};
-use crate::shootdown::Asked;
-use crate::{AddressSpace, Bounds, Engine, SpaceId};
+use crate::space::{AddressSpace, SpaceId, Stamp};
+use crate::Engine;
 
 /// What settles an epoch's debts: who takes the last CPU out of it.
 #[derive(Debug, Clone, Copy)]

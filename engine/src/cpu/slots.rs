@@ -5,41 +5,7 @@
 //! space whose generation has not moved costs no flush. Raising a slot's generation without having done every
 //! flush up to it is never legal; flushing without raising it always is. (Linux: `choose_new_asid`.)
 
-use crate::address_space::SpaceId;
-use crate::generation::Generation;
-
-/// ASIDs a CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of slots).
-pub const DYNAMIC_ASIDS: usize = 6;
-
-/// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
-/// means the same space on every CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asid(u16);
-
-impl Asid {
-    /// What all spaces without an ASID of their own share, where flushes are broadcast.
-    pub const SHARED: Self = Self(0);
-
-    pub(crate) const fn new(number: u16) -> Self {
-        Self(number)
-    }
-
-    /// The number, below [`DYNAMIC_ASIDS`] for the per-CPU ones.
-    pub const fn get(self) -> u16 {
-        self.0
-    }
-
-    /// The x86 tag for it, for ASIDs below 4095: PCID 0 is the kernel's own (Linux: `kern_pcid`).
-    pub const fn pcid(self) -> u16 {
-        self.0 + 1
-    }
-
-    /// Where page tables are isolated, the tag of what a program sees of the space; [`Asid::pcid`] is that of what the kernel
-    /// sees while the program's space is loaded (Linux: `user_pcid`). For ASIDs below 2046 no two tags are the same.
-    pub const fn user_pcid(self) -> u16 {
-        self.pcid() | 1 << 11
-    }
-}
+use crate::space::{Asid, Generation, SpaceId, DYNAMIC_ASIDS};
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -83,16 +49,16 @@ impl Slots {
         if flushed != Flushed::No {
             self.slots[index] = Slot { space, generation };
         }
-        (Asid(index as u16), flushed)
+        (Asid::new(index as u16), flushed)
     }
 
     pub(crate) fn generation(&self, asid: Asid) -> Generation {
-        self.slots[asid.0 as usize].generation
+        self.slots[usize::from(asid.get())].generation
     }
 
     /// Records that every flush up to `generation` was done under `asid`.
     pub(crate) fn reach(&mut self, asid: Asid, generation: Generation) {
-        self.slots[asid.0 as usize].generation = generation;
+        self.slots[usize::from(asid.get())].generation = generation;
     }
 }
 
@@ -116,19 +82,6 @@ mod tests {
     }
 
     #[test]
-    fn isolated_page_tables_have_two_tags_each_and_none_twice() {
-        let mut seen = [false; 1 << 12];
-        for number in 0..2046 {
-            for tag in [Asid(number).pcid(), Asid(number).user_pcid()] {
-                assert!(
-                    tag != 0 && !core::mem::replace(&mut seen[usize::from(tag)], true),
-                    "{tag} of {number}"
-                );
-            }
-        }
-    }
-
-    #[test]
     fn a_space_that_comes_back_unchanged_keeps_its_entries() {
         let mut slots = Slots::new();
         let (first, flushed) = slots.choose(space(2), Generation::FIRST, true);
@@ -146,15 +99,15 @@ mod tests {
         for n in 0..DYNAMIC_ASIDS as u64 {
             assert_eq!(slots.choose(space(2 + n), Generation::FIRST, true).1, Flushed::Recycled);
         }
-        assert_eq!(slots.choose(space(99), Generation::FIRST, true), (Asid(0), Flushed::Recycled));
-        assert_eq!(slots.choose(space(2), Generation::FIRST, true), (Asid(1), Flushed::Recycled));
+        assert_eq!(slots.choose(space(99), Generation::FIRST, true), (Asid::new(0), Flushed::Recycled));
+        assert_eq!(slots.choose(space(2), Generation::FIRST, true), (Asid::new(1), Flushed::Recycled));
     }
 
     #[test]
     fn without_tags_every_switch_flushes() {
         let mut slots = Slots::new();
         for _ in 0..3 {
-            assert_eq!(slots.choose(space(2), Generation::FIRST, false), (Asid(0), Flushed::Recycled));
+            assert_eq!(slots.choose(space(2), Generation::FIRST, false), (Asid::new(0), Flushed::Recycled));
         }
     }
 }

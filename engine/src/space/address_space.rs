@@ -9,36 +9,15 @@
 //! of single pages pays for itself alone, so it raises `reached` only if nothing before it is missing: then a debt
 //! may be paid twice, and still never too little.
 
-use crate::asid::Asid;
+use super::asid::Asid;
+use super::generation::{AtomicGeneration, Generation};
+use super::id::{Root, SpaceId};
+use super::pace::Pace;
+use super::stamp::Stamp;
+use super::tag::Tag;
 use crate::cpu_set::AtomicCpuSet;
 use crate::flush::Extent;
-use crate::generation::{AtomicGeneration, Generation};
-use crate::owed::Stamp;
-use crate::platform::Root;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
-use crate::tag::Tag;
-use crate::width::Pace;
-
-/// Names an address space; never used again after the space is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SpaceId(u64);
-
-impl SpaceId {
-    /// No space: the CPU runs on the kernel's own tables, or a slot is empty.
-    pub const NONE: Self = Self(0);
-    /// A CPU is between two spaces; every flusher must interrupt it.
-    pub(crate) const SWITCHING: Self = Self(1);
-    pub(crate) const FIRST: u64 = 2;
-
-    pub(crate) const fn new(raw: u64) -> Self {
-        Self(raw)
-    }
-
-    /// The number itself.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-}
 
 /// The part of an address space that coherence needs; the kernel embeds it in its own.
 #[derive(Debug)]

@@ -8,12 +8,10 @@
 //! started*: so one batch's wait says nothing of another's, and whoever finds a space in debt flushes it himself
 //! instead of waiting (Linux got that wrong on Arm until 4b634918384c, 2025).
 
-use crate::address_space::{AddressSpace, SpaceId};
-use crate::capabilities::{Broadcast, Holders};
 use crate::flush::{Extent, Flush};
-use crate::generation::Generation;
-use crate::platform::{Platform, Reason};
-use crate::{Asid, Engine};
+use crate::platform::{Broadcast, Holders, Platform, Reason};
+use crate::space::{AddressSpace, Asid, Generation, SpaceId};
+use crate::Engine;
 
 impl<P: Platform> Engine<P> {
     /// Gives the ASID of a space that ends back, to be used again once it was flushed everywhere.

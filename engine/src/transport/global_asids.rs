@@ -17,11 +17,10 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::asid::Asid;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::space::Asid;
+use crate::space::MOST_ASIDS;
 
-/// ASIDs are 16 bits wide on Arm; x86 has 12.
-pub(crate) const MOST_ASIDS: u32 = 1 << 16;
 /// ASIDs in a word: the low half says `used` or `freed`, the high half `freed` or `flushing`.
 const PER_WORD: u32 = 32;
 const WORDS: usize = (MOST_ASIDS / PER_WORD) as usize;

@@ -12,16 +12,13 @@
 //! cleared its translations before any CPU could run under what the change brought; and who ends a transition has
 //! looked at the set after the change, so a CPU that it does not find there finds the change.
 
-use crate::address_space::{AddressSpace, SpaceId};
-use crate::asid::Flushed;
-use crate::cpu::Here;
+use crate::cpu::{Asked, Flushed};
 use crate::cpu_set::CpuSet;
 use crate::flush::Flush;
-use crate::generation::Generation;
 use crate::platform::Platform;
-use crate::shootdown::Asked;
-use crate::tag::{Reading, Tagged};
-use crate::{Asid, Engine};
+use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
+use crate::this_cpu::Here;
+use crate::Engine;
 
 impl<P: Platform> Engine<P> {
     /// Flushes a part of `space`, of which some CPUs run under `asid` and some under slots.

@@ -8,11 +8,12 @@
 //! reach every CPU, whatever it runs. Which of the two a space runs under is read in the same window, before the
 //! generation ([`transition`](crate::transition) says why).
 
-use crate::asid::{Asid, Flushed, Slots};
-use crate::cpu::{Here, Loaded, Own};
+use super::here::Here;
+use crate::cpu::{Cpu, Flushed, Loaded, Own, Slots};
 use crate::platform::{FlushEvent, Platform, Reason};
 use crate::primitive::{fence, Ordering};
-use crate::{AddressSpace, Cpu, Engine, SpaceId};
+use crate::space::{AddressSpace, Asid, SpaceId};
+use crate::Engine;
 
 /// The references to spaces that a CPU gave up by switching away.
 ///
@@ -130,7 +131,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Counts and traces that a space was loaded.
-    pub(crate) fn account_load(&self, cpu: &Cpu<P>, space: &AddressSpace, flushed: Flushed) {
+    pub(crate) fn account_load(&self, cpu: &Cpu<P::Space>, space: &AddressSpace, flushed: Flushed) {
         if flushed == Flushed::Behind {
             cpu.tally.flushes_free.add(1);
         }

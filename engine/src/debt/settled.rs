@@ -12,7 +12,8 @@ use core::ops::{Deref, DerefMut};
 
 use crate::flush::Flush;
 use crate::platform::Platform;
-use crate::{AddressSpace, Engine};
+use crate::space::AddressSpace;
+use crate::Engine;
 
 /// A page-table lock that is held, in a space which owes nothing for the translations found gone under it.
 ///

@@ -7,21 +7,20 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 
-use crate::address_space::SpaceId;
-use crate::asid::{Asid, Slots};
+use super::request::{Inbox, Request};
+use super::slots::Slots;
 use crate::counters::{Counters, Tally};
-use crate::platform::Platform;
 use crate::primitive::{AtomicBool, AtomicU64, Ordering};
-use crate::shootdown::{Inbox, Request};
-use crate::{CpuId, Engine};
+use crate::space::{Asid, SpaceId};
 
-/// The engine's state of one CPU; the kernel keeps one in each CPU's own data.
-pub struct Cpu<P: Platform> {
+/// The engine's state of one CPU; the kernel keeps one in each CPU's own data. `S` is the kernel's reference to a space
+/// ([`Platform::Space`](crate::Platform::Space)).
+pub struct Cpu<S> {
     pub(crate) seen: Seen,
     pub(crate) inbox: Inbox,
     pub(crate) request: Request,
     pub(crate) tally: Tally,
-    own: UnsafeCell<Own<P>>,
+    pub(crate) own: UnsafeCell<Own<S>>,
 }
 
 /// What others read to decide whether this CPU must be interrupted.
@@ -65,11 +64,11 @@ impl Seen {
 
 /// What only the CPU itself touches, with interrupts off.
 #[derive(Debug)]
-pub(crate) struct Own<P: Platform> {
+pub(crate) struct Own<S> {
     pub(crate) slots: Slots,
-    pub(crate) loaded: Option<Loaded<P::Space>>,
+    pub(crate) loaded: Option<Loaded<S>>,
     /// A space that an interrupt took off this CPU, kept until a caller can drop it outside the interrupt.
-    pub(crate) parked: Option<P::Space>,
+    pub(crate) parked: Option<S>,
 }
 
 /// The space in a CPU's hardware.
@@ -85,9 +84,9 @@ pub(crate) struct Loaded<S> {
 // SAFETY: `own` is reached only through `Engine::on_this_cpu`, on the CPU that it belongs to and with interrupts
 // off, which by `Platform`'s contract excludes every other access. All else is atomic. The space reference inside
 // is dropped by whichever CPU switches away, hence `Send`.
-unsafe impl<P: Platform> Sync for Cpu<P> where P::Space: Send {}
+unsafe impl<S: Send> Sync for Cpu<S> {}
 
-impl<P: Platform> Cpu<P> {
+impl<S> Cpu<S> {
     /// A CPU that runs on the kernel's own tables and holds no entry of any program: call the platform's
     /// `invalidate_all` before it runs its first space.
     pub const fn new() -> Self {
@@ -126,39 +125,17 @@ impl<P: Platform> Cpu<P> {
     }
 }
 
-impl<P: Platform> Default for Cpu<P> {
+impl<S> Default for Cpu<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for Cpu<P> {
+impl<S> fmt::Debug for Cpu<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cpu")
             .field("seen", &self.seen)
             .field("counters", &self.counters())
             .finish_non_exhaustive()
-    }
-}
-
-/// The calling CPU, interrupts off.
-pub(crate) struct Here<'a, P: Platform> {
-    pub(crate) id: CpuId,
-    pub(crate) cpu: &'a Cpu<P>,
-    pub(crate) own: &'a mut Own<P>,
-}
-
-impl<P: Platform> Engine<P> {
-    /// Runs `body` with this CPU's own state, interrupts off. `body` must not come back here.
-    pub(crate) fn on_this_cpu<R>(&self, body: impl FnOnce(Here<'_, P>) -> R) -> R {
-        self.platform().interrupts_off(|| {
-            let id = self.platform().this_cpu();
-            let cpu = self.platform().cpu(id);
-            // SAFETY: this is the CPU that `own` belongs to and its interrupts are off, so by `Platform`'s contract
-            // nothing else runs on it; no `body` in this crate calls `on_this_cpu` again, so the reference is the
-            // only one.
-            let own = unsafe { &mut *cpu.own.get() };
-            body(Here { id, cpu, own })
-        })
     }
 }

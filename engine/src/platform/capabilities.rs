@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use crate::asid::DYNAMIC_ASIDS;
-use crate::global_asid::MOST_ASIDS;
+use crate::space::{DYNAMIC_ASIDS, MOST_ASIDS};
 
 /// What the processor promises beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,107 +6,14 @@
 //! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, so two that
 //! flush at once cannot wait for each other.
 
-use crate::address_space::{AddressSpace, SpaceId};
-use crate::cpu::{Here, Loaded};
-use crate::cpu_set::{AtomicCpuSet, CpuId, CpuSet};
-use crate::flush::{work, Extent, Flush, PageSize, Work};
-use crate::generation::Generation;
+use crate::cpu::Cpu;
+use crate::cpu::{Asked, Loaded};
+use crate::cpu_set::CpuSet;
+use crate::flush::{work, Extent, Flush, Work};
 use crate::platform::{FlushEvent, Platform, Reason};
-use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::tag::Tagged;
+use crate::space::{AddressSpace, Generation, SpaceId, Tagged};
+use crate::this_cpu::Here;
 use crate::Engine;
-
-/// Who has asked this CPU for something.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct Inbox {
-    /// An interrupt is on its way or being handled, so that a further request needs none.
-    interrupted: AtomicBool,
-    from: AtomicCpuSet,
-}
-
-impl Inbox {
-    pub(crate) const fn new() -> Self {
-        Self { interrupted: AtomicBool::new(false), from: AtomicCpuSet::new() }
-    }
-
-    /// Leaves a request; whether the CPU has to be interrupted for it.
-    fn post(&self, sender: CpuId) -> bool {
-        self.from.insert(sender);
-        !self.interrupted.swap(true, Ordering::SeqCst)
-    }
-}
-
-/// What a CPU asks others for. One at a time: it waits for all answers before it asks again.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct Request {
-    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date.
-    space: AtomicU64,
-    generation: AtomicU64,
-    start: AtomicU64,
-    /// 0 for everything.
-    count: AtomicU32,
-    huge: AtomicBool,
-    /// Answers outstanding.
-    unanswered: AtomicU32,
-}
-
-/// A request as its target reads it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) space: SpaceId,
-    pub(crate) generation: Generation,
-    pub(crate) extent: Extent,
-}
-
-impl Asked {
-    /// Everything, of whatever space the target runs.
-    pub(crate) const UP_TO_DATE: Self =
-        Self { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
-}
-
-impl Request {
-    pub(crate) const fn new() -> Self {
-        Self {
-            space: AtomicU64::new(0),
-            generation: AtomicU64::new(0),
-            start: AtomicU64::new(0),
-            count: AtomicU32::new(0),
-            huge: AtomicBool::new(false),
-            unanswered: AtomicU32::new(0),
-        }
-    }
-
-    /// Relaxed stores: posting to an inbox publishes them, and all targets of the last request have answered.
-    fn fill(&self, asked: Asked) {
-        debug_assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "a flush was started inside a flush");
-        self.space.store(asked.space.get(), Ordering::Relaxed);
-        self.generation.store(asked.generation.get(), Ordering::Relaxed);
-        let (start, count, size) = match asked.extent {
-            Extent::All => (0, 0, PageSize::Small),
-            Extent::Pages { start, count, size } => (start, count, size),
-        };
-        self.start.store(start, Ordering::Relaxed);
-        self.count.store(count, Ordering::Relaxed);
-        self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> Asked {
-        let count = self.count.load(Ordering::Relaxed);
-        let extent = if count == 0 {
-            Extent::All
-        } else {
-            let size = if self.huge.load(Ordering::Relaxed) { PageSize::Huge } else { PageSize::Small };
-            Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
-        };
-        Asked {
-            space: SpaceId::new(self.space.load(Ordering::Relaxed)),
-            generation: Generation::from_raw(self.generation.load(Ordering::Relaxed)),
-            extent,
-        }
-    }
-}
 
 impl<P: Platform> Engine<P> {
     /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
@@ -175,7 +82,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
-            let sent = self.ask(targets, Asked::UP_TO_DATE, false, crate::Cpu::uses_entries);
+            let sent = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::uses_entries);
             targets.clear();
             sent
         })
@@ -186,14 +93,12 @@ impl<P: Platform> Engine<P> {
     pub fn handle_interrupt(&self) {
         self.on_this_cpu(|mut here| {
             here.cpu.tally.interrupts.add(1);
-            // Before the inbox is emptied: a request that comes later interrupts again.
-            here.cpu.inbox.interrupted.store(false, Ordering::SeqCst);
             let cpu = here.cpu;
-            cpu.inbox.from.drain(|initiator| {
+            cpu.inbox.empty(|initiator| {
                 let request = &self.platform().cpu(initiator).request;
                 here.cpu.tally.requests.add(1);
                 self.answer(&mut here, request.read(), Reason::RemoteShootdown);
-                let last = request.unanswered.fetch_sub(1, Ordering::AcqRel) == 1;
+                let last = request.answered_by_one();
                 self.platform().answered(initiator, last);
             });
         });
@@ -206,7 +111,7 @@ impl<P: Platform> Engine<P> {
         targets: &mut CpuSet,
         asked: Asked,
         tables: bool,
-        needed: impl Fn(&crate::Cpu<P>) -> bool,
+        needed: impl Fn(&Cpu<P::Space>) -> bool,
     ) -> bool {
         let platform = self.platform();
         let me = platform.this_cpu();
@@ -222,8 +127,7 @@ impl<P: Platform> Engine<P> {
             };
             self.trace(Reason::RemoteSend, pages, asked.space);
             cpu.tally.shootdowns.add(1);
-            cpu.request.fill(asked);
-            cpu.request.unanswered.store(targets.len() as u32, Ordering::SeqCst);
+            cpu.request.begin(asked, targets.len() as u32);
             targets.retain(|target| platform.cpu(target).inbox.post(me));
             if !targets.is_empty() {
                 platform.interrupt(targets);
@@ -233,7 +137,7 @@ impl<P: Platform> Engine<P> {
             self.local(asked, tables);
         }
         if sent {
-            platform.wait(&|| cpu.request.unanswered.load(Ordering::Acquire) == 0);
+            platform.wait(&|| cpu.request.is_answered());
         }
         sent
     }

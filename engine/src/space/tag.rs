@@ -10,7 +10,7 @@
 //! of state raises a number in the word: who looked at CPUs to end a transition ends that one or none. A space that has
 //! ended stays where it was, for whoever flushes it still; its ASID went to who ended it, and comes from here no more.
 
-use crate::asid::Asid;
+use super::asid::Asid;
 use crate::primitive::{AtomicU64, Ordering};
 
 /// An ASID is held; below it, which.

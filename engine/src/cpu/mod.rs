@@ -1,0 +1,12 @@
+//! One CPU: its ASID slots, its requests, and what other CPUs read of it.
+//!
+//! Read `slots` and `request` first, then `state`, which holds both.
+
+mod request;
+mod slots;
+mod state;
+
+pub(crate) use request::Asked;
+pub(crate) use slots::{Flushed, Slots};
+pub use state::Cpu;
+pub(crate) use state::{Loaded, Own};

@@ -1,0 +1,117 @@
+//! The two ends of a shootdown: the request that a CPU sends and the inbox in which it finds others' requests.
+
+use crate::cpu_set::{AtomicCpuSet, CpuId};
+use crate::flush::{Extent, PageSize};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::space::{Generation, SpaceId};
+
+/// Who has asked this CPU for something.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Inbox {
+    /// An interrupt is on its way or being handled, so that a further request needs none.
+    interrupted: AtomicBool,
+    from: AtomicCpuSet,
+}
+
+impl Inbox {
+    pub(crate) const fn new() -> Self {
+        Self { interrupted: AtomicBool::new(false), from: AtomicCpuSet::new() }
+    }
+
+    /// Leaves a request; whether the CPU has to be interrupted for it.
+    pub(crate) fn post(&self, sender: CpuId) -> bool {
+        self.from.insert(sender);
+        !self.interrupted.swap(true, Ordering::SeqCst)
+    }
+
+    /// Takes all requests and hands the number of each sender to `answer`. The CPU itself calls it, once for each interrupt.
+    pub(crate) fn empty(&self, answer: impl FnMut(CpuId)) {
+        // First: a request that comes after this interrupts again.
+        self.interrupted.store(false, Ordering::SeqCst);
+        self.from.drain(answer);
+    }
+}
+
+/// What a CPU asks others for. One at a time: it waits for all answers before it asks again.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Request {
+    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date.
+    space: AtomicU64,
+    generation: AtomicU64,
+    start: AtomicU64,
+    /// 0 for everything.
+    count: AtomicU32,
+    huge: AtomicBool,
+    /// Answers outstanding.
+    unanswered: AtomicU32,
+}
+
+/// A request as its target reads it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) space: SpaceId,
+    pub(crate) generation: Generation,
+    pub(crate) extent: Extent,
+}
+
+impl Asked {
+    /// Everything, of whatever space the target runs.
+    pub(crate) const UP_TO_DATE: Self =
+        Self { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
+}
+
+impl Request {
+    pub(crate) const fn new() -> Self {
+        Self {
+            space: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            count: AtomicU32::new(0),
+            huge: AtomicBool::new(false),
+            unanswered: AtomicU32::new(0),
+        }
+    }
+
+    /// Fills in a request that `targets` CPUs have to answer. Relaxed stores: posting to an inbox publishes them, and all
+    /// targets of the last request have answered.
+    pub(crate) fn begin(&self, asked: Asked, targets: u32) {
+        debug_assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "a flush was started inside a flush");
+        self.space.store(asked.space.get(), Ordering::Relaxed);
+        self.generation.store(asked.generation.get(), Ordering::Relaxed);
+        let (start, count, size) = match asked.extent {
+            Extent::All => (0, 0, PageSize::Small),
+            Extent::Pages { start, count, size } => (start, count, size),
+        };
+        self.start.store(start, Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
+        self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
+        self.unanswered.store(targets, Ordering::SeqCst);
+    }
+
+    /// One target has answered; whether it was the last.
+    pub(crate) fn answered_by_one(&self) -> bool {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether every target has answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn read(&self) -> Asked {
+        let count = self.count.load(Ordering::Relaxed);
+        let extent = if count == 0 {
+            Extent::All
+        } else {
+            let size = if self.huge.load(Ordering::Relaxed) { PageSize::Huge } else { PageSize::Small };
+            Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
+        };
+        Asked {
+            space: SpaceId::new(self.space.load(Ordering::Relaxed)),
+            generation: Generation::from_raw(self.generation.load(Ordering::Relaxed)),
+            extent,
+        }
+    }
+}

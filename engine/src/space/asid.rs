@@ -1,0 +1,55 @@
+//! Tags on TLB entries.
+
+/// ASIDs a CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of slots).
+pub const DYNAMIC_ASIDS: usize = 6;
+
+/// ASIDs are 16 bits wide on Arm; x86 has 12.
+pub(crate) const MOST_ASIDS: u32 = 1 << 16;
+
+/// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
+/// means the same space on every CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asid(u16);
+
+impl Asid {
+    /// What all spaces without an ASID of their own share, where flushes are broadcast.
+    pub const SHARED: Self = Self(0);
+
+    pub(crate) const fn new(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// The number, below [`DYNAMIC_ASIDS`] for the per-CPU ones.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The x86 tag for it, for ASIDs below 4095: PCID 0 is the kernel's own (Linux: `kern_pcid`).
+    pub const fn pcid(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// Where page tables are isolated, the tag of what a program sees of the space; [`Asid::pcid`] is that of what the kernel
+    /// sees while the program's space is loaded (Linux: `user_pcid`). For ASIDs below 2046 no two tags are the same.
+    pub const fn user_pcid(self) -> u16 {
+        self.pcid() | 1 << 11
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn isolated_page_tables_have_two_tags_each_and_none_twice() {
+        let mut seen = [false; 1 << 12];
+        for number in 0..2046 {
+            for tag in [Asid(number).pcid(), Asid(number).user_pcid()] {
+                assert!(
+                    tag != 0 && !core::mem::replace(&mut seen[usize::from(tag)], true),
+                    "{tag} of {number}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Names: which address space, and where its page tables start.
+
+/// Names an address space; never used again after the space is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpaceId(u64);
+
+impl SpaceId {
+    /// No space: the CPU runs on the kernel's own tables, or a slot is empty.
+    pub const NONE: Self = Self(0);
+    /// A CPU is between two spaces; every flusher must interrupt it.
+    pub(crate) const SWITCHING: Self = Self(1);
+    pub(crate) const FIRST: u64 = 2;
+
+    pub(crate) const fn new(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The number itself.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Where an address space's page tables start; the platform knows what the number means (on x86 the address
+/// for CR3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Root(pub u64);
