@@ -3,11 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize, RwLock, BATCH};
+use ceasefire::{Gather, PageSize, BATCH};
 
 use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Area, Protection, RangeError, Source};
+use crate::locks::RwLock;
 use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::reclaim::Why;

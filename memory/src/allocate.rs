@@ -11,10 +11,9 @@
 
 use core::fmt;
 
-use ceasefire::Lock;
-
 use crate::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES, HUGE_ORDER};
 use crate::list::List;
+use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::node::{Node, NodeId};
 use crate::owing::MATURE;

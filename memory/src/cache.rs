@@ -3,11 +3,12 @@
 //! A page is in the cache before its bytes are: whoever comes second waits for the one who reads, so no page is ever read
 //! twice or read old. A page of which neither memory nor the device holds anything is a hole and reads as zeros.
 
-use ceasefire::{Lock, Stamp};
+use ceasefire::Stamp;
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::allocate::OutOfMemory;
 use crate::frame::{Frame, LruState};
+use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::object::ObjectId;
 use crate::Memory;

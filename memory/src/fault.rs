@@ -9,13 +9,14 @@
 
 use core::fmt;
 
-use ceasefire::{Gather, Lock, PageSize, RwLock};
+use ceasefire::{Gather, PageSize};
 
 use crate::address::{FrameNumber, Store, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
 use crate::area::{Area, Protection, Source};
 use crate::cache::Cached;
 use crate::frame::{Frame, LruState};
+use crate::locks::{Lock, RwLock};
 use crate::machine::{Machine, Work};
 use crate::object::ObjectId;
 use crate::space::SpaceHandle;

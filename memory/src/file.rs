@@ -8,12 +8,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Batch, Gather, Lock, Owed, RwLock, Stamp, BATCH};
+use ceasefire::{Batch, Gather, Owed, Stamp, BATCH};
 
 use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT};
 use crate::allocate::OutOfMemory;
 use crate::area::Protection;
 use crate::cache::Cached;
+use crate::locks::{Lock, RwLock};
 use crate::machine::{Event, Machine};
 use crate::object::{ObjectId, TooManyObjects};
 use crate::page_lock::PageLock;

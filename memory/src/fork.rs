@@ -8,12 +8,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize, RwLock};
+use ceasefire::{Gather, PageSize};
 
 use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
 use crate::area::{Area, Areas, Protection};
 use crate::huge::HUGE_BYTES;
+use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::object::ObjectId;
 use crate::space::{area_mapper, SpaceHandle};

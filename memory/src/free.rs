@@ -4,10 +4,11 @@
 //! of the latter no more than it moves at a time, as others may have use for them first. A frame counts as
 //! [freed](Event::FrameFreed) once it owes nothing: until then its bytes stay as they are, and nothing else touches them.
 
-use ceasefire::{Lock, Owed, Stamp};
+use ceasefire::{Owed, Stamp};
 
 use crate::allocate::{PerCpuFrames, REFILL};
 use crate::frame::{Frame, HugeFrame, HUGE_ORDER};
+use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::node::NodeId;
 use crate::{FrameNumber, Memory};

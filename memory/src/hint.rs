@@ -4,10 +4,11 @@
 //! reveals the page and, if it is on another node, moves it to the one where it was used (Linux: NUMA balancing, and the
 //! promotion of pages from slower memory).
 
-use ceasefire::{Batch, PageSize, RwLock, Schedule};
+use ceasefire::{Batch, PageSize, Schedule};
 
 use crate::address::PAGE_BYTES;
 use crate::area::{checked_end, Protection, RangeError};
+use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::space::SpaceHandle;
 use crate::Memory;

@@ -9,13 +9,14 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use ceasefire::{Batch, Cleared, ClearedTable, Gather, PageSize, RwLock, Schedule};
+use ceasefire::{Batch, Cleared, ClearedTable, Gather, PageSize, Schedule};
 
 use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::allocate::OutOfMemory;
 use crate::allocate::Pay;
 use crate::area::{Area, Areas, Protection, Source};
 use crate::frame::{huge_frames, Frame, LruState, HUGE_FRAMES};
+use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
 use crate::table::{install_new, Entry, Found, Leaf};

@@ -9,11 +9,12 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use ceasefire::{Lock, Owed, Stamp};
+use ceasefire::{Owed, Stamp};
 
 use crate::address::FrameNumber;
 use crate::buddy::ORDERS;
 use crate::frame::Frame;
+use crate::locks::Lock;
 use crate::machine::Machine;
 use crate::node::NodeId;
 use crate::Memory;

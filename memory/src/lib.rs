@@ -68,6 +68,7 @@ pub use huge::{CollapseError, HUGE_BYTES};
 pub use isolate::{FreeBlock, OfflineError};
 pub use lazy::Lazy;
 pub use lock_pages::LockError;
+pub use locks::{HeldLocks, Lock, LockClass, RwLock};
 pub use lru::LruDrain;
 pub use machine::{Event, Machine, Work};
 pub use migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
@@ -85,7 +86,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
 
-use ceasefire::{BoundsError, Counters, CpuId, Engine, Lock, Schedule};
+use ceasefire::{BoundsError, Counters, CpuId, Engine, Schedule};
 
 use crate::allocate::PerCpuFrames;
 use crate::frame::FrameTable;

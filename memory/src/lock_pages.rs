@@ -6,12 +6,11 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::RwLock;
-
 use crate::address::PAGE_BYTES;
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Area, Areas, Protection, RangeError};
 use crate::fault::{Access, FaultError};
+use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::space::{area_mapper, SpaceHandle};
 use crate::Memory;

@@ -5,10 +5,11 @@
 //! which the pages of different programs are mixed in a list, and so decides how many CPUs a batch of reclaimed pages
 //! has to interrupt. A batched page is held by a reference.
 
-use ceasefire::{CpuId, Lock};
+use ceasefire::CpuId;
 
 use crate::frame::{FrameTable, LruState};
 use crate::list::List;
+use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::node::NodeId;
 use crate::{FrameNumber, Memory};

@@ -1,9 +1,12 @@
 //! What the memory manager asks of a machine beyond the engine's [`Platform`].
 
+use core::fmt::Debug;
+
 use ceasefire::{AddressSpace, CpuId, PageSize, Platform};
 
 use crate::address::{Block, FrameNumber};
 use crate::area::Protection;
+use crate::locks::{HeldLocks, Lock, RwLock};
 use crate::node::NodeId;
 use crate::shadow::{Misuse, Shadow};
 use crate::space::SpaceHandle;
@@ -14,6 +17,15 @@ use crate::table::Table;
 /// A kernel implements the first group; the second lets a simulator account for time and check rules, and a kernel
 /// leaves it as it is: empty functions that cost nothing.
 pub trait Machine: Platform<Space = SpaceHandle<Self>> {
+    /// The kernel's lock.
+    type Lock<T: Debug>: Lock<T, Self> + Debug;
+    /// The kernel's reader-writer lock.
+    type RwLock<T: Debug>: RwLock<T, Self> + Debug;
+
+    /// The locks that the running task holds: for the debug check of their order, and for the kernel to know whether the
+    /// task may sleep.
+    fn held_locks(&self) -> &HeldLocks;
+
     /// A page-table page by its frame, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;
 
@@ -94,7 +106,7 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// those of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. It may still owe
     /// the flush of an operation that goes on.
     ///
-    /// A kernel whose callers hold locks of their own asks [`HeldLocks::may_sleep`](ceasefire::HeldLocks::may_sleep) here, in
+    /// A kernel whose callers hold locks of their own asks [`HeldLocks::may_sleep`] here, in
     /// [`Machine::read_in`] and in [`Machine::write_out`]: if it says no, the task must not leave its CPU.
     fn reschedule(&self) {}
 

@@ -16,11 +16,12 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
-use ceasefire::{Batch, Lock, Owed, RwLock, Schedule, Stamp, BATCH};
+use ceasefire::{Batch, Owed, Schedule, Stamp, BATCH};
 
 use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, USER_END};
 use crate::allocate::Pay;
 use crate::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES};
+use crate::locks::{Lock, RwLock};
 use crate::lru::Isolated;
 use crate::machine::{Machine, Work};
 use crate::node::NodeId;

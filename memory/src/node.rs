@@ -10,13 +10,14 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ceasefire::{Bounds, Lock};
+use ceasefire::Bounds;
 
 use crate::address::FrameNumber;
 use crate::buddy::Buddy;
 use crate::frame::FrameTable;
 use crate::lazy::{Lazy, Limits};
 use crate::locks;
+use crate::locks::Lock;
 use crate::lru::Lists;
 use crate::machine::Machine;
 

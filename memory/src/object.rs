@@ -9,9 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Lock, LockClass, RwLock};
-
 use crate::address::PAGE_BYTES;
+use crate::locks::{Lock, LockClass, RwLock};
 use crate::machine::Machine;
 use crate::pages::Pages;
 use crate::space::SpaceHandle;

@@ -8,10 +8,11 @@
 
 use core::sync::atomic::Ordering;
 
-use ceasefire::{Lock, Stamp, BATCH};
+use ceasefire::{Stamp, BATCH};
 
 use crate::allocate::{Pay, PerCpuFrames, REFILL};
 use crate::buddy::Buddy;
+use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::node::{Node, NodeId};
 use crate::Memory;

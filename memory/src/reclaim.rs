@@ -13,10 +13,11 @@
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use ceasefire::{Batch, Condition, Lock, Owed, PageSize, Schedule, Stamp, Withheld, BATCH};
+use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Withheld, BATCH};
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::frame::Frame;
+use crate::locks::Lock;
 use crate::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::node::NodeId;

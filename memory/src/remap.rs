@@ -9,12 +9,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Cleared, ClearedTable, Gather, PageSize, RwLock, SINGLE_PAGE_CEILING};
+use ceasefire::{Cleared, ClearedTable, Gather, PageSize, SINGLE_PAGE_CEILING};
 
 use crate::address::{PAGE_BYTES, USER_END};
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Area, Areas, Protection, RangeError};
 use crate::huge::{Unsplit, HUGE_BYTES};
+use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::space::{area_mapper, SpaceHandle};
 use crate::table::{install_new, Entry, Found};

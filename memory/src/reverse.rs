@@ -4,9 +4,8 @@
 //! the mappers are locked, shared, the page tables below them stay where they are: whoever frees a table, moves entries
 //! from one place to another, or copies them for a fork, has the mappers exclusively.
 
-use ceasefire::RwLock;
-
 use crate::address::PAGE_SHIFT;
+use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::object::{Mapper, ObjectId};
 use crate::table::Leaf;

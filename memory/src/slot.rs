@@ -9,16 +9,17 @@
 //!
 //! Settling waits for other CPUs, so the directory is unlocked meanwhile, and looked at again.
 
-use ceasefire::{Lock, Owed, Stamp};
+use ceasefire::{Owed, Stamp};
 
 use crate::address::{Block, FrameNumber, Store};
+use crate::locks::Lock;
 use crate::machine::{Event, Machine};
 use crate::object::ObjectId;
 use crate::pages::Pages;
 use crate::Memory;
 
 /// A directory of pages, locked.
-pub(crate) type LockedPages<'m, P> = <<P as ceasefire::Platform>::Lock<Pages> as Lock<Pages, P>>::Guard<'m>;
+pub(crate) type LockedPages<'m, P> = <<P as Machine>::Lock<Pages> as Lock<Pages, P>>::Guard<'m>;
 
 impl<P: Machine> Memory<P> {
     /// The pages of a file, locked, none of `count` from `index` on owing anything. No lock that is held with interrupts

@@ -4,11 +4,12 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
-use ceasefire::{AddressSpace, Root, RwLock};
+use ceasefire::{AddressSpace, Root};
 
 use crate::address::{FrameNumber, PAGE_BYTES, PAGE_SHIFT, USER_END};
 use crate::allocate::OutOfMemory;
 use crate::area::{Area, Areas, MapError, Protection, Source};
+use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::object::{Mapper, ObjectId, TooManyObjects};
 use crate::{locks, Memory};

@@ -8,13 +8,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use ceasefire::{Lock, Stamp};
+use ceasefire::Stamp;
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::allocate::OutOfMemory;
 use crate::cache::Cached;
 use crate::frame::LruState;
 use crate::locks;
+use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::object::ObjectId;
 use crate::pages::Pages;

@@ -16,12 +16,13 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire::{Cleared, Lock, Narrowed, PageSize, Settled};
+use ceasefire::{Cleared, Narrowed, PageSize, Settled};
 
 use crate::address::{FrameNumber, PAGE_SHIFT, USER_END};
 use crate::allocate::OutOfMemory;
 pub use crate::entry::Entry;
 use crate::frame::huge_frames;
+use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
 use crate::{locks, Memory};

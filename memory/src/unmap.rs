@@ -6,12 +6,13 @@
 
 use core::fmt;
 
-use ceasefire::{ClearedTable, Gather, PageSize, RwLock};
+use ceasefire::{ClearedTable, Gather, PageSize};
 
 use crate::address::{FrameNumber, USER_END};
 use crate::allocate::OutOfMemory;
 use crate::area::{checked_end, Area, Protection, RangeError};
 use crate::frame::Frame;
+use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::space::SpaceHandle;
 use crate::table::SettledLeaf;

@@ -1,14 +1,12 @@
 //! Locks, as the kernel brings them, and the order in which they are taken.
 //!
-//! The engine itself takes no lock. It defines the lock's interface because a memory manager written on it must
-//! run on every machine: a spin lock in a kernel, a resource in simulated time in a simulator, a checker's lock
-//! in a model checker. Every lock belongs to a [`LockClass`]; a task may only take a lock of a higher rank than
+//! They are an interface because the memory manager runs on every machine: a lock is a spin lock in a kernel, a resource
+//! in simulated time in a simulator, a checker's lock in a model checker. Every lock belongs to a [`LockClass`]; a task may only take a lock of a higher rank than
 //! all it holds, which debug builds check through [`HeldLocks`]. The class also says whether a task may sleep with the
 //! lock, so [`HeldLocks`] knows whether it may with all that it holds.
 
 use core::ops::{Deref, DerefMut};
-
-use crate::primitive::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A kind of lock: its place in the order, and how it is held.
 #[derive(Debug, PartialEq, Eq)]
