@@ -6,14 +6,13 @@
 //! nothing and costs nothing, so what is counted is the engine; an interrupt runs the handler of each target there
 //! and then, so a flush's count holds the targets' part too.
 
-use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
 use ceasefire::{
     AddressSpace, Asid, Batch, Bounds, Capabilities, Cleared, Condition, Cpu, CpuId, CpuSet, Engine, Entry,
-    Flush, HeldLocks, Lock, LockClass, Owed, PageSize, Platform, Root, RwLock, Schedule, Settle, Stamp,
-    DEFAULT_AGE, MAX_CPUS,
+    Flush, Owed, PageSize, Platform, Root, Schedule, Settle, Stamp, DEFAULT_AGE, MAX_CPUS,
 };
 
 /// How often each case's function is called.
@@ -28,7 +27,6 @@ static CPUS: [Cpu<&'static AddressSpace>; MAX_CPUS] = [const { Cpu::new() }; MAX
 static ENGINE: OnceLock<Engine<Idle>> = OnceLock::new();
 static SPACE: OnceLock<AddressSpace> = OnceLock::new();
 static OTHER: OnceLock<AddressSpace> = OnceLock::new();
-static HELD: HeldLocks = HeldLocks::new();
 
 const FIRST: CpuId = match CpuId::new(0) {
     Ok(cpu) => cpu,
@@ -66,8 +64,6 @@ fn go(cpu: usize) {
 // `interrupts_off`, and changes back; `cpu` indexes an array.
 unsafe impl Platform for Idle {
     type Space = &'static AddressSpace;
-    type Lock<T: std::fmt::Debug> = Free<T>;
-    type RwLock<T: std::fmt::Debug> = Free<T>;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
@@ -115,52 +111,6 @@ unsafe impl Platform for Idle {
     fn now(&self) -> u64 {
         NOW.get()
     }
-
-    fn held_locks(&self) -> &HeldLocks {
-        &HELD
-    }
-}
-
-/// A lock that nobody contends for.
-#[derive(Debug)]
-struct Free<T>(RefCell<T>);
-
-impl<T> Lock<T, Idle> for Free<T> {
-    type Guard<'a>
-        = RefMut<'a, T>
-    where
-        T: 'a;
-
-    fn new(_: &'static LockClass, value: T) -> Self {
-        Self(RefCell::new(value))
-    }
-
-    fn lock<'a>(&'a self, _: &'a Idle) -> Self::Guard<'a> {
-        self.0.borrow_mut()
-    }
-}
-
-impl<T> RwLock<T, Idle> for Free<T> {
-    type Read<'a>
-        = Ref<'a, T>
-    where
-        T: 'a;
-    type Write<'a>
-        = RefMut<'a, T>
-    where
-        T: 'a;
-
-    fn new(_: &'static LockClass, value: T) -> Self {
-        Self(RefCell::new(value))
-    }
-
-    fn read<'a>(&'a self, _: &'a Idle) -> Self::Read<'a> {
-        self.0.borrow()
-    }
-
-    fn write<'a>(&'a self, _: &'a Idle) -> Self::Write<'a> {
-        self.0.borrow_mut()
-    }
 }
 
 fn engine() -> &'static Engine<Idle> {
@@ -179,9 +129,8 @@ fn other() -> &'static AddressSpace {
 }
 
 /// A page-table lock that nobody contends for.
-fn table_lock() -> Free<()> {
-    static CLASS: LockClass = LockClass { name: "table", rank: 1, sleeps: false, interrupts_off: false };
-    Lock::new(&CLASS, ())
+fn table_lock() -> RefCell<()> {
+    RefCell::new(())
 }
 
 /// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
@@ -381,7 +330,7 @@ cases! {
         first run_on([0]), each go_on(), measured {
             let (engine, space, lock) = (engine(), space(), table_lock());
             for _ in 0..PER_CALL {
-                drop(engine.settle(black_box(space), Lock::lock(&lock, engine.platform())));
+                drop(engine.settle(black_box(space), lock.borrow_mut()));
             }
         };
     /// The same in a space that owed, and whose CPUs have settled it by themselves.
@@ -389,7 +338,7 @@ cases! {
         first { run_on([63]); go(0); owe(); go(63); pass(); tick(); }, each go_on(), measured {
             let (engine, space, lock) = (engine(), space(), table_lock());
             for _ in 0..PER_CALL {
-                drop(engine.settle(black_box(space), Lock::lock(&lock, engine.platform())));
+                drop(engine.settle(black_box(space), lock.borrow_mut()));
             }
         };
     /// A timer tick where nothing is owed, though every CPU's neighbour has owed.

@@ -32,7 +32,6 @@ mod debt;
 mod entry;
 mod flush;
 mod lazy;
-mod lock;
 mod platform;
 mod primitive;
 #[cfg(feature = "sabotage")]
@@ -48,7 +47,6 @@ pub use debt::{Batch, Gather, Schedule, Settled, Withheld, WritePermit, BATCH, G
 pub use entry::{Cleared, ClearedTable, Entry, Narrowed};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
-pub use lock::{HeldLocks, Lock, LockClass, RwLock};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, Look, Platform, Reason, LOOK_EVERY,
     PATIENCE, WIDE,

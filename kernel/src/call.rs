@@ -6,11 +6,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use ceasefire::{LockClass, RwLock};
 use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE, MOVE_PAGES};
 use ceasefire_memory::{
-    AdviseError, MapError, MigrateError, Moved, NodeId, ObjectId, Placement, ProtectError, Protection,
-    RemapError, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
+    AdviseError, LockClass, MapError, MigrateError, Moved, NodeId, ObjectId, Placement, ProtectError,
+    Protection, RemapError, RwLock, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
 use crate::arch::{clock, this_cpu, Frame};

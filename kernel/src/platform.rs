@@ -5,9 +5,11 @@
 
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, HeldLocks, PageSize, Platform, Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, PageSize, Platform, Root,
 };
-use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
+use ceasefire_memory::{
+    Block, Event, FrameNumber, HeldLocks, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
+};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
 
@@ -99,8 +101,6 @@ fn is_deaf() -> bool {
 // memory back to the heap, which knows nothing of the engine. `run` waits for broadcasts before another thread runs.
 unsafe impl Platform for Kernel {
     type Space = SpaceHandle<Self>;
-    type Lock<T: core::fmt::Debug> = Spin<T>;
-    type RwLock<T: core::fmt::Debug> = Sleep<T>;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { broadcast: BROADCAST.get().copied(), ..tlb::capabilities() }
@@ -204,10 +204,6 @@ unsafe impl Platform for Kernel {
         let pages = event.pages.map_or(u64::MAX, u64::from);
         record(What::Flushed, event.reason as u64, pages);
     }
-
-    fn held_locks(&self) -> &HeldLocks {
-        &thread::current().held
-    }
 }
 
 /// The bytes of a frame.
@@ -216,6 +212,13 @@ fn bytes(frame: FrameNumber) -> *mut u8 {
 }
 
 impl Machine for Kernel {
+    type Lock<T: core::fmt::Debug> = Spin<T>;
+    type RwLock<T: core::fmt::Debug> = Sleep<T>;
+
+    fn held_locks(&self) -> &HeldLocks {
+        &thread::current().held
+    }
+
     fn table(&self, frame: FrameNumber) -> &Table {
         tlb::table(frame)
     }

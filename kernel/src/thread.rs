@@ -6,8 +6,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 
-use ceasefire::HeldLocks;
-use ceasefire_memory::SpaceHandle;
+use ceasefire_memory::{HeldLocks, SpaceHandle};
 
 use crate::arch::{interrupts, stack, this_cpu, Frame};
 use crate::cpu::PerCpu;

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
-use ceasefire::LockClass;
+use ceasefire_memory::LockClass;
 
 use crate::config::Picoseconds;
 use crate::sim::Sim;
@@ -255,7 +255,7 @@ pub struct Guard<'a, T> {
     value: RefMut<'a, T>,
 }
 
-impl<T: Debug> ceasefire::Lock<T, Sim> for SimLock<T> {
+impl<T: Debug> ceasefire_memory::Lock<T, Sim> for SimLock<T> {
     type Guard<'a>
         = Guard<'a, T>
     where
@@ -315,7 +315,7 @@ pub struct WriteGuard<'a, T> {
     value: RefMut<'a, T>,
 }
 
-impl<T: Debug> ceasefire::RwLock<T, Sim> for SimRwLock<T> {
+impl<T: Debug> ceasefire_memory::RwLock<T, Sim> for SimRwLock<T> {
     type Read<'a>
         = ReadGuard<'a, T>
     where

@@ -5,10 +5,12 @@ use std::rc::Rc;
 
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, HeldLocks, Holders, Look, PageSize, Platform, Root,
+    Generation, Holders, Look, PageSize, Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
+use ceasefire_memory::{
+    Block, Event, FrameNumber, HeldLocks, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT,
+};
 
 use crate::config::Processor;
 use crate::lock::{SimLock, SimRwLock};
@@ -83,8 +85,6 @@ impl Deref for Sim {
 // since each `Cpu` belongs to one index of the array.
 unsafe impl Platform for Sim {
     type Space = SpaceHandle<Self>;
-    type Lock<T: std::fmt::Debug> = SimLock<T>;
-    type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -227,13 +227,16 @@ unsafe impl Platform for Sim {
     fn trace(&self, event: FlushEvent) {
         self.trace.flush(World::cpu(self).clock.get(), self.here.get(), event);
     }
+}
+
+impl Machine for Sim {
+    type Lock<T: std::fmt::Debug> = SimLock<T>;
+    type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
 
     fn held_locks(&self) -> &HeldLocks {
         &World::cpu(self).held
     }
-}
 
-impl Machine for Sim {
     fn table(&self, frame: FrameNumber) -> &Table {
         self.ram.table(frame)
     }

@@ -105,7 +105,8 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use ceasefire::{Lock as _, LockClass, Platform as _};
+    use ceasefire::Platform as _;
+    use ceasefire_memory::{Lock as _, LockClass};
 
     use super::*;
     use crate::lock::tests::{now, thread, US};

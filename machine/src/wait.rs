@@ -124,8 +124,8 @@ mod tests {
     use std::num::NonZeroU32;
     use std::rc::Rc;
 
-    use ceasefire::{Lock as _, LockClass, Schedule};
-    use ceasefire_memory::{FrameNumber, Machine, Memory, Store};
+    use ceasefire::Schedule;
+    use ceasefire_memory::{FrameNumber, Lock as _, LockClass, Machine, Memory, Store};
 
     use super::*;
     use crate::lock::tests::{machine, now, US};

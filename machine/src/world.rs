@@ -10,8 +10,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
-use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, HeldLocks, LOOK_EVERY, WIDE};
-use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
+use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, LOOK_EVERY, WIDE};
+use ceasefire_memory::{FrameNumber, HeldLocks, Memory, PAGE_BYTES};
 
 use crate::config::Storage;
 use crate::config::{Machine, Picoseconds};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::object::ObjectId;
+use crate::objects::object::ObjectId;
 
 /// log2 of the page size.
 pub const PAGE_SHIFT: u32 = 12;

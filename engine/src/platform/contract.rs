@@ -12,7 +12,6 @@ use super::trace::FlushEvent;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{Flush, PageSize};
-use crate::lock::{HeldLocks, Lock, RwLock};
 use crate::space::{AddressSpace, Asid, Generation, Root};
 
 /// A machine, as the engine sees it. Implemented by the kernel.
@@ -33,10 +32,6 @@ pub unsafe trait Platform: Sized + Debug {
     /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
     /// lives as long as any CPU may walk its tables.
     type Space: Clone + AsRef<AddressSpace> + Debug;
-    /// The kernel's lock.
-    type Lock<T: Debug>: Lock<T, Self> + Debug;
-    /// The kernel's reader-writer lock.
-    type RwLock<T: Debug>: RwLock<T, Self> + Debug;
 
     /// What the processor promises.
     fn capabilities(&self) -> Capabilities;
@@ -158,10 +153,6 @@ pub unsafe trait Platform: Sized + Debug {
     fn trace(&self, event: FlushEvent) {
         let _ = event;
     }
-
-    /// The locks that the running task holds: for the debug check of their order, and for the kernel to know whether the
-    /// task may sleep.
-    fn held_locks(&self) -> &HeldLocks;
 }
 
 /// The engine came to a function that a platform did not write: what it stated in its capabilities it does not have.

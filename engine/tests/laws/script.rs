@@ -12,8 +12,8 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, Generation, HeldLocks, Holders, Lock, LockClass, Look, PageSize, Platform, Reason, Root,
-    RwLock, Settle, Settled, SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
+    FlushEvent, Generation, Holders, Look, PageSize, Platform, Reason, Root, Settle, Settled, SpaceId,
+    DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
 pub(crate) type Space = Rc<AddressSpace>;
@@ -129,7 +129,6 @@ pub(crate) struct Script {
     moment: Cell<u64>,
     /// What the one device that walks spaces' tables has cached.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
-    held: HeldLocks,
 }
 
 impl fmt::Debug for Script {
@@ -206,8 +205,6 @@ impl Script {
 // on; `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks); `cpu` indexes an array.
 unsafe impl Platform for Script {
     type Space = Space;
-    type Lock<T: fmt::Debug> = Free<T>;
-    type RwLock<T: fmt::Debug> = Free<T>;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -355,55 +352,6 @@ unsafe impl Platform for Script {
     fn trace(&self, event: FlushEvent) {
         self.log(Event::Trace { cpu: self.this.get(), event });
     }
-
-    fn held_locks(&self) -> &HeldLocks {
-        &self.held
-    }
-}
-
-/// A lock on one thread: free whenever somebody asks.
-#[derive(Debug)]
-pub(crate) struct Free<T>(RefCell<T>);
-
-impl<T, P> Lock<T, P> for Free<T> {
-    type Guard<'a>
-        = std::cell::RefMut<'a, T>
-    where
-        T: 'a,
-        P: 'a;
-
-    fn new(_: &'static LockClass, value: T) -> Self {
-        Self(RefCell::new(value))
-    }
-
-    fn lock<'a>(&'a self, _: &'a P) -> Self::Guard<'a> {
-        self.0.borrow_mut()
-    }
-}
-
-impl<T, P> RwLock<T, P> for Free<T> {
-    type Read<'a>
-        = std::cell::Ref<'a, T>
-    where
-        T: 'a,
-        P: 'a;
-    type Write<'a>
-        = std::cell::RefMut<'a, T>
-    where
-        T: 'a,
-        P: 'a;
-
-    fn new(_: &'static LockClass, value: T) -> Self {
-        Self(RefCell::new(value))
-    }
-
-    fn read<'a>(&'a self, _: &'a P) -> Self::Read<'a> {
-        self.0.borrow()
-    }
-
-    fn write<'a>(&'a self, _: &'a P) -> Self::Write<'a> {
-        self.0.borrow_mut()
-    }
 }
 
 /// A page-table lock that is held. One thread plays all CPUs, so nobody waits for it.
@@ -508,7 +456,6 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         time: Cell::new(0),
         moment: Cell::new(0),
         device: RefCell::default(),
-        held: HeldLocks::new(),
     };
     let engine = Rc::new(Engine::with_ceiling(script, ceiling).with_bounds(bounds));
     engine.platform().engine.set(Rc::downgrade(&engine)).expect("set once");

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
 use ceasefire::{
-    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation,
-    HeldLocks, Look, PageSize, Platform, Root, SINGLE_PAGE_CEILING,
+    AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation, Look,
+    PageSize, Platform, Root, SINGLE_PAGE_CEILING,
 };
 
-use crate::script::{id, Free};
+use crate::script::id;
 
 thread_local! {
     static ME: Cell<usize> = const { Cell::new(0) };
@@ -79,7 +79,6 @@ pub(crate) struct Threads {
     patience: u64,
     random: AtomicU64,
     time: AtomicU64,
-    held: HeldLocks,
 }
 
 impl fmt::Debug for Threads {
@@ -116,7 +115,6 @@ impl Threads {
             patience: 2 + seed % 7,
             random: AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             time: AtomicU64::new(0),
-            held: HeldLocks::new(),
         };
         Engine::with_ceiling(threads, SINGLE_PAGE_CEILING).with_bounds(bounds)
     }
@@ -258,8 +256,6 @@ impl Threads {
 // while its interrupts are on.
 unsafe impl Platform for Threads {
     type Space = Arc<AddressSpace>;
-    type Lock<T: fmt::Debug> = Free<T>;
-    type RwLock<T: fmt::Debug> = Free<T>;
 
     fn capabilities(&self) -> Capabilities {
         self.step();
@@ -355,9 +351,5 @@ unsafe impl Platform for Threads {
 
     fn now(&self) -> u64 {
         self.time.fetch_add(1, SeqCst)
-    }
-
-    fn held_locks(&self) -> &HeldLocks {
-        &self.held
     }
 }

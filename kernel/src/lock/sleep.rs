@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use ceasefire::{LockClass, RwLock};
+use ceasefire_memory::{LockClass, RwLock};
 
 use super::IrqLock;
 use crate::platform::Kernel;

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use ceasefire::{Lock, LockClass};
+use ceasefire_memory::{Lock, LockClass};
 
 use super::spin_until;
 use crate::arch::interrupts;

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use ceasefire::{Lock as _, RwLock as _, Schedule};
+use ceasefire::Schedule;
+use ceasefire_memory::{Lock as _, RwLock as _};
 
 use super::*;
 use crate::config::{builtin, Latency, Machine, Node, Topology};

@@ -6,7 +6,7 @@ use ceasefire::{Broadcast, Holders, Schedule};
 
 use super::*;
 use crate::address::Store;
-use crate::node::NodeLayout;
+use crate::frames::node::NodeLayout;
 
 const FRAMES: u32 = 2048;
 const ASID: Asid = Asid::SHARED;

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use ceasefire::{Lock, LockClass, Platform, RwLock};
+use ceasefire_memory::{Lock, LockClass, Machine, RwLock};
 
 use super::{Moment, Threads};
 

@@ -1,18 +1,27 @@
 //! What the memory manager asks of its machine: frames, devices and waiting; its events are checked as they come.
 
+use std::fmt;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use ceasefire::{CpuId, Platform};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
-    Block, Entry, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
+    Block, Entry, Event, FrameNumber, HeldLocks, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
 };
 
+use super::locks::{RwSpin, SpinLock};
 use super::threads::{Threads, KERNEL};
 use super::Moment;
 
 impl Machine for Threads {
+    type Lock<T: fmt::Debug> = SpinLock<T>;
+    type RwLock<T: fmt::Debug> = RwSpin<T>;
+
+    fn held_locks(&self) -> &HeldLocks {
+        &self.core().held
+    }
+
     fn table(&self, frame: FrameNumber) -> &Table {
         let content = self.content(frame);
         self.check(content.allocated.load(Ordering::Acquire), "R2, a freed table is read", frame);

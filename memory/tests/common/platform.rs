@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::atomic::{fence, Ordering};
 
 use ceasefire::{
-    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, HeldLocks, Look, PageSize,
-    Platform, Root,
+    AddressSpace, Asid, Capabilities, Cpu, CpuId, CpuSet, Flush, Generation, Look, PageSize, Platform, Root,
 };
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_SHIFT};
 
-use super::locks::{RwSpin, SpinLock};
 use super::threads::{Threads, CPU, KERNEL, LOOK_EVERY, OFF, WIDE};
 use super::tlb::{Broadcasting, Entries};
 
@@ -20,8 +18,6 @@ use super::tlb::{Broadcasting, Entries};
 // threads never have the same number at the same time.
 unsafe impl Platform for Threads {
     type Space = SpaceHandle<Self>;
-    type Lock<T: fmt::Debug> = SpinLock<T>;
-    type RwLock<T: fmt::Debug> = RwSpin<T>;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -133,9 +129,5 @@ unsafe impl Platform for Threads {
 
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn held_locks(&self) -> &HeldLocks {
-        &self.core().held
     }
 }

@@ -6,9 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, Weak};
 
-use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, HeldLocks, LockClass, Platform, DYNAMIC_ASIDS};
+use ceasefire::{Broadcast, Capabilities, Cpu, CpuId, Platform, DYNAMIC_ASIDS};
 use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{Block, Config, Entry, FrameNumber, Machine, Memory, NodeId, Table, KERNEL_ENTRIES};
+use ceasefire_memory::{
+    Block, Config, Entry, FrameNumber, HeldLocks, LockClass, Machine, Memory, NodeId, Table, KERNEL_ENTRIES,
+};
 
 use super::locks::Held;
 use super::moments::Hook;

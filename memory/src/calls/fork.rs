@@ -1,0 +1,163 @@
+//! fork: a second space with the same memory.
+//!
+//! Files mapped shared stay shared. Private pages are shared too, but for loads alone: whoever stores first gets a copy.
+//! So every private page loses its writable entry in the parent, and before the parent goes on no CPU may store through
+//! an old one (Linux flushes at the end of `dup_mmap`). Entries are copied while nobody can move, reclaim or look for the
+//! pages that they lead to: with the space's lock and the mappers exclusively.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::{Gather, PageSize};
+
+use crate::address::PAGE_BYTES;
+use crate::frames::allocate::OutOfMemory;
+use crate::locks::RwLock;
+use crate::machine::{Event, Machine, Work};
+use crate::objects::object::ObjectId;
+use crate::spaces::area::{Area, Areas, Protection};
+use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::tables::huge::HUGE_BYTES;
+use crate::tables::table::{Entry, SettledLeaf};
+use crate::Memory;
+
+/// Why a space cannot be forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForkError {
+    /// There is no frame for a table (Linux: ENOMEM).
+    OutOfMemory,
+}
+
+impl fmt::Display for ForkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<OutOfMemory> for ForkError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// A new space that maps what `parent` maps, private pages copy-on-write (fork). Locks on pages are not inherited.
+    ///
+    /// # Errors
+    /// [`ForkError`]; the parent is as before.
+    pub fn fork(&self, parent: &SpaceHandle<P>) -> Result<SpaceHandle<P>, ForkError> {
+        self.platform().work(Work::AreaChange, 1);
+        let child = self.new_space()?;
+        match self.fork_into(parent, &child) {
+            Ok(()) => Ok(child),
+            Err(error) => {
+                self.end(&child);
+                Err(error)
+            }
+        }
+    }
+
+    fn fork_into(&self, parent: &SpaceHandle<P>, child: &SpaceHandle<P>) -> Result<(), ForkError> {
+        let areas = self.lock_to_fork(parent)?;
+        // Tables first: for them memory may have to be reclaimed, which needs the mappers.
+        for area in areas.all().filter(|area| area.anonymous().is_some()) {
+            for base in self.tables_of(parent, area) {
+                self.make_table(child, base)?;
+            }
+        }
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, parent.coherence(), |()| {});
+        let mut copies = Areas::default();
+        for area in areas.all() {
+            let copy = Area { locked: false, ..*area };
+            copies.insert(copy);
+            self.copy_area(parent, child, &copy, &mut gather);
+        }
+        gather.finish();
+        for area in areas.all().filter(|area| area.anonymous().is_some()) {
+            let (space, allowed) = (parent.coherence(), Protection::Read);
+            self.platform().observe(Event::Returned { space, start: area.start, end: area.end, allowed });
+        }
+        drop(areas);
+        // Nobody else knows the child yet; its lock is taken only now because two of a rank are never held at once.
+        *child.areas.write(self.platform()) = copies;
+        Ok(())
+    }
+
+    /// Hooks the child's copy of an area, and copies the entries of its private pages.
+    fn copy_area<R: FnMut(())>(
+        &self,
+        parent: &SpaceHandle<P>,
+        child: &SpaceHandle<P>,
+        area: &Area,
+        gather: &mut Gather<'_, P, (), R, 1>,
+    ) {
+        let platform = self.platform();
+        let mappers = |object| self.objects.get(object).mappers.write(platform);
+        let mut file = area.file().map(mappers);
+        let mut own = area.anonymous().map(mappers);
+        for mappers in file.iter_mut().chain(&mut own) {
+            mappers.add(area_mapper(child, area));
+        }
+        let Some(object) = area.anonymous() else { return };
+        let mut copied = Vec::new();
+        for base in self.tables_of(parent, area) {
+            let range = (base.max(area.start), area.end.min(base + HUGE_BYTES));
+            if let Some(leaf) = self.settled_leaf(parent, range.0) {
+                debug_assert_eq!(leaf.size(), PageSize::Small, "fork split all huge pages");
+                self.share_entries(&leaf, range, object, gather, &mut copied);
+            }
+            if copied.is_empty() {
+                continue;
+            }
+            if let Some(leaf) = self.lock_leaf(child, range.0) {
+                for (address, entry) in copied.drain(..) {
+                    leaf.put_back(address, entry);
+                }
+            }
+            debug_assert!(copied.is_empty(), "the child's tables were made before");
+        }
+    }
+
+    /// Makes the private pages of a part of a table read-only, and counts the child's mappings of them; the entries that
+    /// the child gets.
+    fn share_entries<R: FnMut(())>(
+        &self,
+        leaf: &SettledLeaf<'_, P>,
+        (start, end): (u64, u64),
+        object: ObjectId,
+        gather: &mut Gather<'_, P, (), R, 1>,
+        copied: &mut Vec<(u64, Entry)>,
+    ) {
+        for address in (start..end).step_by(PAGE_BYTES as usize) {
+            let entry = leaf.get(address);
+            let shared = if let Some(slot) = entry.slot() {
+                self.name_slot(slot);
+                entry
+            } else if entry.is_moving() {
+                // It leads to a private page or to one of a file; the child would find the latter by itself, but to tell
+                // them apart is not worth it: what arrives is mapped in both.
+                leaf.note(address, entry.read_only());
+                entry.read_only()
+            } else if entry.maps() && entry.frame() != self.zero {
+                let info = self.frames.get(entry.frame());
+                if info.place().map(|(owner, _)| owner) != Some(object) {
+                    continue;
+                }
+                info.hold();
+                info.mapped();
+                let mut old = entry;
+                if entry.writable() {
+                    let (was, narrowed) = leaf.narrow(address, Entry::read_only);
+                    gather.narrow(leaf, narrowed);
+                    old = was;
+                }
+                old.read_only()
+            } else {
+                continue;
+            };
+            copied.push((address, shared));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! mlock: pages that stay in memory.
+//!
+//! The area says so, and so does the reverse map, where reclaim asks before it unmaps a page. Migration may still move
+//! the page: its program does not notice.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::address::PAGE_BYTES;
+use crate::faults::fault::{Access, FaultError};
+use crate::frames::allocate::OutOfMemory;
+use crate::locks::RwLock;
+use crate::machine::{Machine, Work};
+use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
+use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::Memory;
+
+/// Why pages cannot be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockError {
+    /// It is no range of pages (Linux: EINVAL).
+    Range(RangeError),
+    /// Nothing that could be in memory is mapped at this address of it (ENOMEM).
+    NotMapped(u64),
+    /// There are not enough frames (EAGAIN).
+    OutOfMemory,
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(error) => error.fmt(f),
+            Self::NotMapped(address) => write!(f, "nothing that could be locked is mapped at {address:#x}"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<RangeError> for LockError {
+    fn from(error: RangeError) -> Self {
+        Self::Range(error)
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Brings the pages of a range into memory and keeps them there (mlock). Anonymous pages that the program may store to
+    /// are its own afterwards; a private page of a file is still copied at the first store (Linux copies it here).
+    ///
+    /// # Errors
+    /// [`LockError`]; the range is as unlocked as it was then.
+    pub fn lock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        let before = self.set_all_locked(space, (start, end), true)?;
+        let failed = |error: FaultError| match error {
+            FaultError::OutOfMemory => LockError::OutOfMemory,
+            FaultError::NotMapped(address)
+            | FaultError::BeyondEnd(address)
+            | FaultError::NoAccess(address)
+            | FaultError::ReadOnly(address) => LockError::NotMapped(address),
+        };
+        for area in &before {
+            let access = match area.protection {
+                // Nothing can be brought in; it stays locked for when it may be used (Linux does the same).
+                Protection::None => continue,
+                Protection::ReadWrite if area.file().is_none() => Access::Write,
+                _ => Access::Read,
+            };
+            let (first, last) = (area.start.max(start), area.end.min(end));
+            for address in (first..last).step_by(PAGE_BYTES as usize) {
+                if let Err(error) = self.fault(space, address, access) {
+                    let mut areas = space.areas.write(self.platform());
+                    for area in &before {
+                        let range = (area.start.max(start), area.end.min(end));
+                        self.set_locked(space, &mut areas, range, area.locked);
+                    }
+                    return Err(failed(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the pages of a range be reclaimed again (munlock).
+    ///
+    /// # Errors
+    /// [`LockError`]; nothing has changed then.
+    pub fn unlock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        self.set_all_locked(space, (start, end), false).map(drop)
+    }
+
+    /// Says for a range without holes whether its pages stay; what the areas were before.
+    fn set_all_locked(
+        &self,
+        space: &SpaceHandle<P>,
+        (start, end): (u64, u64),
+        locked: bool,
+    ) -> Result<Vec<Area>, LockError> {
+        let mut areas = space.areas.write(self.platform());
+        if let Some(hole) = areas.hole(start, end) {
+            return Err(LockError::NotMapped(hole));
+        }
+        let before = areas.overlapping(start, end).copied().collect();
+        self.set_locked(space, &mut areas, (start, end), locked);
+        Ok(before)
+    }
+
+    /// Says whether the pages of a range stay, as far as anything is mapped there.
+    fn set_locked(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64), locked: bool) {
+        areas.change(start, end, |area| area.locked = locked);
+        for area in areas.overlapping(start, end) {
+            for object in area.objects() {
+                let mut mappers = self.objects.get(object).mappers.write(self.platform());
+                mappers.remove(space, area.start, area.end);
+                mappers.add(area_mapper(space, area));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! mprotect: what a program may do with a range from now on.
+//!
+//! Taking rights away narrows the entries and flushes before the call returns; the space's lock keeps faults out until
+//! then. Giving rights changes no entry: the next store faults and finds out whether its page must be copied first, made
+//! dirty, or simply allowed. A page that may not be used at all keeps its entry, hidden.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::Gather;
+
+use crate::frames::allocate::OutOfMemory;
+use crate::machine::{Event, Machine, Work};
+use crate::spaces::area::{checked_end, Protection, RangeError};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::table::SettledLeaf;
+use crate::Memory;
+
+/// Why the protection of a range cannot be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtectError {
+    /// It is no range of pages (Linux: EINVAL).
+    Range(RangeError),
+    /// Nothing is mapped at this address of it (ENOMEM).
+    NotMapped(u64),
+    /// The mapping at this address may never be stored to (EACCES).
+    Forbidden(u64),
+    /// It ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
+    OutOfMemory,
+}
+
+impl fmt::Display for ProtectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(error) => error.fmt(f),
+            Self::NotMapped(address) => write!(f, "nothing is mapped at {address:#x}"),
+            Self::Forbidden(address) => write!(f, "the file mapped at {address:#x} may not be written"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<RangeError> for ProtectError {
+    fn from(error: RangeError) -> Self {
+        Self::Range(error)
+    }
+}
+
+impl From<OutOfMemory> for ProtectError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Sets what the program may do with a range (mprotect).
+    ///
+    /// # Errors
+    /// [`ProtectError`]; nothing has changed then. (Linux changes what lies before a hole; a program can see that.)
+    pub fn protect(
+        &self,
+        space: &SpaceHandle<P>,
+        start: u64,
+        bytes: u64,
+        protection: Protection,
+    ) -> Result<(), ProtectError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        let mut areas = self.lock_to_change(space, (start, end))?;
+        if let Some(hole) = areas.hole(start, end) {
+            return Err(ProtectError::NotMapped(hole));
+        }
+        if let Some(area) = areas.overlapping(start, end).find(|area| area.limit < protection) {
+            return Err(ProtectError::Forbidden(area.start.max(start)));
+        }
+        let narrowed: Vec<(u64, u64)> = areas
+            .overlapping(start, end)
+            .filter(|area| area.protection > protection)
+            .map(|area| (area.start.max(start), area.end.min(end)))
+            .collect();
+        areas.change(start, end, |area| area.protection = protection);
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        for &range in &narrowed {
+            self.for_each_leaf(space, range, |leaf, part| {
+                for address in leaf.addresses(part) {
+                    restrict(&mut gather, leaf, address, protection);
+                }
+            });
+        }
+        gather.finish();
+        drop(areas);
+        for (start, end) in narrowed {
+            let space = space.coherence();
+            self.platform().observe(Event::Returned { space, start, end, allowed: protection });
+        }
+        Ok(())
+    }
+}
+
+/// Takes from one entry the rights that `protection` does not give.
+fn restrict<P: Machine>(
+    gather: &mut Gather<'_, P, (), impl FnMut(()), 1>,
+    leaf: &SettledLeaf<'_, P>,
+    address: u64,
+    protection: Protection,
+) {
+    let entry = leaf.get(address);
+    if entry.maps() {
+        let changes = match protection {
+            // The right to store goes too: a later Read takes no right away, and finds no entry to change.
+            Protection::None => entry.present() || entry.writable(),
+            _ => entry.writable(),
+        };
+        if changes && protection < Protection::ReadWrite {
+            let (_, narrowed) = leaf.narrow(address, |entry| match protection {
+                Protection::None => entry.read_only().hide(),
+                _ => entry.read_only(),
+            });
+            gather.narrow(leaf, narrowed);
+        }
+    } else if entry.is_moving() {
+        let narrowed = match protection {
+            Protection::None => entry.read_only().hide_after(),
+            Protection::Read => entry.read_only(),
+            Protection::ReadWrite => entry,
+        };
+        leaf.note(address, narrowed);
+    }
+}

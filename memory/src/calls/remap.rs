@@ -1,0 +1,330 @@
+//! mremap: growing, shrinking and moving a mapping.
+//!
+//! Moving takes entries out of one place and puts them into another. Each table is flushed before it is unlocked: were its
+//! pages found at their new address first, they could be freed while CPUs still reach them through the old one. While
+//! entries are in neither place nobody may look for them, so the mappers of the file and of the private pages are held
+//! exclusively; faults are kept out by the space's lock. Where both addresses lie alike in their 2 MiB, whole tables
+//! change places instead of entries.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::{Cleared, ClearedTable, Gather, PageSize, SINGLE_PAGE_CEILING};
+
+use crate::address::{PAGE_BYTES, USER_END};
+use crate::calls::unmap::Held;
+use crate::frames::allocate::OutOfMemory;
+use crate::locks::RwLock;
+use crate::machine::{Event, Machine, Work};
+use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
+use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::tables::huge::{Unsplit, HUGE_BYTES};
+use crate::tables::table::{install_new, Entry, Found};
+use crate::Memory;
+
+/// Where a mapping may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// It stays where it is.
+    Here,
+    /// It may move if it cannot grow where it is (`MREMAP_MAYMOVE`).
+    Anywhere,
+    /// It goes exactly there; what is mapped there is unmapped first (`MREMAP_FIXED`).
+    At(u64),
+}
+
+/// Why a mapping cannot be moved or resized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemapError {
+    /// The old or the new range is no range of pages (Linux: EINVAL).
+    Range(RangeError),
+    /// The old and the new range overlap (EINVAL).
+    Overlap,
+    /// The old range is not all of one mapping's (EFAULT).
+    NotOneMapping(u64),
+    /// It cannot grow where it is, there is no room elsewhere, or it would reach beyond what its file can have (ENOMEM).
+    NoRoom(u64),
+    /// There is no frame for a table (ENOMEM).
+    OutOfMemory,
+}
+
+impl fmt::Display for RemapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(error) => error.fmt(f),
+            Self::Overlap => f.write_str("the old and the new range overlap"),
+            Self::NotOneMapping(address) => write!(f, "the range at {address:#x} is not one mapping"),
+            Self::NoRoom(bytes) => write!(f, "no room for {bytes} bytes"),
+            Self::OutOfMemory => OutOfMemory.fmt(f),
+        }
+    }
+}
+
+impl From<RangeError> for RemapError {
+    fn from(error: RangeError) -> Self {
+        Self::Range(error)
+    }
+}
+
+impl From<OutOfMemory> for RemapError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; where it is (mremap).
+    ///
+    /// # Errors
+    /// [`RemapError`]; nothing has changed then.
+    pub fn remap(
+        &self,
+        space: &SpaceHandle<P>,
+        start: u64,
+        bytes: u64,
+        new_bytes: u64,
+        placement: Placement,
+    ) -> Result<u64, RemapError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        // Of what it will be only the length matters yet: it may go elsewhere.
+        checked_end(0, new_bytes).map_err(|_| RangeError { start, bytes: new_bytes })?;
+        if let Placement::At(at) = placement {
+            let new_end = checked_end(at, new_bytes)?;
+            if at < end && start < new_end {
+                return Err(RemapError::Overlap);
+            }
+        }
+        loop {
+            let mut areas = space.areas.write(self.platform());
+            let to = destination(&areas, (start, end), new_bytes, placement)?;
+            match self.prepare(space, (start, end), to, new_bytes) {
+                Ok(()) => {}
+                Err(error) => {
+                    // The tables that were made already.
+                    self.free_unneeded(space, &areas, (to, to + new_bytes));
+                    drop(areas);
+                    match error {
+                        Unsplit::OutOfMemory => return Err(RemapError::OutOfMemory),
+                        Unsplit::Moving(frame) => self.wait_for_page(frame),
+                    }
+                    continue;
+                }
+            }
+            // From here on nothing can fail.
+            if to != start {
+                self.vacate(space, &mut areas, (to, to + new_bytes));
+            }
+            if new_bytes < end - start {
+                self.vacate(space, &mut areas, (start + new_bytes, end));
+            }
+            let kept = (end - start).min(new_bytes);
+            for part in areas.remove(start, start + kept) {
+                let moved = Area { start: to, end: to + new_bytes, ..part };
+                self.relocate(space, &part, &moved);
+                areas.insert(moved);
+            }
+            self.free_unneeded(space, &areas, (start, end));
+            drop(areas);
+            let kept_here = if to == start { kept } else { 0 };
+            let taken = if to == start { to } else { to + new_bytes };
+            for (start, end) in [(start + kept_here, end), (to, taken)] {
+                let (space, allowed) = (space.coherence(), Protection::None);
+                self.platform().observe(Event::Returned { space, start, end, allowed });
+            }
+            return Ok(to);
+        }
+    }
+
+    /// Makes the tables that the new place needs, and splits huge pages that the ends of either place cut, or that cannot
+    /// move as they are.
+    fn prepare(
+        &self,
+        space: &SpaceHandle<P>,
+        (start, end): (u64, u64),
+        to: u64,
+        new_bytes: u64,
+    ) -> Result<(), Unsplit> {
+        let kept = (end - start).min(new_bytes);
+        self.split_ends(space, (start, end))?;
+        self.split_ends(space, (start, start + kept))?;
+        if to == start {
+            return Ok(());
+        }
+        self.split_ends(space, (to, to + new_bytes))?;
+        let mut at = start;
+        while at < start + kept {
+            let next = (start + kept).min((at | (HUGE_BYTES - 1)) + 1);
+            if self.moves_whole(space, (at, next), to + (at - start)) {
+                self.make_table_of(space, to + (at - start), 1)?;
+            } else {
+                self.split_at(space, at)?;
+                if self.find_table(space, at) != Found::Nothing {
+                    self.make_leaf(space, to + (at - start))?;
+                    self.make_leaf(space, to + (next - 1 - start))?;
+                }
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// A lowest-level table for an address, even where a huge page is that will be unmapped.
+    fn make_leaf(&self, space: &SpaceHandle<P>, address: u64) -> Result<(), Unsplit> {
+        self.split_at(space, address)?;
+        self.make_table(space, address)?;
+        Ok(())
+    }
+
+    /// Whether a range is all that one table translates, and can move with it: the new place lies alike and is empty.
+    fn moves_whole(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), to: u64) -> bool {
+        end - start == HUGE_BYTES
+            && to.is_multiple_of(HUGE_BYTES)
+            && self.find_table(space, to) == Found::Nothing
+    }
+
+    /// Unmaps a range, and leaves the tables.
+    fn vacate(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64)) {
+        let removed = areas.remove(start, end);
+        self.tear_down(space, &removed, (start, end), (start, start));
+    }
+
+    /// Frees the tables that translate a part of a range and nothing that is mapped.
+    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &Areas, (start, end): (u64, u64)) {
+        let mut gather: Gather<'_, P, Held, _> =
+            Gather::new(&self.engine, space.coherence(), |held| self.release(held));
+        let mut at = start;
+        while at < end {
+            if let Some(area) = areas.find(at) {
+                at = area.end;
+                continue;
+            }
+            let (floor, ceiling) = areas.around(at);
+            let stop = end.min(ceiling);
+            self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
+                gather.table(ClearedTable::new(address), Held::Table(table));
+            });
+            at = stop;
+        }
+        gather.finish();
+    }
+
+    /// Moves what `old` maps to where `new` maps it, and tells the reverse map. Both may be in one place, and `new` may be
+    /// longer.
+    fn relocate(&self, space: &SpaceHandle<P>, old: &Area, new: &Area) {
+        let platform = self.platform();
+        let mappers = |object| self.objects.get(object).mappers.write(platform);
+        let mut file = old.file().map(mappers);
+        let mut own = old.anonymous().map(mappers);
+        for mappers in file.iter_mut().chain(&mut own) {
+            mappers.remove(space, old.start, old.end);
+            mappers.add(area_mapper(space, new));
+        }
+        if new.start != old.start {
+            self.move_entries(space, (old.start, old.end), new.start);
+        }
+    }
+
+    /// Moves the entries of a range. Nobody else looks for them: the caller has the space and the mappers exclusively.
+    fn move_entries(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), to: u64) {
+        let mut moved = Vec::new();
+        let mut at = start;
+        while at < end {
+            let target = to + (at - start);
+            let next = end.min((at | (HUGE_BYTES - 1)) + 1);
+            if self.moves_whole(space, (at, next), target) {
+                self.move_table(space, at, target);
+                at = next;
+                continue;
+            }
+            // As far as one table reaches in both places.
+            let next = next.min(at + ((target | (HUGE_BYTES - 1)) + 1 - target));
+            self.take_entries(space, (at, next), &mut moved);
+            if !moved.is_empty() {
+                if let Some(leaf) = self.settled_leaf(space, target) {
+                    for (address, entry) in moved.drain(..) {
+                        let address = address - at + target;
+                        if entry.present() {
+                            install_new(&leaf, address, entry);
+                        } else {
+                            leaf.note(address, entry);
+                        }
+                    }
+                }
+            }
+            debug_assert!(moved.is_empty(), "the tables of the new place were made before");
+            at = next;
+            self.platform().reschedule();
+        }
+    }
+
+    /// Takes the entries of a part of a table out.
+    fn take_entries(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), moved: &mut Vec<(u64, Entry)>) {
+        let Some(leaf) = self.settled_leaf(space, start) else { return };
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        for address in (start..end).step_by(PAGE_BYTES as usize) {
+            let entry = leaf.get(address);
+            if entry.present() {
+                let (old, cleared) = leaf.clear(address);
+                gather.unmap(&leaf, cleared, None);
+                moved.push((address, old));
+            } else if !entry.is_none() {
+                leaf.note(address, Entry::NONE);
+                moved.push((address, entry));
+            }
+        }
+        // Before the table is unlocked.
+        gather.finish();
+    }
+
+    /// Moves a whole table, or a huge page, to where nothing is.
+    fn move_table(&self, space: &SpaceHandle<P>, from: u64, to: u64) {
+        let (Found::Leaf(above), Found::Leaf(target)) =
+            (self.find_above(space, from), self.find_above(space, to))
+        else {
+            return;
+        };
+        let entry = {
+            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, above, PageSize::Huge));
+            if leaf.get(from).is_none() {
+                return;
+            }
+            let entry = self.set_table(&leaf, from, Entry::NONE);
+            let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+            // Its first and its last page stand for all in between, and, being more than are flushed one by one, for the
+            // way to them: a broadcast of single pages might leave that.
+            const { assert!(HUGE_BYTES / PAGE_BYTES > SINGLE_PAGE_CEILING as u64) };
+            for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
+                let held =
+                    ceasefire::Entry { accessible: true, writable: entry.writable(), dirty: entry.dirty() };
+                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, held), None);
+            }
+            gather.finish();
+            entry
+        };
+        let leaf = self.lock_table(space, target, PageSize::Huge);
+        self.set_table(&leaf, to, entry);
+    }
+}
+
+/// Where a mapping will be.
+fn destination(
+    areas: &Areas,
+    (start, end): (u64, u64),
+    new_bytes: u64,
+    placement: Placement,
+) -> Result<u64, RemapError> {
+    let area = areas.find(start).filter(|area| area.end >= end).ok_or(RemapError::NotOneMapping(start))?;
+    let no_room = RemapError::NoRoom(new_bytes);
+    if u64::from(area.index(start)) + new_bytes / PAGE_BYTES > u64::from(u32::MAX) {
+        return Err(no_room);
+    }
+    let fits = start.checked_add(new_bytes).is_some_and(|new_end| new_end <= USER_END);
+    let grows_here = || fits && area.end == end && areas.overlapping(end, start + new_bytes).next().is_none();
+    match placement {
+        Placement::At(at) => Ok(at),
+        _ if new_bytes <= end - start || grows_here() => Ok(start),
+        Placement::Here => Err(no_room),
+        Placement::Anywhere => areas.room(new_bytes).ok_or(no_room),
+    }
+}

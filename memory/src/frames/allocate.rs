@@ -1,0 +1,284 @@
+//! Frames out: per-CPU lists in front of the nodes' buddy allocators, and what happens when they run dry.
+//!
+//! An allocation takes the nearest node that has more than its low watermark. When none has, every node's background
+//! reclaim is woken, and the allocation may go down to the minimum; below that it reclaims itself until it finds a
+//! frame. Frames move between the lists and the buddy allocator in batches, so the zone lock is taken once for many.
+//!
+//! No frame is handed out that owes. Nodes keep more frames while some owe, so that there are others; the last of them are
+//! a reserve that is left to allocations which must not wait. When there is nothing above that, the allocation pays if that
+//! is worth it: a single round of interrupts for everything that is owed anywhere, so whoever comes next finds thousands of
+//! frames that owe nothing. If few frames owe it looks farther and reclaims more instead, as it would have to anyway.
+
+use core::fmt;
+
+use crate::frames::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES, HUGE_ORDER};
+use crate::frames::list::List;
+use crate::frames::node::{Node, NodeId};
+use crate::frames::owing::MATURE;
+use crate::locks::Lock;
+use crate::machine::{Machine, Work};
+use crate::upkeep::reclaim::Patience;
+use crate::Memory;
+
+/// Frames moved to or from the buddy allocator at a time (Linux: `pcp->batch`, 31 on large machines).
+pub(crate) const REFILL: u32 = 31;
+
+/// There is no free frame, and nothing that could be reclaimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory: no frame is free and none can be reclaimed")
+    }
+}
+
+/// The free frames of one node that one CPU keeps.
+#[derive(Debug, Default)]
+pub(crate) struct PerCpuFrames {
+    /// Those that owe nothing. What was freed last is warm in the cache, and taken first.
+    pub(crate) settled: List,
+    /// Those that owe, as they came.
+    pub(crate) owing: List,
+}
+
+impl PerCpuFrames {
+    pub(crate) fn len(&self) -> u32 {
+        self.settled.len() + self.owing.len()
+    }
+}
+
+/// How far an allocation may take a node's free frames down.
+#[derive(Debug, Clone, Copy)]
+enum DownTo {
+    /// To a watermark, and what is kept above it while frames owe.
+    Low,
+    Min,
+    /// To the minimum itself: for whoever added to what is on its way.
+    Reclaimed,
+    /// To those that are kept while others owe.
+    Reserve,
+    Nothing,
+}
+
+/// Whether an allocation that finds no frame but such that owe pays for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pay {
+    /// If so many owe that it is worth it: for whoever has another way.
+    IfWorthIt,
+    Always,
+}
+
+impl DownTo {
+    /// How many free frames are left to a node, and how many of them that owe nothing while others owe.
+    fn marks<P: Machine>(self, node: &Node<P>) -> (u32, u32) {
+        let reserve = node.limits.reserve;
+        match self {
+            Self::Low => (node.watermarks.low.saturating_add(node.ahead()), reserve),
+            Self::Min => (node.watermarks.min.saturating_add(node.ahead()), reserve),
+            Self::Reclaimed => (node.watermarks.min, reserve),
+            Self::Reserve => (0, reserve),
+            Self::Nothing => (0, 0),
+        }
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// A frame from as near to `home` as there is, reclaiming if need be. No lock above the table lock may be held, and
+    /// interrupts must be on.
+    pub(crate) fn allocate(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
+        let frame = self.allocate_paying(home, DownTo::Low, Pay::IfWorthIt).or_else(|| {
+            self.wake_all();
+            self.allocate_paying(home, DownTo::Min, Pay::IfWorthIt)
+        });
+        let frame = match frame {
+            Some(frame) => frame,
+            None => self.allocate_slowly(home)?,
+        };
+        self.hand_out(frame.number());
+        Ok(frame)
+    }
+
+    /// A frame from as near to `home` as there is, for whoever must not wait: with interrupts off, or under locks that are
+    /// held with interrupts off. Only one that owes nothing, down to the last of the reserve; nothing is reclaimed and
+    /// nothing paid, but background reclaim is woken if frames are few. `None` too if there is no such node.
+    ///
+    /// No lock above the LRU lock may be held. [`Memory::free`] takes it back.
+    pub fn allocate_atomic(&self, home: NodeId) -> Option<Frame> {
+        let nodes = self.fallback.get(home.index())?;
+        let near = |down| nodes.iter().find_map(|&node| self.allocate_from(node, down));
+        let frame = near(DownTo::Low).or_else(|| {
+            self.wake_all();
+            near(DownTo::Nothing)
+        })?;
+        self.hand_out(frame.number());
+        Some(frame)
+    }
+
+    /// A frame for reclaim itself, down to the last there is. It may pay: reclaim flushes anyway, so it holds no lock that
+    /// is held with interrupts off.
+    pub(crate) fn allocate_reserve(&self) -> Option<Frame> {
+        let nodes = &self.fallback[self.home().index()];
+        let settled = nodes.iter().find_map(|&node| self.allocate_from(node, DownTo::Nothing));
+        let frame = settled.or_else(|| self.allocate_paying(self.home(), DownTo::Reserve, Pay::Always))?;
+        self.hand_out(frame.number());
+        Some(frame)
+    }
+
+    /// A frame of this node alone, leaving its minimum; nothing is reclaimed for it. Whoever was asked for one pays
+    /// [always](Pay::Always), as migration flushes anyway: what is free must not count as used because it owes.
+    pub(crate) fn allocate_on(&self, node: NodeId, pay: Pay) -> Option<Frame> {
+        let down = match pay {
+            Pay::IfWorthIt => DownTo::Min,
+            Pay::Always => DownTo::Reclaimed,
+        };
+        let frame = self.allocate_from(node, down).or_else(|| self.allocate_paid(node, down, pay))?;
+        self.hand_out(frame.number());
+        Some(frame)
+    }
+
+    /// Reclaims until there is a frame.
+    #[cold]
+    fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
+        let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
+        while !patience.is_over() {
+            // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
+            for &node in &self.fallback[home.index()] {
+                patience.note(self.shrink(node));
+            }
+            if let Some(frame) = self.allocate_paying(home, DownTo::Reclaimed, Pay::IfWorthIt) {
+                return Ok(frame);
+            }
+            self.platform().reschedule();
+        }
+        // What other CPUs keep for themselves, and at last what is left below the minimum.
+        self.drain_all();
+        self.allocate_paying(home, DownTo::Reserve, Pay::Always).ok_or(OutOfMemory)
+    }
+
+    /// A frame of the nearest node that has one to spare, paid for if need be.
+    fn allocate_paying(&self, home: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
+        let mut nodes = self.fallback[home.index()].iter();
+        nodes.find_map(|&node| self.allocate_from(node, down).or_else(|| self.allocate_paid(node, down, pay)))
+    }
+
+    /// A frame of a node that has none to spare unless debts are paid.
+    #[cold]
+    fn allocate_paid(&self, node: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
+        let state = &self.nodes[node.index()];
+        let (mark, reserve) = down.marks(state);
+        if state.owing() == 0 || state.free() <= mark {
+            return None;
+        }
+        self.mature_for(node, mark, reserve, 1);
+        self.allocate_from(node, down).or_else(|| {
+            if !self.pay_for_allocation(pay) {
+                return None;
+            }
+            self.mature_for(node, mark, reserve, 1);
+            self.allocate_from(node, down)
+        })
+    }
+
+    /// A frame of `node` that owes nothing. Never waits.
+    ///
+    /// Taking it off the CPU's list costs what it did before there were frames that owe: they are on a list of their own,
+    /// and nothing on this one has to be looked at twice. How far down it may go is only asked when the list is empty.
+    fn allocate_from(&self, node: NodeId, down: DownTo) -> Option<Frame> {
+        let platform = self.platform();
+        platform.pinned(|| {
+            let mut kept = self.per_cpu_frames[self.per_cpu_index(node)].lock(platform);
+            let number = if let Some(number) = kept.settled.pop_front(&self.frames) {
+                number
+            } else {
+                self.refill(node, down, &mut kept);
+                kept.settled.pop_front(&self.frames)?
+            };
+            platform.work(Work::FrameAllocate, 1);
+            Some(Frame::owned(number))
+        })
+    }
+
+    /// Gets frames that owe nothing: the CPU's own that owed, or else the node's.
+    fn refill(&self, node: NodeId, down: DownTo, kept: &mut PerCpuFrames) {
+        if self.mature_own(kept) > 0 {
+            return;
+        }
+        let state = &self.nodes[node.index()];
+        let (mark, reserve) = down.marks(state);
+        if state.free() <= mark {
+            return;
+        }
+        let mut zone = state.zone.lock(self.platform());
+        self.mature_zone(state, &mut zone, MATURE);
+        let wanted = match down {
+            // Of what is kept for those that must not wait only the one that is asked for: whoever comes next takes from
+            // the CPU's list without being asked how far down it may go.
+            DownTo::Nothing => state.spare(state.watermarks.min, state.limits.reserve).clamp(1, REFILL),
+            _ => REFILL,
+        };
+        let wanted = wanted.min(state.spare(mark, reserve));
+        let mut moved = 0;
+        while moved < wanted {
+            let Some(frame) = zone.allocate(&self.frames, 0) else { break };
+            kept.settled.push_front(&self.frames, frame.into_number());
+            moved += 1;
+        }
+        if moved > 0 {
+            state.took(moved, || self.platform().now());
+            self.platform().work(Work::Buddy, moved);
+        }
+    }
+
+    /// 512 neighbouring frames of the node, if it has them and keeps at least `mark` then. May pay, if there are such that
+    /// owe, so interrupts must be on.
+    pub(crate) fn allocate_huge(&self, node: NodeId, mark: u32, pay: Pay) -> Option<HugeFrame> {
+        let state = &self.nodes[node.index()];
+        let reserve = state.limits.reserve;
+        let first = self.take_huge(node, mark).or_else(|owed| {
+            if owed && self.pay_for_allocation(pay) {
+                self.mature_for(node, mark, reserve, HUGE_FRAMES);
+                return self.take_huge(node, mark).map_err(drop);
+            }
+            Err(())
+        });
+        let first = first.ok()?.into_number();
+        huge_frames(first).for_each(|number| self.hand_out(number));
+        Some(HugeFrame::owned(first))
+    }
+
+    /// 512 neighbouring frames that owe nothing; if there are none, whether there will be once debts are paid.
+    fn take_huge(&self, node: NodeId, mark: u32) -> Result<Frame, bool> {
+        let state = &self.nodes[node.index()];
+        if state.free() < mark + HUGE_FRAMES {
+            return Err(false);
+        }
+        let mut zone = state.zone.lock(self.platform());
+        self.mature_zone(state, &mut zone, HUGE_FRAMES);
+        let owed = zone.owes(HUGE_ORDER);
+        if state.spare(mark, state.limits.reserve) < HUGE_FRAMES {
+            // Small blocks that owe may be all that keeps it from having enough.
+            return Err(state.owing() > 0);
+        }
+        let first = zone.allocate(&self.frames, HUGE_ORDER).ok_or(owed)?;
+        state.took(HUGE_FRAMES, || self.platform().now());
+        self.platform().work(Work::Buddy, 1);
+        Ok(first)
+    }
+
+    /// Wakes the background reclaim of a node that runs low.
+    pub(crate) fn wake_if_low(&self, node: NodeId) {
+        let state = &self.nodes[node.index()];
+        if !state.keeps(state.watermarks.low) && state.wake() {
+            self.platform().wake_reclaim(node);
+        }
+    }
+
+    fn wake_all(&self) {
+        (0..self.nodes.len() as u16).for_each(|node| self.wake_if_low(NodeId(node)));
+    }
+
+    pub(crate) fn per_cpu_index(&self, node: NodeId) -> usize {
+        self.platform().this_cpu().index() * self.nodes.len() + node.index()
+    }
+}

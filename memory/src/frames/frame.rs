@@ -1,0 +1,450 @@
+//! Frames: who owns them, and what is known about each.
+//!
+//! A [`Frame`] is the ownership of a free-standing frame: the allocator gives it, and giving it back takes it by
+//! value. A frame in use is counted instead: one reference for the file it belongs to, one for each translation and
+//! one for each holder in between; the last to let go owns it again. [`FrameInfo`] is 32 bytes a frame.
+//!
+//! A free frame belongs to no file, so the field that says where it belongs says until when it owes instead: a [`Stamp`]
+//! of 64 bits, for not a byte more a frame.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, Ordering};
+
+use ceasefire::Stamp;
+
+use crate::address::FrameNumber;
+use crate::frames::node::{NodeId, NodeLayout};
+use crate::objects::object::ObjectId;
+
+/// A frame that nobody else knows of.
+#[must_use = "a frame that is neither used nor given back is lost"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Frame(FrameNumber);
+
+impl Frame {
+    /// The caller took the last reference, or carves free memory.
+    pub(crate) fn owned(number: FrameNumber) -> Self {
+        Self(number)
+    }
+
+    /// Which frame it is.
+    pub fn number(&self) -> FrameNumber {
+        self.0
+    }
+
+    /// Gives up ownership for counted references.
+    pub(crate) fn into_number(self) -> FrameNumber {
+        self.0
+    }
+}
+
+/// log2 of the frames of a huge page: 2 MiB.
+pub(crate) const HUGE_ORDER: u32 = 9;
+/// The frames of a huge page.
+pub(crate) const HUGE_FRAMES: u32 = 1 << HUGE_ORDER;
+
+/// 512 neighbouring frames that nobody else knows of, aligned to their size.
+#[must_use = "frames that are neither used nor given back are lost"]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HugeFrame(FrameNumber);
+
+impl HugeFrame {
+    /// The caller took the last reference, or carves free memory.
+    pub(crate) fn owned(first: FrameNumber) -> Self {
+        Self(first)
+    }
+
+    /// The first of them.
+    pub(crate) fn number(&self) -> FrameNumber {
+        self.0
+    }
+
+    /// Gives up ownership for counted references.
+    pub(crate) fn into_number(self) -> FrameNumber {
+        self.0
+    }
+}
+
+/// The frames of the huge page that begins with `first`.
+pub(crate) fn huge_frames(first: FrameNumber) -> impl Iterator<Item = FrameNumber> {
+    (first.get()..first.get() + HUGE_FRAMES).map(FrameNumber::new)
+}
+
+/// Where a page stands with the lists. Changed only by the holder of the node's LRU lock, or by whoever isolated
+/// the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LruState(u8);
+
+impl LruState {
+    const LISTED: u8 = 1;
+    const ACTIVE: u8 = 2;
+    const REFERENCED: u8 = 4;
+    const ANONYMOUS: u8 = 8;
+    const LAZY: u8 = 16;
+
+    pub(crate) const fn new(anonymous: bool) -> Self {
+        Self(if anonymous { Self::ANONYMOUS } else { 0 })
+    }
+
+    pub(crate) const fn listed(self) -> bool {
+        self.0 & Self::LISTED != 0
+    }
+
+    pub(crate) const fn active(self) -> bool {
+        self.0 & Self::ACTIVE != 0
+    }
+
+    pub(crate) const fn referenced(self) -> bool {
+        self.0 & Self::REFERENCED != 0
+    }
+
+    pub(crate) const fn anonymous(self) -> bool {
+        self.0 & Self::ANONYMOUS != 0
+    }
+
+    /// Its program can do without it (madvise FREE): unless it was stored to since, it is dropped unwritten. It stands
+    /// in line with the files' pages.
+    pub(crate) const fn lazy(self) -> bool {
+        self.0 & Self::LAZY != 0
+    }
+
+    const fn set(self, bit: u8, on: bool) -> Self {
+        Self(if on { self.0 | bit } else { self.0 & !bit })
+    }
+
+    pub(crate) const fn set_listed(self, on: bool) -> Self {
+        self.set(Self::LISTED, on)
+    }
+
+    pub(crate) const fn set_active(self, on: bool) -> Self {
+        self.set(Self::ACTIVE, on)
+    }
+
+    pub(crate) const fn set_referenced(self, on: bool) -> Self {
+        self.set(Self::REFERENCED, on)
+    }
+
+    pub(crate) const fn set_lazy(self, on: bool) -> Self {
+        self.set(Self::LAZY, on)
+    }
+}
+
+/// What is known about one frame. Fields are atomics because several CPUs may look; the lock named at each keeps
+/// changes apart, so most are plain loads and stores.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub(crate) struct FrameInfo {
+    /// Neighbours on the list it is on: a free list (zone lock, per-CPU lock) or an LRU list (LRU lock).
+    pub(crate) next: AtomicU32,
+    pub(crate) previous: AtomicU32,
+    /// In use: the file or anonymous memory it belongs to, plus one, and the page there. Set while nobody else knows of it.
+    /// Free and owing: the two halves of its stamp, or of that of the block that it heads.
+    object: AtomicU32,
+    index: AtomicU32,
+    references: AtomicU32,
+    /// How many of the references are translations.
+    maps: AtomicU32,
+    /// In use: the swap slot that also holds the page, plus one. While it heads a free block: the block's order plus one,
+    /// and whether the block owes (zone lock).
+    slot_or_order: AtomicU32,
+    lru: AtomicU8,
+    state: AtomicU8,
+    node: AtomicU16,
+}
+
+impl FrameInfo {
+    fn new(node: u16) -> Self {
+        Self {
+            next: AtomicU32::new(0),
+            previous: AtomicU32::new(0),
+            object: AtomicU32::new(0),
+            index: AtomicU32::new(0),
+            references: AtomicU32::new(0),
+            maps: AtomicU32::new(0),
+            slot_or_order: AtomicU32::new(0),
+            lru: AtomicU8::new(0),
+            state: AtomicU8::new(0),
+            node: AtomicU16::new(node),
+        }
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.node.load(Ordering::Relaxed))
+    }
+
+    /// Makes an owned frame a page of `object`, held by `references`, of which one each for `maps` translations.
+    pub(crate) fn adopt(&self, object: ObjectId, index: u32, references: u32, maps: u32, lru: LruState) {
+        self.object.store(object.raw() + 1, Ordering::Relaxed);
+        self.index.store(index, Ordering::Relaxed);
+        self.state.store(0, Ordering::Relaxed);
+        self.slot_or_order.store(0, Ordering::Relaxed);
+        self.maps.store(maps, Ordering::Relaxed);
+        self.set_lru(lru);
+        self.references.store(references, Ordering::Release);
+    }
+
+    /// Makes an owned frame one that is never freed.
+    pub(crate) fn adopt_reserved(&self) {
+        self.references.store(1, Ordering::Relaxed);
+    }
+
+    /// The file or anonymous memory it belongs to, and the page there.
+    pub(crate) fn place(&self) -> Option<(ObjectId, u32)> {
+        let object = self.object.load(Ordering::Relaxed).checked_sub(1)?;
+        Some((ObjectId::new(object), self.index.load(Ordering::Relaxed)))
+    }
+
+    /// It belongs to nothing any more; the holders keep it.
+    pub(crate) fn orphan(&self) {
+        self.object.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn references(&self) -> u32 {
+        self.references.load(Ordering::SeqCst)
+    }
+
+    /// Adds a reference; the caller must have seen one that cannot go away meanwhile.
+    ///
+    /// Either this is seen by whoever locked the page and counts its holders, or [`FrameInfo::locked`] says yes after it:
+    /// hence the one order of all four.
+    pub(crate) fn hold(&self) {
+        self.references.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Adds a reference unless the last one is gone.
+    pub(crate) fn try_hold(&self) -> bool {
+        let held = |count: u32| (count > 0).then_some(count + 1);
+        self.references.fetch_update(Ordering::SeqCst, Ordering::Relaxed, held).is_ok()
+    }
+
+    /// Lets go of a reference; how many are left.
+    #[must_use = "whoever lets go of the last reference frees the frame"]
+    pub(crate) fn release(&self) -> u32 {
+        self.references.fetch_sub(1, Ordering::AcqRel) - 1
+    }
+
+    /// Takes all references, if there are exactly `expected`.
+    pub(crate) fn take(&self, expected: u32) -> bool {
+        self.references.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives back the references that [`FrameInfo::take`] took.
+    pub(crate) fn give_back(&self, taken: u32) {
+        self.references.store(taken, Ordering::Release);
+    }
+
+    pub(crate) fn maps(&self) -> u32 {
+        self.maps.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mapped(&self) {
+        self.maps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unmapped(&self) {
+        self.maps.fetch_sub(1, Ordering::Release);
+    }
+
+    pub(crate) fn lru(&self) -> LruState {
+        LruState(self.lru.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_lru(&self, state: LruState) {
+        self.lru.store(state.0, Ordering::Relaxed);
+    }
+
+    /// The copy of its page on the device is older.
+    pub(crate) fn dirty(&self) -> bool {
+        self.is(DIRTY)
+    }
+
+    pub(crate) fn set_dirty(&self) {
+        if !self.dirty() {
+            self.state.fetch_or(DIRTY, Ordering::AcqRel);
+        }
+    }
+
+    /// It counts as clean from here on. Whoever made it dirty before held a reference, which is seen after this.
+    pub(crate) fn clear_dirty(&self) {
+        self.state.fetch_and(!DIRTY, Ordering::AcqRel);
+    }
+
+    /// It is the first of 512 frames of one page.
+    pub(crate) fn huge(&self) -> bool {
+        self.is(HUGE)
+    }
+
+    pub(crate) fn set_huge(&self, huge: bool) {
+        if huge {
+            self.state.fetch_or(HUGE, Ordering::AcqRel);
+        } else {
+            self.state.fetch_and(!HUGE, Ordering::AcqRel);
+        }
+    }
+
+    /// Its page is still on the way from the device; it is locked until it is there.
+    pub(crate) fn arriving(&self) -> bool {
+        self.is(ARRIVING)
+    }
+
+    pub(crate) fn set_arriving(&self) {
+        self.state.fetch_or(ARRIVING, Ordering::AcqRel);
+    }
+
+    pub(crate) fn locked(&self) -> bool {
+        self.is(LOCKED)
+    }
+
+    /// Locks it; false if it is locked.
+    pub(crate) fn try_lock(&self) -> bool {
+        self.state.fetch_or(LOCKED, Ordering::SeqCst) & LOCKED == 0
+    }
+
+    /// Unlocks it; whether anyone waits for that.
+    pub(crate) fn unlock(&self) -> bool {
+        self.state.fetch_and(!(LOCKED | WANTED | ARRIVING), Ordering::AcqRel) & WANTED != 0
+    }
+
+    /// Asks to be told when it is unlocked; false if it is not locked.
+    pub(crate) fn want(&self) -> bool {
+        self.locked() && self.state.fetch_or(WANTED, Ordering::AcqRel) & LOCKED != 0
+    }
+
+    fn is(&self, bit: u8) -> bool {
+        self.state.load(Ordering::SeqCst) & bit != 0
+    }
+
+    /// The swap slot that holds its page too.
+    pub(crate) fn slot(&self) -> Option<u32> {
+        self.slot_or_order.load(Ordering::Acquire).checked_sub(1).filter(|&slot| slot < ORDERS_FROM)
+    }
+
+    pub(crate) fn set_slot(&self, slot: Option<u32>) {
+        self.slot_or_order.store(slot.map_or(0, |slot| slot + 1), Ordering::Release);
+    }
+
+    /// The free block that it heads.
+    pub(crate) fn heads(&self) -> Option<Heads> {
+        let marked = self.slot_or_order.load(Ordering::Relaxed).checked_sub(1 + ORDERS_FROM)?;
+        Some(Heads { order: marked & !OWING, owing: marked & OWING != 0 })
+    }
+
+    pub(crate) fn set_heads(&self, block: Option<Heads>) {
+        let mark = |Heads { order, owing }| 1 + ORDERS_FROM + order + if owing { OWING } else { 0 };
+        self.slot_or_order.store(block.map_or(0, mark), Ordering::Relaxed);
+    }
+
+    /// Until when the frame owes, or the block that it heads. To be asked only while it owes, under the lock that guards
+    /// the list that it is on: the zone lock, or a CPU's of its free frames.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let half = |field: &AtomicU32| u64::from(field.load(Ordering::Relaxed));
+        Stamp::stored(half(&self.object) << 32 | half(&self.index))
+    }
+
+    /// It owes until `stamp`, and is about to be listed under the lock that guards the list.
+    /// [`Stamp::SETTLED`] when it leaves the list, so that it belongs to nothing again.
+    pub(crate) fn set_stamp(&self, stamp: Stamp) {
+        self.object.store((stamp.get() >> 32) as u32, Ordering::Relaxed);
+        self.index.store(stamp.get() as u32, Ordering::Relaxed);
+    }
+}
+
+/// A free block, as its first frame says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heads {
+    /// It has 2^`order` frames.
+    pub(crate) order: u32,
+    /// CPUs may still reach some of them.
+    pub(crate) owing: bool,
+}
+
+/// Slots are below it, free blocks above: their order, and whether they owe.
+const ORDERS_FROM: u32 = 1 << 31;
+const OWING: u32 = 1 << 8;
+
+const DIRTY: u8 = 1;
+const LOCKED: u8 = 2;
+const WANTED: u8 = 4;
+const HUGE: u8 = 8;
+const ARRIVING: u8 = 16;
+
+/// What is known about every frame.
+#[derive(Debug)]
+pub(crate) struct FrameTable {
+    first: u32,
+    infos: Box<[FrameInfo]>,
+}
+
+impl FrameTable {
+    /// Of the frames of `nodes`, numbered through from `first` on. The number after the last is one too.
+    pub(crate) fn new(first: FrameNumber, nodes: &[NodeLayout]) -> Self {
+        let frames = nodes.iter().enumerate().flat_map(|(node, layout)| {
+            core::iter::repeat_with(move || FrameInfo::new(node as u16)).take(layout.frames as usize)
+        });
+        let mut table = alloc::vec::Vec::with_capacity(nodes.iter().map(|node| node.frames as usize).sum());
+        table.extend(frames);
+        Self { first: first.get(), infos: table.into_boxed_slice() }
+    }
+
+    pub(crate) fn get(&self, frame: FrameNumber) -> &FrameInfo {
+        // What lies below the first becomes an index that no table reaches: all numbers together are 32 bits.
+        &self.infos[frame.get().wrapping_sub(self.first) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(first: u32) -> FrameTable {
+        FrameTable::new(FrameNumber::new(first), &[NodeLayout::new(3), NodeLayout::new(2)])
+    }
+
+    #[test]
+    fn stamps_cost_no_memory_and_keep_all_their_bits() {
+        assert_eq!(size_of::<FrameInfo>(), 32);
+        let frames = table(0);
+        let info = frames.get(FrameNumber::new(1));
+        for number in [1, u64::from(u32::MAX), 1 << 32, u64::MAX] {
+            info.set_stamp(Stamp::stored(number));
+            assert_eq!(info.stamp().get(), number);
+        }
+        info.set_stamp(Stamp::SETTLED);
+        assert_eq!(info.place(), None);
+    }
+
+    #[test]
+    fn a_frame_says_which_free_block_it_heads() {
+        let frames = table(0);
+        let info = frames.get(FrameNumber::new(1));
+        for block in
+            [(0, false), (10, false), (0, true), (10, true)].map(|(order, owing)| Heads { order, owing })
+        {
+            info.set_heads(Some(block));
+            assert_eq!((info.heads(), info.slot()), (Some(block), None));
+        }
+        info.set_heads(None);
+        assert_eq!(info.heads(), None);
+    }
+
+    #[test]
+    fn frames_are_found_by_their_numbers() {
+        for first in [0, 5_003, u32::MAX - 5] {
+            let frames = table(first);
+            let nodes = (first..first + 5).map(|number| frames.get(FrameNumber::new(number)).node().0);
+            assert!(nodes.eq([0, 0, 0, 1, 1]));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_number_below_the_first_is_no_frame() {
+        let _ = table(5_003).get(FrameNumber::new(5_002));
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_number_above_the_last_is_no_frame() {
+        let _ = table(5_003).get(FrameNumber::new(5_008));
+    }
+}

@@ -1,0 +1,161 @@
+//! Frames in: back to the CPU's lists, and from there to the nodes' buddy allocators.
+//!
+//! What owes nothing and what owes go the same way on lists of their own. A CPU keeps the former for its next allocations;
+//! of the latter no more than it moves at a time, as others may have use for them first. A frame counts as
+//! [freed](Event::FrameFreed) once it owes nothing: until then its bytes stay as they are, and nothing else touches them.
+
+use ceasefire::{Owed, Stamp};
+
+use crate::frames::allocate::{PerCpuFrames, REFILL};
+use crate::frames::frame::{Frame, HugeFrame, HUGE_ORDER};
+use crate::frames::node::NodeId;
+use crate::locks::Lock;
+use crate::machine::{Event, Machine, Work};
+use crate::{FrameNumber, Memory};
+
+/// Frames that owe nothing that a CPU keeps of one node at most (Linux: `pcp->high`, six batches).
+const KEEP: u32 = 6 * REFILL;
+
+impl<P: Machine> Memory<P> {
+    /// Gives a frame back that owes nothing. In every context, as [`Memory::allocate_atomic`].
+    pub fn free(&self, frame: Frame) {
+        let platform = self.platform();
+        self.take_back(frame.number(), 1);
+        platform.observe(Event::FrameFreed(frame.number()));
+        let node = self.frames.get(frame.number()).node();
+        platform.pinned(|| {
+            let mut kept = self.per_cpu_frames[self.per_cpu_index(node)].lock(platform);
+            kept.settled.push_front(&self.frames, frame.into_number());
+            platform.work(Work::FrameFree, 1);
+            if kept.settled.len() > KEEP {
+                self.drain(node, &mut kept, REFILL);
+            }
+        });
+    }
+
+    /// Gives a frame back that CPUs may still reach: it is handed out again once they cannot. Never waits.
+    pub fn free_owed(&self, frame: Owed<Frame>) {
+        let (frame, stamp) = match self.engine.try_settle(frame) {
+            Ok(frame) => return self.free(frame),
+            Err(owed) => owed.into_parts(),
+        };
+        let platform = self.platform();
+        self.take_back(frame.number(), 1);
+        let info = self.frames.get(frame.number());
+        let node = info.node();
+        platform.pinned(|| {
+            let mut kept = self.per_cpu_frames[self.per_cpu_index(node)].lock(platform);
+            info.set_stamp(stamp);
+            kept.owing.push_back(&self.frames, frame.into_number());
+            platform.work(Work::FrameFree, 1);
+            if kept.owing.len() >= REFILL {
+                self.drain_owing(node, &mut kept);
+            }
+        });
+    }
+
+    /// Gives 512 neighbouring frames back.
+    pub(crate) fn free_huge(&self, frame: HugeFrame) {
+        self.free_huge_owed(Owed::settled(frame));
+    }
+
+    /// Gives 512 neighbouring frames back that CPUs may still reach.
+    pub(crate) fn free_huge_owed(&self, frame: Owed<HugeFrame>) {
+        self.free_block(frame.map(|frame| Frame::owned(frame.into_number())), HUGE_ORDER);
+    }
+
+    /// Gives a block of 2^`order` frames back, by the first of them.
+    pub(crate) fn free_block(&self, block: Owed<Frame>, order: u32) {
+        self.take_back(block.get().number(), 1 << order);
+        let block = match self.engine.try_settle(block) {
+            Ok(first) => {
+                self.freed(first.number(), order);
+                Owed::settled(first)
+            }
+            Err(owed) => owed,
+        };
+        let state = &self.nodes[self.frames.get(block.get().number()).node().index()];
+        let mut zone = state.zone.lock(self.platform());
+        if block.stamp() == Stamp::SETTLED {
+            state.got(1 << order);
+        } else {
+            state.owes(1 << order, || self.platform().now());
+        }
+        zone.free_owed(&self.frames, block, order);
+        self.platform().work(Work::Buddy, 1);
+    }
+
+    /// Nobody may reach the 2^`order` frames from `first` on any more.
+    pub(crate) fn freed(&self, first: FrameNumber, order: u32) {
+        for number in first.get()..first.get() + (1 << order) {
+            self.platform().observe(Event::FrameFreed(FrameNumber::new(number)));
+        }
+    }
+
+    /// Lets go of a counted reference, and of the frame if it was the last.
+    pub(crate) fn put(&self, number: FrameNumber) {
+        let info = self.frames.get(number);
+        match info.release() {
+            0 => {
+                self.unlist(number);
+                self.free_orphan(number);
+            }
+            // Perhaps nothing but the swap device's cache is left, and nobody could ever find it there.
+            1 if info.slot().is_some() => self.forget_swapped(number),
+            _ => {}
+        }
+    }
+
+    /// Frees a page that nobody holds and no list has.
+    pub(crate) fn free_orphan(&self, number: FrameNumber) {
+        let info = self.frames.get(number);
+        info.orphan();
+        if info.huge() {
+            info.set_huge(false);
+            self.free_huge(HugeFrame::owned(number));
+        } else {
+            self.free(Frame::owned(number));
+        }
+    }
+
+    /// Moves up to `count` frames that owe nothing from a CPU's list to the node.
+    fn drain(&self, node: NodeId, kept: &mut PerCpuFrames, count: u32) {
+        let state = &self.nodes[node.index()];
+        let mut zone = state.zone.lock(self.platform());
+        let mut moved = 0;
+        while moved < count {
+            // The one that lay longest: what was freed last is warm in the cache.
+            let Some(number) = kept.settled.pop_back(&self.frames) else { break };
+            zone.free(&self.frames, Frame::owned(number), 0);
+            moved += 1;
+        }
+        state.got(moved);
+        self.platform().work(Work::Buddy, moved);
+    }
+
+    /// Moves all that owe from a CPU's list to the node, each with its stamp.
+    fn drain_owing(&self, node: NodeId, kept: &mut PerCpuFrames) {
+        let state = &self.nodes[node.index()];
+        let mut zone = state.zone.lock(self.platform());
+        let mut moved = 0;
+        while let Some(number) = kept.owing.pop_front(&self.frames) {
+            let info = self.frames.get(number);
+            let stamp = info.stamp();
+            info.set_stamp(Stamp::SETTLED);
+            zone.free_owed(&self.frames, Owed::new(Frame::owned(number), stamp), 0);
+            moved += 1;
+        }
+        state.owes(moved, || self.platform().now());
+        self.platform().work(Work::Buddy, moved);
+    }
+
+    /// Moves all that CPUs keep to the nodes.
+    pub(crate) fn drain_all(&self) {
+        for (index, kept) in self.per_cpu_frames.iter().enumerate() {
+            let node = NodeId((index % self.nodes.len()) as u16);
+            let mut kept = kept.lock(self.platform());
+            self.drain(node, &mut kept, u32::MAX);
+            self.drain_owing(node, &mut kept);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Which pages were used lately: per-node lists, fed through per-CPU batches.
+//!
+//! A new page goes to the front of its node's inactive list, reclaim takes from the back. So that not every new page
+//! takes the node's lock, a CPU collects a few (Linux: a pagevec) and lists them together; that is also the grain at
+//! which the pages of different programs are mixed in a list, and so decides how many CPUs a batch of reclaimed pages
+//! has to interrupt. A batched page is held by a reference.
+
+use ceasefire::CpuId;
+
+use crate::frames::frame::{FrameTable, LruState};
+use crate::frames::list::List;
+use crate::frames::node::NodeId;
+use crate::locks::Lock;
+use crate::machine::{Machine, Work};
+use crate::{FrameNumber, Memory};
+
+/// The most pages that a CPU collects before it lists them.
+pub(crate) const LARGEST_BATCH: usize = 31;
+
+/// When a CPU lists the new pages that it has collected, where a program unmaps or discards pages.
+///
+/// Such a page was often made just before, on the same CPU. Listed first, it takes its node's lock once to come on the list
+/// and once more to come off it, and both alone; left where it is, the batch's reference keeps it until the batch is full,
+/// and the lock is taken for all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LruDrain {
+    /// Before the unmap, however few they are (Linux before 6.14: `lru_add_drain`).
+    Eager,
+    /// When the batch is full (Linux from 6.14 on).
+    #[default]
+    Batched,
+}
+
+/// A node's pages: file and anonymous, inactive and active.
+#[derive(Debug, Default)]
+pub(crate) struct Lists([List; 4]);
+
+impl Lists {
+    fn of(&mut self, anonymous: bool, active: bool) -> &mut List {
+        &mut self.0[usize::from(anonymous) * 2 + usize::from(active)]
+    }
+
+    fn list_of(&mut self, state: LruState) -> &mut List {
+        self.of(state.anonymous() && !state.lazy(), state.active())
+    }
+
+    fn add(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let info = frames.get(frame);
+        let state = info.lru().set_listed(true);
+        info.set_lru(state);
+        self.list_of(state).push_front(frames, frame);
+    }
+
+    fn remove(&mut self, frames: &FrameTable, frame: FrameNumber) {
+        let info = frames.get(frame);
+        let state = info.lru();
+        if state.listed() {
+            self.list_of(state).remove(frames, frame);
+            info.set_lru(state.set_listed(false));
+        }
+    }
+}
+
+/// A CPU's pages on their way to the lists.
+#[derive(Debug)]
+pub(crate) struct LruBatch {
+    pages: [FrameNumber; LARGEST_BATCH],
+    count: usize,
+}
+
+impl Default for LruBatch {
+    fn default() -> Self {
+        Self { pages: [FrameNumber::new(0); LARGEST_BATCH], count: 0 }
+    }
+}
+
+/// A page off the lists, held by a reference, that nobody else takes off meanwhile.
+#[must_use = "an isolated page must be put back or freed"]
+#[derive(Debug)]
+pub(crate) struct Isolated(FrameNumber);
+
+impl Isolated {
+    pub(crate) fn number(&self) -> FrameNumber {
+        self.0
+    }
+
+    /// Its page has moved to another frame, to which the reference of the isolation went along.
+    pub(crate) fn moved_to(mut self, frame: FrameNumber) -> Self {
+        self.0 = frame;
+        self
+    }
+
+    /// Whoever took all references, that of the isolation included, owns the frame.
+    pub(crate) fn into_number(self) -> FrameNumber {
+        self.0
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Puts a new page on its way to the lists; the batch takes over one reference.
+    pub(crate) fn list_soon(&self, frame: FrameNumber) {
+        let platform = self.platform();
+        platform.pinned(|| {
+            let full = {
+                let mut batch = self.lru_batches[platform.this_cpu().index()].lock(platform);
+                let at = batch.count;
+                batch.pages[at] = frame;
+                batch.count += 1;
+                (batch.count >= self.config.lru_batch.min(LARGEST_BATCH))
+                    .then(|| core::mem::take(&mut *batch))
+            };
+            if let Some(full) = full {
+                self.list(full.pages[..full.count].iter().copied(), Work::LruAdd);
+            }
+        });
+    }
+
+    /// Lists what the CPUs have collected (Linux: `lru_add_drain_all`): pages that were let go of meanwhile are free
+    /// only then.
+    pub fn list_collected(&self) {
+        CpuId::all(self.lru_batches.len()).for_each(|cpu| self.list_collected_by(cpu));
+    }
+
+    /// Lists what this CPU has collected.
+    pub(crate) fn list_own(&self) {
+        self.platform().pinned(|| self.list_collected_by(self.platform().this_cpu()));
+    }
+
+    /// A program is about to unmap pages.
+    pub(crate) fn drain_before_unmap(&self) {
+        if self.config.lru_drain == LruDrain::Eager {
+            self.list_own();
+        }
+    }
+
+    fn list_collected_by(&self, cpu: CpuId) {
+        let collected = core::mem::take(&mut *self.lru_batches[cpu.index()].lock(self.platform()));
+        self.list(collected.pages[..collected.count].iter().copied(), Work::LruAdd);
+    }
+
+    /// Puts isolated pages back to the front of their lists.
+    pub(crate) fn put_back(&self, pages: impl Iterator<Item = Isolated>) {
+        self.list(pages.map(Isolated::into_number), Work::LruPutback);
+    }
+
+    /// Lists pages and lets go of one reference to each, taking a node's lock once for neighbours of one node.
+    fn list(&self, pages: impl Iterator<Item = FrameNumber>, work: Work) {
+        let mut pages = pages.peekable();
+        while let Some(first) = pages.peek() {
+            let node = self.frames.get(*first).node();
+            let mut dead = [FrameNumber::new(0); LARGEST_BATCH];
+            let (mut deaths, mut alive) = (0, 0);
+            {
+                let mut lists = self.nodes[node.index()].lists.lock(self.platform());
+                let mut listed = 0;
+                while let Some(page) = pages.next_if(|page| self.frames.get(*page).node() == node) {
+                    let info = self.frames.get(page);
+                    lists.add(&self.frames, page);
+                    listed += 1;
+                    match info.release() {
+                        // Everyone else let go while it was on its way.
+                        0 => {
+                            lists.remove(&self.frames, page);
+                            dead[deaths] = page;
+                            deaths += 1;
+                        }
+                        // Or everyone but the swap device's cache.
+                        1 if info.slot().is_some() => {
+                            alive += 1;
+                            dead[LARGEST_BATCH - alive] = page;
+                        }
+                        _ => {}
+                    }
+                    if deaths + alive == LARGEST_BATCH {
+                        break;
+                    }
+                }
+                self.platform().work(work, listed);
+                self.platform().work(Work::LruRemove, deaths as u32);
+            }
+            for page in &dead[..deaths] {
+                self.free_orphan(*page);
+            }
+            for page in &dead[LARGEST_BATCH - alive..] {
+                self.forget_swapped(*page);
+            }
+        }
+    }
+
+    /// Takes a page that the caller holds off its list; `None` if it is on none at the moment.
+    pub(crate) fn isolate_page(&self, page: FrameNumber) -> Option<Isolated> {
+        let info = self.frames.get(page);
+        let mut lists = self.nodes[info.node().index()].lists.lock(self.platform());
+        if !info.lru().listed() || !info.try_hold() {
+            return None;
+        }
+        lists.remove(&self.frames, page);
+        self.platform().work(Work::LruIsolate, 1);
+        Some(Isolated(page))
+    }
+
+    /// Changes where an isolated page stands in line.
+    pub(crate) fn set_standing(&self, page: &Isolated, change: impl FnOnce(LruState) -> LruState) {
+        let info = self.frames.get(page.number());
+        info.set_lru(change(info.lru()));
+    }
+
+    /// Takes up to `out.len()` pages from the back of a node's inactive pages; how many it took.
+    ///
+    /// Files and anonymous memory are looked at in turn of their number, as far as there is anywhere to put anonymous
+    /// pages.
+    pub(crate) fn isolate(&self, node: NodeId, out: &mut [Option<Isolated>]) -> usize {
+        let anonymous_too = self.can_move_anonymous(node);
+        let room = anonymous_too && self.room_for_anonymous(node);
+        let mut taken = 0;
+        let mut lists = self.nodes[node.index()].lists.lock(self.platform());
+        self.age(&mut lists, false);
+        let mut kinds = [false, false];
+        if anonymous_too {
+            self.age(&mut lists, true);
+            let mut total =
+                |anonymous: bool| lists.of(anonymous, false).len() + lists.of(anonymous, true).len();
+            let anonymous_first = room && total(true) > total(false);
+            kinds = [anonymous_first, !anonymous_first];
+        }
+        for anonymous in kinds.into_iter().take(1 + usize::from(anonymous_too)) {
+            let mut left = lists.of(anonymous, false).len();
+            while taken < out.len() && left > 0 {
+                left -= 1;
+                let Some(page) = lists.of(anonymous, false).pop_back(&self.frames) else { break };
+                let info = self.frames.get(page);
+                if info.try_hold() {
+                    info.set_lru(info.lru().set_listed(false));
+                    out[taken] = Some(Isolated(page));
+                    taken += 1;
+                } else {
+                    // Its last holder is about to take it off the list, so it has to be on one, and to say so
+                    // throughout: that holder asks before it takes the lock.
+                    lists.add(&self.frames, page);
+                }
+            }
+        }
+        self.platform().work(Work::LruIsolate, taken as u32);
+        taken
+    }
+
+    /// Whether anonymous pages of a node can be put anywhere.
+    fn can_move_anonymous(&self, node: NodeId) -> bool {
+        (self.config.demote && self.slower[node.index()].is_some()) || self.config.swap_pages > 0
+    }
+
+    /// Whether there is room for another anonymous page there. Where there is none, most of them cannot go, and must not
+    /// keep reclaim from the pages of files that can (Linux: `can_reclaim_anon_pages`); those that have a slot already
+    /// still can.
+    fn room_for_anonymous(&self, node: NodeId) -> bool {
+        let room = |slower: NodeId| {
+            let slower = &self.nodes[slower.index()];
+            slower.free() > slower.watermarks.min
+        };
+        (self.config.demote && self.slower[node.index()].is_some_and(room))
+            || (self.config.swap_pages > 0 && self.free_slots() > 0)
+    }
+
+    /// Moves the oldest active pages to the inactive list while there are more active than inactive ones (Linux:
+    /// `inactive_file_is_low`), a few at a time.
+    fn age(&self, lists: &mut Lists, anonymous: bool) {
+        for _ in 0..LARGEST_BATCH {
+            if lists.of(anonymous, true).len() <= lists.of(anonymous, false).len() {
+                break;
+            }
+            let Some(page) = lists.of(anonymous, true).pop_back(&self.frames) else { break };
+            let info = self.frames.get(page);
+            info.set_lru(info.lru().set_active(false).set_referenced(false));
+            lists.add(&self.frames, page);
+        }
+    }
+
+    /// Takes a page without holders off its list, if it is on one.
+    pub(crate) fn unlist(&self, page: FrameNumber) {
+        let info = self.frames.get(page);
+        if info.lru().listed() {
+            let mut lists = self.nodes[info.node().index()].lists.lock(self.platform());
+            lists.remove(&self.frames, page);
+            self.platform().work(Work::LruRemove, 1);
+        }
+    }
+}

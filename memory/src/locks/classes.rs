@@ -1,0 +1,58 @@
+//! The classes of the memory manager's locks, in the order of their ranks.
+
+use super::LockClass;
+
+/// The address ranges of a space.
+pub static SPACE: LockClass = LockClass { name: "space", rank: 1, sleeps: true, interrupts_off: false };
+/// The mappers of a file.
+pub static FILE_MAPPERS: LockClass =
+    LockClass { name: "file mappers", rank: 2, sleeps: true, interrupts_off: false };
+/// The mappers of anonymous memory.
+pub static ANONYMOUS_MAPPERS: LockClass =
+    LockClass { name: "anonymous mappers", rank: 3, sleeps: true, interrupts_off: false };
+/// A page-table page.
+pub static TABLE: LockClass = LockClass { name: "table", rank: 4, sleeps: false, interrupts_off: false };
+/// The pages of a file or of the swap device.
+pub static PAGES: LockClass = LockClass { name: "pages", rank: 5, sleeps: false, interrupts_off: true };
+/// The slots of the swap device.
+pub static SWAP_SLOTS: LockClass =
+    LockClass { name: "swap slots", rank: 6, sleeps: false, interrupts_off: true };
+/// A CPU's pages on their way to the lists.
+pub static LRU_BATCH: LockClass =
+    LockClass { name: "LRU batch", rank: 7, sleeps: false, interrupts_off: false };
+/// A node's lists of pages.
+pub static LRU: LockClass = LockClass { name: "LRU", rank: 8, sleeps: false, interrupts_off: true };
+/// A CPU's free frames.
+pub static PER_CPU_FRAMES: LockClass =
+    LockClass { name: "per-CPU frames", rank: 9, sleeps: false, interrupts_off: true };
+/// A node's buddy allocator.
+pub static ZONE: LockClass = LockClass { name: "zone", rank: 10, sleeps: false, interrupts_off: true };
+/// The identities of files and anonymous memory.
+pub static OBJECTS: LockClass = LockClass { name: "objects", rank: 11, sleeps: false, interrupts_off: false };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static ALL: [&LockClass; 11] = [
+        &SPACE,
+        &FILE_MAPPERS,
+        &ANONYMOUS_MAPPERS,
+        &TABLE,
+        &PAGES,
+        &SWAP_SLOTS,
+        &LRU_BATCH,
+        &LRU,
+        &PER_CPU_FRAMES,
+        &ZONE,
+        &OBJECTS,
+    ];
+
+    #[test]
+    fn locks_that_sleep_rank_below_those_that_spin_and_leave_interrupts_on() {
+        for (rank, class) in (1..).zip(ALL) {
+            assert_eq!((class.rank, class.sleeps), (rank, rank <= 3), "{}", class.name);
+            assert!(!(class.sleeps && class.interrupts_off), "{}", class.name);
+        }
+    }
+}

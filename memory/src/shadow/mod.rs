@@ -1,0 +1,417 @@
+//! The shadow record: which CPUs may still hold translations that are gone, for debug builds.
+//!
+//! Stamps, ledgers and generations say that nobody can reach a frame any more. The shadow does not ask them. It is told of
+//! every translation that the memory manager takes away, and by the platform of everything that a CPU *really* does to its
+//! TLB: which root it loads under which ASID, and what it invalidates. From that alone it knows who may hold what, and it
+//! looks at four moments: when a frame is handed out, when the kernel itself touches a frame that is free, when a
+//! translation is put where a CPU may hold an older one to another frame, and when the page of a file or of a swap slot is
+//! found that a CPU may still read an older copy of. (Hansen asked for the last two before anything like lazy unmap flush
+//! could go in; the first two are Hildenbrand's use after free.)
+//!
+//! Nobody goes through the frames when a CPU flushes. What is gone has a time, and each ASID of each CPU has the time at
+//! which it was flushed as a whole: a CPU that has walked the space's tables before a translation was gone, and has not
+//! flushed since, may hold it. A CPU that runs something else just then is let off, because it flushes before it comes
+//! back; that it does is looked at when it loads the root again. Nor does it have to where all under that ASID was flushed
+//! after it left: then it holds nothing, however much is gone by the time it comes back, as under a global ASID that its
+//! space gave back and got again.
+//!
+//! It knows nothing of simulated TLBs: a kernel turns it on with [`Machine::shadow`](crate::Machine::shadow), and pays a byte
+//! a frame, 72 bytes for each ASID of each CPU, and some 150 for each translation that is gone and may be held.
+
+#[cfg(test)]
+mod tests;
+mod told;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::{Asid, Capabilities, CpuId, Extent, PageSize, Root, DYNAMIC_ASIDS};
+
+use crate::address::{Block, FrameNumber};
+use crate::frames::frame::HUGE_ORDER;
+use crate::Config;
+
+/// What was done too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wrong {
+    /// A frame was handed out that a CPU can still reach (rule R1).
+    Reused,
+    /// The kernel itself reads or writes a frame that is free.
+    Accessed,
+    /// A translation was made where a CPU can still use an older one to this frame (rule R7).
+    Retranslated,
+    /// The page of a file or of a swap slot was found while a CPU can still read an older copy of it, in this frame (rule
+    /// R6).
+    Replaced,
+    /// A CPU came back to a space without the flush that let it off before: it can use this frame.
+    Unflushed,
+}
+
+/// Something that was done although a CPU may hold a translation that is gone, or to a frame that is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misuse {
+    /// What it was.
+    pub wrong: Wrong,
+    /// The frame that can still be reached, or that was touched.
+    pub frame: FrameNumber,
+    /// Who can reach it. `None` for a free frame that nobody can.
+    pub cpu: Option<CpuId>,
+    /// Through which address.
+    pub address: Option<u64>,
+    /// When that translation was taken away, on the clock of [`Platform::now`](ceasefire::Platform::now).
+    pub since: Option<u64>,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.wrong {
+            Wrong::Reused => "was handed out",
+            Wrong::Accessed => "is free and was touched",
+            Wrong::Retranslated => "got a successor at its address",
+            Wrong::Replaced => "holds an older copy of a page that was found",
+            Wrong::Unflushed => "came back into reach",
+        };
+        write!(f, "{:?} {what}", self.frame)?;
+        let (Some(cpu), Some(address), Some(since)) = (self.cpu, self.address, self.since) else {
+            return Ok(());
+        };
+        write!(f, ": CPU {} has not flushed {address:#x} since {since} ns", cpu.index())
+    }
+}
+
+/// Where a translation was: in the tables that start at `root`, of page number `page` in units of its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    root: u64,
+    huge: bool,
+    page: u64,
+}
+
+impl Place {
+    fn new(root: Root, address: u64, size: PageSize) -> Self {
+        Self { root: root.0, huge: size == PageSize::Huge, page: address >> size.shift() }
+    }
+
+    fn address(self) -> u64 {
+        self.page << if self.huge { PageSize::Huge } else { PageSize::Small }.shift()
+    }
+}
+
+/// A translation that is gone.
+#[derive(Debug)]
+struct Gone {
+    /// Where it led; the first of 512 if it was huge.
+    frame: u32,
+    time: u64,
+    since: u64,
+    /// The CPUs that have invalidated this page alone since.
+    done: Vec<u16>,
+}
+
+/// An ASID of a CPU.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    root: u64,
+    /// When all under it was invalidated last, and when the CPU last ceased to have it loaded.
+    flushed: u64,
+    left: u64,
+    /// What it was let off: it must be flushed before the CPU uses it again.
+    stale: Option<Misuse>,
+}
+
+/// No root.
+const NOWHERE: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+struct Cpu {
+    /// The ASID under which it has a root loaded.
+    asid: Option<usize>,
+    /// It runs no program.
+    rests: bool,
+    /// The broadcasts that it has started and not waited for, and when; `None` for everything.
+    started: Vec<(Option<(Asid, Extent)>, u64)>,
+}
+
+/// The record. [`Machine::shadow`](crate::Machine::shadow) says how it is kept; the functions here are what the platform
+/// tells it.
+#[derive(Debug)]
+pub struct Shadow {
+    first: u32,
+    free: Box<[bool]>,
+    cpus: Box<[Cpu]>,
+    asids: usize,
+    /// `cpu * asids + asid`
+    slots: Box<[Slot]>,
+    /// The slots of each root.
+    slots_of: BTreeMap<u64, Vec<usize>>,
+    gone: BTreeMap<Place, Vec<Gone>>,
+    /// Where translations are gone from each frame.
+    places: BTreeMap<u32, Vec<Place>>,
+    /// Frames that hold an older copy of a block's page, and the block of each.
+    copies: BTreeMap<Block, Vec<u32>>,
+    block_of: BTreeMap<u32, Block>,
+    clock: u64,
+}
+
+impl Shadow {
+    /// Of a machine whose memory is about to be managed as `config` says: all frames are free, and no CPU has a root loaded
+    /// or holds anything.
+    pub fn new(config: &Config, capabilities: Capabilities) -> Self {
+        let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
+        let global = |asids: u32| asids.clamp(1, 1 << 16) as usize;
+        let asids = capabilities.broadcast.map_or(DYNAMIC_ASIDS, |broadcast| global(broadcast.asids()));
+        let unused = Slot { root: NOWHERE, flushed: 0, left: 0, stale: None };
+        Self {
+            first: config.first_frame.get(),
+            free: alloc::vec![true; frames].into(),
+            cpus: (0..config.cpus).map(|_| Cpu::default()).collect(),
+            asids,
+            slots: alloc::vec![unused; config.cpus * asids].into(),
+            slots_of: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            places: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            block_of: BTreeMap::new(),
+            clock: 0,
+        }
+    }
+
+    /// How many translations are gone that some CPU may hold.
+    pub fn held(&self) -> usize {
+        self.gone.values().map(Vec::len).sum()
+    }
+
+    /// The CPU is about to translate through `root` under `asid`; with `flush`, what was tagged with it goes
+    /// ([`Platform::load_root`](ceasefire::Platform::load_root)).
+    ///
+    /// # Errors
+    /// [`Wrong::Unflushed`].
+    pub fn loads(&mut self, cpu: CpuId, root: Root, asid: Asid, flush: bool) -> Result<(), Misuse> {
+        let at = self.slot(cpu, asid);
+        let before = self.slots[at].root;
+        if before != root.0 {
+            if let Some(slots) = self.slots_of.get_mut(&before) {
+                slots.retain(|&slot| slot != at);
+                if slots.is_empty() {
+                    self.slots_of.remove(&before);
+                }
+            }
+            self.slots_of.entry(root.0).or_default().push(at);
+            // It never walked these tables under this tag, so it holds nothing of them.
+            self.slots[at] = Slot { root: root.0, flushed: self.tick(), left: 0, stale: None };
+        } else if flush || self.is_empty(at) {
+            self.flush(at);
+        }
+        let number = usize::from(asid.get());
+        if self.cpus[cpu.index()].asid != Some(number) {
+            self.leaves(cpu);
+        }
+        let state = &mut self.cpus[cpu.index()];
+        (state.asid, state.rests) = (Some(number), false);
+        self.slots[at].stale.take().map_or(Ok(()), Err)
+    }
+
+    /// The CPU is about to leave for the kernel's own tables
+    /// ([`Platform::load_kernel_root`](ceasefire::Platform::load_kernel_root)).
+    pub fn leaves(&mut self, cpu: CpuId) {
+        if let Some(asid) = self.cpus[cpu.index()].asid.take() {
+            self.slots[cpu.index() * self.asids + asid].left = self.tick();
+        }
+    }
+
+    /// The CPU runs no program from now on. To be told *before* [`Engine::enter_lazy`](ceasefire::Engine::enter_lazy).
+    pub fn rests(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].rests = true;
+    }
+
+    /// The CPU runs a program from now on. To be told *after* [`Engine::switch_to`](ceasefire::Engine::switch_to).
+    ///
+    /// # Errors
+    /// [`Wrong::Unflushed`].
+    pub fn runs(&mut self, cpu: CpuId) -> Result<(), Misuse> {
+        let state = &mut self.cpus[cpu.index()];
+        state.rests = false;
+        let Some(asid) = state.asid else { return Ok(()) };
+        self.slots[cpu.index() * self.asids + asid].stale.take().map_or(Ok(()), Err)
+    }
+
+    /// The CPU is about to invalidate what translates an address, of whatever size
+    /// ([`Platform::invalidate_page`](ceasefire::Platform::invalidate_page)).
+    pub fn forgets_page(&mut self, cpu: CpuId, asid: Asid, address: u64) {
+        let now = self.tick();
+        self.forget_page(cpu, asid, address, now);
+    }
+
+    /// The CPU is about to invalidate all that is tagged with `asid`
+    /// ([`Platform::invalidate_asid`](ceasefire::Platform::invalidate_asid)).
+    pub fn forgets_asid(&mut self, cpu: CpuId, asid: Asid) {
+        self.flush(self.slot(cpu, asid));
+    }
+
+    /// The CPU is about to invalidate all that it holds of any program
+    /// ([`Platform::invalidate_all`](ceasefire::Platform::invalidate_all)).
+    pub fn forgets_all(&mut self, cpu: CpuId) {
+        let first = cpu.index() * self.asids;
+        (first..first + self.asids).for_each(|at| self.flush(at));
+    }
+
+    /// The CPU is about to start invalidating a part of an ASID everywhere
+    /// ([`Platform::broadcast`](ceasefire::Platform::broadcast)).
+    pub fn broadcasts(&mut self, cpu: CpuId, asid: Asid, extent: Extent) {
+        let now = self.tick();
+        self.cpus[cpu.index()].started.push((Some((asid, extent)), now));
+    }
+
+    /// The CPU is about to start invalidating everything everywhere
+    /// ([`Platform::broadcast_everything`](ceasefire::Platform::broadcast_everything)).
+    pub fn broadcasts_everything(&mut self, cpu: CpuId) {
+        let now = self.tick();
+        self.cpus[cpu.index()].started.push((None, now));
+    }
+
+    /// What the CPU started is done everywhere ([`Platform::broadcast_wait`](ceasefire::Platform::broadcast_wait), and what
+    /// a task switch waits for).
+    pub fn waited(&mut self, cpu: CpuId) {
+        for (what, time) in core::mem::take(&mut self.cpus[cpu.index()].started) {
+            match what {
+                None => (0..self.slots.len()).for_each(|at| self.flush_to(at, time)),
+                Some((asid, Extent::All)) => {
+                    CpuId::all(self.cpus.len()).for_each(|cpu| self.flush_to(self.slot(cpu, asid), time));
+                }
+                Some((asid, Extent::Pages { start, count, size })) => {
+                    let addresses = (0..u64::from(count)).map(|number| start + (number << size.shift()));
+                    for address in addresses {
+                        for cpu in CpuId::all(self.cpus.len()) {
+                            self.forget_page(cpu, asid, address, time);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn slot(&self, cpu: CpuId, asid: Asid) -> usize {
+        cpu.index() * self.asids + usize::from(asid.get())
+    }
+
+    fn is_loaded(&self, at: usize) -> bool {
+        self.cpus[at / self.asids].asid == Some(at % self.asids)
+    }
+
+    /// Whether a CPU holds nothing under an ASID: all of it was invalidated after the CPU had left it.
+    fn is_empty(&self, at: usize) -> bool {
+        !self.is_loaded(at) && self.slots[at].left < self.slots[at].flushed
+    }
+
+    fn flush(&mut self, at: usize) {
+        let now = self.tick();
+        self.flush_to(at, now);
+    }
+
+    fn flush_to(&mut self, at: usize, time: u64) {
+        let slot = &mut self.slots[at];
+        slot.flushed = slot.flushed.max(time);
+        slot.stale = None;
+    }
+
+    /// A CPU has forgotten what translated an address at `time`.
+    fn forget_page(&mut self, cpu: CpuId, asid: Asid, address: u64, time: u64) {
+        let root = Root(self.slots[self.slot(cpu, asid)].root);
+        for size in [PageSize::Small, PageSize::Huge] {
+            let place = Place::new(root, address, size);
+            let Some(mut gone) = self.gone.remove(&place) else { continue };
+            for one in gone.iter_mut().filter(|one| one.time < time) {
+                one.done.push(cpu.index() as u16);
+            }
+            self.put_back(place, gone);
+        }
+    }
+
+    /// Keeps of what is gone from a place what somebody may hold.
+    fn put_back(&mut self, place: Place, mut gone: Vec<Gone>) {
+        gone.retain(|one| {
+            let held = self.holders(place, one).next().is_some();
+            if !held {
+                forget(&mut self.places, one.frame, &place);
+            }
+            held
+        });
+        if !gone.is_empty() {
+            self.gone.insert(place, gone);
+        }
+    }
+
+    /// The slots under which CPUs may hold a translation that is gone.
+    fn holders<'a>(&'a self, place: Place, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
+        let slots = self.slots_of.get(&place.root).map_or(&[][..], Vec::as_slice);
+        slots.iter().copied().filter(|&at| {
+            self.slots[at].flushed < gone.time
+                && !self.is_empty(at)
+                && !gone.done.contains(&((at / self.asids) as u16))
+        })
+    }
+
+    /// Who could use a translation that is gone. All others that hold it must flush before they can, and are told so; it
+    /// need not be remembered any more.
+    fn user(&mut self, place: Place, gone: &Gone, wrong: Wrong) -> Result<(), Misuse> {
+        let holders: Vec<usize> = self.holders(place, gone).collect();
+        for at in holders {
+            let number = at / self.asids;
+            let cpu = &self.cpus[number];
+            let misuse = Misuse {
+                wrong,
+                frame: FrameNumber::new(gone.frame),
+                cpu: CpuId::new(number).ok(),
+                address: Some(place.address()),
+                since: Some(gone.since),
+            };
+            if self.is_loaded(at) && !cpu.rests {
+                return Err(misuse);
+            }
+            self.slots[at].stale.get_or_insert(Misuse { wrong: Wrong::Unflushed, ..misuse });
+        }
+        Ok(())
+    }
+
+    /// Nobody may use a translation of a frame that is gone; those of the huge page that it was in are its own.
+    fn out_of_reach(&mut self, frame: u32, wrong: Wrong) -> Result<(), Misuse> {
+        let head = frame >> HUGE_ORDER << HUGE_ORDER;
+        let mut result = Ok(());
+        for (first, all) in [(frame, true), (head, false)] {
+            let Some(places) = self.places.remove(&first) else { continue };
+            let (looked, left): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| all || place.huge);
+            if !left.is_empty() {
+                self.places.insert(first, left);
+            }
+            for place in looked {
+                let Some(mut gone) = self.gone.remove(&place) else { continue };
+                if let Some(at) = gone.iter().position(|one| one.frame == first) {
+                    let one = gone.swap_remove(at);
+                    result = result.and(self.user(place, &one, wrong));
+                }
+                if !gone.is_empty() {
+                    self.gone.insert(place, gone);
+                }
+            }
+        }
+        let frame = FrameNumber::new(frame);
+        result.map_err(|misuse| Misuse { frame, ..misuse })
+    }
+}
+
+/// Takes one of a list out, and the list if that was all.
+fn forget<K: Ord, V: PartialEq>(lists: &mut BTreeMap<K, Vec<V>>, key: K, value: &V) {
+    if let Some(list) = lists.get_mut(&key) {
+        list.retain(|other| other != value);
+        if list.is_empty() {
+            lists.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Address ranges of a space and what they map.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::address::{PAGE_BYTES, PAGE_SHIFT, USER_END};
+use crate::objects::object::{ObjectId, TooManyObjects};
+
+/// What an area maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Memory of its own; the object names its pages for the reverse map.
+    Anonymous(ObjectId),
+    /// A file, as everyone sees it.
+    Shared(ObjectId),
+    /// A file, with stores kept in copies of its own.
+    Private {
+        /// The file.
+        file: ObjectId,
+        /// Names the copies for the reverse map.
+        copies: ObjectId,
+    },
+}
+
+/// What a program may do with a range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Load.
+    Read,
+    /// Load and store.
+    ReadWrite,
+}
+
+/// A range of addresses that maps one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Area {
+    /// The first address, a multiple of the page size.
+    pub start: u64,
+    /// The address after the last.
+    pub end: u64,
+    /// What it maps.
+    pub source: Source,
+    /// Which page of the source `start` maps.
+    pub first: u32,
+    /// What the program may do with it now.
+    pub protection: Protection,
+    /// What it may allow itself: a file that was not opened for writing cannot be mapped writable.
+    pub limit: Protection,
+    /// Its pages stay in memory.
+    pub locked: bool,
+    /// Pages of 2 MiB may be used for it.
+    pub huge: bool,
+}
+
+impl Area {
+    /// Which page of its source an address of it maps.
+    pub(crate) fn index(&self, address: u64) -> u32 {
+        self.first + ((address - self.start) >> PAGE_SHIFT) as u32
+    }
+
+    fn part(&self, start: u64, end: u64) -> Self {
+        Self { start, end, first: self.index(start), ..*self }
+    }
+
+    /// The anonymous memory that names its private pages for the reverse map.
+    pub(crate) fn anonymous(&self) -> Option<ObjectId> {
+        match self.source {
+            Source::Anonymous(own) | Source::Private { copies: own, .. } => Some(own),
+            Source::Shared(_) => None,
+        }
+    }
+
+    /// The file that it maps.
+    pub(crate) fn file(&self) -> Option<ObjectId> {
+        match self.source {
+            Source::Anonymous(_) => None,
+            Source::Shared(file) | Source::Private { file, .. } => Some(file),
+        }
+    }
+
+    /// The objects whose pages it may map, the file first.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectId> {
+        self.file().into_iter().chain(self.anonymous())
+    }
+}
+
+/// Why a range cannot be mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapError {
+    /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
+    Length(u64),
+    /// No identity for another object (ENOMEM).
+    Objects(TooManyObjects),
+    /// No free range of that length (ENOMEM).
+    NoRoom(u64),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(pages) => {
+                write!(f, "{pages} pages cannot be mapped: between 1 and {} can", u32::MAX)
+            }
+            Self::Objects(error) => error.fmt(f),
+            Self::NoRoom(pages) => write!(f, "no free range of {pages} pages below {USER_END:#x}"),
+        }
+    }
+}
+
+impl From<TooManyObjects> for MapError {
+    fn from(error: TooManyObjects) -> Self {
+        Self::Objects(error)
+    }
+}
+
+/// The areas of one space, by where they start.
+#[derive(Debug, Default)]
+pub(crate) struct Areas(BTreeMap<u64, Area>);
+
+impl Areas {
+    pub(crate) fn find(&self, address: u64) -> Option<&Area> {
+        let (_, area) = self.0.range(..=address).next_back()?;
+        (address < area.end).then_some(area)
+    }
+
+    /// The lowest free range of `bytes` above the first 2 MiB, starting at a multiple of 2 MiB, so that small areas
+    /// do not share tables.
+    pub(crate) fn room(&self, bytes: u64) -> Option<u64> {
+        const ALIGNMENT: u64 = 1 << 21;
+        let mut start = ALIGNMENT;
+        for area in self.0.values() {
+            if area.start >= start + bytes {
+                break;
+            }
+            start = area.end.max(start).next_multiple_of(ALIGNMENT);
+        }
+        (start + bytes <= USER_END).then_some(start)
+    }
+
+    /// Adds an area where nothing is mapped.
+    pub(crate) fn insert(&mut self, area: Area) {
+        debug_assert!(self.find(area.start).is_none() && self.0.range(area.start..area.end).next().is_none());
+        self.0.insert(area.start, area);
+    }
+
+    /// Takes out what lies in `[start, end)`, splitting areas that reach beyond it; the parts taken out.
+    pub(crate) fn remove(&mut self, start: u64, end: u64) -> Vec<Area> {
+        let first = self.find(start).map_or(start, |area| area.start);
+        let touched: Vec<Area> = self.0.range(first..end).map(|(_, area)| *area).collect();
+        touched
+            .into_iter()
+            .map(|area| {
+                self.0.remove(&area.start);
+                if area.start < start {
+                    self.insert(area.part(area.start, start));
+                }
+                if area.end > end {
+                    self.insert(area.part(end, area.end));
+                }
+                area.part(area.start.max(start), area.end.min(end))
+            })
+            .collect()
+    }
+
+    /// The end of the area before `address` and the start of the one after it: the free range around.
+    pub(crate) fn around(&self, address: u64) -> (u64, u64) {
+        let floor = self.0.range(..=address).next_back().map_or(0, |(_, area)| area.end);
+        let ceiling = self.0.range(address..).next().map_or(USER_END, |(_, area)| area.start);
+        (floor, ceiling)
+    }
+
+    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it and merging neighbours that
+    /// became alike.
+    pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Area)) {
+        let mut parts = self.remove(start, end);
+        for part in &mut parts {
+            change(part);
+            self.insert(*part);
+        }
+        let seams = parts.first().into_iter().map(|part| part.start).chain(parts.iter().map(|part| part.end));
+        for seam in seams.collect::<Vec<u64>>() {
+            self.merge_at(seam);
+        }
+    }
+
+    /// Makes one area of two that meet at an address and continue each other.
+    fn merge_at(&mut self, seam: u64) {
+        let before = self.0.range(..seam).next_back().map(|(_, area)| *area);
+        let after = self.0.get(&seam).copied();
+        if let (Some(before), Some(after)) = (before, after) {
+            if (Area { start: before.start, first: before.first, ..after })
+                == (Area { end: after.end, ..before })
+                && before.end == seam
+                && before.index(seam) == after.first
+            {
+                self.0.remove(&seam);
+                self.0.insert(before.start, Area { end: after.end, ..before });
+            }
+        }
+    }
+
+    /// The first address in `[start, end)` at which nothing is mapped.
+    pub(crate) fn hole(&self, start: u64, end: u64) -> Option<u64> {
+        let mut at = start;
+        for area in self.overlapping(start, end) {
+            if area.start > at {
+                break;
+            }
+            at = area.end;
+        }
+        (at < end).then_some(at)
+    }
+
+    /// All areas.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Area> {
+        self.0.values()
+    }
+
+    /// The areas that overlap `[start, end)`.
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> {
+        let first = self.find(start).map_or(start, |area| area.start);
+        self.0.range(first..end).map(|(_, area)| area)
+    }
+}
+
+/// A range that is no range of pages: unaligned, empty, wrapping, or beyond the addresses of a program. Linux: EINVAL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeError {
+    /// The address it starts at.
+    pub start: u64,
+    /// The length in bytes.
+    pub bytes: u64,
+}
+
+impl fmt::Display for RangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} bytes at {:#x} are not whole pages of {PAGE_BYTES} bytes below {USER_END:#x}",
+            self.bytes, self.start
+        )
+    }
+}
+
+/// The end of a range of whole pages that a program may name.
+pub(crate) fn checked_end(start: u64, bytes: u64) -> Result<u64, RangeError> {
+    let error = RangeError { start, bytes };
+    let end = start.checked_add(bytes).ok_or(error)?;
+    let pages = start.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
+    (pages && start < end && end <= USER_END).then_some(end).ok_or(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(start: u64, end: u64) -> Area {
+        let source = Source::Anonymous(ObjectId::new(0));
+        let protection = Protection::ReadWrite;
+        let (first, limit) = (start as u32, protection);
+        Area {
+            start: start << 12,
+            end: end << 12,
+            source,
+            first,
+            protection,
+            limit,
+            locked: false,
+            huge: false,
+        }
+    }
+
+    #[test]
+    fn removing_the_middle_splits() {
+        let mut areas = Areas::default();
+        areas.insert(area(10, 20));
+        assert_eq!(areas.remove(12 << 12, 15 << 12), [area(12, 15)]);
+        assert_eq!(areas.find(11 << 12), Some(&area(10, 12)));
+        assert_eq!(areas.find(12 << 12), None);
+        assert_eq!(areas.find(15 << 12), Some(&area(15, 20)));
+        assert_eq!(areas.around(13 << 12), (12 << 12, 15 << 12));
+    }
+
+    #[test]
+    fn removing_across_areas_takes_parts_of_each() {
+        let mut areas = Areas::default();
+        for part in [area(0, 4), area(6, 8), area(8, 12)] {
+            areas.insert(part);
+        }
+        assert_eq!(areas.remove(2 << 12, 10 << 12), [area(2, 4), area(6, 8), area(8, 10)]);
+        assert_eq!(areas.overlapping(0, USER_END).copied().collect::<Vec<_>>(), [area(0, 2), area(10, 12)]);
+    }
+
+    #[test]
+    fn what_is_changed_back_is_one_area_again() {
+        let mut areas = Areas::default();
+        areas.insert(area(10, 20));
+        areas.insert(area(20, 25));
+        areas.change(12 << 12, 15 << 12, |area| area.locked = true);
+        assert_eq!(areas.all().count(), 4);
+        areas.change(11 << 12, 22 << 12, |area| area.locked = false);
+        assert_eq!(areas.all().copied().collect::<Vec<_>>(), [area(10, 25)]);
+        areas.insert(Area { first: 7, ..area(25, 26) });
+        areas.change(10 << 12, 26 << 12, |area| area.huge = true);
+        assert_eq!(areas.all().count(), 2, "pages of one object, but not its next");
+    }
+
+    #[test]
+    fn room_lies_between_areas_or_after_them() {
+        let mut areas = Areas::default();
+        areas.insert(area(512, 513));
+        areas.insert(area(2048, 2049));
+        assert_eq!(areas.room(512 << 12), Some(1024 << 12));
+        assert_eq!(areas.room(2048 << 12), Some(2560 << 12));
+        assert_eq!(areas.room(USER_END), None);
+    }
+}

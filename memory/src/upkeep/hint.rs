@@ -1,0 +1,50 @@
+//! NUMA hints: learning which CPUs use a page by making its next access fault.
+//!
+//! The entries of a range are hidden. Whoever uses one of the pages faults, which says where it is used; the fault
+//! reveals the page and, if it is on another node, moves it to the one where it was used (Linux: NUMA balancing, and the
+//! promotion of pages from slower memory).
+
+use ceasefire::{Batch, PageSize, Schedule};
+
+use crate::address::PAGE_BYTES;
+use crate::locks::RwLock;
+use crate::machine::{Machine, Work};
+use crate::spaces::area::{checked_end, Protection, RangeError};
+use crate::spaces::space::SpaceHandle;
+use crate::Memory;
+
+impl<P: Machine> Memory<P> {
+    /// Hides the pages that are mapped in a range until they are used again; how many, a huge page counting 512. A huge page
+    /// that lies in the range only in part is left as it is.
+    ///
+    /// # Errors
+    /// [`RangeError`]; nothing has changed then.
+    pub fn hint(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, RangeError> {
+        self.platform().work(Work::AreaChange, 1);
+        let end = checked_end(start, bytes)?;
+        let areas = space.areas.read(self.platform());
+        // Nothing is promised to the program, so what its space owes otherwise need not be settled for this.
+        let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);
+        let mut hidden = 0;
+        for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
+            let range = (start.max(area.start), end.min(area.end));
+            self.for_each_owing_leaf(space, range, |leaf, (start, end)| {
+                let huge = leaf.size() == PageSize::Huge;
+                if huge && end - start < PageSize::Huge.bytes() {
+                    // Who uses a part says nothing of the rest.
+                    return;
+                }
+                for address in leaf.addresses((start, end)) {
+                    let entry = leaf.get(address);
+                    if entry.present() && entry.frame() != self.zero {
+                        let (_, narrowed) = leaf.narrow(address, crate::tables::table::Entry::hide);
+                        batch.narrow(space, narrowed);
+                        hidden += leaf.size().bytes() / PAGE_BYTES;
+                    }
+                }
+            });
+        }
+        batch.settle();
+        Ok(hidden)
+    }
+}

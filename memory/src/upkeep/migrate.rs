@@ -1,0 +1,531 @@
+//! Migration: moving pages to another node, many at a time.
+//!
+//! A batch of pages is taken off the lists, locked, and unmapped: each of their entries is marked as moving, so that
+//! whoever uses the page waits. *One* flush settles them all. Only then is each page copied, if nobody but the migration
+//! holds it any more, and its entries lead to the copy. A page that is busy gets its entries back, is tried again with
+//! the others that are, and in the end by itself, waiting for its lock; if even then somebody holds it, it stays where it
+//! is. A huge page is flushed on its own: that is one flush for 512 small pages' worth of memory already. (BATCH-MIGRATE:
+//! Huang 2023, Linux commit 7e12beb8ca2a.)
+//!
+//! A page that nobody could store to may arrive without any flush: CPUs go on reading the frame that it left, whose bytes
+//! are the same, until that debt is settled. So that no two CPUs are ever told of different frames at one address, none is
+//! told of the new one before: the entries of a page of a file are empty then, and it is found in its file again, whose slot
+//! owes; those of an anonymous page lead to the new frame, hidden, and say that they owe.
+
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+
+use ceasefire::{Batch, Owed, Schedule, Stamp, BATCH};
+
+use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, USER_END};
+use crate::cache::page_lock::PageLock;
+use crate::frames::allocate::Pay;
+use crate::frames::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES};
+use crate::frames::lru::Isolated;
+use crate::frames::node::NodeId;
+use crate::locks::{Lock, RwLock};
+use crate::machine::{Machine, Work};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::table::{Entry, LEAF_SHIFT};
+use crate::Memory;
+
+/// The most pages that are unmapped for one flush (Linux: `NR_MAX_BATCHED_MIGRATION`, the small pages of a huge one).
+pub const MIGRATE_BATCH: usize = 512;
+/// How often busy pages are tried again together, before each is tried by itself (Linux: `NR_MAX_MIGRATE_ASYNC_RETRY`).
+const ROUNDS: u32 = 3;
+
+/// What became of pages that were to be moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Migrated {
+    /// Small pages that were moved; a huge page counts 512.
+    pub moved: u64,
+    /// Small pages that stayed because somebody else used them all the time.
+    pub busy: u64,
+}
+
+/// Why pages were not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigrateError {
+    /// There is no such node (Linux: ENODEV).
+    NoNode(NodeId),
+    /// The target has no frame for the rest (Linux: ENOMEM). What was moved stays moved, which no program can see.
+    Full {
+        /// The target.
+        node: NodeId,
+        /// What had been moved before.
+        migrated: Migrated,
+    },
+}
+
+impl fmt::Display for MigrateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNode(node) => write!(f, "there is no node {}", node.0),
+            Self::Full { node, migrated } => {
+                write!(f, "node {} is full: {} pages were moved before", node.0, migrated.moved)
+            }
+        }
+    }
+}
+
+/// What became of one page that was to be moved (Linux: the status array of `move_pages`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It is on the node asked for.
+    There,
+    /// Nothing is in memory at that address (ENOENT).
+    Absent,
+    /// Nothing is mapped at that address, or it is no address (EFAULT).
+    NotMapped,
+    /// Other programs map it too (EACCES).
+    Shared,
+    /// Somebody used it all the time (EBUSY).
+    Busy,
+    /// The node has no frame for it (ENOMEM).
+    Full,
+    /// There is no such node (ENODEV).
+    NoNode,
+}
+
+/// A page between two frames. The frame it comes from is locked and isolated.
+#[derive(Debug)]
+struct Move<'m, P: Machine> {
+    page: Isolated,
+    lock: PageLock<'m, P>,
+    target: Frame,
+}
+
+/// The same of a huge page.
+#[derive(Debug)]
+struct HugeMove<'m, P: Machine> {
+    page: Isolated,
+    lock: PageLock<'m, P>,
+    target: HugeFrame,
+}
+
+/// Pages on their way to one node.
+struct Journey {
+    to: NodeId,
+    /// They may arrive while CPUs still read what they left.
+    lazily: bool,
+    /// Whether frames for them are paid for.
+    pay: Pay,
+    moved: Cell<u64>,
+    /// The node has no frame left.
+    full: Cell<bool>,
+    /// Pages that somebody uses.
+    busy: RefCell<Vec<Isolated>>,
+    /// Pages for which there is no room.
+    homeless: RefCell<Vec<Isolated>>,
+}
+
+impl Journey {
+    fn to(to: NodeId) -> Self {
+        Self {
+            to,
+            lazily: true,
+            pay: Pay::Always,
+            moved: Cell::new(0),
+            full: Cell::new(false),
+            busy: RefCell::default(),
+            homeless: RefCell::default(),
+        }
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Moves the pages of a program that are on one node to another (`migrate_pages`). Pages that other programs map too
+    /// stay, as in Linux.
+    ///
+    /// # Errors
+    /// [`MigrateError`].
+    pub fn migrate_space(
+        &self,
+        space: &SpaceHandle<P>,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<Migrated, MigrateError> {
+        if let Some(&node) = [from, to].iter().find(|node| node.index() >= self.nodes.len()) {
+            return Err(MigrateError::NoNode(node));
+        }
+        // Pages on their way to the lists cannot be taken off them (Linux: `lru_add_drain_all`).
+        self.list_collected();
+        let journey = Journey::to(to);
+        let mut migrated = Migrated::default();
+        let mut pages = Vec::with_capacity(MIGRATE_BATCH);
+        let mut at = 0;
+        while at < USER_END && !journey.full.get() && from != to {
+            at = self.collect(space, from, at, &mut pages);
+            migrated.busy += self.travel(&mut pages, &journey);
+            self.platform().reschedule();
+        }
+        migrated.moved = journey.moved.get();
+        if journey.full.get() {
+            return Err(MigrateError::Full { node: to, migrated });
+        }
+        Ok(migrated)
+    }
+
+    /// Moves single pages of a program (`move_pages`); what became of each, in order.
+    pub fn move_pages(&self, space: &SpaceHandle<P>, pages: &[(u64, NodeId)]) -> Vec<Moved> {
+        self.list_collected();
+        pages.iter().map(|&(address, to)| self.move_page(space, address, to)).collect()
+    }
+
+    fn move_page(&self, space: &SpaceHandle<P>, address: u64, to: NodeId) -> Moved {
+        if to.index() >= self.nodes.len() {
+            return Moved::NoNode;
+        }
+        let page = match self.isolate_at(space, address & !(PAGE_BYTES - 1), to) {
+            Ok(page) => page,
+            Err(status) => return status,
+        };
+        let journey = Journey::to(to);
+        let busy = self.travel(&mut alloc::vec![page], &journey);
+        match (journey.full.get(), busy) {
+            (true, _) => Moved::Full,
+            (false, 0) => Moved::There,
+            _ => Moved::Busy,
+        }
+    }
+
+    /// Moves a page that is used far from where it is to the node of whoever uses it, if that is easy. The page is held,
+    /// and let go of.
+    pub(crate) fn bring_near(&self, frame: FrameNumber) {
+        let to = self.home();
+        let shared = self.frames.get(frame).maps() > 1;
+        let page = if shared { None } else { self.isolate_page(frame) };
+        self.put(frame);
+        let Some(page) = page else { return };
+        // Whoever faulted goes on to use it.
+        let journey = Journey { lazily: false, pay: Pay::IfWorthIt, ..Journey::to(to) };
+        self.move_batch::<1>(core::iter::once(page), &journey, false);
+        self.put_back(journey.busy.take().into_iter().chain(journey.homeless.take()));
+        self.count(|share| &share.promoted, journey.moved.get());
+    }
+
+    /// Moves pages that nobody used lately to a slower node; how many went. Those that did not are put in `left`.
+    pub(crate) fn demote(
+        &self,
+        pages: impl Iterator<Item = Isolated>,
+        to: NodeId,
+        left: &mut Vec<Isolated>,
+    ) -> u64 {
+        let journey = Journey { pay: Pay::IfWorthIt, ..Journey::to(to) };
+        self.move_batch::<BATCH>(pages, &journey, false);
+        left.append(&mut journey.busy.borrow_mut());
+        left.append(&mut journey.homeless.borrow_mut());
+        self.count(|share| &share.demoted, journey.moved.get());
+        journey.moved.get()
+    }
+
+    /// Takes up to a batch of pages of a space that are on a node off the lists, from address `start` on; where it
+    /// stopped.
+    fn collect(&self, space: &SpaceHandle<P>, from: NodeId, start: u64, pages: &mut Vec<Isolated>) -> u64 {
+        let areas = space.areas.read(self.platform());
+        for area in areas.overlapping(start, USER_END) {
+            let mut at = start.max(area.start);
+            while at < area.end {
+                let next = area.end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
+                let Some(leaf) = self.lock_leaf(space, at) else {
+                    at = self.next_table(space, at).min(area.end);
+                    continue;
+                };
+                for address in leaf.addresses((at, next)) {
+                    if pages.len() == MIGRATE_BATCH {
+                        return address;
+                    }
+                    let entry = leaf.get(address);
+                    if entry.maps() && entry.frame() != self.zero {
+                        let info = self.frames.get(entry.frame());
+                        if info.node() == from && info.maps() == 1 {
+                            pages.extend(self.isolate_page(entry.frame()));
+                        }
+                    }
+                }
+                at = next;
+            }
+        }
+        USER_END
+    }
+
+    /// Takes the page at an address off the lists, or says why not.
+    fn isolate_at(&self, space: &SpaceHandle<P>, address: u64, to: NodeId) -> Result<Isolated, Moved> {
+        let areas = space.areas.read(self.platform());
+        areas.find(address).ok_or(Moved::NotMapped)?;
+        let leaf = self.lock_leaf(space, address).ok_or(Moved::Absent)?;
+        let entry = leaf.get(address);
+        if entry.is_moving() {
+            return Err(Moved::Busy);
+        }
+        if !entry.maps() || entry.frame() == self.zero {
+            return Err(Moved::Absent);
+        }
+        let info = self.frames.get(entry.frame());
+        if info.node() == to {
+            return Err(Moved::There);
+        }
+        if info.maps() > 1 {
+            return Err(Moved::Shared);
+        }
+        self.isolate_page(entry.frame()).ok_or(Moved::Busy)
+    }
+
+    /// Moves pages, as patiently as Linux does; how many stayed because they were in use.
+    fn travel(&self, pages: &mut Vec<Isolated>, journey: &Journey) -> u64 {
+        for _ in 0..ROUNDS {
+            if pages.is_empty() {
+                break;
+            }
+            self.move_batch::<MIGRATE_BATCH>(pages.drain(..), journey, false);
+            core::mem::swap(pages, &mut journey.busy.borrow_mut());
+        }
+        for page in pages.drain(..) {
+            self.move_batch::<1>(core::iter::once(page), journey, true);
+        }
+        let busy = journey.busy.take();
+        let size = |page: &Isolated| if self.frames.get(page.number()).huge() { HUGE_FRAMES } else { 1 };
+        let count = busy.iter().map(|page| u64::from(size(page))).sum();
+        self.put_back(busy.into_iter().chain(journey.homeless.take()));
+        count
+    }
+
+    /// Moves pages with one flush for each `N` of them.
+    fn move_batch<const N: usize>(
+        &self,
+        pages: impl Iterator<Item = Isolated>,
+        journey: &Journey,
+        patient: bool,
+    ) {
+        let mut pages = pages.peekable();
+        let from = pages.peek().map(|page| self.frames.get(page.number()).node());
+        let schedule = self.schedule(journey.lazily && from.is_some_and(|node| self.may_owe(node)));
+        let mut batch: Batch<'_, P, Move<'_, P>, _, N> =
+            Batch::new(&self.engine, schedule, |page| self.arrive(page, journey));
+        for page in pages {
+            self.platform().work(Work::MigratePage, 1);
+            let lock =
+                if patient { Some(self.lock_page(page.number())) } else { self.try_lock_page(page.number()) };
+            let Some(lock) = lock else {
+                journey.busy.borrow_mut().push(page);
+                continue;
+            };
+            if self.frames.get(page.number()).place().is_none() {
+                // It has left its file: whoever holds it last frees it.
+                drop(lock);
+                self.put_back(core::iter::once(page));
+                continue;
+            }
+            if self.frames.get(page.number()).huge() {
+                self.move_huge(page, lock, journey, schedule);
+                continue;
+            }
+            let Some(target) = self.allocate_on(journey.to, journey.pay) else {
+                journey.full.set(true);
+                drop(lock);
+                journey.homeless.borrow_mut().push(page);
+                continue;
+            };
+            let locked = self.begin_move(page.number(), |space, cleared| batch.record(space, cleared));
+            let condition = self.condition(page.number(), locked);
+            batch.let_go(Move { page, lock, target }, condition);
+            if self.config.schedule == Schedule::PerPage {
+                // As before there were batches: a page arrives before the next sets out.
+                batch.settle();
+            }
+        }
+    }
+
+    /// Marks every entry that leads to a page as moving; whether one of them is locked.
+    fn begin_move(
+        &self,
+        frame: FrameNumber,
+        mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared),
+    ) -> bool {
+        let mut locked = false;
+        if self.frames.get(frame).maps() == 0 {
+            return locked;
+        }
+        self.for_each_mapping(frame, |mapper, leaf, address| {
+            let (old, cleared) = leaf.replace(address, Entry::begin_move);
+            cleared_one(&mapper.space, cleared);
+            self.unmapped_isolated(old);
+            locked |= mapper.locked;
+        });
+        locked
+    }
+
+    /// Lets every entry that is moving away from `from` lead to `to`, which is the same frame if the page stays.
+    fn end_move(&self, from: FrameNumber, to: FrameNumber) {
+        let info = self.frames.get(to);
+        let Some(place) = info.place() else { return };
+        self.for_each_place(place, |_, leaf, address| {
+            let entry = leaf.get(address);
+            if entry.is_moving() && entry.frame() == from {
+                info.hold();
+                info.mapped();
+                leaf.put_back(address, entry.end_move(to));
+            }
+        });
+    }
+
+    /// The same while CPUs may still read `from`: no entry leads them to `to` before that is settled.
+    fn end_move_owing(&self, from: FrameNumber, to: FrameNumber) {
+        let info = self.frames.get(to);
+        let Some(place) = info.place() else { return };
+        let anonymous = place.0.is_anonymous();
+        self.for_each_place(place, |_, leaf, address| {
+            let entry = leaf.get(address);
+            if !entry.is_moving() || entry.frame() != from {
+                return;
+            }
+            if anonymous {
+                info.hold();
+                info.mapped();
+                leaf.note(address, entry.end_move_owing(to));
+            } else {
+                // It is found in its file.
+                leaf.note(address, Entry::NONE);
+            }
+        });
+    }
+
+    /// References to an unmapped page that only its cache, if it has one, and its isolation hold.
+    pub(crate) fn unused(&self, frame: FrameNumber) -> u32 {
+        let info = self.frames.get(frame);
+        let cached = match info.place() {
+            Some((object, _)) => !object.is_anonymous() || info.slot().is_some(),
+            None => false,
+        };
+        1 + u32::from(cached)
+    }
+
+    /// Copies an unmapped page that no CPU can store to any more, and maps the copy, or lets it be found if CPUs may still
+    /// read what it left.
+    fn arrive(&self, page: Owed<Move<'_, P>>, journey: &Journey) {
+        let (from, to) = (page.get().page.number(), page.get().target.number());
+        let references = self.unused(from);
+        let info = self.frames.get(from);
+        if info.place().is_none() || !info.take(references) {
+            let Move { page, lock, target } = self.engine.pay(page);
+            self.end_move(from, from);
+            drop(lock);
+            self.free(target);
+            journey.busy.borrow_mut().push(page);
+            return;
+        }
+        let (Move { page, lock, target }, stamp) = page.into_parts();
+        // From here on nobody can take hold of the page: who finds it in its cache waits for its lock.
+        let (block, owing) = (self.block_of(from), stamp != Stamp::SETTLED);
+        if !owing {
+            self.left(from, stamp, block);
+        }
+        self.copy(from, to, 1);
+        let arriving = self.take_over(from, target.into_number(), references, stamp);
+        if owing {
+            // Not before its slot says so: who looked there until now was told of no copy at all.
+            self.left(from, stamp, block);
+        }
+        self.let_arrive(from, to, stamp);
+        info.orphan();
+        drop((lock, arriving));
+        // One of the references is that of the isolation: the copy goes to the lists in its place.
+        let arrived = page.moved_to(to);
+        self.free_owed(Owed::new(Frame::owned(from), stamp));
+        self.put_back(core::iter::once(arrived));
+        journey.moved.set(journey.moved.get() + 1);
+        self.count(|share| &share.migrated, 1);
+    }
+
+    fn let_arrive(&self, from: FrameNumber, to: FrameNumber, stamp: Stamp) {
+        if stamp == Stamp::SETTLED {
+            self.end_move(from, to);
+        } else {
+            self.end_move_owing(from, to);
+        }
+    }
+
+    /// Puts the copy of a page in its place, in every respect but translations. It is locked until they are there too:
+    /// whoever writes it out must find the entries through which it can be stored to.
+    fn take_over(
+        &self,
+        from: FrameNumber,
+        to: FrameNumber,
+        references: u32,
+        stamp: Stamp,
+    ) -> Option<PageLock<'_, P>> {
+        let (old, new) = (self.frames.get(from), self.frames.get(to));
+        let (object, index) = old.place()?;
+        let platform = self.platform();
+        new.adopt(object, index, references, 0, old.lru());
+        let lock = self.try_lock_page(to);
+        if old.dirty() {
+            new.set_dirty();
+        }
+        if let Some(slot) = old.slot() {
+            new.set_slot(Some(slot));
+            let mut cache = self.swap.cache.lock(platform);
+            cache.replace(slot, from, to, stamp);
+            self.outdated(from, Block { store: Store::Swap, index: slot });
+            drop(cache);
+            old.set_slot(None);
+        } else if !object.is_anonymous() {
+            let mut pages = self.objects.get(object).pages.lock(platform);
+            pages.replace(index, from, to, stamp);
+            self.outdated(from, Block { store: Store::File(object), index });
+        }
+        lock
+    }
+
+    /// Moves a huge page, with a flush of its own if it needs one.
+    fn move_huge(&self, page: Isolated, lock: PageLock<'_, P>, journey: &Journey, schedule: Schedule) {
+        let from = page.number();
+        let mark = self.nodes[journey.to.index()].watermarks.min;
+        let Some(target) = self.allocate_huge(journey.to, mark, journey.pay) else {
+            journey.full.set(true);
+            drop(lock);
+            journey.homeless.borrow_mut().push(page);
+            return;
+        };
+        let mut stored = false;
+        self.for_each_mapping(from, |_, leaf, address| stored |= leaf.get(address).writable());
+        // One that has to be flushed anyway is flushed by itself: that takes no other translation along.
+        let schedule = if schedule == Schedule::Lazy && !stored { schedule } else { Schedule::PerPage };
+        let mut batch: Batch<'_, P, HugeMove<'_, P>, _, 1> =
+            Batch::new(&self.engine, schedule, |page| self.arrive_huge(page, journey));
+        let locked = self.begin_move(from, |space, cleared| batch.record(space, cleared));
+        let condition = self.condition(from, locked);
+        batch.let_go(HugeMove { page, lock, target }, condition);
+    }
+
+    /// The same as [`Memory::arrive`] for a huge page.
+    fn arrive_huge(&self, page: Owed<HugeMove<'_, P>>, journey: &Journey) {
+        let (from, to) = (page.get().page.number(), page.get().target.number());
+        let info = self.frames.get(from);
+        // It may have been split since it was looked at: then it is its first small page now.
+        if !info.huge() || !info.take(1) {
+            let HugeMove { page, lock, target } = self.engine.pay(page);
+            self.end_move(from, from);
+            drop(lock);
+            self.free_huge(target);
+            journey.busy.borrow_mut().push(page);
+            return;
+        }
+        let (HugeMove { page, lock, target }, stamp) = page.into_parts();
+        huge_frames(from).for_each(|frame| self.left(frame, stamp, None));
+        self.copy(from, to, HUGE_FRAMES);
+        let arriving = self.take_over(from, target.into_number(), 1, stamp);
+        self.frames.get(to).set_huge(true);
+        self.let_arrive(from, to, stamp);
+        info.orphan();
+        drop((lock, arriving));
+        info.set_huge(false);
+        let arrived = page.moved_to(to);
+        self.free_huge_owed(Owed::new(HugeFrame::owned(from), stamp));
+        self.put_back(core::iter::once(arrived));
+        journey.moved.set(journey.moved.get() + u64::from(HUGE_FRAMES));
+        self.count(|share| &share.migrated, u64::from(HUGE_FRAMES));
+        self.count(|share| &share.migrated_huge, 1);
+    }
+}

@@ -1,0 +1,443 @@
+//! Reclaim: taking back the frames of pages that nobody used lately.
+//!
+//! A few pages come off the back of an inactive list. Where there is slower memory they move there. Otherwise each is
+//! unmapped wherever it is mapped, unless it was used since the last look; one flush settles them all; then those that are
+//! still unused leave their cache and are free. *Then*: until the flush a page stays in its file or in the cache of the
+//! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page whose
+//! lock was to be had is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
+//! still reach it through what was cleared here.
+//!
+//! A page that nobody could store to need not wait for the flush: it leaves its cache owing, and what it owes is noted where
+//! it matters, with its frame and in its slot. One that cannot be freed after all is paid for before it is unlocked.
+
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Withheld, BATCH};
+
+use crate::address::{Block, FrameNumber, Store};
+use crate::cache::page_lock::PageLock;
+use crate::frames::frame::Frame;
+use crate::frames::lru::Isolated;
+use crate::frames::node::NodeId;
+use crate::locks::Lock;
+use crate::machine::{Event, Machine, Work};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::table::Entry;
+use crate::{AdviseError, Memory};
+
+/// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
+/// unused, and once more because others put pages back meanwhile.
+const ROUNDS: u64 = 3;
+/// What a look at an empty list counts: pages may be isolated by others at the moment.
+const EMPTY: u64 = 256;
+
+/// What one batch of reclaim came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shrunk {
+    /// Frames freed.
+    pub(crate) freed: u32,
+    /// Pages looked at.
+    pub(crate) scanned: u32,
+}
+
+/// How long reclaim goes on without freeing anything.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    limit: u64,
+    in_vain: u64,
+}
+
+impl Patience {
+    /// Until `frames` frames were looked at often enough to know that none can be had.
+    pub(crate) fn new(frames: u64) -> Self {
+        Self { limit: frames * ROUNDS, in_vain: 0 }
+    }
+
+    pub(crate) fn note(&mut self, shrunk: Shrunk) {
+        self.in_vain = match shrunk {
+            Shrunk { freed: 0, scanned: 0 } => self.in_vain + EMPTY,
+            Shrunk { freed: 0, scanned } => self.in_vain + u64::from(scanned),
+            _ => 0,
+        };
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.in_vain > self.limit
+    }
+}
+
+/// Why pages are to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nobody used them lately, it is thought.
+    Unused,
+    /// Their program says that it will not need them soon.
+    Advised,
+    /// What the device holds shall be read anew.
+    Invalid,
+}
+
+/// A page under a batch, and whether it may be freed.
+#[derive(Debug)]
+struct Candidate<'m, P: Machine> {
+    page: Isolated,
+    lock: PageLock<'m, P>,
+    free: bool,
+}
+
+/// Up to a batch of things.
+struct Few<T> {
+    items: [Option<T>; BATCH],
+    count: usize,
+}
+
+impl<T> Few<T> {
+    fn new() -> Self {
+        Self { items: [const { None }; BATCH], count: 0 }
+    }
+
+    fn push(&mut self, item: T) {
+        self.items[self.count] = Some(item);
+        self.count += 1;
+    }
+
+    fn drain(self) -> impl Iterator<Item = T> {
+        self.items.into_iter().flatten()
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Background reclaim of one node: until it has enough free frames, or will have once debts are settled, or nothing more
+    /// can be had. It pays debts that are too old.
+    ///
+    /// Run by a kernel thread of the node whenever [`Machine::wake_reclaim`] asks for it.
+    pub fn reclaim_node(&self, node: NodeId) {
+        let state = &self.nodes[node.index()];
+        let mut patience = Patience::new(u64::from(self.config.nodes[node.index()].frames));
+        loop {
+            self.pay_overdue();
+            while self.mature(node) > 0 {}
+            if state.keeps(state.watermarks.high) || patience.is_over() {
+                break;
+            }
+            patience.note(self.shrink_by(node, true));
+            self.platform().reschedule();
+        }
+        state.slept();
+    }
+
+    /// Reclaims what can be had of a range that only this program maps, on the kernel's own account: as if memory were
+    /// short and these pages came first; how many were freed. Nothing is promised to the program, so unlike what
+    /// [`Memory::advise_page_out`] takes away these pages may go owing (Linux: proactive reclaim, `DAMON_RECLAIM`).
+    ///
+    /// # Errors
+    /// [`AdviseError`]; nothing has changed then.
+    pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
+        let mut freed = 0;
+        self.take_off_lists(space, start, bytes, true, |pages| {
+            freed += u64::from(self.evict(pages.drain(..), Why::Unused).0);
+        })?;
+        Ok(freed)
+    }
+
+    /// Reclaims one batch of pages of a node for an allocation.
+    pub(crate) fn shrink(&self, node: NodeId) -> Shrunk {
+        self.pay_overdue();
+        let shrunk = self.shrink_by(node, false);
+        if shrunk.scanned == 0 {
+            // What could be reclaimed may still be on its way to the lists.
+            self.list_collected();
+        }
+        shrunk
+    }
+
+    fn shrink_by(&self, node: NodeId, background: bool) -> Shrunk {
+        if !self.may_owe(node) {
+            // One round of interrupts for all of them, instead of one for each batch from here on.
+            self.engine.pay_all();
+            self.mature(node);
+        }
+        // What this CPU brought in lately should stand in line too (Linux: `lru_add_drain` in `shrink_inactive_list`).
+        self.list_own();
+        let mut isolated: [Option<Isolated>; BATCH] = core::array::from_fn(|_| None);
+        let scanned = self.isolate(node, &mut isolated);
+        let pages = isolated.into_iter().flatten();
+        let freed = match self.slower[node.index()].filter(|_| self.config.demote) {
+            None => self.evict(pages, Why::Unused).0,
+            Some(slower) => self.move_down(pages, slower),
+        };
+        self.count(|share| &share.scanned, scanned as u64);
+        self.count(
+            |share| if background { &share.reclaimed_background } else { &share.reclaimed_direct },
+            u64::from(freed),
+        );
+        Shrunk { freed, scanned: scanned as u32 }
+    }
+
+    /// Moves unused pages to slower memory, and frees those for which there is no room; how many frames are free now.
+    fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
+        let mut unused = Vec::with_capacity(BATCH);
+        for page in pages {
+            if self.is_needed(&page, Why::Unused) {
+                self.note_use(&page);
+                self.put_back(core::iter::once(page));
+            } else {
+                unused.push(page);
+            }
+        }
+        let mut left = Vec::new();
+        let moved = self.demote(unused.into_iter(), to, &mut left);
+        self.wake_if_low(to);
+        moved as u32 + self.evict(left.into_iter(), Why::Unused).0
+    }
+
+    /// Frees up to [`BATCH`] isolated pages that may be freed, and puts the others back; how many there are of each.
+    pub(crate) fn evict(&self, pages: impl Iterator<Item = Isolated>, why: Why) -> (u32, u32) {
+        let freed = RefCell::new(Few::new());
+        let kept = RefCell::new(Few::new());
+        let mut pages = pages.peekable();
+        let node = pages.peek().map(|page| self.frames.get(page.number()).node());
+        // What was asked for is done when the call returns.
+        let lazily = why == Why::Unused && node.is_some_and(|node| self.may_owe(node));
+        let mut batch: Batch<'_, P, Candidate<'_, P>, _> =
+            Batch::new(&self.engine, self.schedule(lazily), |candidate: Owed<Candidate<'_, P>>| {
+                let stamp = candidate.stamp();
+                if candidate.get().free && self.take_unused(candidate.get().page.number(), stamp) {
+                    let frame = |candidate: Candidate<'_, P>| Frame::owned(candidate.page.into_number());
+                    freed.borrow_mut().push(candidate.map(frame));
+                } else {
+                    kept.borrow_mut().push(self.engine.pay(candidate).page);
+                }
+            });
+        let mut dirty = Few::new();
+        for page in pages {
+            self.platform().work(Work::ReclaimPage, 1);
+            let Some(lock) = self.try_lock_page(page.number()) else {
+                kept.borrow_mut().push(page);
+                continue;
+            };
+            let free = self.split_isolated(&page) && self.unmap_unused(&page, &mut batch, why);
+            let candidate = Candidate { page, lock, free };
+            let info = self.frames.get(candidate.page.number());
+            // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
+            if free && info.dirty() && info.references() == self.unused(candidate.page.number()) {
+                dirty.push(batch.withhold(candidate));
+            } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
+                // Locked pages are not free to go.
+                let condition = self.condition(candidate.page.number(), false);
+                batch.let_go(candidate, condition);
+            } else {
+                batch.hold(candidate);
+            }
+        }
+        if dirty.count > 0 {
+            self.write_unused(dirty, &mut batch);
+        }
+        batch.settle();
+        drop(batch);
+        let (freed, kept) = (freed.into_inner(), kept.into_inner());
+        let counts = (freed.count as u32, kept.count as u32);
+        self.put_back(kept.drain());
+        for frame in freed.drain() {
+            self.free_owed(frame);
+        }
+        counts
+    }
+
+    /// When the kernel's own unmaps are flushed: as it is set up, but not `lazily` unless that is allowed here.
+    pub(crate) fn schedule(&self, lazily: bool) -> Schedule {
+        match self.config.schedule {
+            Schedule::Lazy if !lazily => Schedule::Batched,
+            schedule => schedule,
+        }
+    }
+
+    /// What matters of an isolated page, beside its translations, for letting go of it while CPUs may read it.
+    pub(crate) fn condition(&self, frame: FrameNumber, locked: bool) -> Condition {
+        Condition {
+            dirty: self.frames.get(frame).dirty(),
+            locked,
+            altered: self.platform().alters_free_frames(),
+        }
+    }
+
+    /// Writes unmapped dirty pages out, all at once.
+    fn write_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
+        &'m self,
+        dirty: Few<Withheld<Candidate<'m, P>>>,
+        batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
+    ) {
+        let mut blocks = [(Block { store: Store::Swap, index: 0 }, FrameNumber::new(0)); BATCH];
+        let mut count = 0;
+        let mut permits = Few::new();
+        for candidate in dirty.drain() {
+            let permit = batch.write_permit(candidate);
+            let frame = permit.page().lock.frame();
+            let info = self.frames.get(frame);
+            info.clear_dirty();
+            // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
+            // unmap it, and still store through what is not flushed yet.
+            match self.block_of(frame) {
+                Some(block) if info.references() == self.unused(frame) => {
+                    self.platform().observe(Event::WriteOut(frame));
+                    blocks[count] = (block, frame);
+                    count += 1;
+                }
+                _ => info.set_dirty(),
+            }
+            permits.push(permit);
+        }
+        // What can be freed is free before the device is waited for, and no flush is owed meanwhile.
+        batch.settle();
+        self.write_blocks(&blocks[..count]);
+        for permit in permits.drain() {
+            batch.hold(permit.into_page());
+        }
+    }
+
+    /// Writes clean, locked pages to their devices, and notes that they are there.
+    pub(crate) fn write_blocks(&self, blocks: &[(Block, FrameNumber)]) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.write_out(blocks);
+        for (block, _) in blocks {
+            if let Store::File(file) = block.store {
+                self.objects.get(file).pages.lock(self.platform()).set_stored(block.index, true);
+            }
+        }
+        self.count(|share| &share.written, blocks.len() as u64);
+    }
+
+    /// Where a cached page's bytes belong.
+    pub(crate) fn block_of(&self, frame: FrameNumber) -> Option<Block> {
+        let info = self.frames.get(frame);
+        let (object, index) = info.place()?;
+        if object.is_anonymous() {
+            return info.slot().map(|slot| Block { store: Store::Swap, index: slot });
+        }
+        Some(Block { store: Store::File(object), index })
+    }
+
+    /// Splits an isolated, locked page if it is huge; false if there is no frame for that.
+    fn split_isolated(&self, page: &Isolated) -> bool {
+        let frame = page.number();
+        if !self.frames.get(frame).huge() {
+            return true;
+        }
+        // Reclaim does not reclaim: the reserve is for this.
+        let Some(table) = self.allocate_reserve() else { return false };
+        self.zero(table.number(), 1);
+        let mut table = Some(table);
+        self.for_each_mapping(frame, |mapper, leaf, base| {
+            if leaf.size() == PageSize::Huge {
+                if let Some(table) = table.take() {
+                    self.split(&mapper.space, leaf, base, table);
+                }
+            }
+        });
+        if let Some(table) = table {
+            self.free(table);
+        }
+        !self.frames.get(frame).huge()
+    }
+
+    /// Whether a mapped page has to stay: it is locked somewhere, or was used since this was last asked, if that matters.
+    fn is_needed(&self, page: &Isolated, why: Why) -> bool {
+        let mut needed = false;
+        if self.frames.get(page.number()).maps() > 0 {
+            self.for_each_mapping(page.number(), |mapper, leaf, address| {
+                needed |= mapper.locked;
+                needed |= why == Why::Unused && leaf.test_and_clear_accessed(address);
+            });
+        }
+        needed
+    }
+
+    /// Takes a page's translations away, unless it is needed; whether it may be freed.
+    fn unmap_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
+        &self,
+        page: &Isolated,
+        batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
+        why: Why,
+    ) -> bool {
+        let frame = page.number();
+        let info = self.frames.get(frame);
+        let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
+        let lazy = info.lru().lazy();
+        let swaps = anonymous && !lazy;
+        // All mappings are asked first: taking some away from a page that stays would only cost faults, and a slot that
+        // it does not need would be one less for those that go.
+        let asked = info.maps() > 1 || (swaps && info.slot().is_none());
+        if why != Why::Invalid && asked && self.is_needed(page, why) {
+            self.note_use(page);
+            return false;
+        }
+        let mut used = false;
+        if info.maps() > 0 {
+            if swaps && !self.add_to_swap(frame) {
+                return false;
+            }
+            let of_file = if anonymous { Entry::GONE } else { Entry::NONE };
+            let gone = info.slot().map_or(of_file, Entry::swapped);
+            self.for_each_mapping(frame, |mapper, leaf, address| {
+                if used || (mapper.locked && why != Why::Invalid) {
+                    used = true;
+                    return;
+                }
+                if why == Why::Unused && leaf.test_and_clear_accessed(address) {
+                    used = true;
+                    return;
+                }
+                if let Some(slot) = gone.slot() {
+                    self.name_slot(slot);
+                }
+                let (entry, cleared) = leaf.replace(address, |_| gone);
+                batch.record(&mapper.space, cleared);
+                if lazy && entry.dirty() {
+                    // Stored to since its program said that it can do without it. Its entry comes back as it was.
+                    info.set_lru(info.lru().set_lazy(false));
+                    leaf.put_back(address, entry);
+                    used = true;
+                    return;
+                }
+                self.unmapped_isolated(entry);
+            });
+        }
+        if used {
+            self.note_use(page);
+        }
+        !used && info.maps() == 0
+    }
+
+    /// A page found in use goes round once more; the second time running it counts as active (Linux:
+    /// `folio_check_references`).
+    fn note_use(&self, page: &Isolated) {
+        let info = self.frames.get(page.number());
+        let state = info.lru();
+        info.set_lru(if state.referenced() { state.set_active(true) } else { state.set_referenced(true) });
+    }
+
+    /// Takes all references to an unmapped page if nobody uses it: those of its cache and of its isolation. CPUs may read it
+    /// until `stamp` is settled.
+    fn take_unused(&self, frame: FrameNumber, stamp: Stamp) -> bool {
+        let info = self.frames.get(frame);
+        let Some((object, _)) = info.place() else { return false };
+        let taken = if object.is_anonymous() && info.slot().is_none() {
+            // Nothing was stored to it since its program said that it can do without it.
+            let taken = info.lru().lazy() && info.take(1);
+            if taken && stamp != Stamp::SETTLED {
+                // It has no slot: its entries say that they owe.
+                self.left(frame, stamp, None);
+            }
+            taken
+        } else {
+            self.take_from_cache(frame, 2, stamp)
+        };
+        if taken {
+            info.orphan();
+        }
+        taken
+    }
+}
