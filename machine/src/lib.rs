@@ -9,38 +9,21 @@
 //! [`Outcome`].
 
 pub mod config;
-mod contents;
-mod device;
-mod holdings;
-mod invalidate;
-mod lock;
-mod may_hold;
+mod hardware;
+mod measure;
 mod oracle;
-mod outdated;
-mod program;
-mod ram;
-mod reading;
-mod series;
-mod shadow;
-mod sim;
-mod simulation;
-mod spent;
-mod task;
+mod platform;
+mod run;
+mod schedule;
 #[cfg(test)]
 mod testing;
-mod time;
-mod timeline;
-mod timer;
-mod tlb;
-mod trace;
-mod wait;
 mod world;
 
-pub use device::Device;
-pub use oracle::{Rule, Violation};
-pub use program::Program;
-pub use reading::Reading;
-pub use series::Series;
-pub use sim::Sim;
-pub use simulation::{Options, Outcome, RunError, SetupError, Simulation, ThreadTime};
-pub use spent::Spent;
+pub use hardware::device::Device;
+pub use measure::reading::Reading;
+pub use measure::series::Series;
+pub use measure::spent::Spent;
+pub use oracle::judge::{Rule, Violation};
+pub use platform::Sim;
+pub use run::program::Program;
+pub use run::simulation::{Options, Outcome, RunError, SetupError, Simulation, ThreadTime};

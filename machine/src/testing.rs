@@ -8,7 +8,7 @@ use ceasefire::{PageSize, Schedule};
 use ceasefire_memory::{Entry, FrameNumber, Machine as _, Table, PAGE_BYTES, PAGE_SHIFT};
 
 use crate::config::{Machine, Node, Topology};
-use crate::lock::tests::{machine, thread, Thread};
+use crate::schedule::lock::tests::{machine, thread, Thread};
 use crate::{Options, Outcome, Program, Rule, Simulation};
 
 /// The bits of an entry (Intel SDM volume 3, section 4.5).

@@ -13,7 +13,7 @@
 use ceasefire::PageSize;
 
 use crate::config::TlbGeometry;
-use crate::outdated::Outdated;
+use crate::hardware::outdated::Outdated;
 
 /// What a set's vacancies carry: no page has this tag.
 const VACANT: u64 = u64::MAX;

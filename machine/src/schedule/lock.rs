@@ -19,10 +19,10 @@ use std::ops::{Deref, DerefMut};
 use ceasefire::LockClass;
 
 use crate::config::Picoseconds;
-use crate::sim::Sim;
-use crate::spent::Doing;
-use crate::task::{Sleep, Stop, TaskId};
-use crate::world::World;
+use crate::measure::spent::Doing;
+use crate::platform::Sim;
+use crate::world::state::World;
+use crate::world::task::{Sleep, Stop, TaskId};
 
 /// Who waits, and for what.
 #[derive(Debug, Clone, Copy)]

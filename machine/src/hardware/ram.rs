@@ -1,7 +1,7 @@
 //! The machine's memory.
 //!
 //! One sparse anonymous mapping stands for all of it; the host gives memory only to the frames that are touched.
-//! Those are the page tables. Pages of programs have bytes only if asked for ([`Contents`](crate::contents::Contents)):
+//! Those are the page tables. Pages of programs have bytes only if asked for ([`Contents`](crate::hardware::contents::Contents)):
 //! what they hold does not matter for time, and 64 GiB would not fit.
 
 use std::sync::atomic::{AtomicU64, Ordering};

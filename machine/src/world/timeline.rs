@@ -6,7 +6,7 @@
 //! its CPU are one number, and a match is one comparison without a branch.
 
 use crate::config::Picoseconds;
-use crate::world::NEVER;
+use crate::world::state::NEVER;
 
 /// Bits of a number that name the CPU.
 const CPU_BITS: u32 = 13;

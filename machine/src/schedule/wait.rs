@@ -9,11 +9,11 @@ use ceasefire_memory::{Block, FrameNumber, SpaceHandle};
 
 use crate::config::Picoseconds;
 use crate::config::Storage;
-use crate::contents::Contents;
-use crate::sim::Sim;
-use crate::spent::Doing;
-use crate::task::{Kind, Sleep, Stop};
-use crate::world::{World, NEVER};
+use crate::hardware::contents::Contents;
+use crate::measure::spent::Doing;
+use crate::platform::Sim;
+use crate::world::state::{World, NEVER};
+use crate::world::task::{Kind, Sleep, Stop};
 
 impl World {
     /// Lets the running thread sleep until `busy` says no, asking again each time that the frame's page is ready.
@@ -128,8 +128,8 @@ mod tests {
     use ceasefire_memory::{FrameNumber, Machine, Memory, Store};
 
     use super::*;
-    use crate::lock::tests::{machine, now, US};
-    use crate::lock::SimLock;
+    use crate::schedule::lock::tests::{machine, now, US};
+    use crate::schedule::lock::SimLock;
     use crate::testing::Notes;
     use crate::{Options, Outcome, Program, Simulation};
 

@@ -5,14 +5,14 @@
 //! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
 //!
 //! The interconnect takes one broadcast after the other, whoever sends it: who sends many at once with others waits for
-//! theirs too. Nor is any CPU visited when a broadcast takes effect ([`Outdated`](crate::outdated::Outdated)); the oracle,
+//! theirs too. Nor is any CPU visited when a broadcast takes effect ([`Outdated`](crate::hardware::outdated::Outdated)); the oracle,
 //! which keeps what each may hold, is told.
 
 use ceasefire::Extent;
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::PAGE_SHIFT;
 
-use crate::world::World;
+use crate::world::state::World;
 
 /// What a broadcast invalidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::config::TlbLevel;
-    use crate::lock::tests::{now, thread, US};
+    use crate::schedule::lock::tests::{now, thread, US};
     use crate::testing::{broken, roomy, run_on, Notes, Slot};
     use crate::{Options, Program, Simulation};
 

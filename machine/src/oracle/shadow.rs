@@ -9,8 +9,8 @@ use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::SpaceHandle;
 
-use crate::sim::Sim;
-use crate::world::World;
+use crate::platform::Sim;
+use crate::world::state::World;
 
 /// Misuses kept; beyond these only the count goes on.
 const KEPT: usize = 16;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use ceasefire_memory::{Block, FrameNumber, Store, PAGE_BYTES};
 
-use crate::ram::Ram;
+use crate::hardware::ram::Ram;
 
 /// The bytes of one page.
 pub(crate) type Page = Box<[u8; PAGE_BYTES as usize]>;

@@ -16,9 +16,9 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::config::Picoseconds;
-use crate::sim::Sim;
-use crate::spent::Doing;
-use crate::world::{World, NEVER};
+use crate::measure::spent::Doing;
+use crate::platform::Sim;
+use crate::world::state::{World, NEVER};
 
 /// Bytes of stack for each thread. Only what is touched costs memory.
 const STACK: usize = 128 * 1024;

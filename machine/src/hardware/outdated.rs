@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::tlb::HUGE_SHIFT;
+use crate::hardware::tlb::HUGE_SHIFT;
 
 /// Pages of one ASID after which those are forgotten that no TLB holds any more.
 const MOST: usize = 1 << 16;
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::config::{TlbGeometry, TlbLevel};
-    use crate::tlb::{Fill, Hit, Side, Tlb};
+    use crate::hardware::tlb::{Fill, Hit, Side, Tlb};
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]

@@ -11,10 +11,10 @@ use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::config::Processor;
-use crate::lock::{SimLock, SimRwLock};
-use crate::spent::Doing;
-use crate::task::{cpu_id, Sleep};
-use crate::world::{World, KERNEL_ROOT};
+use crate::measure::spent::Doing;
+use crate::schedule::lock::{SimLock, SimRwLock};
+use crate::world::state::{World, KERNEL_ROOT};
+use crate::world::task::{cpu_id, Sleep};
 
 /// A handle to a simulated machine.
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use ceasefire_memory::{
 };
 
 use crate::config::Picoseconds;
-use crate::reading::Reading;
-use crate::sim::{level_of, Sim};
-use crate::simulation::{self, SetupError};
-use crate::spent::Doing;
-use crate::tlb::{Cached, Fill, Hit, Side, HUGE_SHIFT};
-use crate::world::World;
+use crate::hardware::tlb::{Cached, Fill, Hit, Side, HUGE_SHIFT};
+use crate::measure::reading::Reading;
+use crate::measure::spent::Doing;
+use crate::platform::{level_of, Sim};
+use crate::run::simulation::{self, SetupError};
+use crate::world::state::World;
 
 /// How a program uses a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,7 +318,7 @@ mod tests {
     use ceasefire_memory::{Event, FaultError, FrameNumber, Machine as _, PAGE_SHIFT};
 
     use crate::config::TlbLevel;
-    use crate::lock::tests::{now, thread};
+    use crate::schedule::lock::tests::{now, thread};
     use crate::testing::{alone, alone_with_contents, broken, roomy, run_on, Slot, FRAME, LARGE};
     use crate::{Program, Rule};
 

@@ -7,7 +7,7 @@
 
 use ceasefire::{CpuId, CpuSet};
 
-use crate::task::cpu_id;
+use crate::world::task::cpu_id;
 
 /// The CPUs of one ASID.
 #[derive(Debug)]

@@ -15,22 +15,22 @@ use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
 
 use crate::config::Storage;
 use crate::config::{Machine, Picoseconds};
-use crate::contents::Contents;
-use crate::device::Device;
-use crate::invalidate::Broadcast;
-use crate::may_hold::MayHold;
-use crate::oracle::Oracle;
-use crate::outdated::Outdated;
-use crate::ram::Ram;
-use crate::shadow::Watch;
-use crate::sim::Sim;
-use crate::spent::{Doing, Ledger};
-use crate::task::{Running, Task, TaskId};
-use crate::time::Prices;
-use crate::timeline::Timeline;
-use crate::timer::Timer;
-use crate::tlb::Tlb;
-use crate::trace::Trace;
+use crate::hardware::contents::Contents;
+use crate::hardware::device::Device;
+use crate::hardware::may_hold::MayHold;
+use crate::hardware::outdated::Outdated;
+use crate::hardware::prices::Prices;
+use crate::hardware::ram::Ram;
+use crate::hardware::tlb::Tlb;
+use crate::measure::spent::{Doing, Ledger};
+use crate::measure::trace::Trace;
+use crate::oracle::judge::Oracle;
+use crate::oracle::shadow::Watch;
+use crate::platform::Sim;
+use crate::world::invalidate::Broadcast;
+use crate::world::task::{Running, Task, TaskId};
+use crate::world::timeline::Timeline;
+use crate::world::timer::Timer;
 
 /// Not at any time.
 pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;

@@ -6,7 +6,7 @@
 //! the run.
 
 use crate::config::Picoseconds;
-use crate::reading::Reading;
+use crate::measure::reading::Reading;
 
 /// The most readings that are kept.
 const MOST: usize = 128;

@@ -4,9 +4,9 @@ use ceasefire::Counters;
 use ceasefire_memory::{Memory, Statistics};
 
 use crate::config::Picoseconds;
-use crate::sim::Sim;
-use crate::spent::Spent;
-use crate::world::World;
+use crate::measure::spent::Spent;
+use crate::platform::Sim;
+use crate::world::state::World;
 
 /// All counts at one moment, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

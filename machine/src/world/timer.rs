@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
-use crate::world::{World, NEVER};
+use crate::world::state::{World, NEVER};
 
 /// When ticks come.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ mod tests {
     use ceasefire::{Platform as _, Schedule};
 
     use super::*;
-    use crate::lock::tests::{machine, US};
+    use crate::schedule::lock::tests::{machine, US};
     use crate::{Options, Program, Simulation};
 
     const MS: Picoseconds = 1000 * US;
@@ -206,7 +206,7 @@ mod tests {
             // Before the answer comes.
             told.set(program.sim.cpus[0].ticks.get());
             flag.set(true);
-            let now = crate::lock::tests::now(program);
+            let now = crate::schedule::lock::tests::now(program);
             program.sim.wake_at(0, now);
         });
         let counted = ticks(vec![waits, answers]);

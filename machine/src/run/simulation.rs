@@ -11,18 +11,18 @@ use ceasefire_memory::{
 };
 
 use crate::config::{Machine, Picoseconds};
-use crate::contents::Contents;
-use crate::oracle::{Oracle, Violation};
-use crate::program::Program;
-use crate::ram::Ram;
-use crate::reading::Reading;
-use crate::series::Series;
-use crate::shadow::Watch;
-use crate::sim::Sim;
-use crate::task::{Kind, Sleep, Stop, Task, TaskId};
-use crate::timeline::END;
-use crate::trace::Trace;
-use crate::world::{World, NEVER};
+use crate::hardware::contents::Contents;
+use crate::hardware::ram::Ram;
+use crate::measure::reading::Reading;
+use crate::measure::series::Series;
+use crate::measure::trace::Trace;
+use crate::oracle::judge::{Oracle, Violation};
+use crate::oracle::shadow::Watch;
+use crate::platform::Sim;
+use crate::run::program::Program;
+use crate::world::state::{World, NEVER};
+use crate::world::task::{Kind, Sleep, Stop, Task, TaskId};
+use crate::world::timeline::END;
 
 /// The most that a CPU runs ahead of the others unless told otherwise.
 const MOST_SLACK: Picoseconds = 2_000_000;

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
-use crate::world::World;
+use crate::world::state::World;
 
 /// What a CPU does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +108,8 @@ mod tests {
     use ceasefire::{Lock as _, LockClass, Platform as _};
 
     use super::*;
-    use crate::lock::tests::{now, thread, US};
-    use crate::lock::SimLock;
+    use crate::schedule::lock::tests::{now, thread, US};
+    use crate::schedule::lock::SimLock;
     use crate::testing::{alone, roomy, run_on};
     use crate::Program;
 

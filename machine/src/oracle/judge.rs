@@ -21,10 +21,10 @@ use std::ops::Range;
 use ceasefire::{AddressSpace, PageSize, Platform};
 use ceasefire_memory::{Block, Event, Machine, Protection, Table, PAGE_SHIFT};
 
-use crate::holdings::{ByAsid, Held};
-use crate::sim::{level_of, Sim};
-use crate::tlb::{Cached, Fill, HUGE_SHIFT};
-use crate::world::{CpuState, World, KERNEL_ROOT};
+use crate::hardware::tlb::{Cached, Fill, HUGE_SHIFT};
+use crate::oracle::holdings::{ByAsid, Held};
+use crate::platform::{level_of, Sim};
+use crate::world::state::{CpuState, World, KERNEL_ROOT};
 
 /// A rule of TLB coherence that the machine can see broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -516,7 +516,7 @@ mod tests {
     use ceasefire_memory::FrameNumber;
 
     use super::*;
-    use crate::lock::tests::{thread, US};
+    use crate::schedule::lock::tests::{thread, US};
     use crate::testing::{alone, broken, roomy, run_on, Slot, FRAME, HIDDEN, PRESENT, USER, WRITABLE};
     use crate::Program;
 

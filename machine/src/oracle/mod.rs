@@ -1,0 +1,3 @@
+pub(crate) mod holdings;
+pub(crate) mod judge;
+pub(crate) mod shadow;

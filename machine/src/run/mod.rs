@@ -1,0 +1,2 @@
+pub(crate) mod program;
+pub(crate) mod simulation;
