@@ -1,8 +1,5 @@
 //! The simulated machine as the engine and the memory manager see it.
 
-use std::ops::Deref;
-use std::rc::Rc;
-
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
     Generation, HeldLocks, Holders, Look, PageSize, Platform, Root,
@@ -11,20 +8,13 @@ use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::config::Processor;
+use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
 use crate::measure::spent::Doing;
 use crate::schedule::lock::{SimLock, SimRwLock};
-use crate::world::state::{World, KERNEL_ROOT};
-use crate::world::task::{cpu_id, Sleep};
-
-/// A handle to a simulated machine.
-#[derive(Debug, Clone)]
-pub struct Sim(Rc<World>);
+use crate::world::state::{Sim, World};
+use crate::world::task::Sleep;
 
 impl Sim {
-    pub(crate) fn new(world: World) -> Self {
-        Self(Rc::new(world))
-    }
-
     /// What a processor promises to a kernel that turns its broadcasts on, or does not.
     ///
     /// # Errors
@@ -40,39 +30,6 @@ impl Sim {
             asids: processor.asids,
             broadcast: every.or(wide).transpose()?,
         })
-    }
-
-    /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
-    /// entry translates.
-    pub(crate) fn descend(&self, root: u32, page: u64) -> Option<(FrameNumber, PageSize)> {
-        let mut frame = FrameNumber::new(root);
-        for level in (1..4).rev() {
-            let entry = self.table(frame).get(Table::index(page << PAGE_SHIFT, level));
-            if !entry.present() {
-                return None;
-            }
-            if level == 1 && entry.is_huge() {
-                return Some((frame, PageSize::Huge));
-            }
-            frame = entry.frame();
-        }
-        Some((frame, PageSize::Small))
-    }
-}
-
-/// The level of the entries that translate that much.
-pub(crate) const fn level_of(size: PageSize) -> u32 {
-    match size {
-        PageSize::Small => 0,
-        PageSize::Huge => 1,
-    }
-}
-
-impl Deref for Sim {
-    type Target = World;
-
-    fn deref(&self) -> &World {
-        &self.0
     }
 }
 
@@ -317,7 +274,7 @@ impl Machine for Sim {
 
     fn observe(&self, event: Event<'_>) {
         if let Some(oracle) = &self.oracle {
-            oracle.observe(self, event);
+            oracle.observe(&**self, event);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use ceasefire::{CpuId, CpuSet};
 
-use crate::world::task::cpu_id;
+use crate::hardware::numbers::cpu_id;
 
 /// The CPUs of one ASID.
 #[derive(Debug)]

@@ -9,7 +9,18 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::hardware::tlb::HUGE_SHIFT;
+use ceasefire::Extent;
+
+use crate::hardware::numbers::HUGE_SHIFT;
+
+/// What a broadcast invalidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broadcast {
+    /// A part of what is tagged with an ASID.
+    Tagged(u16, Extent),
+    /// All of every CPU's TLB.
+    Everything,
+}
 
 /// Pages of one ASID after which those are forgotten that no TLB holds any more.
 const MOST: usize = 1 << 16;

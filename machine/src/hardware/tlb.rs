@@ -13,12 +13,11 @@
 use ceasefire::PageSize;
 
 use crate::config::TlbGeometry;
+use crate::hardware::numbers::HUGE_SHIFT;
 use crate::hardware::outdated::Outdated;
 
 /// What a set's vacancies carry: no page has this tag.
 const VACANT: u64 = u64::MAX;
-/// log2 of the small pages in a huge one.
-pub(crate) const HUGE_SHIFT: u32 = PageSize::Huge.shift() - PageSize::Small.shift();
 /// Where in a tag the page number starts: above it are at most 36 bits, below the size and 16 bits of ASID.
 const TAG_PAGE: u32 = 17;
 const TAG_HUGE: u64 = 1 << 16;

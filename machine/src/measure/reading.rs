@@ -1,12 +1,11 @@
 //! What the machine, the engine and the memory manager have counted up to a moment.
 
 use ceasefire::Counters;
-use ceasefire_memory::{Memory, Statistics};
+use ceasefire_memory::Statistics;
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Spent;
-use crate::platform::Sim;
-use crate::world::state::World;
+use crate::measure::tallies::Tallies;
 
 /// All counts at one moment, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,12 +35,16 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn of(sim: &Sim, memory: &Memory<Sim>) -> Self {
-        let tallies = &sim.tallies;
+    pub(crate) fn new(
+        time: Picoseconds,
+        tallies: &Tallies,
+        counters: Counters,
+        statistics: Statistics,
+    ) -> Self {
         Self {
-            time: World::cpu(sim).clock.get(),
-            counters: memory.counters(),
-            statistics: memory.statistics(),
+            time,
+            counters,
+            statistics,
             accesses: tallies.accesses.get(),
             misses_load: tallies.misses_load.get(),
             misses_store: tallies.misses_store.get(),

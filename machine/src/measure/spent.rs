@@ -9,7 +9,6 @@
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
-use crate::world::state::World;
 
 /// What a CPU does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,17 +88,6 @@ impl Spent {
     }
 }
 
-impl World {
-    /// Time that passes on this CPU in `body` is charged to `doing`, unless something inside says otherwise. The thread may
-    /// be on another CPU afterwards.
-    pub(crate) fn during<R>(&self, doing: Doing, body: impl FnOnce() -> R) -> R {
-        let before = self.cpu().doing.replace(doing);
-        let result = body();
-        self.cpu().doing.set(before);
-        result
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -108,9 +96,8 @@ mod tests {
     use ceasefire::{Lock as _, LockClass, Platform as _};
 
     use super::*;
-    use crate::schedule::lock::tests::{now, thread, US};
     use crate::schedule::lock::SimLock;
-    use crate::testing::{alone, roomy, run_on};
+    use crate::testing::{alone, now, roomy, run_on, thread, US};
     use crate::Program;
 
     static CLASS: LockClass = LockClass { name: "test", rank: 20, sleeps: false, interrupts_off: false };

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use ceasefire::PageSize;
 
-use crate::hardware::tlb::HUGE_SHIFT;
+use crate::hardware::numbers::HUGE_SHIFT;
 
 /// Neighbouring pages in a chunk.
 const CHUNK: u64 = 64;

@@ -15,108 +15,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::ops::Range;
 
-use ceasefire::{AddressSpace, PageSize, Platform};
-use ceasefire_memory::{Block, Event, Machine, Protection, Table, PAGE_SHIFT};
+use ceasefire::{AddressSpace, PageSize};
+use ceasefire_memory::{Block, Event, Protection, PAGE_SHIFT};
 
-use crate::hardware::tlb::{Cached, Fill, HUGE_SHIFT};
+use crate::hardware::numbers::{HUGE_PAGES, KERNEL_ROOT};
+use crate::hardware::tlb::{Cached, Fill};
 use crate::oracle::holdings::{ByAsid, Held};
-use crate::platform::{level_of, Sim};
-use crate::world::state::{CpuState, World, KERNEL_ROOT};
-
-/// A rule of TLB coherence that the machine can see broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rule {
-    /// R1 frame: no CPU can reach a frame through an entry from before the frame's last free.
-    Frame,
-    /// R2 table: no walker can read a page-table page after it was freed.
-    Table,
-    /// R3 return: once an operation that takes translations or rights away returned, no CPU uses the old translation.
-    Return,
-    /// R4 tag: an entry found under an ASID was filled by that ASID's present owner.
-    Tag,
-    /// R5 clean: no store lands in a page after it was declared clean or its write-out began.
-    Clean,
-    /// R6 one version: no CPU reads an old copy once any CPU could have seen a newer one of the same page.
-    OneVersion,
-    /// R7 one translation: no two CPUs see different frames at one address. The same frame with other rights is no break.
-    OneTranslation,
-    /// R8 bounded: no debt is older than its greatest age and a tick.
-    Bounded,
-}
-
-impl Rule {
-    /// The short name that messages use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Frame => "R1",
-            Self::Table => "R2",
-            Self::Return => "R3",
-            Self::Tag => "R4",
-            Self::Clean => "R5",
-            Self::OneVersion => "R6",
-            Self::OneTranslation => "R7",
-            Self::Bounded => "R8",
-        }
-    }
-}
-
-/// A rule seen broken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Which.
-    pub rule: Rule,
-    /// On which CPU the entry was.
-    pub cpu: u16,
-    /// When, in nanoseconds of simulated time.
-    pub time_ns: u64,
-    /// At which address, if the entry had one.
-    pub address: Option<u64>,
-    /// Which frame it led to.
-    pub frame: u32,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, cpu, time_ns, address, frame } = self;
-        write!(f, "{} broken at {time_ns} ns: CPU {cpu} can still reach frame {frame:#x}", rule.name())?;
-        address.map_or(Ok(()), |address| write!(f, " at {address:#x}"))
-    }
-}
+use crate::oracle::place::Place;
+use crate::oracle::rule::{Rule, Violation};
+use crate::oracle::view::View;
 
 /// Violations of each rule kept in full; beyond these only the count goes on.
 const KEPT: usize = 16;
-
-/// Small pages in a huge one.
-const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
-
-/// Where an entry was filled, in one number, since there is one for each frame: from the top the page (35 bits, all
-/// that a program can reach), the CPU (13 bits) and the ASID (16 bits).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place(u64);
-
-impl Place {
-    /// The last page below the kernel's, which nobody maps.
-    const NOWHERE: Self = Self(u64::MAX);
-
-    fn new(cpu: usize, page: u64, asid: u16) -> Self {
-        Self(page << 29 | (cpu as u64) << 16 | u64::from(asid))
-    }
-
-    fn cpu(self) -> usize {
-        (self.0 >> 16 & 0x1fff) as usize
-    }
-
-    fn page(self) -> u64 {
-        self.0 >> 29
-    }
-
-    fn asid(self) -> u16 {
-        self.0 as u16
-    }
-}
 
 /// What the oracle remembers of each frame.
 #[derive(Debug, Clone, Copy)]
@@ -201,11 +113,11 @@ impl Oracle {
         self.frames.borrow()[frame as usize].freed
     }
 
-    fn broken(&self, world: &World, rule: Rule, cpu: usize, address: Option<u64>, frame: u32) {
+    fn broken(&self, view: &impl View, rule: Rule, cpu: usize, address: Option<u64>, frame: u32) {
         self.violations.set(self.violations.get() + 1);
         let mut kept = self.kept.borrow_mut();
         if kept.iter().filter(|kept| kept.rule == rule).count() < KEPT {
-            let time_ns = world.cpu().clock.get() / 1000;
+            let time_ns = view.now_ns();
             kept.push(Violation { rule, cpu: cpu as u16, time_ns, address, frame });
         }
     }
@@ -272,61 +184,60 @@ impl Oracle {
     }
 
     /// A CPU used a cached translation of a page.
-    pub(crate) fn hit(&self, sim: &Sim, cpu: usize, page: u64, entry: &Cached) {
+    pub(crate) fn hit(&self, view: &impl View, cpu: usize, page: u64, entry: &Cached) {
         let (address, frame) = (Some(page << PAGE_SHIFT), entry.frame(page));
         if entry.filled < self.freed_at(frame) {
-            self.broken(sim, Rule::Frame, cpu, address, frame);
-        } else if entry.root != sim.cpus[cpu].root.get() {
-            self.broken(sim, Rule::Tag, cpu, address, frame);
-        } else if translation(sim, entry.root, page).is_none_or(|(now, _)| now != frame) {
+            self.broken(view, Rule::Frame, cpu, address, frame);
+        } else if view.root(cpu) != Some(entry.root) {
+            self.broken(view, Rule::Tag, cpu, address, frame);
+        } else if view.translation(entry.root, page).is_none_or(|(now, _)| now != frame) {
             self.stale_hits.set(self.stale_hits.get() + 1);
-            let bounds = sim.memory().engine().bounds();
             let since = self.left.borrow().get(&frame).map_or(u64::MAX, |left| left.since);
-            if sim.now().saturating_sub(since) > bounds.max_age() + bounds.tick() {
-                self.broken(sim, Rule::Bounded, cpu, address, frame);
+            if view.now_ns().saturating_sub(since) > view.oldest_debt_ns() {
+                self.broken(view, Rule::Bounded, cpu, address, frame);
             }
         }
     }
 
     /// A walker used a way to a table that was cached at some time.
-    pub(crate) fn walked(&self, world: &World, cpu: usize, page: u64, table: u32, filled: u64) {
+    pub(crate) fn walked(&self, view: &impl View, cpu: usize, page: u64, table: u32, filled: u64) {
         if filled < self.freed_at(table) {
-            self.broken(world, Rule::Table, cpu, Some(page << PAGE_SHIFT), table);
+            self.broken(view, Rule::Table, cpu, Some(page << PAGE_SHIFT), table);
         }
     }
 
-    pub(crate) fn observe(&self, sim: &Sim, event: Event<'_>) {
+    pub(crate) fn observe(&self, view: &impl View, event: Event<'_>) {
         match event {
-            Event::FrameFreed(frame) => self.freed(sim, frame.get()),
+            Event::FrameFreed(frame) => self.freed(view, frame.get()),
             Event::FrameAllocated(frame) => {
                 // One that owes was never freed.
                 if self.left.borrow().contains_key(&frame.get()) {
-                    self.freed(sim, frame.get());
+                    self.freed(view, frame.get());
                 }
             }
-            Event::Left { frame, block } => self.leaves(sim, frame.get(), block),
-            Event::Settled(block) => self.settled(sim, block),
-            Event::TableFreed(table) => self.table_freed(sim, table.get()),
+            Event::Left { frame, block } => self.leaves(view, frame.get(), block),
+            Event::Settled(block) => self.settled(view, block),
+            Event::TableFreed(table) => self.table_freed(view, table.get()),
             Event::Installed { space, address, frame, size } => {
-                self.installed(sim, space, address >> PAGE_SHIFT, frame.get(), size);
+                self.installed(view, space, address >> PAGE_SHIFT, frame.get(), size);
             }
-            Event::Returned { space, start, end, allowed } => self.returned(sim, space, start, end, allowed),
-            Event::WriteOut(frame) => self.reachable(sim, frame.get(), |cpu, page, held| {
+            Event::Returned { space, start, end, allowed } => self.returned(view, space, start, end, allowed),
+            Event::WriteOut(frame) => self.reachable(view, frame.get(), |cpu, page, held| {
                 if held.writable && held.dirty {
-                    self.broken(sim, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame.get());
+                    self.broken(view, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame.get());
                 }
             }),
-            Event::Superseded(frame) => self.reachable(sim, frame.get(), |cpu, page, _| {
-                self.broken(sim, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame.get());
+            Event::Superseded(frame) => self.reachable(view, frame.get(), |cpu, page, _| {
+                self.broken(view, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame.get());
             }),
         }
     }
 
     /// Nobody may reach the frame any more.
-    fn freed(&self, sim: &Sim, frame: u32) {
+    fn freed(&self, view: &impl View, frame: u32) {
         self.owes_no_more(frame);
-        self.reachable(sim, frame, |cpu, page, _| {
-            self.broken(sim, Rule::Frame, cpu, Some(page << PAGE_SHIFT), frame);
+        self.reachable(view, frame, |cpu, page, _| {
+            self.broken(view, Rule::Frame, cpu, Some(page << PAGE_SHIFT), frame);
         });
         self.more.borrow_mut().remove(&frame);
         self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
@@ -347,52 +258,47 @@ impl Oracle {
     }
 
     /// A frame is let go of owing: what CPUs may hold of it must not allow stores.
-    fn leaves(&self, sim: &Sim, frame: u32, block: Option<Block>) {
-        self.reachable(sim, frame, |cpu, page, held| {
+    fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
+        self.reachable(view, frame, |cpu, page, held| {
             if held.writable {
-                self.broken(sim, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame);
+                self.broken(view, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame);
             }
         });
-        self.left.borrow_mut().insert(frame, Left { since: sim.now(), block });
+        self.left.borrow_mut().insert(frame, Left { since: view.now_ns(), block });
         if let Some(block) = block {
             self.left_blocks.borrow_mut().entry(block).or_default().push(frame);
         }
     }
 
     /// A block's page can be found from now on: nobody may read an older copy.
-    fn settled(&self, sim: &Sim, block: Block) {
+    fn settled(&self, view: &impl View, block: Block) {
         let left = self.left_blocks.borrow_mut().remove(&block);
         for frame in left.into_iter().flatten() {
-            self.reachable(sim, frame, |cpu, page, _| {
-                self.broken(sim, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame);
+            self.reachable(view, frame, |cpu, page, _| {
+                self.broken(view, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame);
             });
         }
     }
 
     /// A table is freed: no CPU may have it on its walker's way, lazy CPUs included, nor have it as its root.
-    fn table_freed(&self, sim: &Sim, table: u32) {
-        for (index, cpu) in sim.cpus.iter().enumerate() {
-            if cpu.root.get() == KERNEL_ROOT {
-                continue;
-            }
-            let outdated = sim.outdated.borrow();
-            let on_the_way =
-                cpu.tlb.borrow().tables_under(cpu.asid.get(), &outdated).any(|path| path == table);
-            if on_the_way || cpu.root.get() == table {
-                self.broken(sim, Rule::Table, index, None, table);
+    fn table_freed(&self, view: &impl View, table: u32) {
+        for cpu in 0..view.cpu_count() {
+            let Some(root) = view.root(cpu) else { continue };
+            if root == table || view.may_walk(cpu, table) {
+                self.broken(view, Rule::Table, cpu, None, table);
             }
         }
     }
 
     /// A translation became visible: no CPU may hold one of any of its pages, of whatever size, that leads elsewhere.
     /// Other rights to the same frame are another matter.
-    fn installed(&self, sim: &Sim, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
+    fn installed(&self, view: &impl View, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
         // Where an entry leads does not depend on its size: the distance from page to frame is the same.
         let differs =
             |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
-        self.running(sim, space, |index, cpu| {
+        self.running(view, space, |index| {
             let held = self.held[index].borrow();
-            let Some(held) = held.get(cpu.asid.get()) else { return };
+            let Some(held) = held.get(view.asid(index)) else { return };
             let other = match size {
                 PageSize::Small => held.small(page).map(|held| (page, held)).find(differs),
                 PageSize::Huge => held.small_within(page..page + HUGE_PAGES).find(differs),
@@ -400,7 +306,7 @@ impl Oracle {
             let other = other.or_else(|| held.huge_within(page..page + 1).find(differs));
             if let Some((held_page, held)) = other {
                 let address = held_page.max(page) << PAGE_SHIFT;
-                self.broken(sim, Rule::OneTranslation, index, Some(address), held.frame);
+                self.broken(view, Rule::OneTranslation, index, Some(address), held.frame);
             }
         });
     }
@@ -409,20 +315,20 @@ impl Oracle {
     /// tables say now. What they filled since then may be on its way out by another operation, which answers for it.
     ///
     /// Where loads are still allowed only an entry that allows stores is judged: the others may be owed a flush.
-    fn returned(&self, sim: &Sim, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
+    fn returned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
-        let thread = World::cpu(sim).task.get();
-        let began = thread.and_then(|thread| self.calls.borrow().get(&thread.0).copied()).unwrap_or(u64::MAX);
-        self.running(sim, space, |index, cpu| {
+        let began =
+            view.thread().and_then(|thread| self.calls.borrow().get(&thread).copied()).unwrap_or(u64::MAX);
+        self.running(view, space, |index| {
             let held = self.held[index].borrow();
-            let Some(held) = held.get(cpu.asid.get()) else { return };
+            let Some(held) = held.get(view.asid(index)) else { return };
             let small = held.small_within(pages.clone()).map(|(page, old)| (page, 1, old));
             let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, HUGE_PAGES, old));
             let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
             for (first, count, old) in small.chain(huge).filter(|(.., old)| judged(old)) {
                 let judged = pages.start.max(first)..pages.end.min(first + count);
-                if let Some((page, frame)) = disagrees(sim, cpu.root.get(), first, &old, judged) {
-                    self.broken(sim, Rule::Return, index, Some(page << PAGE_SHIFT), frame);
+                if let Some((page, frame)) = disagrees(view, root_of(space), first, &old, judged) {
+                    self.broken(view, Rule::Return, index, Some(page << PAGE_SHIFT), frame);
                 }
             }
         });
@@ -430,10 +336,10 @@ impl Oracle {
 
     /// Calls `visit` with the CPU, the page and the entry for each entry that leads to `frame` and that a CPU may hold
     /// and use.
-    fn reachable(&self, sim: &Sim, frame: u32, mut visit: impl FnMut(usize, u64, Held)) {
+    fn reachable(&self, view: &impl View, frame: u32, mut visit: impl FnMut(usize, u64, Held)) {
         let usable = |place: Place| {
-            let cpu = &sim.cpus[place.cpu()];
-            cpu.asid.get() == place.asid() && cpu.root.get() != KERNEL_ROOT && !cpu.engine.is_lazy()
+            let cpu = place.cpu();
+            view.asid(cpu) == place.asid() && view.root(cpu).is_some() && !view.is_lazy(cpu)
         };
         let mut small = |place: Place| {
             let held = self.held[place.cpu()].borrow();
@@ -468,16 +374,19 @@ impl Oracle {
     }
 
     /// Calls `visit` for each CPU that runs `space` and is not lazy.
-    fn running(&self, sim: &Sim, space: &AddressSpace, mut visit: impl FnMut(usize, &CpuState)) {
-        let root = (space.root().0 >> PAGE_SHIFT) as u32;
+    fn running(&self, view: &impl View, space: &AddressSpace, mut visit: impl FnMut(usize)) {
         let loaded = self.loaded.borrow();
-        for &index in loaded.get(&root).into_iter().flatten() {
-            let state = &sim.cpus[index];
-            if !state.engine.is_lazy() {
-                visit(index, state);
+        for &index in loaded.get(&root_of(space)).into_iter().flatten() {
+            if !view.is_lazy(index) {
+                visit(index);
             }
         }
     }
+}
+
+/// The frame of a space's top-level table.
+fn root_of(space: &AddressSpace) -> u32 {
+    (space.root().0 >> PAGE_SHIFT) as u32
 }
 
 /// Adds a place to those that are known.
@@ -489,10 +398,16 @@ fn note(places: &mut Vec<Place>, place: Place) {
 
 /// The first page of `judged` for which an entry from `first` on is not, or allows more than, what the page tables say
 /// now, with the frame to which the entry leads.
-fn disagrees(sim: &Sim, root: u32, first: u64, old: &Held, mut judged: Range<u64>) -> Option<(u64, u32)> {
+fn disagrees(
+    view: &impl View,
+    root: u32,
+    first: u64,
+    old: &Held,
+    mut judged: Range<u64>,
+) -> Option<(u64, u32)> {
     judged.find_map(|page| {
         let frame = old.frame + (page - first) as u32;
-        let wrong = match translation(sim, root, page) {
+        let wrong = match view.translation(root, page) {
             Some((now, writable)) => now != frame || (old.writable && !writable),
             None => true,
         };
@@ -500,24 +415,15 @@ fn disagrees(sim: &Sim, root: u32, first: u64, old: &Held, mut judged: Range<u64
     })
 }
 
-/// What the page tables say about a page: the frame, and whether stores are allowed.
-fn translation(sim: &Sim, root: u32, page: u64) -> Option<(u32, bool)> {
-    let (table, size) = sim.descend(root, page)?;
-    let entry = sim.table(table).get(Table::index(page << PAGE_SHIFT, level_of(size)));
-    let offset = match size {
-        PageSize::Small => 0,
-        PageSize::Huge => (page & (HUGE_PAGES - 1)) as u32,
-    };
-    entry.present().then(|| (entry.frame().get() + offset, entry.writable()))
-}
-
 #[cfg(test)]
 mod tests {
-    use ceasefire_memory::FrameNumber;
+    use ceasefire_memory::{FrameNumber, Machine as _};
 
     use super::*;
-    use crate::schedule::lock::tests::{thread, US};
-    use crate::testing::{alone, broken, roomy, run_on, Slot, FRAME, HIDDEN, PRESENT, USER, WRITABLE};
+    use crate::testing::{
+        alone, broken, roomy, run_on, thread, Slot, FRAME, HIDDEN, PRESENT, US, USER, WRITABLE,
+    };
+    use crate::world::state::World;
     use crate::Program;
 
     fn frame(offset: u32) -> FrameNumber {
@@ -725,14 +631,5 @@ mod tests {
             program.load(small.address, 1).expect("a held entry");
         });
         assert_eq!((outcome.stale_hits, outcome.violations), (2, 0));
-    }
-
-    #[test]
-    fn places_keep_what_they_are_given() {
-        for (cpu, page, asid) in [(0, 0, 0), (8191, (1 << 35) - 2, u16::MAX), (17, 0x7_1234_5678, 0x1234)] {
-            let place = Place::new(cpu, page, asid);
-            assert_eq!((place.cpu(), place.page(), place.asid()), (cpu, page, asid));
-            assert_ne!(place, Place::NOWHERE);
-        }
     }
 }

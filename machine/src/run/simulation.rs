@@ -1,14 +1,9 @@
 //! Setting up a machine, running programs on it, and what came of it.
 
-use std::fmt;
-use std::io::{self, Write};
 use std::rc::Rc;
 
-use ceasefire::{BroadcastError, Schedule, Settle, LOOK_EVERY, WIDE};
-use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{
-    Config, ConfigError, Memory, NodeId, NodeLayout, OutOfMemory, SpaceHandle, PAGE_BYTES,
-};
+use ceasefire_memory::shadow::Shadow;
+use ceasefire_memory::{Config, Memory, NodeId, NodeLayout, SpaceHandle, PAGE_BYTES};
 
 use crate::config::{Machine, Picoseconds};
 use crate::hardware::contents::Contents;
@@ -16,198 +11,16 @@ use crate::hardware::ram::Ram;
 use crate::measure::reading::Reading;
 use crate::measure::series::Series;
 use crate::measure::trace::Trace;
-use crate::oracle::judge::{Oracle, Violation};
+use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
-use crate::platform::Sim;
+use crate::run::error::{RunError, SetupError};
+use crate::run::options::{Options, MOST_SLACK};
+use crate::run::outcome::{Outcome, ThreadTime};
 use crate::run::program::Program;
-use crate::world::state::{World, NEVER};
-use crate::world::task::{Kind, Sleep, Stop, Task, TaskId};
-use crate::world::timeline::END;
-
-/// The most that a CPU runs ahead of the others unless told otherwise.
-const MOST_SLACK: Picoseconds = 2_000_000;
-
-/// Linux's default, `CONFIG_HZ=250`: 4 ms.
-const TICK: Picoseconds = 4_000_000_000;
-
-/// How a machine is run.
-// Each is a switch of its own.
-#[allow(clippy::struct_excessive_bools)]
-pub struct Options {
-    /// When the kernel's own unmaps are flushed.
-    pub schedule: Schedule,
-    /// Whether the kernel turns the processor's broadcasts on, where it has ASIDs. Without it only a processor broadcasts whose
-    /// file says that its kernel always does ([`Processor::broadcast_asids`](crate::config::Processor::broadcast_asids)).
-    pub broadcast: bool,
-    /// After how many flushes of a space somebody looks whether it deserves a global ASID, where the kernel turns broadcasts
-    /// on; 0 for never.
-    pub look_every: u64,
-    /// How many CPUs have to run it then to get one.
-    pub wide: u32,
-    /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
-    pub oracle: bool,
-    /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) watches too. On in builds with debug
-    /// assertions unless told otherwise; it takes no simulated time.
-    pub shadow: bool,
-    /// Whether pages keep their bytes, in frames and on devices. Without, loads give zeros, and a run needs far less of
-    /// the host's memory.
-    pub contents: bool,
-    /// How far, in picoseconds, a CPU may run ahead of the one that is furthest behind before that one goes on. 0 is
-    /// exact; more saves switches between them. `None`: as long as an interrupt takes at least, since nothing else of
-    /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
-    /// lock stays right to within that.
-    pub slack: Option<Picoseconds>,
-    /// What settles the debts of [`Schedule::Lazy`].
-    pub settle: Settle,
-    /// How often, in picoseconds, the timer of a CPU that runs threads ticks; 0 for never.
-    pub tick: Picoseconds,
-    /// Changes the memory manager's setup before it starts. Nodes and frame numbers stay as the machine has them.
-    pub configure: Box<dyn FnOnce(&mut Config)>,
-    /// Where each flush and interrupt is written, one line each.
-    pub trace: Option<Box<dyn Write>>,
-}
-
-impl Options {
-    /// The oracle on, no contents, no trace, Linux's choices.
-    pub fn new(schedule: Schedule) -> Self {
-        Self {
-            schedule,
-            broadcast: false,
-            look_every: LOOK_EVERY,
-            wide: WIDE,
-            oracle: true,
-            shadow: cfg!(debug_assertions),
-            contents: false,
-            slack: None,
-            settle: Settle::Free,
-            tick: TICK,
-            configure: Box::new(|_| {}),
-            trace: None,
-        }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("schedule", &self.schedule)
-            .field("broadcast", &self.broadcast)
-            .field("look_every", &self.look_every)
-            .field("wide", &self.wide)
-            .field("oracle", &self.oracle)
-            .field("shadow", &self.shadow)
-            .field("contents", &self.contents)
-            .field("slack", &self.slack)
-            .field("tick", &self.tick)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a machine cannot be set up.
-#[derive(Debug)]
-pub enum SetupError {
-    /// It has more memory than frame numbers reach.
-    TooLarge {
-        /// How many frames.
-        frames: u64,
-    },
-    /// The host does not give enough addresses.
-    Host(io::Error),
-    /// It has too few ASIDs to broadcast under.
-    Asids(BroadcastError),
-    /// The memory manager cannot be set up as it was asked to be.
-    Config(ConfigError),
-    /// The machine has not enough memory to start at all.
-    OutOfMemory,
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { frames } => {
-                write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
-            }
-            Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
-            // Of `processor.asid_space` x86 keeps the first for the kernel, and leaves the last unused.
-            Self::Asids(error) => {
-                write!(f, "processor.asid_space, less the 2 that x86 does not use: {error}")
-            }
-            Self::Config(error) => error.fmt(f),
-            Self::OutOfMemory => OutOfMemory.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SetupError {}
-
-impl From<ConfigError> for SetupError {
-    fn from(error: ConfigError) -> Self {
-        match error {
-            ConfigError::TooManyFrames { frames, .. } => Self::TooLarge { frames },
-            ConfigError::OutOfMemory => Self::OutOfMemory,
-            other => Self::Config(other),
-        }
-    }
-}
-
-/// Why there is no outcome of a run.
-#[derive(Debug)]
-pub enum RunError {
-    /// The trace could not be written.
-    Trace(io::Error),
-    /// Programs still run after five hours of simulated time.
-    TooLong,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trace(error) => write!(f, "the trace cannot be written: {error}"),
-            Self::TooLong => {
-                let most = END / 1_000_000_000_000;
-                write!(f, "programs still run after {most} s of simulated time, the most that there is")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-/// What a thread took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadTime {
-    /// The name it was started with.
-    pub name: String,
-    /// It runs in the kernel alone.
-    pub kernel: bool,
-    /// Time in the program.
-    pub user: Picoseconds,
-    /// Time in the kernel, interrupts that it was interrupted for included.
-    pub system: Picoseconds,
-    /// When it ended; `None` for the kernel's own, which never do.
-    pub ended: Option<Picoseconds>,
-}
-
-/// What came of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// When the last program ended.
-    pub elapsed: Picoseconds,
-    /// What each thread took.
-    pub threads: Vec<ThreadTime>,
-    /// What was counted in all.
-    pub reading: Reading,
-    /// How that came about over time.
-    pub series: Series,
-    /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
-    pub stale_hits: u64,
-    /// How often the oracle saw a rule broken, and the shadow record a flush missing. 0 with both off.
-    pub violations: u64,
-    /// The first few of the oracle's.
-    pub broken: Vec<Violation>,
-    /// The first few of the shadow record's.
-    pub misuses: Vec<Misuse>,
-}
+use crate::schedule::scheduler;
+use crate::world::state::{Sim, World};
+use crate::world::task::{Kind, Sleep, Stop};
+use crate::world::timeline::{END, NEVER};
 
 /// A machine with its memory manager, ready to run programs.
 #[derive(Debug)]
@@ -284,7 +97,7 @@ impl Simulation {
         body: impl FnOnce(&Program) + 'static,
     ) -> Result<(), SetupError> {
         let program = Program { sim: self.sim.clone(), memory: self.memory.clone(), space: space.clone() };
-        spawn(program, name.into(), cpu, start, body)
+        program.start(name.into(), cpu, start, body)
     }
 
     /// Runs until every program has ended. `progress` is called now and then with the simulated time and the pages
@@ -308,7 +121,7 @@ impl Simulation {
                 break;
             }
             if series.due() <= now && now != NEVER {
-                series.take(now, &Reading::of(sim, &self.memory));
+                series.take(now, &sim.reading());
             }
             assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
             steps += 1;
@@ -333,13 +146,14 @@ impl Simulation {
     /// A thread that reclaims a node's memory whenever it is woken.
     fn add_reclaimer(&self, node: u16) -> Result<(), SetupError> {
         let (sim, memory) = (self.sim.clone(), Rc::downgrade(&self.memory));
-        let id = add(&self.sim, format!("reclaim/{node}"), Kind::Kernel(node), move || {
+        let id = scheduler::add(&self.sim, format!("reclaim/{node}"), Kind::Kernel(node), move || {
             while let Some(memory) = memory.upgrade() {
                 memory.reclaim_node(NodeId(node));
                 drop(memory);
                 sim.running.stop(Stop::Sleep(Sleep::AtRest));
             }
-        })?;
+        })
+        .map_err(SetupError::Host)?;
         self.sim.reclaimers.borrow_mut().push(id);
         Ok(())
     }
@@ -362,7 +176,7 @@ impl Simulation {
         Outcome {
             elapsed,
             threads,
-            reading: Reading { time: elapsed, ..Reading::of(&self.sim, &self.memory) },
+            reading: Reading { time: elapsed, ..self.sim.reading() },
             series,
             stale_hits: world.oracle.as_ref().map_or(0, Oracle::stale_hits),
             violations: world.oracle.as_ref().map_or(0, Oracle::violations)
@@ -371,33 +185,6 @@ impl Simulation {
             misuses: world.watch.as_ref().map_or_else(Vec::new, Watch::kept),
         }
     }
-}
-
-/// Starts a thread of a program on a CPU at a time.
-///
-/// # Panics
-/// If there is no such CPU.
-pub(crate) fn spawn(
-    program: Program,
-    name: String,
-    cpu: u16,
-    start: Picoseconds,
-    body: impl FnOnce(&Program) + 'static,
-) -> Result<(), SetupError> {
-    let sim = program.sim.clone();
-    assert!((cpu as usize) < sim.cpus.len(), "CPU {cpu} of {}", sim.cpus.len());
-    let id = add(&sim, name, Kind::Program(program.space.clone()), move || body(&program))?;
-    sim.alive.set(sim.alive.get() + 1);
-    sim.start_on(id, cpu as usize, start);
-    Ok(())
-}
-
-/// Adds a thread that sleeps.
-fn add(sim: &Sim, name: String, kind: Kind, body: impl FnOnce() + 'static) -> Result<TaskId, SetupError> {
-    let task = Task::new(sim, name, kind, body).map_err(SetupError::Host)?;
-    let mut tasks = sim.tasks.borrow_mut();
-    tasks.push(task);
-    Ok(TaskId(tasks.len() - 1))
 }
 
 impl Drop for Simulation {

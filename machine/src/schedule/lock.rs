@@ -20,8 +20,7 @@ use ceasefire::LockClass;
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Doing;
-use crate::platform::Sim;
-use crate::world::state::World;
+use crate::world::state::{Sim, World};
 use crate::world::task::{Sleep, Stop, TaskId};
 
 /// Who waits, and for what.
@@ -377,4 +376,4 @@ impl<T> Drop for WriteGuard<'_, T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

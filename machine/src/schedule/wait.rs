@@ -7,13 +7,12 @@
 
 use ceasefire_memory::{Block, FrameNumber, SpaceHandle};
 
-use crate::config::Picoseconds;
-use crate::config::Storage;
+use crate::config::{Picoseconds, Storage};
 use crate::hardware::contents::Contents;
 use crate::measure::spent::Doing;
-use crate::platform::Sim;
-use crate::world::state::{World, NEVER};
+use crate::world::state::{Sim, World};
 use crate::world::task::{Kind, Sleep, Stop};
+use crate::world::timeline::NEVER;
 
 impl World {
     /// Lets the running thread sleep until `busy` says no, asking again each time that the frame's page is ready.
@@ -128,9 +127,8 @@ mod tests {
     use ceasefire_memory::{FrameNumber, Machine, Memory, Store};
 
     use super::*;
-    use crate::schedule::lock::tests::{machine, now, US};
     use crate::schedule::lock::SimLock;
-    use crate::testing::Notes;
+    use crate::testing::{machine, now, Notes, US};
     use crate::{Options, Outcome, Program, Simulation};
 
     static LOCK: LockClass = LockClass { name: "test", rank: 20, sleeps: false, interrupts_off: false };

@@ -12,16 +12,8 @@ use ceasefire::Extent;
 use ceasefire_memory::shadow::Shadow;
 use ceasefire_memory::PAGE_SHIFT;
 
+use crate::hardware::outdated::Broadcast;
 use crate::world::state::World;
-
-/// What a broadcast invalidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broadcast {
-    /// A part of what is tagged with an ASID.
-    Tagged(u16, Extent),
-    /// All of every CPU's TLB.
-    Everything,
-}
 
 impl World {
     /// A CPU drops what it has cached for a page, of either size.
@@ -154,8 +146,7 @@ mod tests {
 
     use super::*;
     use crate::config::TlbLevel;
-    use crate::schedule::lock::tests::{now, thread, US};
-    use crate::testing::{broken, roomy, run_on, Notes, Slot};
+    use crate::testing::{broken, now, roomy, run_on, thread, Notes, Slot, US};
     use crate::{Options, Program, Simulation};
 
     /// Whether CPU 1 could still use a page: its TLB, the way to the table, and the oracle.

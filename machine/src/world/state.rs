@@ -8,32 +8,30 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, HeldLocks, LOOK_EVERY, WIDE};
-use ceasefire_memory::{FrameNumber, Memory, PAGE_BYTES};
+use ceasefire_memory::{FrameNumber, Memory, SpaceHandle, PAGE_BYTES};
 
-use crate::config::Storage;
-use crate::config::{Machine, Picoseconds};
+use crate::config::{Machine, Picoseconds, Storage};
 use crate::hardware::contents::Contents;
 use crate::hardware::device::Device;
 use crate::hardware::may_hold::MayHold;
-use crate::hardware::outdated::Outdated;
+use crate::hardware::numbers::KERNEL_ROOT;
+use crate::hardware::outdated::{Broadcast, Outdated};
 use crate::hardware::prices::Prices;
 use crate::hardware::ram::Ram;
 use crate::hardware::tlb::Tlb;
-use crate::measure::spent::{Doing, Ledger};
+use crate::measure::reading::Reading;
+use crate::measure::spent::Doing;
+use crate::measure::tallies::Tallies;
 use crate::measure::trace::Trace;
 use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
-use crate::platform::Sim;
-use crate::world::invalidate::Broadcast;
 use crate::world::task::{Running, Task, TaskId};
-use crate::world::timeline::Timeline;
+use crate::world::timeline::{Timeline, NEVER};
 use crate::world::timer::Timer;
-
-/// Not at any time.
-pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;
 
 /// One CPU.
 #[derive(Debug)]
@@ -100,30 +98,13 @@ impl CpuState {
     }
 
     /// When it will take its next interrupt, as things are.
-    fn next_interrupt(&self) -> Picoseconds {
+    pub(crate) fn next_interrupt(&self) -> Picoseconds {
         if self.off.get() == 0 && self.interrupt.get() != NEVER {
             self.interrupt.get().max(self.on_since.get())
         } else {
             NEVER
         }
     }
-}
-
-/// No root: the kernel's own tables.
-pub(crate) const KERNEL_ROOT: u32 = u32::MAX;
-
-/// Counts of the machine's own, next to those of the engine and the memory manager.
-#[derive(Debug, Default)]
-pub(crate) struct Tallies {
-    pub(crate) accesses: Cell<u64>,
-    pub(crate) misses_load: Cell<u64>,
-    pub(crate) misses_store: Cell<u64>,
-    pub(crate) misses_fetch: Cell<u64>,
-    pub(crate) lock_waits: Cell<u64>,
-    pub(crate) lock_wait_time: Cell<Picoseconds>,
-    pub(crate) answer_wait_time: Cell<Picoseconds>,
-    pub(crate) spent: Ledger,
-    pub(crate) switches: Cell<u64>,
 }
 
 /// A machine in motion.
@@ -144,16 +125,16 @@ pub struct World {
     pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
     pub(crate) cpus: Box<[CpuState]>,
-    timeline: RefCell<Timeline>,
+    pub(crate) timeline: RefCell<Timeline>,
     pub(crate) timer: Timer,
     /// The CPU whose turn it is.
     pub(crate) here: Cell<usize>,
     /// The time of the next CPU's event.
-    horizon: Cell<Picoseconds>,
+    pub(crate) horizon: Cell<Picoseconds>,
     /// How far a CPU may run ahead of the next before it lets that one go on.
-    slack: Picoseconds,
+    pub(crate) slack: Picoseconds,
     pub(crate) running: Running,
-    pub(crate) tasks: RefCell<Vec<Task>>,
+    pub(crate) tasks: RefCell<Vec<Task<SpaceHandle<Sim>>>>,
     /// The CPUs that are idle.
     pub(crate) resting: RefCell<CpuSet>,
     /// When the first of the threads in each CPU's queue may run.
@@ -281,6 +262,12 @@ impl World {
             .expect("the memory manager lives as long as the machine runs")
     }
 
+    /// What has been counted so far.
+    pub(crate) fn reading(&self) -> Reading {
+        let memory = self.memory();
+        Reading::new(self.cpu().clock.get(), &self.tallies, memory.counters(), memory.statistics())
+    }
+
     /// The node whose memory a frame is.
     pub(crate) fn node_of_frame(&self, frame: FrameNumber) -> u16 {
         self.node_ends.partition_point(|&end| end <= frame.get()) as u16
@@ -348,118 +335,30 @@ impl World {
         self.tallies.spent.charge(Doing::User, time);
     }
 
-    /// A point where CPUs can notice each other: whoever is further behind goes first, and interrupts that have arrived
-    /// are taken.
-    pub(crate) fn sync(&self) {
-        if !self.running.in_task() {
-            return;
-        }
-        let cpu = self.cpu();
-        if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
-            // Its interrupts are taken in their turn, among all that happens.
-            cpu.wake.set(cpu.clock.get());
-            self.running.pause();
-        } else {
-            if self.timer.next() <= cpu.clock.get() {
-                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here.get()));
-            }
-            self.take_interrupts();
-        }
+    /// Time that passes on this CPU in `body` is charged to `doing`, unless something inside says otherwise. The thread may
+    /// be on another CPU afterwards.
+    pub(crate) fn during<R>(&self, doing: Doing, body: impl FnOnce() -> R) -> R {
+        let before = self.cpu().doing.replace(doing);
+        let result = body();
+        self.cpu().doing.set(before);
+        result
     }
+}
 
-    /// Waits until somebody sets a time at which this CPU goes on.
-    pub(crate) fn wait(&self) {
-        self.cpu().wake.set(NEVER);
-        self.running.pause();
+/// A handle to a simulated machine.
+#[derive(Debug, Clone)]
+pub struct Sim(Rc<World>);
+
+impl Sim {
+    pub(crate) fn new(world: World) -> Self {
+        Self(Rc::new(world))
     }
+}
 
-    /// Sets the time at which a waiting CPU goes on.
-    pub(crate) fn wake_at(&self, index: usize, time: Picoseconds) {
-        let cpu = &self.cpus[index];
-        cpu.wake.set(time.max(cpu.clock.get()));
-        self.requeue(index);
-    }
+impl Deref for Sim {
+    type Target = World;
 
-    /// Puts a CPU where its next event is.
-    pub(crate) fn requeue(&self, index: usize) {
-        let cpu = &self.cpus[index];
-        let next = cpu.wake.get().min(cpu.next_interrupt());
-        self.timeline.borrow_mut().set(index, next);
-        self.horizon.set(self.horizon.get().min(next));
-    }
-
-    /// When the earliest event comes; [`NEVER`] if nothing will ever happen again.
-    pub(crate) fn earliest(&self) -> Picoseconds {
-        self.timeline.borrow().earliest()
-    }
-
-    /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
-    pub(crate) fn step(&self) -> bool {
-        let earliest = self.earliest();
-        if earliest != NEVER {
-            self.take_ticks_until(earliest, None);
-        }
-        let index = {
-            let mut timeline = self.timeline.borrow_mut();
-            let Some(index) = timeline.first() else { return false };
-            timeline.set(index, NEVER);
-            self.horizon.set(timeline.earliest());
-            index
-        };
-        self.here.set(index);
-        let cpu = self.cpu();
-        if cpu.next_interrupt() <= cpu.wake.get() {
-            self.take_interrupt();
-            if cpu.wake.get() != NEVER {
-                cpu.wake.set(cpu.wake.get().max(cpu.clock.get()));
-            }
-        } else {
-            let wake = cpu.wake.replace(NEVER);
-            if cpu.task.get().is_some() {
-                self.spend_until(wake);
-            } else {
-                cpu.clock.set(cpu.clock.get().max(wake));
-            }
-            self.run_task();
-        }
-        self.requeue(index);
-        true
-    }
-
-    /// Takes the interrupts that have arrived, and the timer's tick, if interrupts are on.
-    pub(crate) fn take_interrupts(&self) {
-        let cpu = self.cpu();
-        while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {
-            self.take_interrupt();
-        }
-        if cpu.off.get() == 0 && cpu.next_tick.get() <= cpu.clock.get() {
-            self.take_tick();
-        }
-    }
-
-    /// Handles one interrupt at the moment it arrived, or at which interrupts were turned on again. What the CPU has
-    /// done of its own since then is delayed by as much.
-    fn take_interrupt(&self) {
-        let cpu = self.cpu();
-        let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
-        let ahead = cpu.clock.get();
-        if start > ahead && cpu.task.get().is_some() {
-            self.stall(start - ahead);
-        }
-        cpu.clock.set(start);
-        cpu.off.set(1);
-        let was_in_task = self.running.leave_task();
-        self.trace.interrupt(start, self.here.get());
-        self.during(Doing::Flushes, || {
-            self.spend(self.machine.costs.interrupt_handle);
-            self.memory().engine().handle_interrupt();
-        });
-        self.running.enter_task(was_in_task);
-        cpu.off.set(0);
-        let end = cpu.clock.get();
-        cpu.on_since.set(end);
-        if ahead > start {
-            cpu.clock.set(ahead + (end - start));
-        }
+    fn deref(&self) -> &World {
+        &self.0
     }
 }

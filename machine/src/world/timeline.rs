@@ -6,7 +6,9 @@
 //! its CPU are one number, and a match is one comparison without a branch.
 
 use crate::config::Picoseconds;
-use crate::world::state::NEVER;
+
+/// Not at any time.
+pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;
 
 /// Bits of a number that name the CPU.
 const CPU_BITS: u32 = 13;

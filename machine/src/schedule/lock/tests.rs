@@ -5,31 +5,12 @@ use std::rc::Rc;
 use ceasefire::{Lock as _, RwLock as _, Schedule};
 
 use super::*;
-use crate::config::{builtin, Latency, Machine, Node, Topology};
+use crate::config::Machine;
+use crate::testing::{machine, now, thread, Thread, FAR, US};
 use crate::{Options, Outcome, Program, Simulation};
-
-pub(crate) const US: Picoseconds = 1_000_000;
-/// Between any two CPUs.
-pub(crate) const FAR: Picoseconds = 104_000;
 
 static OPEN: LockClass = LockClass { name: "open", rank: 20, sleeps: false, interrupts_off: false };
 static CLOSED: LockClass = LockClass { name: "closed", rank: 21, sleeps: false, interrupts_off: true };
-
-/// One node of `cpus`, all equally far from each other.
-pub(crate) fn machine(cpus: u16) -> Machine {
-    let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
-    let node = Node { cpus: (0..cpus).collect(), bytes: 4 << 20, tier: 0 };
-    machine.topology = Topology::new(vec![node]).expect("a valid topology");
-    machine.latency = Latency::uniform(cpus, FAR);
-    machine
-}
-
-/// What a thread does, and when it starts.
-pub(crate) type Thread = (Picoseconds, Box<dyn FnOnce(&Program)>);
-
-pub(crate) fn thread(start: Picoseconds, body: impl FnOnce(&Program) + 'static) -> Thread {
-    (start, Box::new(body))
-}
 
 /// Threads of one space, each on a CPU of its own.
 pub(crate) fn run(threads: Vec<Thread>) -> Outcome {
@@ -42,10 +23,6 @@ pub(crate) fn run(threads: Vec<Thread>) -> Outcome {
     let outcome = simulation.run(|_, _| true).expect("no trace");
     assert_eq!(outcome.violations, 0, "{:?}", outcome.broken);
     outcome
-}
-
-pub(crate) fn now(program: &Program) -> Picoseconds {
-    program.sim.cpu().clock.get()
 }
 
 /// What happened when, in the order in which it was noted.
