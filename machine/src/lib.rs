@@ -5,42 +5,33 @@
 //! took and how often CPUs were interrupted, and an [oracle](Rule) that looks at every TLB and page table says whether
 //! any rule was broken.
 //!
-//! [`Simulation`] is the way in: build one from a [`config::Machine`], start programs on it, run it, read the
+//! [`Simulation`] is the entry: build one from a [`config::Machine`], start programs on it, run it, and read the
 //! [`Outcome`].
+//!
+//! The folders, each of which depends only on those before it: `config` describes a machine, `hardware` holds its parts,
+//! `measure` its counts, and `oracle` checks the rules. `world` is the state of a machine, `schedule` moves it through
+//! simulated time, and `run` sets it up and runs programs on it. `platform` is the machine as the engine and the memory
+//! manager see it.
 
 pub mod config;
-mod contents;
-mod device;
-mod holdings;
-mod invalidate;
-mod lock;
-mod may_hold;
+mod hardware;
+mod measure;
 mod oracle;
-mod outdated;
-mod program;
-mod ram;
-mod reading;
-mod series;
-mod shadow;
-mod sim;
-mod simulation;
-mod spent;
-mod task;
+mod platform;
+mod run;
+mod schedule;
 #[cfg(test)]
 mod testing;
-mod time;
-mod timeline;
-mod timer;
-mod tlb;
-mod trace;
-mod wait;
 mod world;
 
-pub use device::Device;
-pub use oracle::{Rule, Violation};
-pub use program::Program;
-pub use reading::Reading;
-pub use series::Series;
-pub use sim::Sim;
-pub use simulation::{Options, Outcome, RunError, SetupError, Simulation, ThreadTime};
-pub use spent::Spent;
+pub use hardware::device::Device;
+pub use measure::reading::Reading;
+pub use measure::series::Series;
+pub use measure::spent::Spent;
+pub use oracle::rule::{Rule, Violation};
+pub use run::error::{RunError, SetupError};
+pub use run::options::Options;
+pub use run::outcome::{Outcome, ThreadTime};
+pub use run::program::Program;
+pub use run::simulation::Simulation;
+pub use world::state::Sim;

@@ -7,9 +7,32 @@ use std::sync::atomic::Ordering;
 use ceasefire::{PageSize, Schedule};
 use ceasefire_memory::{Entry, FrameNumber, Machine as _, Table, PAGE_BYTES, PAGE_SHIFT};
 
-use crate::config::{Machine, Node, Topology};
-use crate::lock::tests::{machine, thread, Thread};
+use crate::config::{builtin, Latency, Machine, Node, Picoseconds, Topology};
 use crate::{Options, Outcome, Program, Rule, Simulation};
+
+pub(crate) const US: Picoseconds = 1_000_000;
+/// Between any two CPUs.
+pub(crate) const FAR: Picoseconds = 104_000;
+
+/// One node of `cpus`, all equally far from each other.
+pub(crate) fn machine(cpus: u16) -> Machine {
+    let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let node = Node { cpus: (0..cpus).collect(), bytes: 4 << 20, tier: 0 };
+    machine.topology = Topology::new(vec![node]).expect("a valid topology");
+    machine.latency = Latency::uniform(cpus, FAR);
+    machine
+}
+
+/// What a thread does, and when it starts.
+pub(crate) type Thread = (Picoseconds, Box<dyn FnOnce(&Program)>);
+
+pub(crate) fn thread(start: Picoseconds, body: impl FnOnce(&Program) + 'static) -> Thread {
+    (start, Box::new(body))
+}
+
+pub(crate) fn now(program: &Program) -> Picoseconds {
+    program.sim.cpu().clock.get()
+}
 
 /// The bits of an entry (Intel SDM volume 3, section 4.5).
 pub(crate) const PRESENT: u64 = 1;

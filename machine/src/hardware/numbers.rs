@@ -1,0 +1,26 @@
+//! How CPUs, pages and page-table levels are numbered.
+
+use ceasefire::{CpuId, PageSize};
+
+/// log2 of the small pages in a huge one.
+pub(crate) const HUGE_SHIFT: u32 = PageSize::Huge.shift() - PageSize::Small.shift();
+
+/// Small pages in a huge one.
+pub(crate) const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
+
+/// The level of the entries that translate that much.
+pub(crate) const fn level_of(size: PageSize) -> u32 {
+    match size {
+        PageSize::Small => 0,
+        PageSize::Huge => 1,
+    }
+}
+
+/// No root: the kernel's own tables.
+pub(crate) const KERNEL_ROOT: u32 = u32::MAX;
+
+/// A CPU by its place.
+pub(crate) fn cpu_id(index: usize) -> CpuId {
+    // The configuration bounds the number of CPUs.
+    CpuId::new(index).unwrap_or_else(|error| unreachable!("{error}"))
+}

@@ -1,0 +1,133 @@
+//! The machine's memory.
+//!
+//! One sparse anonymous mapping stands for all of it; the host gives memory only to the frames that are touched.
+//! Those are the page tables. Pages of programs have bytes only if asked for ([`Contents`](crate::hardware::contents::Contents)):
+//! what they hold does not matter for time, and 64 GiB would not fit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_BYTES};
+use memmap2::{MmapMut, MmapOptions};
+
+/// The bytes of a frame, as the host's words.
+pub(crate) type Words = [AtomicU64; ENTRIES];
+
+/// All frames of a machine.
+#[derive(Debug)]
+pub(crate) struct Ram {
+    memory: MmapMut,
+    frames: u32,
+}
+
+impl Ram {
+    /// `frames` frames of zeros.
+    ///
+    /// # Errors
+    /// The host's, if it does not give that many addresses.
+    pub(crate) fn new(frames: u32) -> std::io::Result<Self> {
+        let bytes = frames as usize * PAGE_BYTES as usize;
+        // Without reservation: far more than the host has may be mapped as long as little is touched.
+        let memory = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
+        Ok(Self { memory, frames })
+    }
+
+    /// A frame as a page-table page.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub(crate) fn table(&self, frame: FrameNumber) -> &Table {
+        assert!(frame.get() < self.frames, "{frame:?} of {} frames", self.frames);
+        let start = frame.index() * PAGE_BYTES as usize;
+        // The mapping is aligned to pages, which the cast cannot see.
+        #[allow(clippy::cast_ptr_alignment)]
+        // SAFETY: the frame lies inside the mapping, which lives as long as `self` and is aligned to the host's pages,
+        // at least 4096 bytes, as is each frame in it. A `Table` is 512 `AtomicU64`s, valid for any bytes; the mapping
+        // is only ever accessed through such tables, so all accesses are atomic and shared references may alias.
+        unsafe {
+            &*self.memory.as_ptr().add(start).cast::<Table>()
+        }
+    }
+
+    /// A frame as plain words.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub(crate) fn words(&self, frame: FrameNumber) -> &Words {
+        let table: *const Table = self.table(frame);
+        // SAFETY: a `Table` is `repr(C)` around exactly this array, so this is the same memory under another name, and
+        // every access through either is atomic.
+        unsafe { &*table.cast::<Words>() }
+    }
+
+    /// Fills a frame with zeros.
+    pub(crate) fn zero(&self, frame: FrameNumber) {
+        for word in self.words(frame) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies a frame.
+    pub(crate) fn copy(&self, from: FrameNumber, to: FrameNumber) {
+        for (from, to) in self.words(from).iter().zip(self.words(to)) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies bytes out of a frame.
+    ///
+    /// # Panics
+    /// If they do not lie in it.
+    pub(crate) fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        let words = self.words(frame);
+        for (at, byte) in (offset..).zip(into) {
+            *byte = words[at / 8].load(Ordering::Relaxed).to_le_bytes()[at % 8];
+        }
+    }
+
+    /// Copies bytes into a frame.
+    ///
+    /// # Panics
+    /// If they do not lie in it.
+    pub(crate) fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        let words = self.words(frame);
+        for (at, &byte) in (offset..).zip(from) {
+            let mut bytes = words[at / 8].load(Ordering::Relaxed).to_le_bytes();
+            bytes[at % 8] = byte;
+            words[at / 8].store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_the_host_has_can_be_mapped_and_reads_as_empty_tables() {
+        let ram = Ram::new(1 << 24).expect("64 GiB of addresses");
+        let last = ram.table(FrameNumber::new((1 << 24) - 1));
+        assert!(!last.get(511).present());
+    }
+
+    #[test]
+    fn bytes_are_where_they_were_put_and_nowhere_else() {
+        let ram = Ram::new(3).expect("three frames");
+        let [first, second, third] = [0, 1, 2].map(FrameNumber::new);
+        let written: Vec<u8> = (1..=20).collect();
+        ram.store(second, 4096 - 20, &written);
+        let mut read = [0xff; 24];
+        ram.load(second, 4096 - 24, &mut read);
+        assert_eq!((&read[..4], &read[4..]), (&[0; 4][..], &written[..]));
+        assert_eq!(
+            ram.words(second)[511].load(Ordering::Relaxed),
+            u64::from_le_bytes([13, 14, 15, 16, 17, 18, 19, 20])
+        );
+        ram.copy(second, third);
+        ram.zero(second);
+        ram.load(third, 4096 - 24, &mut read);
+        assert_eq!(&read[4..], &written[..]);
+        for frame in [first, second] {
+            assert!(ram.words(frame).iter().all(|word| word.load(Ordering::Relaxed) == 0), "{frame:?}");
+        }
+    }
+}

@@ -1,0 +1,556 @@
+//! A CPU's TLB: two levels, set-associative, tagged with ASIDs, and the walk cache in front of the page tables.
+//!
+//! Sets are kept in order of use, the last used first, so the entry replaced is the one unused for longest. Flushing
+//! an ASID raises its epoch, which makes every entry from before it invalid at once; such entries are replaced like
+//! any other, so the misses that a flush causes later are all there.
+//!
+//! Instruction fetches have a first level of their own where the machine has one, and share that of loads and stores
+//! where it has none; the second level is always shared.
+//!
+//! Translations of 2 MiB share both levels with those of 4 KiB, each in the set that its own page number picks; a
+//! lookup asks for both sizes, but only once the TLB has held a large one.
+
+use ceasefire::PageSize;
+
+use crate::config::TlbGeometry;
+use crate::hardware::numbers::HUGE_SHIFT;
+use crate::hardware::outdated::Outdated;
+
+/// What a set's vacancies carry: no page has this tag.
+const VACANT: u64 = u64::MAX;
+/// Where in a tag the page number starts: above it are at most 36 bits, below the size and 16 bits of ASID.
+const TAG_PAGE: u32 = 17;
+const TAG_HUGE: u64 = 1 << 16;
+
+/// A cached translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cached {
+    tag: u64,
+    epoch: u32,
+    /// The frame that it leads to, the first if it is huge.
+    frame: u32,
+    /// The moment at which it was made.
+    pub(crate) filled: u64,
+    /// The root of the tables that it came from.
+    pub(crate) root: u32,
+    /// Stores are allowed.
+    pub(crate) writable: bool,
+    /// A store through it does not go to the page table any more.
+    pub(crate) dirty: bool,
+}
+
+impl Cached {
+    const VACANT: Self =
+        Self { tag: VACANT, epoch: 0, frame: 0, filled: 0, root: 0, writable: false, dirty: false };
+
+    /// Whether it translates 2 MiB.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.tag & TAG_HUGE != 0
+    }
+
+    /// The frame that holds `page`, which it translates.
+    pub(crate) fn frame(&self, page: u64) -> u32 {
+        if self.tag & TAG_HUGE == 0 {
+            self.frame
+        } else {
+            self.frame + (page as u32 & ((1 << HUGE_SHIFT) - 1))
+        }
+    }
+}
+
+/// What a walk found, to be cached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill {
+    pub(crate) size: PageSize,
+    pub(crate) frame: u32,
+    pub(crate) filled: u64,
+    pub(crate) root: u32,
+    pub(crate) writable: bool,
+    pub(crate) dirty: bool,
+}
+
+/// A walk's way to a lowest-level table.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    tag: u64,
+    epoch: u32,
+    table: u32,
+    filled: u64,
+}
+
+impl Path {
+    fn is_under(&self, asid: u16) -> bool {
+        self.tag != VACANT && self.tag as u16 == asid
+    }
+
+    fn is_outdated(&self, outdated: &Outdated) -> bool {
+        outdated.has_table(self.tag as u16, self.tag >> TAG_PAGE << HUGE_SHIFT, self.filled)
+    }
+}
+
+/// What tells the entries of a TLB apart: page, size and ASID.
+fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
+    match size {
+        PageSize::Small => page << TAG_PAGE | u64::from(asid),
+        PageSize::Huge => page >> HUGE_SHIFT << TAG_PAGE | TAG_HUGE | u64::from(asid),
+    }
+}
+
+#[derive(Debug)]
+struct Level {
+    ways: usize,
+    mask: u64,
+    entries: Box<[Cached]>,
+}
+
+impl Level {
+    fn new(entries: u32, ways: u32) -> Self {
+        let sets = entries / ways;
+        Self {
+            ways: ways as usize,
+            mask: u64::from(sets.next_power_of_two() - 1),
+            entries: vec![Cached::VACANT; (sets * ways) as usize].into(),
+        }
+    }
+
+    fn set(&mut self, tag: u64) -> &mut [Cached] {
+        let start = (tag >> TAG_PAGE & self.mask) as usize * self.ways;
+        &mut self.entries[start..start + self.ways]
+    }
+
+    /// Finds an entry and makes it the last used of its set; or drops it if a broadcast has invalidated it.
+    fn find(&mut self, tag: u64, epoch: u32, outdated: impl FnOnce(&Cached) -> bool) -> Option<&mut Cached> {
+        let set = self.set(tag);
+        let way = set.iter().position(|entry| entry.tag == tag && entry.epoch == epoch)?;
+        if outdated(&set[way]) {
+            set[way] = Cached::VACANT;
+            return None;
+        }
+        set[..=way].rotate_right(1);
+        Some(&mut set[0])
+    }
+
+    fn insert(&mut self, entry: Cached) {
+        let set = self.set(entry.tag);
+        // An older entry of the same page must not stay behind the new one.
+        let way = set.iter().position(|old| old.tag == entry.tag).unwrap_or(set.len() - 1);
+        set[way] = entry;
+        set[..=way].rotate_right(1);
+    }
+
+    fn remove(&mut self, tag: u64) {
+        for entry in self.set(tag) {
+            if entry.tag == tag {
+                *entry = Cached::VACANT;
+            }
+        }
+    }
+}
+
+/// Who asks a TLB: it decides which first level answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A load or a store.
+    Data,
+    /// The fetch of an instruction.
+    Instruction,
+}
+
+/// Where a translation was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hit {
+    First(Cached),
+    Second(Cached),
+    None,
+}
+
+/// The TLB of one CPU.
+#[derive(Debug)]
+pub(crate) struct Tlb {
+    first: Level,
+    /// The first level for instructions, if they have one of their own.
+    instruction: Option<Level>,
+    second: Level,
+    walk: Box<[Path]>,
+    /// How often each ASID was flushed, as far as any was used.
+    epochs: Vec<u32>,
+    /// It may hold huge entries.
+    huge: bool,
+}
+
+impl Tlb {
+    pub(crate) fn new(geometry: &TlbGeometry) -> Self {
+        let empty = Path { tag: VACANT, epoch: 0, table: 0, filled: 0 };
+        Self {
+            first: Level::new(geometry.l1.entries, geometry.l1.ways),
+            instruction: geometry.instruction.map(|level| Level::new(level.entries, level.ways)),
+            second: Level::new(geometry.l2.entries, geometry.l2.ways),
+            walk: vec![empty; geometry.walk_cache as usize].into(),
+            epochs: Vec::new(),
+            huge: false,
+        }
+    }
+
+    /// An ASID under which nothing was cached yet is in its first epoch.
+    fn epoch(&self, asid: u16) -> u32 {
+        self.epochs.get(asid as usize).copied().unwrap_or(0)
+    }
+
+    /// The epoch for something that is about to be cached.
+    fn epoch_to_fill(&mut self, asid: u16) -> u32 {
+        if self.epochs.len() <= asid as usize {
+            self.epochs.resize(asid as usize + 1, 0);
+        }
+        self.epochs[asid as usize]
+    }
+
+    /// The first level that a side asks.
+    fn first_of(&mut self, side: Side) -> &mut Level {
+        match (side, &mut self.instruction) {
+            (Side::Instruction, Some(level)) => level,
+            _ => &mut self.first,
+        }
+    }
+
+    /// All levels.
+    fn levels_mut(&mut self) -> impl Iterator<Item = &mut Level> {
+        [&mut self.first, &mut self.second].into_iter().chain(&mut self.instruction)
+    }
+
+    /// Looks a page up where no broadcast has invalidated anything.
+    #[cfg(test)]
+    fn find(&mut self, page: u64, asid: u16, side: Side) -> Hit {
+        self.find_valid(page, asid, side, &Outdated::default())
+    }
+
+    /// Looks a page up, as an access does; `outdated` says what broadcasts have invalidated.
+    pub(crate) fn find_valid(&mut self, page: u64, asid: u16, side: Side, outdated: &Outdated) -> Hit {
+        let small_is = |entry: &Cached| outdated.has_page(asid, page, entry.filled);
+        let huge_is = |entry: &Cached| outdated.has_table(asid, page, entry.filled);
+        let epoch = self.epoch(asid);
+        let small = tag(page, PageSize::Small, asid);
+        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        let first = self.first_of(side);
+        if let Some(entry) = first.find(small, epoch, small_is) {
+            return Hit::First(*entry);
+        }
+        if let Some(entry) = huge.and_then(|huge| first.find(huge, epoch, huge_is)) {
+            return Hit::First(*entry);
+        }
+        let mut found = self.second.find(small, epoch, small_is).copied();
+        if let (None, Some(huge)) = (found, huge) {
+            found = self.second.find(huge, epoch, huge_is).copied();
+        }
+        let Some(entry) = found else { return Hit::None };
+        self.first_of(side).insert(entry);
+        Hit::Second(entry)
+    }
+
+    /// Looks a page up without any effect.
+    #[cfg(test)]
+    pub(crate) fn peek(&self, page: u64, asid: u16) -> Option<Cached> {
+        let tags = [tag(page, PageSize::Small, asid), tag(page, PageSize::Huge, asid)];
+        self.under(asid).find(|entry| tags.contains(&entry.tag))
+    }
+
+    /// Every valid entry under an ASID; a page may come twice.
+    #[cfg(test)]
+    pub(crate) fn under(&self, asid: u16) -> impl Iterator<Item = Cached> + '_ {
+        let epoch = self.epoch(asid);
+        [&self.first, &self.second].into_iter().chain(&self.instruction).flat_map(move |level| {
+            let valid = move |entry: &&Cached| {
+                entry.tag != VACANT && entry.tag as u16 == asid && entry.epoch == epoch
+            };
+            level.entries.iter().filter(valid).copied()
+        })
+    }
+
+    /// Caches what a walk found.
+    pub(crate) fn fill(&mut self, page: u64, asid: u16, side: Side, fill: Fill) {
+        let Fill { size, frame, filled, root, writable, dirty } = fill;
+        let epoch = self.epoch_to_fill(asid);
+        let entry = Cached { tag: tag(page, size, asid), epoch, frame, filled, root, writable, dirty };
+        self.huge |= size == PageSize::Huge;
+        self.first_of(side).insert(entry);
+        self.second.insert(entry);
+    }
+
+    /// The lowest-level table that a walk for `page` may start at, and when that was cached.
+    pub(crate) fn path(&self, page: u64, asid: u16) -> Option<(u32, u64)> {
+        let tag = tag(page, PageSize::Huge, asid);
+        let path = self.walk.get(self.walk_slot(page)?)?;
+        (path.tag == tag && path.epoch == self.epoch(asid)).then_some((path.table, path.filled))
+    }
+
+    /// Caches the way to a lowest-level table.
+    pub(crate) fn fill_path(&mut self, page: u64, asid: u16, table: u32, filled: u64) {
+        if let Some(slot) = self.walk_slot(page) {
+            let (tag, epoch) = (tag(page, PageSize::Huge, asid), self.epoch_to_fill(asid));
+            self.walk[slot] = Path { tag, epoch, table, filled };
+        }
+    }
+
+    fn walk_slot(&self, page: u64) -> Option<usize> {
+        (!self.walk.is_empty()).then(|| (page >> HUGE_SHIFT) as usize % self.walk.len())
+    }
+
+    /// The tables to which there is a valid way under an ASID.
+    pub(crate) fn tables_under<'a>(
+        &'a self,
+        asid: u16,
+        outdated: &'a Outdated,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let epoch = self.epoch(asid);
+        let valid =
+            move |path: &&Path| path.is_under(asid) && path.epoch == epoch && !path.is_outdated(outdated);
+        self.walk.iter().filter(valid).map(|path| path.table)
+    }
+
+    /// Invalidates what translates one page, of either size, and the walk cache's way to it (Intel SDM volume 3, section
+    /// 4.10.4.1).
+    pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
+        let small = tag(page, PageSize::Small, asid);
+        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        for level in self.levels_mut() {
+            level.remove(small);
+            if let Some(huge) = huge {
+                level.remove(huge);
+            }
+        }
+        if let Some(slot) = self.walk_slot(page) {
+            let path = &mut self.walk[slot];
+            if path.tag == tag(page, PageSize::Huge, asid) {
+                path.tag = VACANT;
+            }
+        }
+    }
+
+    /// Drops what broadcasts have invalidated under an ASID.
+    pub(crate) fn drop_outdated(&mut self, asid: u16, outdated: &Outdated) {
+        for entry in self.levels_mut().flat_map(|level| &mut level.entries) {
+            let number = entry.tag >> TAG_PAGE;
+            let gone = if entry.tag == VACANT || entry.tag as u16 != asid {
+                false
+            } else if entry.is_huge() {
+                outdated.has_table(asid, number << HUGE_SHIFT, entry.filled)
+            } else {
+                outdated.has_page(asid, number, entry.filled)
+            };
+            if gone {
+                *entry = Cached::VACANT;
+            }
+        }
+        for path in &mut self.walk {
+            if path.is_under(asid) && path.is_outdated(outdated) {
+                path.tag = VACANT;
+            }
+        }
+    }
+
+    /// Invalidates everything under an ASID.
+    pub(crate) fn invalidate_asid(&mut self, asid: u16) {
+        // Where the ASID was never used there is nothing to invalidate.
+        let Some(epoch) = self.epochs.get_mut(asid as usize) else { return };
+        *epoch = epoch.wrapping_add(1);
+        if *epoch == 0 {
+            // The count has come round: entries from its first time must not come alive again.
+            self.invalidate_all();
+        }
+    }
+
+    /// Invalidates everything.
+    pub(crate) fn invalidate_all(&mut self) {
+        for level in self.levels_mut() {
+            level.entries.fill(Cached::VACANT);
+        }
+        self.huge = false;
+        for path in &mut self.walk {
+            path.tag = VACANT;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Side::{Data, Instruction};
+    use super::*;
+    use crate::config::TlbLevel;
+
+    fn tlb() -> Tlb {
+        Tlb::new(&TlbGeometry {
+            l1: TlbLevel { entries: 8, ways: 2 },
+            instruction: None,
+            l2: TlbLevel { entries: 32, ways: 4 },
+            walk_cache: 4,
+        })
+    }
+
+    /// The same with a first level of two sets for instructions.
+    fn split() -> Tlb {
+        Tlb { instruction: Some(Level::new(4, 2)), ..tlb() }
+    }
+
+    fn fill(frame: u32) -> Fill {
+        Fill { size: PageSize::Small, frame, filled: 0, root: 1, writable: false, dirty: false }
+    }
+
+    fn huge(frame: u32) -> Fill {
+        Fill { size: PageSize::Huge, ..fill(frame) }
+    }
+
+    /// Where a page's translation is found, and to which frame it leads.
+    fn found(tlb: &mut Tlb, page: u64, asid: u16) -> Option<u32> {
+        match tlb.find(page, asid, Data) {
+            Hit::First(entry) | Hit::Second(entry) => Some(entry.frame(page)),
+            Hit::None => None,
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_half_a_cache_line() {
+        assert_eq!(size_of::<Cached>(), 32);
+    }
+
+    #[test]
+    fn what_falls_out_of_the_first_level_is_found_in_the_second() {
+        let mut tlb = tlb();
+        for page in [0, 4, 8] {
+            tlb.fill(page, 0, Data, fill(page as u32 + 100));
+        }
+        assert!(matches!(tlb.find(0, 0, Data), Hit::Second(entry) if entry.frame == 100));
+        assert!(matches!(tlb.find(0, 0, Data), Hit::First(_)));
+        assert!(
+            matches!(tlb.find(4, 0, Data), Hit::Second(_)),
+            "the least recently used of the set made room"
+        );
+    }
+
+    #[test]
+    fn flushing_an_asid_leaves_the_others() {
+        for (one, other) in [(0, 1), (1, 0), (7, u16::MAX), (u16::MAX, 7), (0x100, 0x200)] {
+            let mut tlb = tlb();
+            tlb.fill(1, one, Data, fill(1));
+            tlb.fill(1, other, Data, fill(2));
+            tlb.fill(1, one, Data, huge(512));
+            tlb.fill_path(1, one, 9, 0);
+            let mut outdated = Outdated::default();
+            assert_eq!(tlb.tables_under(one, &outdated).collect::<Vec<_>>(), [9]);
+            assert_eq!(tlb.tables_under(other, &outdated).count(), 0);
+            outdated.page(one, 511, 1);
+            assert_eq!(tlb.tables_under(one, &outdated).count(), 0);
+            tlb.invalidate_asid(one);
+            assert_eq!(tlb.find(1, one, Data), Hit::None);
+            assert_eq!(tlb.path(1, one), None);
+            assert_eq!(tlb.under(one).count(), 0);
+            assert_eq!(found(&mut tlb, 1, other), Some(2));
+        }
+    }
+
+    #[test]
+    fn asids_take_memory_when_they_are_used() {
+        let mut tlb = tlb();
+        tlb.invalidate_asid(u16::MAX);
+        assert_eq!((tlb.find(1, u16::MAX, Data), tlb.epochs.len()), (Hit::None, 0));
+        tlb.fill(1, 40, Data, fill(1));
+        assert_eq!(tlb.epochs.len(), 41);
+    }
+
+    #[test]
+    fn invalidating_a_page_takes_it_from_both_levels_and_the_walk_cache() {
+        let mut tlb = tlb();
+        tlb.fill(1, 0, Data, fill(1));
+        tlb.fill(2, 0, Data, fill(2));
+        tlb.fill_path(1, 0, 9, 3);
+        assert_eq!(tlb.path(2, 0), Some((9, 3)));
+        tlb.invalidate_page(1, 0);
+        assert_eq!(tlb.peek(1, 0), None);
+        assert_eq!(tlb.path(2, 0), None);
+        assert!(tlb.peek(2, 0).is_some());
+    }
+
+    #[test]
+    fn a_page_filled_again_has_one_entry() {
+        let mut tlb = tlb();
+        tlb.fill(1, 0, Data, fill(1));
+        tlb.fill(1, 0, Data, fill(2));
+        assert_eq!(tlb.under(0).map(|entry| entry.frame).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn a_huge_entry_translates_every_page_in_it_and_no_other() {
+        let mut tlb = tlb();
+        tlb.fill(3 * 512 + 7, 2, Data, huge(1024));
+        for (page, frame) in
+            [(1535, None), (1536, Some(1024)), (1800, Some(1288)), (2047, Some(1535)), (2048, None)]
+        {
+            assert_eq!(found(&mut tlb, page, 2), frame, "page {page}");
+        }
+        assert_eq!(found(&mut tlb, 1800, 1), None);
+        // The small page of the same number is another entry.
+        assert_eq!(found(&mut tlb, 3, 2), None);
+    }
+
+    #[test]
+    fn a_huge_entry_that_fell_out_of_the_first_level_comes_back_from_the_second() {
+        let mut tlb = tlb();
+        for number in [0, 4, 8] {
+            tlb.fill(number * 512, 0, Data, huge(number as u32 * 512));
+        }
+        assert!(matches!(tlb.find(1, 0, Data), Hit::Second(entry) if entry.frame(1) == 1));
+        assert!(matches!(tlb.find(2, 0, Data), Hit::First(entry) if entry.frame(2) == 2));
+    }
+
+    #[test]
+    fn invalidating_a_page_takes_the_huge_entry_that_translates_it_and_the_small_one_but_not_its_neighbours()
+    {
+        let mut tlb = tlb();
+        tlb.fill(512, 0, Data, huge(1024));
+        tlb.fill(513, 0, Data, fill(7));
+        tlb.fill(514, 0, Data, fill(8));
+        tlb.fill(1024, 0, Data, huge(2048));
+        tlb.invalidate_page(513, 0);
+        assert_eq!(found(&mut tlb, 513, 0), None);
+        assert_eq!(found(&mut tlb, 512, 0), None, "it went as a whole");
+        assert_eq!(found(&mut tlb, 514, 0), Some(8));
+        assert_eq!(found(&mut tlb, 1025, 0), Some(2049));
+        tlb.invalidate_all();
+        assert_eq!((found(&mut tlb, 1025, 0), tlb.huge), (None, false));
+    }
+
+    #[test]
+    fn instructions_have_a_first_level_of_their_own_and_share_the_second() {
+        let mut tlb = split();
+        tlb.fill(1, 0, Data, fill(7));
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::Second(entry) if entry.frame == 7));
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::First(_)));
+        // What data brings in pushes nothing out of the level of instructions.
+        for page in [5, 9, 13] {
+            tlb.fill(page, 0, Data, fill(8));
+        }
+        assert!(matches!(tlb.find(1, 0, Instruction), Hit::First(_)));
+        assert!(matches!(tlb.find(1, 0, Data), Hit::Second(_)));
+    }
+
+    #[test]
+    fn instructions_share_the_first_level_of_data_if_they_have_none() {
+        let mut tlb = tlb();
+        tlb.fill(1, 0, Instruction, fill(7));
+        assert!(matches!(tlb.find(1, 0, Data), Hit::First(_)));
+    }
+
+    #[test]
+    fn every_invalidation_reaches_the_level_of_instructions() {
+        let ways: [fn(&mut Tlb); 3] =
+            [|tlb| tlb.invalidate_page(513, 3), |tlb| tlb.invalidate_asid(3), Tlb::invalidate_all];
+        for invalidate in ways {
+            for filled in [fill(7), huge(1024)] {
+                let mut tlb = split();
+                tlb.fill(513, 3, Instruction, filled);
+                assert!(matches!(tlb.find(513, 3, Instruction), Hit::First(_)));
+                invalidate(&mut tlb);
+                assert_eq!(tlb.find(513, 3, Instruction), Hit::None);
+                assert_eq!(tlb.peek(513, 3), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What a run counts.
+//!
+//! `spent` divides the CPUs' time and `tallies` counts events. A `reading` is all counts at one moment, a `series` many
+//! readings over time. `trace` writes a line for each flush and each interrupt.
+
+pub(crate) mod reading;
+pub(crate) mod series;
+pub(crate) mod spent;
+pub(crate) mod tallies;
+pub(crate) mod trace;

@@ -1,0 +1,20 @@
+//! Counts of the machine's own.
+
+use std::cell::Cell;
+
+use crate::config::Picoseconds;
+use crate::measure::spent::Ledger;
+
+/// Counts of the machine's own, next to those of the engine and the memory manager.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub(crate) accesses: Cell<u64>,
+    pub(crate) misses_load: Cell<u64>,
+    pub(crate) misses_store: Cell<u64>,
+    pub(crate) misses_fetch: Cell<u64>,
+    pub(crate) lock_waits: Cell<u64>,
+    pub(crate) lock_wait_time: Cell<Picoseconds>,
+    pub(crate) answer_wait_time: Cell<Picoseconds>,
+    pub(crate) spent: Ledger,
+    pub(crate) switches: Cell<u64>,
+}

@@ -1,0 +1,239 @@
+//! What one CPU may hold under one ASID: every translation that it cached and nobody invalidated since.
+//!
+//! A real TLB forgets most of it, but no code may rely on that. On a large machine this is nearly a translation for
+//! each frame, so pages are kept in chunks of neighbours, and the rare second translation of a page by itself, as are
+//! translations of 2 MiB.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ceasefire::PageSize;
+
+use crate::hardware::numbers::HUGE_SHIFT;
+
+/// Neighbouring pages in a chunk.
+const CHUNK: u64 = 64;
+
+/// A translation that a CPU may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// When it was first filled, by the oracle's clock.
+    pub(crate) filled: u64,
+    /// Where it leads; the first of 512 if it is huge.
+    pub(crate) frame: u32,
+    pub(crate) writable: bool,
+    /// Stores through it do not go to the page table.
+    pub(crate) dirty: bool,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    present: u32,
+    pages: [Option<Held>; CHUNK as usize],
+}
+
+impl Held {
+    /// The same translation once more, maybe with other rights: a CPU may hold either.
+    fn merge(&mut self, again: Self) {
+        (self.writable, self.dirty) = (self.writable | again.writable, self.dirty | again.dirty);
+    }
+}
+
+/// All of it, by page.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    chunks: BTreeMap<u64, Box<Chunk>>,
+    /// Older translations of pages that have a newer one in their chunk.
+    further: BTreeMap<u64, Vec<Held>>,
+    /// Huge translations, by the number of the huge page.
+    huge: BTreeMap<u64, Vec<Held>>,
+}
+
+impl Holdings {
+    /// Adds a translation; one of the same page to another frame may live on beside it, and so may one of another size.
+    /// Whether it was not known before.
+    pub(crate) fn add(&mut self, page: u64, size: PageSize, held: Held) -> bool {
+        if size == PageSize::Huge {
+            let known = self.huge.entry(page >> HUGE_SHIFT).or_default();
+            match known.iter_mut().find(|old| old.frame == held.frame) {
+                Some(old) => {
+                    old.merge(held);
+                    return false;
+                }
+                None => known.push(held),
+            }
+            return true;
+        }
+        let further = self.further.get_mut(&page);
+        if let Some(old) = further.into_iter().flatten().find(|old| old.frame == held.frame) {
+            old.merge(held);
+            return false;
+        }
+        let chunk = self
+            .chunks
+            .entry(page / CHUNK)
+            .or_insert_with(|| Box::new(Chunk { present: 0, pages: [None; CHUNK as usize] }));
+        match &mut chunk.pages[(page % CHUNK) as usize] {
+            Some(old) if old.frame == held.frame => {
+                old.merge(held);
+                return false;
+            }
+            Some(old) => self.further.entry(page).or_default().push(std::mem::replace(old, held)),
+            vacant => {
+                *vacant = Some(held);
+                chunk.present += 1;
+            }
+        }
+        true
+    }
+
+    /// Takes out what translates a page, of either size.
+    pub(crate) fn remove(&mut self, page: u64) {
+        self.further.remove(&page);
+        self.huge.remove(&(page >> HUGE_SHIFT));
+        let Some(chunk) = self.chunks.get_mut(&(page / CHUNK)) else { return };
+        if chunk.pages[(page % CHUNK) as usize].take().is_some() {
+            chunk.present -= 1;
+            if chunk.present == 0 {
+                self.chunks.remove(&(page / CHUNK));
+            }
+        }
+    }
+
+    /// Takes everything out.
+    pub(crate) fn clear(&mut self) {
+        self.chunks.clear();
+        self.further.clear();
+        self.huge.clear();
+    }
+
+    /// The small translations of a page.
+    pub(crate) fn small(&self, page: u64) -> impl Iterator<Item = Held> + '_ {
+        let newest = self.chunks.get(&(page / CHUNK)).and_then(|chunk| chunk.pages[(page % CHUNK) as usize]);
+        newest.into_iter().chain(self.further.get(&page).into_iter().flatten().copied())
+    }
+
+    /// The huge translations that cover a page.
+    pub(crate) fn huge(&self, page: u64) -> impl Iterator<Item = Held> + '_ {
+        self.huge.get(&(page >> HUGE_SHIFT)).into_iter().flatten().copied()
+    }
+
+    /// The huge translations that cover any of a range of pages, with the first page of each.
+    pub(crate) fn huge_within(&self, pages: Range<u64>) -> impl Iterator<Item = (u64, Held)> + '_ {
+        let numbers = pages.start >> HUGE_SHIFT..pages.end.div_ceil(1 << HUGE_SHIFT);
+        let with_page = |(&number, held): (&u64, &'_ Vec<Held>)| {
+            held.iter().map(|held| (number << HUGE_SHIFT, *held)).collect::<Vec<_>>()
+        };
+        self.huge.range(numbers).flat_map(with_page)
+    }
+
+    /// The small translations of a range of pages, with their pages.
+    pub(crate) fn small_within(&self, pages: Range<u64>) -> impl Iterator<Item = (u64, Held)> + '_ {
+        let chunks = pages.start / CHUNK..pages.end.div_ceil(CHUNK);
+        let newest = self.chunks.range(chunks).flat_map(|(&number, chunk)| {
+            let held = move |(at, held): (usize, &Option<Held>)| Some((number * CHUNK + at as u64, (*held)?));
+            chunk.pages.iter().enumerate().filter_map(held)
+        });
+        let of_page = |(&page, further): (&u64, &Vec<Held>)| {
+            further.iter().map(|held| (page, *held)).collect::<Vec<_>>()
+        };
+        let further = self.further.range(pages.clone()).flat_map(of_page);
+        newest.filter(move |(page, _)| pages.contains(page)).chain(further)
+    }
+}
+
+/// What one CPU may hold, by ASID. ASIDs that were never used take no memory but a word.
+#[derive(Debug, Default)]
+pub(crate) struct ByAsid(Vec<Option<Box<Holdings>>>);
+
+impl ByAsid {
+    /// What it may hold under an ASID, if anything.
+    pub(crate) fn get(&self, asid: u16) -> Option<&Holdings> {
+        self.0.get(asid as usize)?.as_deref()
+    }
+
+    /// The same, to take something out.
+    pub(crate) fn get_mut(&mut self, asid: u16) -> Option<&mut Holdings> {
+        self.0.get_mut(asid as usize)?.as_deref_mut()
+    }
+
+    /// The same, to add something.
+    pub(crate) fn under(&mut self, asid: u16) -> &mut Holdings {
+        let index = asid as usize;
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, || None);
+        }
+        self.0[index].get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(frame: u32) -> Held {
+        Held { filled: 0, frame, writable: false, dirty: false }
+    }
+
+    fn frames(held: impl Iterator<Item = Held>) -> Vec<u32> {
+        let mut frames: Vec<u32> = held.map(|held| held.frame).collect();
+        frames.sort_unstable();
+        frames
+    }
+
+    #[test]
+    fn a_page_keeps_every_translation_until_it_is_invalidated() {
+        let mut holdings = Holdings::default();
+        for (page, frame) in [(63, 1), (64, 2), (64, 3), (64, 2), (200, 4)] {
+            holdings.add(page, PageSize::Small, held(frame));
+        }
+        assert_eq!(frames(holdings.small(64)), [2, 3]);
+        assert_eq!(frames(holdings.small_within(63..65).map(|(_, held)| held)), [1, 2, 3]);
+        assert_eq!(frames(holdings.small_within(65..200).map(|(_, held)| held)), [0u32; 0]);
+        holdings.remove(64);
+        assert_eq!(frames(holdings.small_within(0..1000).map(|(_, held)| held)), [1, 4]);
+        holdings.clear();
+        assert_eq!(holdings.small(63).count() + holdings.small(200).count(), 0);
+    }
+
+    #[test]
+    fn rights_add_up_as_long_as_the_frame_stays() {
+        for size in [PageSize::Small, PageSize::Huge] {
+            let mut holdings = Holdings::default();
+            holdings.add(1, size, Held { writable: true, ..held(7) });
+            holdings.add(1, size, Held { dirty: true, ..held(7) });
+            let all: Vec<_> = holdings.small(1).chain(holdings.huge(1)).collect();
+            assert_eq!(all, [Held { writable: true, dirty: true, ..held(7) }]);
+        }
+    }
+
+    #[test]
+    fn a_huge_translation_covers_512_pages_and_goes_with_any_of_them() {
+        let mut holdings = Holdings::default();
+        holdings.add(512, PageSize::Huge, held(1024));
+        holdings.add(700, PageSize::Huge, held(2048));
+        holdings.add(600, PageSize::Small, held(5));
+        for page in [512, 1023] {
+            assert_eq!(frames(holdings.huge(page)), [1024, 2048]);
+        }
+        assert_eq!(holdings.huge(511).count() + holdings.huge(1024).count(), 0);
+        let within =
+            |pages: Range<u64>| holdings.huge_within(pages).map(|(page, _)| page).collect::<Vec<_>>();
+        assert_eq!(
+            (within(0..512), within(0..513), within(1023..1025)),
+            (vec![], vec![512; 2], vec![512; 2])
+        );
+        assert_eq!(within(1024..5000), []);
+        assert_eq!(frames(holdings.small(600)), [5]);
+        holdings.remove(601);
+        assert_eq!((holdings.huge(512).count(), holdings.small(600).count()), (0, 1));
+    }
+
+    #[test]
+    fn asids_are_apart() {
+        let mut held_by = ByAsid::default();
+        held_by.under(u16::MAX).add(1, PageSize::Small, held(1));
+        assert!(held_by.get(0).is_none() && held_by.get_mut(3).is_none());
+        assert_eq!(held_by.get(u16::MAX).map(|held| held.small(1).count()), Some(1));
+    }
+}

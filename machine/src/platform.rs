@@ -1,0 +1,288 @@
+//! The simulated machine as the engine and the memory manager see it.
+
+use ceasefire::{
+    AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
+    Generation, Holders, Look, PageSize, Platform, Root,
+};
+use ceasefire_memory::shadow::{Misuse, Shadow};
+use ceasefire_memory::{
+    Block, Event, FrameNumber, HeldLocks, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT,
+};
+
+use crate::config::Processor;
+use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
+use crate::measure::spent::Doing;
+use crate::schedule::lock::{SimLock, SimRwLock};
+use crate::world::state::{Sim, World};
+use crate::world::task::Sleep;
+
+impl Sim {
+    /// What a processor promises to a kernel that turns its broadcasts on, or does not.
+    ///
+    /// # Errors
+    /// [`BroadcastError`] if it has too few ASIDs to broadcast under.
+    pub(crate) fn promises(processor: &Processor, broadcast: bool) -> Result<Capabilities, BroadcastError> {
+        let pages = processor.broadcast_pages;
+        let every = processor.broadcast_asids.map(|asids| Broadcast::new(asids, pages, Holders::Every));
+        let wide = (broadcast && processor.asids)
+            // x86 keeps PCID 0 for the kernel, and the last stays unused (Linux: `MAX_ASID_AVAILABLE`).
+            .then(|| Broadcast::new(processor.asid_space.saturating_sub(2), pages, Holders::Wide));
+        Ok(Capabilities {
+            clean_stores_walk: true,
+            asids: processor.asids,
+            broadcast: every.or(wide).transpose()?,
+        })
+    }
+}
+
+// SAFETY: one host thread runs everything. `this_cpu` is the CPU whose turn it is; a thread moves to another only in
+// `give_way` or when it sleeps, and `leave`, through which both go, refuses it inside `interrupts_off` and `pinned`. With
+// interrupts off (`off` > 0) `take_interrupts` does nothing and the queue does not consider the CPU's interrupt; the bodies
+// that the engine runs with interrupts off contain no point at which another CPU could take its turn on the same state,
+// since each `Cpu` belongs to one index of the array.
+unsafe impl Platform for Sim {
+    type Space = SpaceHandle<Self>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        cpu_id(self.here.get())
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
+        &self.cpus[cpu.index()].engine
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        let cpu = World::cpu(self);
+        cpu.off.set(cpu.off.get() + 1);
+        let result = body();
+        cpu.off.set(cpu.off.get() - 1);
+        if cpu.off.get() == 0 {
+            cpu.on_since.set(cpu.clock.get());
+        }
+        result
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        let cpu = World::cpu(self);
+        cpu.pins.set(cpu.pins.get() + 1);
+        let result = body();
+        cpu.pins.set(cpu.pins.get() - 1);
+        result
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        self.ask(|shadow, cpu| shadow.loads(cpu, root, asid, flush));
+        let cpu = World::cpu(self);
+        self.spend(self.machine.costs.root_load);
+        if flush {
+            self.invalidate_asid(asid);
+        }
+        self.set_root((root.0 >> PAGE_SHIFT) as u32);
+        let before = cpu.asid.replace(asid.get());
+        self.may_hold.borrow_mut().loads(self.here.get(), before, asid.get());
+    }
+
+    fn load_kernel_root(&self) {
+        self.tell(Shadow::leaves);
+        self.spend(self.machine.costs.root_load);
+        self.set_root(KERNEL_ROOT);
+    }
+
+    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
+        // As INVLPG: whatever translates the address goes, of either size.
+        self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
+        self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
+        self.count_invalidation(self.here.get());
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
+        self.forget_asid(self.here.get(), asid.get());
+        self.count_invalidation(self.here.get());
+    }
+
+    fn invalidate_all(&self) {
+        self.tell(Shadow::forgets_all);
+        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
+        self.forget_all(self.here.get());
+        self.count_invalidation(self.here.get());
+    }
+
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        self.tell(|shadow, cpu| shadow.broadcasts(cpu, asid, flush.extent));
+        self.during(Doing::Flushes, || World::broadcast(self, asid.get(), flush.extent));
+    }
+
+    fn broadcast_everything(&self) {
+        self.tell(Shadow::broadcasts_everything);
+        self.during(Doing::Flushes, || World::broadcast_everything(self));
+    }
+
+    fn broadcast_wait(&self) {
+        self.during(Doing::Answers, || World::broadcast_wait(self));
+    }
+
+    fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
+        generation.get().is_multiple_of(self.look_every)
+    }
+
+    fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
+        look.deserves(self.wide)
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        let me = self.here.get();
+        let costs = &self.machine.costs;
+        for target in targets.iter() {
+            let target = target.index();
+            let travel = self.between(me, target);
+            // The request's line goes to the target as the interrupt does.
+            self.during(Doing::Flushes, || {
+                self.spend(costs.interrupt_send);
+                self.stall(travel);
+            });
+            let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
+            let interrupt = &self.cpus[target].interrupt;
+            interrupt.set(interrupt.get().min(arrival));
+            self.requeue(target);
+        }
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        assert_eq!(World::cpu(self).off.get(), 0, "R9: a CPU waits for others with interrupts off");
+        let start = World::cpu(self).clock.get();
+        self.during(Doing::Answers, || {
+            while !done() {
+                World::wait(self);
+            }
+        });
+        let tally = &self.tallies.answer_wait_time;
+        tally.set(tally.get() + (World::cpu(self).clock.get() - start));
+    }
+
+    fn answered(&self, initiator: CpuId, last: bool) {
+        let travel = self.between(self.here.get(), initiator.index());
+        self.stall(travel * u64::from(self.machine.contention.request));
+        // Who answers last need not be who is done last: a handler runs ahead of those that began after it.
+        let answered_at = &self.cpus[initiator.index()].answered_at;
+        answered_at.set(answered_at.get().max(World::cpu(self).clock.get() + travel));
+        if last {
+            self.wake_at(initiator.index(), answered_at.take());
+        }
+    }
+
+    fn now(&self) -> u64 {
+        World::cpu(self).clock.get() / 1000
+    }
+
+    fn trace(&self, event: FlushEvent) {
+        self.trace.flush(World::cpu(self).clock.get(), self.here.get(), event);
+    }
+}
+
+impl Machine for Sim {
+    type Lock<T: std::fmt::Debug> = SimLock<T>;
+    type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
+
+    fn held_locks(&self) -> &HeldLocks {
+        &World::cpu(self).held
+    }
+
+    fn table(&self, frame: FrameNumber) -> &Table {
+        self.ram.table(frame)
+    }
+
+    fn zero(&self, first: FrameNumber, count: u32) {
+        self.spend(self.machine.costs.frame_zero * u64::from(count));
+        // Without contents frames hold nothing but page tables, and a table that is freed has lost all its entries.
+        if self.contents.is_some() {
+            neighbours(first, count).for_each(|frame| self.ram.zero(frame));
+        }
+    }
+
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        let cost = self.machine.copy_cost(self.node_of_frame(from), self.node_of_frame(to));
+        self.spend(cost * u64::from(count));
+        if self.contents.is_some() {
+            let pairs = neighbours(from, count).zip(neighbours(to, count));
+            pairs.for_each(|(from, to)| self.ram.copy(from, to));
+        }
+    }
+
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        match self.contents {
+            Some(_) => self.ram.load(frame, offset, into),
+            None => into.fill(0),
+        }
+    }
+
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        if self.contents.is_some() {
+            self.ram.store(frame, offset, from);
+        }
+    }
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        World::write_out(self, pages);
+    }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        World::read_in(self, pages);
+    }
+
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
+        World::wait_for_page(self, frame, busy);
+    }
+
+    fn page_ready(&self, frame: FrameNumber) {
+        World::page_ready(self, frame);
+    }
+
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        NodeId(self.cpus[cpu.index()].node)
+    }
+
+    fn wake_reclaim(&self, node: NodeId) {
+        let reclaimer = self.reclaimers.borrow().get(node.index()).copied();
+        if let Some(task) = reclaimer {
+            self.wake_task(task, Sleep::AtRest);
+        }
+    }
+
+    fn shadow(&self, body: impl FnOnce(&mut Shadow)) {
+        if let Some(watch) = &self.watch {
+            watch.with(body);
+        }
+    }
+
+    fn misused(&self, misuse: Misuse) {
+        if let Some(watch) = &self.watch {
+            watch.misused(misuse);
+        }
+    }
+
+    fn reschedule(&self) {
+        self.give_way();
+    }
+
+    fn work(&self, work: Work, count: u32) {
+        self.spend(self.prices.of(work) * u64::from(count));
+    }
+
+    fn observe(&self, event: Event<'_>) {
+        if let Some(oracle) = &self.oracle {
+            oracle.observe(&**self, event);
+        }
+    }
+}
+
+/// `count` frames from `first` on.
+fn neighbours(first: FrameNumber, count: u32) -> impl Iterator<Item = FrameNumber> {
+    (first.get()..first.get() + count).map(FrameNumber::new)
+}

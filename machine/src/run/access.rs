@@ -1,0 +1,282 @@
+//! How a program's access is translated.
+
+use std::sync::atomic::AtomicU64;
+
+use ceasefire::PageSize;
+use ceasefire_memory::{
+    Access, Entry, FaultError, FrameNumber, Machine, Table, PAGE_BYTES, PAGE_SHIFT, USER_END,
+};
+
+use crate::hardware::numbers::{level_of, HUGE_SHIFT};
+use crate::hardware::tlb::{Cached, Fill, Hit, Side};
+use crate::measure::spent::Doing;
+use crate::run::program::Program;
+use crate::world::state::World;
+
+/// How a program uses a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Load,
+    Store,
+    Fetch,
+}
+
+impl Use {
+    /// What the page's entry has to allow.
+    const fn access(self) -> Access {
+        match self {
+            Self::Load | Self::Fetch => Access::Read,
+            Self::Store => Access::Write,
+        }
+    }
+
+    /// Which first level of the TLB it asks.
+    const fn side(self) -> Side {
+        match self {
+            Self::Load | Self::Store => Side::Data,
+            Self::Fetch => Side::Instruction,
+        }
+    }
+}
+
+impl Program {
+    /// Uses the page at `address`; what `touch` makes of the word there, if pages have contents.
+    pub(super) fn access<R>(
+        &self,
+        address: u64,
+        count: u32,
+        how: Use,
+        touch: impl FnOnce(&AtomicU64) -> R,
+    ) -> Result<Option<R>, FaultError> {
+        let world: &World = &self.sim;
+        world.sync();
+        let frame = self.translate(address, how)?;
+        // At the instant of the translation: no other CPU had a turn since.
+        let touched = world.contents.is_some().then(|| {
+            let words = world.ram.words(FrameNumber::new(frame));
+            touch(&words[(address % PAGE_BYTES / 8) as usize])
+        });
+        if how != Use::Fetch {
+            let accesses = &world.tallies.accesses;
+            accesses.set(accesses.get() + u64::from(count));
+        }
+        let before = (world.here.get(), world.invalidations_of(world.here.get()));
+        world.compute(world.machine.costs.access * u64::from(count));
+        world.give_way();
+        if count > 1 && before != (world.here.get(), world.invalidations_of(world.here.get())) {
+            // Something was invalidated between the first of these accesses and the last.
+            self.translate(address, how)?;
+        }
+        Ok(touched)
+    }
+
+    /// Makes the CPU's TLB hold a translation that allows the use; the frame of the page.
+    fn translate(&self, address: u64, how: Use) -> Result<u32, FaultError> {
+        let (world, page, access) = (&*self.sim, address >> PAGE_SHIFT, how.access());
+        if address >= USER_END {
+            return Err(FaultError::NotMapped(address));
+        }
+        loop {
+            let cpu = world.cpu();
+            let hit = {
+                let outdated = world.outdated.borrow();
+                cpu.tlb.borrow_mut().find_valid(page, cpu.asid.get(), how.side(), &outdated)
+            };
+            let usable = |entry: &Cached| access == Access::Read || (entry.writable && entry.dirty);
+            let found = match hit {
+                Hit::First(entry) => Some(entry),
+                Hit::Second(entry) => {
+                    world.during(Doing::Walks, || world.spend(world.machine.costs.l2_hit));
+                    Some(entry)
+                }
+                Hit::None => None,
+            };
+            if let Some(entry) = found.filter(usable) {
+                if let Some(oracle) = &world.oracle {
+                    oracle.hit(world, world.here.get(), page, &entry);
+                }
+                return Ok(entry.frame(page));
+            }
+            let misses = match how {
+                Use::Load => &world.tallies.misses_load,
+                Use::Store => &world.tallies.misses_store,
+                Use::Fetch => &world.tallies.misses_fetch,
+            };
+            misses.set(misses.get() + 1);
+            if !world.during(Doing::Walks, || self.walk(page, how)) {
+                // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
+                // would lead to the same fault for ever.
+                world.forget_page(world.here.get(), world.cpu().asid.get(), page);
+                world.sync();
+                world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
+                world.sync();
+            }
+        }
+    }
+
+    /// Walks the page tables for a page and caches what it finds; whether that allows the access.
+    ///
+    /// # Panics
+    /// If a huge translation leads to a frame that is not aligned to its size: the hardware has no way to say that.
+    fn walk(&self, page: u64, how: Use) -> bool {
+        let world: &World = &self.sim;
+        let costs = &world.machine.costs;
+        let cpu = world.cpu();
+        let asid = cpu.asid.get();
+        let now = || world.moment();
+        let path = cpu.tlb.borrow().path(page, asid);
+        let path = path.filter(|&(_, filled)| !world.outdated.borrow().has_table(asid, page, filled));
+        let (table, size) = if let Some((table, filled)) = path {
+            if let Some(oracle) = &world.oracle {
+                oracle.walked(world, world.here.get(), page, table, filled);
+            }
+            (FrameNumber::new(table), PageSize::Small)
+        } else {
+            let Some((table, size)) = self.sim.descend(cpu.root.get(), page) else {
+                world.spend(3 * costs.walk_step);
+                return false;
+            };
+            world.spend(u64::from(3 - level_of(size)) * costs.walk_step);
+            if size == PageSize::Small {
+                cpu.tlb.borrow_mut().fill_path(page, asid, table.get(), now());
+            }
+            (table, size)
+        };
+        // Eight entries share a line; the next page's is there already. Lines are told apart by their entries' level.
+        let level = level_of(size);
+        let line = page >> (9 * level) >> 3 | u64::from(level) << 63;
+        let near = cpu.walked_line.replace(line) == line;
+        world.spend(if near { costs.walk_step } else { costs.walk_memory });
+        let index = Table::index(page << PAGE_SHIFT, level);
+        let entry: Entry = self.sim.table(table).get(index);
+        let store = how == Use::Store;
+        if !entry.present() || (store && !entry.writable()) {
+            return false;
+        }
+        let Some(used) = self.sim.table(table).mark_used(index, entry, store) else { return true };
+        let frame = used.frame().get();
+        assert!(
+            size == PageSize::Small || frame.is_multiple_of(1 << HUGE_SHIFT),
+            "{used:?} is huge and not aligned"
+        );
+        let fill = Fill {
+            size,
+            frame,
+            filled: now(),
+            root: cpu.root.get(),
+            writable: used.writable(),
+            dirty: used.dirty(),
+        };
+        cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
+        if let Some(oracle) = &world.oracle {
+            oracle.filled(world.here.get(), page, asid, &fill);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ceasefire_memory::{Event, FaultError, FrameNumber, Machine as _, PAGE_SHIFT};
+
+    use crate::config::TlbLevel;
+    use crate::testing::{
+        alone, alone_with_contents, broken, now, roomy, run_on, thread, Slot, FRAME, LARGE,
+    };
+    use crate::{Program, Rule};
+
+    #[test]
+    fn a_huge_entry_is_found_one_level_up_and_then_serves_all_its_pages() {
+        alone(|program| {
+            let huge = Slot::huge(program);
+            let costs = &program.sim.machine.costs;
+            let time = |page: u64| {
+                let begun = now(program);
+                program.load(huge.at(page), 1).expect("a present entry");
+                now(program) - begun
+            };
+            assert_eq!(time(100), 2 * costs.walk_step + costs.walk_memory + costs.access);
+            for page in [100, 0, 511] {
+                assert_eq!(time(page), costs.access, "page {page}");
+            }
+            let misses = program.sim.tallies.misses_load.get();
+            assert_eq!(huge.get(program) >> 5 & 3, 1, "accessed and not dirty");
+            program.store(huge.at(3), 1, 0).expect("a present entry");
+            assert_eq!(huge.get(program) >> 5 & 3, 3, "the first store walks again");
+            assert_eq!(program.sim.tallies.misses_load.get(), misses);
+            assert_eq!(huge.get(program) & LARGE, LARGE);
+        });
+    }
+
+    #[test]
+    fn a_huge_page_has_the_bytes_of_512_frames() {
+        let outcome = alone_with_contents(|program| {
+            let huge = Slot::huge(program);
+            program.store(huge.at(511) + 8, 1, 77).expect("a present entry");
+            let word = &program.sim.ram.words(FrameNumber::new(FRAME + 511))[1];
+            assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), 77);
+            assert_eq!(program.load(huge.at(511) + 8, 1), Ok(77));
+            assert_eq!(program.load(huge.at(510) + 8, 1), Ok(0));
+        });
+        assert_eq!(outcome.violations, 0);
+    }
+
+    #[test]
+    fn a_fetch_misses_on_its_own_account_and_goes_past_the_entries_of_data() {
+        let mut machine = roomy(1);
+        machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
+        let fetches = |program: &Program| {
+            let slot = Slot::small(program);
+            let costs = &program.sim.machine.costs;
+            let time = || {
+                let begun = now(program);
+                program.fetch(slot.address, 0).expect("a present entry");
+                now(program) - begun
+            };
+            let misses = || {
+                let tallies = &program.sim.tallies;
+                [&tallies.misses_load, &tallies.misses_store, &tallies.misses_fetch].map(Cell::get)
+            };
+            let before = misses();
+            // The second level has it from the store that made the page.
+            assert_eq!([time(), time()], [costs.l2_hit, 0]);
+            assert_eq!(misses(), before);
+            let accesses = program.sim.tallies.accesses.get();
+            program.sim.forget_page(0, program.sim.cpus[0].asid.get(), slot.address >> PAGE_SHIFT);
+            assert!(time() >= costs.walk_step);
+            assert_eq!(misses(), [before[0], before[1], before[2] + 1]);
+            assert_eq!(program.sim.tallies.accesses.get(), accesses, "neither a load nor a store");
+            let begun = now(program);
+            program.fetch(slot.address, 3).expect("a present entry");
+            assert_eq!(now(program) - begun, 3 * costs.access);
+        };
+        let outcome = run_on(&machine, vec![thread(0, fetches)]);
+        assert_eq!((outcome.violations, outcome.reading.misses_fetch), (0, 1));
+    }
+
+    #[test]
+    fn the_oracle_sees_what_fetches_use() {
+        let mut machine = roomy(1);
+        machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
+        run_on(
+            &machine,
+            vec![thread(0, |program| {
+                let slot = Slot::small(program);
+                program.sim.forget_all(0);
+                program.fetch(slot.address, 0).expect("a present entry");
+                let frame = FrameNumber::new((slot.get(program) >> PAGE_SHIFT) as u32);
+                program.sim.observe(Event::FrameFreed(frame));
+                program.fetch(slot.address, 0).expect("an entry that is still cached");
+                let rules: Vec<Rule> = broken(program).into_iter().map(|(rule, _)| rule).collect();
+                assert!(rules.contains(&Rule::Frame), "{rules:?}");
+            })],
+        );
+    }
+
+    #[test]
+    fn a_fetch_from_where_nothing_is_mapped_faults() {
+        alone(|program| assert_eq!(program.fetch(4096, 1), Err(FaultError::NotMapped(4096))));
+    }
+}

@@ -1,0 +1,123 @@
+//! The order in which CPUs go on.
+
+use crate::config::Picoseconds;
+use crate::measure::spent::Doing;
+use crate::world::state::World;
+use crate::world::timeline::NEVER;
+
+impl World {
+    /// A point where CPUs can notice each other: whoever is further behind goes first, and interrupts that have arrived
+    /// are taken.
+    pub(crate) fn sync(&self) {
+        if !self.running.in_task() {
+            return;
+        }
+        let cpu = self.cpu();
+        if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
+            // Its interrupts are taken in their turn, among all that happens.
+            cpu.wake.set(cpu.clock.get());
+            self.running.pause();
+        } else {
+            if self.timer.next() <= cpu.clock.get() {
+                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here.get()));
+            }
+            self.take_interrupts();
+        }
+    }
+
+    /// Waits until somebody sets a time at which this CPU goes on.
+    pub(crate) fn wait(&self) {
+        self.cpu().wake.set(NEVER);
+        self.running.pause();
+    }
+
+    /// Sets the time at which a waiting CPU goes on.
+    pub(crate) fn wake_at(&self, index: usize, time: Picoseconds) {
+        let cpu = &self.cpus[index];
+        cpu.wake.set(time.max(cpu.clock.get()));
+        self.requeue(index);
+    }
+
+    /// Puts a CPU where its next event is.
+    pub(crate) fn requeue(&self, index: usize) {
+        let cpu = &self.cpus[index];
+        let next = cpu.wake.get().min(cpu.next_interrupt());
+        self.timeline.borrow_mut().set(index, next);
+        self.horizon.set(self.horizon.get().min(next));
+    }
+
+    /// When the earliest event comes; [`NEVER`] if nothing will ever happen again.
+    pub(crate) fn earliest(&self) -> Picoseconds {
+        self.timeline.borrow().earliest()
+    }
+
+    /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
+    pub(crate) fn step(&self) -> bool {
+        let earliest = self.earliest();
+        if earliest != NEVER {
+            self.take_ticks_until(earliest, None);
+        }
+        let index = {
+            let mut timeline = self.timeline.borrow_mut();
+            let Some(index) = timeline.first() else { return false };
+            timeline.set(index, NEVER);
+            self.horizon.set(timeline.earliest());
+            index
+        };
+        self.here.set(index);
+        let cpu = self.cpu();
+        if cpu.next_interrupt() <= cpu.wake.get() {
+            self.take_interrupt();
+            if cpu.wake.get() != NEVER {
+                cpu.wake.set(cpu.wake.get().max(cpu.clock.get()));
+            }
+        } else {
+            let wake = cpu.wake.replace(NEVER);
+            if cpu.task.get().is_some() {
+                self.spend_until(wake);
+            } else {
+                cpu.clock.set(cpu.clock.get().max(wake));
+            }
+            self.run_task();
+        }
+        self.requeue(index);
+        true
+    }
+
+    /// Takes the interrupts that have arrived, and the timer's tick, if interrupts are on.
+    pub(crate) fn take_interrupts(&self) {
+        let cpu = self.cpu();
+        while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {
+            self.take_interrupt();
+        }
+        if cpu.off.get() == 0 && cpu.next_tick.get() <= cpu.clock.get() {
+            self.take_tick();
+        }
+    }
+
+    /// Handles one interrupt at the moment it arrived, or at which interrupts were turned on again. What the CPU has
+    /// done of its own since then is delayed by as much.
+    fn take_interrupt(&self) {
+        let cpu = self.cpu();
+        let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
+        let ahead = cpu.clock.get();
+        if start > ahead && cpu.task.get().is_some() {
+            self.stall(start - ahead);
+        }
+        cpu.clock.set(start);
+        cpu.off.set(1);
+        let was_in_task = self.running.leave_task();
+        self.trace.interrupt(start, self.here.get());
+        self.during(Doing::Flushes, || {
+            self.spend(self.machine.costs.interrupt_handle);
+            self.memory().engine().handle_interrupt();
+        });
+        self.running.enter_task(was_in_task);
+        cpu.off.set(0);
+        let end = cpu.clock.get();
+        cpu.on_since.set(end);
+        if ahead > start {
+            cpu.clock.set(ahead + (end - start));
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Locks in simulated time.
+//!
+//! A lock is a resource with a time at which it becomes free, and a queue, first come first served. Taking it costs its own
+//! instructions and, if another CPU touched it last, the transfer of its line. Only one CPU has the line at a time: those that
+//! come to it at once get it one after the other, though all they want is to read together; and since letting go of shared
+//! access is an atomic operation too, that takes the line once more.
+//!
+//! Who waits for a lock that spins does so with interrupts on, and answers them, or with interrupts off (a class says which),
+//! and then does not: that is how one contended lock makes everybody wait who sends its holder's rivals an interrupt. Such a
+//! lock is handed over by as many transfers as the machine says ([`Contention`](crate::config::Contention)). Who waits for a
+//! lock that sleeps leaves its CPU to others, unless it holds another lock, which would go along. If there are none the CPU
+//! idles, nobody interrupts it for a flush of pages, and to wake it takes an interrupt from the one that let go.
+
+use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::ops::{Deref, DerefMut};
+
+use ceasefire_memory::LockClass;
+
+use crate::config::Picoseconds;
+use crate::measure::spent::Doing;
+use crate::world::state::{Sim, World};
+use crate::world::task::{Sleep, Stop, TaskId};
+
+/// Who waits, and for what.
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    cpu: usize,
+    /// The thread, if it sleeps.
+    task: Option<TaskId>,
+    shared: bool,
+}
+
+/// The state of a lock, exclusive or shared.
+#[derive(Debug)]
+struct Turnstile {
+    class: &'static LockClass,
+    /// Exclusive holders (0 or 1) and shared ones.
+    writers: Cell<u32>,
+    readers: Cell<u32>,
+    /// When the last exclusive holder let go, and the last of the shared ones: they may have run ahead of who comes now.
+    free_at: Cell<Picoseconds>,
+    unread_at: Cell<Picoseconds>,
+    /// The CPU that touched it last, and when it was done with that.
+    last: Cell<usize>,
+    line_at: Cell<Picoseconds>,
+    waiters: RefCell<VecDeque<Waiter>>,
+}
+
+impl Turnstile {
+    fn new(class: &'static LockClass) -> Self {
+        Self {
+            class,
+            writers: Cell::new(0),
+            readers: Cell::new(0),
+            free_at: Cell::new(0),
+            unread_at: Cell::new(0),
+            last: Cell::new(usize::MAX),
+            line_at: Cell::new(0),
+            waiters: RefCell::default(),
+        }
+    }
+
+    /// Brings the lock's line to this CPU, after all others that have come to it, and if there are any, again for each of its
+    /// `touches`; how long it travels.
+    fn fetch_line(&self, world: &World, touches: u32) -> Picoseconds {
+        let index = world.here.get();
+        let last = self.last.replace(index);
+        if last == index {
+            return 0;
+        }
+        let transfer = if last == usize::MAX { 0 } else { world.between(last, index) };
+        let contended = self.line_at.get() > world.cpu().clock.get();
+        world.spend_until(self.line_at.get());
+        world.stall(transfer * u64::from(if contended { touches } else { 1 }));
+        self.line_at.set(world.cpu().clock.get());
+        transfer
+    }
+
+    fn enter(&self, world: &World, shared: bool) {
+        world.sync();
+        let cpu = world.cpu();
+        cpu.held.acquire(self.class);
+        if self.class.interrupts_off {
+            cpu.off.set(cpu.off.get() + 1);
+        }
+        let doing = cpu.doing.replace(Doing::Locks);
+        let touches = if shared { world.machine.contention.shared } else { 1 };
+        let mut begun = None;
+        loop {
+            let transfer = self.fetch_line(world, touches);
+            world.spend(world.machine.costs.lock);
+            let sleeps = self.may_sleep(world);
+            // Who was woken has been at the head of the queue; who cannot sleep must not wait for one who has no CPU yet.
+            let first = begun.is_none();
+            let queues = first && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
+            begun.get_or_insert(world.cpu().clock.get());
+            if !self.is_blocked(shared) && !queues {
+                self.admit(shared);
+                self.follow(world, shared, transfer);
+                break;
+            }
+            if !sleeps {
+                let waiter = Waiter { cpu: world.here.get(), task: None, shared };
+                self.waiters.borrow_mut().push_back(waiter);
+                // Whoever lets go hands the lock over before it sets the time.
+                world.wait();
+                break;
+            }
+            self.sleep(world, shared, first);
+        }
+        // Perhaps on another CPU.
+        world.cpu().doing.set(doing);
+        let waited = world.cpu().clock.get().saturating_sub(begun.unwrap_or_default());
+        if waited > 0 {
+            let tallies = &world.tallies;
+            tallies.lock_waits.set(tallies.lock_waits.get() + 1);
+            tallies.lock_wait_time.set(tallies.lock_wait_time.get() + waited);
+        }
+    }
+
+    fn is_blocked(&self, shared: bool) -> bool {
+        self.writers.get() > 0 || (!shared && self.readers.get() > 0)
+    }
+
+    /// Whether the thread that has just asked for the lock may leave its CPU meanwhile: it holds no other.
+    fn may_sleep(&self, world: &World) -> bool {
+        if !self.class.sleeps || !world.running.in_task() {
+            return false;
+        }
+        let cpu = world.cpu();
+        cpu.held.release(self.class);
+        let may = cpu.may_be_left();
+        cpu.held.acquire(self.class);
+        may
+    }
+
+    /// Sleeps until whoever lets go wakes the thread, which then has to ask again: who holds a lock has a CPU. One that waited
+    /// for a lock whose next holder waits for that one's CPU would wait for ever.
+    fn sleep(&self, world: &World, shared: bool, first: bool) {
+        let cpu = world.cpu();
+        let waiter = Waiter { cpu: world.here.get(), task: cpu.task.get(), shared };
+        if first {
+            self.waiters.borrow_mut().push_back(waiter);
+        } else {
+            self.waiters.borrow_mut().push_front(waiter);
+        }
+        cpu.held.release(self.class);
+        world.running.stop(Stop::Sleep(Sleep::Amid));
+        // On another CPU, it may be.
+        world.cpu().held.acquire(self.class);
+    }
+
+    /// Comes after the last holder, who may have run ahead.
+    fn follow(&self, world: &World, shared: bool, transfer: Picoseconds) {
+        let free_at = self.free_at.get().max(if shared { 0 } else { self.unread_at.get() });
+        if free_at > world.cpu().clock.get() {
+            world.spend_until(free_at + transfer * u64::from(world.machine.contention.hand_over));
+        }
+        if !shared {
+            world.stall(transfer * u64::from(world.machine.contention.guarded));
+        }
+    }
+
+    fn admit(&self, shared: bool) {
+        let count = if shared { &self.readers } else { &self.writers };
+        count.set(count.get() + 1);
+    }
+
+    fn leave(&self, world: &World, shared: bool) {
+        let cpu = world.cpu();
+        if shared {
+            world.during(Doing::Locks, || self.fetch_line(world, 1));
+        }
+        let now = cpu.clock.get();
+        let count = if shared { &self.readers } else { &self.writers };
+        count.set(count.get() - 1);
+        let let_go = if shared { &self.unread_at } else { &self.free_at };
+        let_go.set(let_go.get().max(now));
+        let mut woken = false;
+        while self.writers.get() == 0 {
+            let next = self.waiters.borrow().front().copied();
+            // Who was woken takes the lock when it runs: until then nobody else is woken but those who share it with it.
+            let Some(next) = next.filter(|next| next.shared || (self.readers.get() == 0 && !woken)) else {
+                break;
+            };
+            self.waiters.borrow_mut().pop_front();
+            woken |= next.task.is_some();
+            if next.task.is_none() {
+                self.admit(next.shared);
+            }
+            world.during(Doing::Locks, || self.hand_over(world, next));
+            if next.task.is_some() && !next.shared {
+                break;
+            }
+        }
+        if woken {
+            self.pass_to_who_spins(world);
+        }
+        cpu.held.release(self.class);
+        if self.class.interrupts_off {
+            cpu.off.set(cpu.off.get() - 1);
+            if cpu.off.get() == 0 {
+                cpu.on_since.set(cpu.clock.get());
+            }
+        }
+    }
+
+    /// Whoever was woken may have no CPU for a while: the lock goes to those first who keep theirs.
+    fn pass_to_who_spins(&self, world: &World) {
+        while self.writers.get() == 0 {
+            let readers = self.readers.get();
+            let spins = |waiter: &Waiter| waiter.task.is_none() && (waiter.shared || readers == 0);
+            let place = self.waiters.borrow().iter().position(spins);
+            let Some(next) = place.and_then(|place| self.waiters.borrow_mut().remove(place)) else { return };
+            self.admit(next.shared);
+            world.during(Doing::Locks, || self.hand_over(world, next));
+        }
+    }
+
+    /// Lets a waiter go on: one that spins has the lock already, one that sleeps is woken to ask for it again.
+    fn hand_over(&self, world: &World, next: Waiter) {
+        let now = world.cpu().clock.get();
+        let from = if next.shared { now } else { now.max(self.unread_at.get()) };
+        let travel = world.between(world.here.get(), next.cpu);
+        if let Some(task) = next.task {
+            let costs = &world.machine.costs;
+            world.spend(world.machine.contention.wake + costs.interrupt_send);
+            world.stall(travel);
+            let arrival = from.max(world.cpu().clock.get()) + costs.interrupt_deliver + travel;
+            world.wake_task_at(task, Sleep::Amid, arrival);
+            return;
+        }
+        self.last.set(next.cpu);
+        let contention = world.machine.contention;
+        let transfers = contention.hand_over + if next.shared { 0 } else { contention.guarded };
+        world.wake_at(next.cpu, from + travel * u64::from(transfers));
+    }
+}
+
+/// Mutual exclusion in simulated time.
+#[derive(Debug)]
+pub struct SimLock<T> {
+    turnstile: Turnstile,
+    value: RefCell<T>,
+}
+
+/// Proof of holding a [`SimLock`].
+#[derive(Debug)]
+pub struct Guard<'a, T> {
+    lock: &'a SimLock<T>,
+    world: &'a World,
+    value: RefMut<'a, T>,
+}
+
+impl<T: Debug> ceasefire_memory::Lock<T, Sim> for SimLock<T> {
+    type Guard<'a>
+        = Guard<'a, T>
+    where
+        T: 'a;
+
+    fn new(class: &'static LockClass, value: T) -> Self {
+        Self { turnstile: Turnstile::new(class), value: RefCell::new(value) }
+    }
+
+    fn lock<'a>(&'a self, platform: &'a Sim) -> Guard<'a, T> {
+        let world: &World = platform;
+        self.turnstile.enter(world, false);
+        Guard { lock: self, world, value: self.value.borrow_mut() }
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.turnstile.leave(self.world, false);
+    }
+}
+
+/// Shared or exclusive access in simulated time.
+#[derive(Debug)]
+pub struct SimRwLock<T> {
+    turnstile: Turnstile,
+    value: RefCell<T>,
+}
+
+/// Proof of shared access to a [`SimRwLock`].
+#[derive(Debug)]
+pub struct ReadGuard<'a, T> {
+    lock: &'a SimRwLock<T>,
+    world: &'a World,
+    value: Ref<'a, T>,
+}
+
+/// Proof of exclusive access to a [`SimRwLock`].
+#[derive(Debug)]
+pub struct WriteGuard<'a, T> {
+    lock: &'a SimRwLock<T>,
+    world: &'a World,
+    value: RefMut<'a, T>,
+}
+
+impl<T: Debug> ceasefire_memory::RwLock<T, Sim> for SimRwLock<T> {
+    type Read<'a>
+        = ReadGuard<'a, T>
+    where
+        T: 'a;
+    type Write<'a>
+        = WriteGuard<'a, T>
+    where
+        T: 'a;
+
+    fn new(class: &'static LockClass, value: T) -> Self {
+        Self { turnstile: Turnstile::new(class), value: RefCell::new(value) }
+    }
+
+    fn read<'a>(&'a self, platform: &'a Sim) -> ReadGuard<'a, T> {
+        let world: &World = platform;
+        self.turnstile.enter(world, true);
+        ReadGuard { lock: self, world, value: self.value.borrow() }
+    }
+
+    fn write<'a>(&'a self, platform: &'a Sim) -> WriteGuard<'a, T> {
+        let world: &World = platform;
+        self.turnstile.enter(world, false);
+        WriteGuard { lock: self, world, value: self.value.borrow_mut() }
+    }
+}
+
+impl<T> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for ReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.turnstile.leave(self.world, true);
+    }
+}
+
+impl<T> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T> Drop for WriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.turnstile.leave(self.world, false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

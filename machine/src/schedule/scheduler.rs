@@ -1,0 +1,304 @@
+//! The scheduler, which gives threads CPUs.
+
+use std::cmp::Reverse;
+use std::io;
+
+use ceasefire::CpuId;
+use ceasefire_memory::SpaceHandle;
+use corosensei::CoroutineResult;
+
+use crate::config::Picoseconds;
+use crate::hardware::numbers::cpu_id;
+use crate::measure::spent::Doing;
+use crate::world::state::{Sim, World};
+use crate::world::task::{Kind, Sleep, Stop, Task, TaskId};
+use crate::world::timeline::NEVER;
+
+/// Adds a thread that sleeps.
+pub(crate) fn add(
+    sim: &Sim,
+    name: String,
+    kind: Kind<SpaceHandle<Sim>>,
+    body: impl FnOnce() + 'static,
+) -> io::Result<TaskId> {
+    let world = sim.clone();
+    let task = Task::new(name, kind, move |yielder| world.running.run(yielder, body))?;
+    let mut tasks = sim.tasks.borrow_mut();
+    tasks.push(task);
+    Ok(TaskId(tasks.len() - 1))
+}
+
+impl World {
+    /// Lets the CPU's thread run until it stops; if it has none, gives it one.
+    pub(crate) fn run_task(&self) {
+        let cpu = self.cpu();
+        let Some(id) = cpu.task.get() else {
+            self.next_task();
+            return;
+        };
+        // Out of the list while it runs: it may add threads.
+        let coroutine = self.tasks.borrow_mut()[id.0].coroutine.take();
+        let Some(mut coroutine) = coroutine else { return };
+        let result = coroutine.resume(());
+        match result {
+            CoroutineResult::Yield(stop) => {
+                self.tasks.borrow_mut()[id.0].coroutine = Some(coroutine);
+                match stop {
+                    Stop::Pause => {}
+                    Stop::Preempted => {
+                        self.leave(id);
+                        self.place(id, cpu.clock.get());
+                    }
+                    Stop::Sleep(how) => {
+                        self.leave(id);
+                        let task = &mut self.tasks.borrow_mut()[id.0];
+                        task.asleep = Some(how);
+                        if how == Sleep::Amid {
+                            // Who wakes it may be behind it.
+                            task.start = cpu.clock.get();
+                        }
+                    }
+                    Stop::Until(time) => {
+                        self.leave(id);
+                        let mut sleepers = cpu.sleepers.borrow_mut();
+                        let place = sleepers.partition_point(|&(other, _)| other <= time);
+                        sleepers.insert(place, (time, id));
+                    }
+                }
+            }
+            CoroutineResult::Return(()) => {
+                self.leave(id);
+                let mut tasks = self.tasks.borrow_mut();
+                tasks[id.0].ended = Some(cpu.clock.get());
+                if matches!(tasks[id.0].kind, Kind::Program(_)) {
+                    self.alive.set(self.alive.get() - 1);
+                }
+            }
+        }
+    }
+
+    /// Wakes a thread if it sleeps in that way.
+    pub(crate) fn wake_task(&self, id: TaskId, how: Sleep) {
+        self.wake_task_at(id, how, self.cpu().clock.get());
+    }
+
+    /// The same, but the news reaches an idle CPU at `time`.
+    pub(crate) fn wake_task_at(&self, id: TaskId, how: Sleep, time: Picoseconds) {
+        let woken = {
+            let task = &mut self.tasks.borrow_mut()[id.0];
+            let woken = task.asleep.take_if(|asleep| *asleep == how).is_some();
+            if woken {
+                task.start = task.start.max(time);
+            }
+            woken
+        };
+        if woken {
+            self.place(id, time);
+        }
+    }
+
+    /// Lets a new thread start on a CPU at `time`.
+    pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
+        {
+            let task = &mut self.tasks.borrow_mut()[id.0];
+            (task.asleep, task.start) = (None, time);
+        }
+        let cpu = &self.cpus[index];
+        cpu.ready.borrow_mut().push_back(id);
+        self.note_queue(index);
+        if cpu.idle.get() {
+            self.wake_at(index, time.min(cpu.wake.get()));
+        }
+    }
+
+    /// Whether a thread has started as far as this CPU's clock goes.
+    fn started(&self, id: TaskId) -> bool {
+        self.tasks.borrow()[id.0].start <= self.cpu().clock.get()
+    }
+
+    /// When the first of the threads that sleep here goes on.
+    fn next_sleeper(&self) -> Picoseconds {
+        self.cpu().sleepers.borrow().front().map_or(NEVER, |&(time, _)| time)
+    }
+
+    /// Whether the thread of this CPU should give way.
+    pub(crate) fn should_give_way(&self) -> bool {
+        let cpu = self.cpu();
+        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get())
+            && (self.next_sleeper() <= cpu.clock.get()
+                || cpu.ready.borrow().iter().any(|&id| self.started(id)))
+    }
+
+    /// A place where another thread may take over, if no lock is held.
+    pub(crate) fn give_way(&self) {
+        self.sync();
+        if self.running.in_task() && self.cpu().held.is_empty() && self.should_give_way() {
+            self.running.stop(Stop::Preempted);
+        }
+    }
+
+    /// Settles the accounts of a thread that leaves its CPU. What runs there next is decided when the CPU's turn comes
+    /// again: until then others may be behind it, whose threads it must not take.
+    ///
+    /// # Panics
+    /// If something ties it to the CPU, such as a lock: the CPU's next thread would seem to hold it.
+    fn leave(&self, id: TaskId) {
+        let cpu = self.cpu();
+        assert!(
+            cpu.may_be_left(),
+            "a thread leaves its CPU pinned, with interrupts off, or with {:?}",
+            cpu.held
+        );
+        self.during(Doing::Answers, || self.finish_broadcasts());
+        let mut tasks = self.tasks.borrow_mut();
+        tasks[id.0].last = self.here.get();
+        tasks[id.0].user += cpu.user.take();
+        tasks[id.0].system += cpu.system.take();
+        tasks[id.0].doing = cpu.doing.replace(Doing::Kernel);
+        cpu.task.set(None);
+        cpu.wake.set(cpu.clock.get());
+    }
+
+    /// Gives the CPU its next thread, or leaves it idle.
+    fn next_task(&self) {
+        let cpu = self.cpu();
+        // What it did since its last thread left belongs to nobody.
+        cpu.user.set(0);
+        cpu.system.set(0);
+        // Who slept has had the least time.
+        let slept =
+            if self.next_sleeper() <= cpu.clock.get() { cpu.sleepers.borrow_mut().pop_front() } else { None };
+        let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here.get(), |_| true));
+        let Some(id) = own.or_else(|| self.steal()) else {
+            self.rest();
+            cpu.wake.set(self.next_queued(self.here.get()).min(self.next_sleeper()));
+            cpu.next_tick.set(NEVER);
+            cpu.idle.set(true);
+            self.resting.borrow_mut().insert(cpu_id(self.here.get()));
+            return;
+        };
+        if cpu.idle.replace(false) {
+            self.resting.borrow_mut().remove(cpu_id(self.here.get()));
+        }
+        cpu.task.set(Some(id));
+        if cpu.next_tick.get() == NEVER {
+            cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
+        }
+        cpu.preempt.set(false);
+        self.tallies.switches.set(self.tallies.switches.get() + 1);
+        let kind = self.tasks.borrow()[id.0].kind.clone();
+        self.spend(self.machine.costs.context_switch);
+        match kind {
+            Kind::Program(space) => self.run_space(&space),
+            Kind::Kernel(_) => self.rest(),
+        }
+        cpu.doing.set(self.tasks.borrow()[id.0].doing);
+        let slice_end = cpu.clock.get() + self.machine.costs.time_slice;
+        cpu.slice_end.set(slice_end.min(self.next_sleeper()));
+        cpu.wake.set(cpu.clock.get());
+    }
+
+    /// The first thread that waits for a CPU, has started and is `allowed`.
+    fn take_from(&self, index: usize, allowed: impl Fn(TaskId) -> bool) -> Option<TaskId> {
+        let taken = {
+            let mut ready = self.cpus[index].ready.borrow_mut();
+            let position = ready.iter().position(|&id| allowed(id) && self.started(id))?;
+            ready.remove(position)
+        };
+        self.note_queue(index);
+        taken
+    }
+
+    /// When the first of the threads in a CPU's queue may run.
+    fn next_queued(&self, index: usize) -> Picoseconds {
+        let tasks = self.tasks.borrow();
+        let starts = self.cpus[index].ready.borrow().iter().map(|id| tasks[id.0].start).min();
+        starts.unwrap_or(NEVER)
+    }
+
+    /// To be called whenever a CPU's queue has changed.
+    fn note_queue(&self, index: usize) {
+        self.queued.borrow_mut().set(index, self.next_queued(index));
+    }
+
+    /// A thread that waits for another CPU, of the own node first. After many were woken there are as many queues, and none
+    /// of these threads has started yet: so only those queues are looked at that have one which may run by now.
+    fn steal(&self) -> Option<TaskId> {
+        let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
+            Kind::Program(_) => true,
+            Kind::Kernel(node) => self.serves(self.here.get(), node),
+        };
+        let (node, now) = (self.cpu().node, self.cpu().clock.get());
+        let has_one = |index: &usize| {
+            self.cpus[*index].ready.borrow().iter().any(|&id| allowed(id) && self.started(id))
+        };
+        let from = {
+            let queued = self.queued.borrow();
+            let near = queued.until(now).filter(|&index| self.cpus[index].node == node).find(has_one);
+            near.or_else(|| queued.until(now).find(has_one))
+        };
+        self.take_from(from?, allowed)
+    }
+
+    /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
+    /// can best spare the time, and for a program's the one it was on.
+    fn place(&self, id: TaskId, time: Picoseconds) {
+        let (kind, last) = {
+            let task = &self.tasks.borrow()[id.0];
+            (task.kind.clone(), task.last)
+        };
+        let node = match kind {
+            Kind::Program(_) => None,
+            Kind::Kernel(node) => Some(node),
+        };
+        let on_node = |index: &usize| node.is_none_or(|node| self.serves(*index, node));
+        let free = |index: &usize| self.cpus[*index].idle.get();
+        let idle = match kind {
+            // What it used is still warm there.
+            Kind::Program(_) if free(&last) => Some(last),
+            _ => self.resting.borrow().iter().map(CpuId::index).find(on_node),
+        };
+        let index = idle.unwrap_or_else(|| match kind {
+            Kind::Program(_) => last,
+            Kind::Kernel(_) => (0..self.cpus.len())
+                .filter(on_node)
+                .max_by_key(|&index| (self.time_had(index), Reverse(index)))
+                .unwrap_or(self.here.get()),
+        });
+        self.enlist(id, index, time);
+    }
+
+    /// Whether a CPU runs the kernel's threads of a node.
+    fn serves(&self, index: usize, node: u16) -> bool {
+        self.cpus[index].node == node || self.machine.topology.nodes()[usize::from(node)].cpus.is_empty()
+    }
+
+    /// CPU time that the thread on a CPU has had; nothing for a CPU that others wait for or that runs the kernel's.
+    fn time_had(&self, index: usize) -> Picoseconds {
+        let cpu = &self.cpus[index];
+        let tasks = self.tasks.borrow();
+        match cpu.task.get().map(|id| &tasks[id.0]) {
+            Some(task) if matches!(task.kind, Kind::Program(_)) && cpu.ready.borrow().is_empty() => {
+                1 + task.user + task.system + cpu.user.get() + cpu.system.get()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Puts a thread in a CPU's queue, and wakes the CPU if it is idle. A kernel thread goes first: it slept, so it has
+    /// had the least time.
+    fn enlist(&self, id: TaskId, index: usize, time: Picoseconds) {
+        let cpu = &self.cpus[index];
+        if matches!(self.tasks.borrow()[id.0].kind, Kind::Kernel(_)) {
+            cpu.ready.borrow_mut().push_front(id);
+            cpu.preempt.set(true);
+        } else {
+            cpu.ready.borrow_mut().push_back(id);
+        }
+        self.note_queue(index);
+        if cpu.idle.replace(false) {
+            self.resting.borrow_mut().remove(cpu_id(index));
+            self.wake_at(index, time);
+        }
+    }
+}

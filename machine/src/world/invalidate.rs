@@ -1,0 +1,349 @@
+//! Invalidation: what a CPU drops from its own TLB, and what the hardware makes all of them drop.
+//!
+//! A broadcast is started by one CPU and takes effect on every CPU when that CPU waits for it. Real hardware may be
+//! faster; nothing may rely on that, so here every entry lives until the wait, which is the worst case. A CPU also waits
+//! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
+//!
+//! The interconnect takes one broadcast after the other, whoever sends it: who sends many at once with others waits for
+//! theirs too. Nor is any CPU visited when a broadcast takes effect ([`Outdated`](crate::hardware::outdated::Outdated)); the oracle,
+//! which keeps what each may hold, is told.
+
+use ceasefire::Extent;
+use ceasefire_memory::shadow::Shadow;
+use ceasefire_memory::PAGE_SHIFT;
+
+use crate::hardware::outdated::Broadcast;
+use crate::world::state::World;
+
+impl World {
+    /// A CPU drops what it has cached for a page, of either size.
+    pub(crate) fn forget_page(&self, index: usize, asid: u16, page: u64) {
+        self.cpus[index].tlb.borrow_mut().invalidate_page(page, asid);
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(index, asid, Some(page));
+        }
+    }
+
+    /// A CPU drops what it has cached under an ASID.
+    pub(crate) fn forget_asid(&self, index: usize, asid: u16) {
+        self.cpus[index].tlb.borrow_mut().invalidate_asid(asid);
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated(index, asid, None);
+        }
+    }
+
+    /// A CPU drops all that it has cached.
+    pub(crate) fn forget_all(&self, index: usize) {
+        self.cpus[index].tlb.borrow_mut().invalidate_all();
+        if let Some(oracle) = &self.oracle {
+            oracle.invalidated_all(index);
+        }
+    }
+
+    /// A thread of the CPU's that accesses a page many times has to look it up again.
+    pub(crate) fn count_invalidation(&self, index: usize) {
+        let invalidations = &self.cpus[index].invalidations;
+        invalidations.set(invalidations.get() + 1);
+    }
+
+    /// This CPU starts to invalidate a part of an ASID on all CPUs.
+    pub(crate) fn broadcast(&self, asid: u16, extent: Extent) {
+        self.start_broadcast(Broadcast::Tagged(asid, extent));
+    }
+
+    /// This CPU starts to invalidate everything on all CPUs.
+    pub(crate) fn broadcast_everything(&self) {
+        self.start_broadcast(Broadcast::Everything);
+    }
+
+    fn start_broadcast(&self, broadcast: Broadcast) {
+        self.spend(self.machine.costs.broadcast_send);
+        let cpu = self.cpu();
+        let begun = cpu.clock.get().max(self.interconnect.get());
+        let done = begun + self.machine.processor.broadcast_interval;
+        if !self.standing.get() {
+            self.interconnect.set(done);
+            cpu.broadcast_at.set(done);
+        }
+        cpu.broadcasts.borrow_mut().push(broadcast);
+    }
+
+    /// Waits until what this CPU started has taken effect everywhere.
+    pub(crate) fn broadcast_wait(&self) {
+        let started = std::mem::take(&mut *self.cpu().broadcasts.borrow_mut());
+        for &broadcast in &started {
+            self.take_effect(broadcast);
+        }
+        self.tell(Shadow::waited);
+        let begun = self.cpu().clock.get();
+        self.spend_until(self.cpu().broadcast_at.get());
+        self.stall(self.machine.costs.broadcast_wait);
+        let tally = &self.tallies.answer_wait_time;
+        tally.set(tally.get() + (self.cpu().clock.get() - begun));
+    }
+
+    /// This CPU gets another thread: it waits for what it started, if anything.
+    pub(crate) fn finish_broadcasts(&self) {
+        if !self.cpu().broadcasts.borrow().is_empty() {
+            self.broadcast_wait();
+        }
+    }
+
+    fn take_effect(&self, broadcast: Broadcast) {
+        let mut outdated = self.outdated.borrow_mut();
+        match broadcast {
+            Broadcast::Everything => {
+                outdated.everything(self.moment());
+                if let Some(oracle) = &self.oracle {
+                    (0..self.cpus.len()).for_each(|index| oracle.invalidated_all(index));
+                }
+                self.may_hold.borrow_mut().all_emptied();
+            }
+            Broadcast::Tagged(asid, Extent::All) => {
+                outdated.all(asid, self.moment());
+                self.tell_oracle(asid, None);
+                self.may_hold.borrow_mut().emptied(asid);
+            }
+            Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
+                for number in 0..u64::from(count) {
+                    let page = (start + (number << size.shift())) >> PAGE_SHIFT;
+                    if outdated.page(asid, page, self.moment()) {
+                        for index in self.may_hold.borrow().of(asid) {
+                            let mut tlb = self.cpus[index].tlb.borrow_mut();
+                            tlb.drop_outdated(asid, &outdated);
+                        }
+                        outdated.forget(asid);
+                    }
+                    self.tell_oracle(asid, Some(page));
+                }
+            }
+        }
+    }
+
+    /// No TLB is touched, so that a run with the oracle is the same as one without.
+    fn tell_oracle(&self, asid: u16, page: Option<u64>) {
+        if let Some(oracle) = &self.oracle {
+            for index in self.may_hold.borrow().of(asid) {
+                oracle.invalidated(index, asid, page);
+            }
+        }
+    }
+
+    /// How often anything was invalidated that a CPU may use.
+    pub(crate) fn invalidations_of(&self, index: usize) -> u64 {
+        let cpu = &self.cpus[index];
+        cpu.invalidations.get() + self.outdated.borrow().count(cpu.asid.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use ceasefire::{PageSize, Schedule};
+    use ceasefire_memory::{Event, FrameNumber, Machine as _};
+
+    use super::*;
+    use crate::config::TlbLevel;
+    use crate::testing::{broken, now, roomy, run_on, thread, Notes, Slot, US};
+    use crate::{Options, Program, Simulation};
+
+    /// Whether CPU 1 could still use a page: its TLB, the way to the table, and the oracle.
+    fn held_by_1(program: &Program, address: u64) -> [bool; 3] {
+        let (page, cpu) = (address >> PAGE_SHIFT, &program.sim.cpus[1]);
+        let (asid, tlb, outdated) = (cpu.asid.get(), cpu.tlb.borrow(), program.sim.outdated.borrow());
+        let before = broken(program).len();
+        let frame = Slot::of(program, address, PageSize::Small).get(program) >> PAGE_SHIFT;
+        program.sim.observe(Event::Superseded(FrameNumber::new(frame as u32)));
+        let entry = tlb.peek(page, asid).filter(|entry| !outdated.has_page(asid, page, entry.filled));
+        let path = tlb.path(page, asid).filter(|&(_, filled)| !outdated.has_table(asid, page, filled));
+        [entry.is_some(), path.is_some(), broken(program).len() > before]
+    }
+
+    /// CPU 1 uses a page at 20 us; CPU 0 then broadcasts from 50 us on.
+    fn broadcast_beside(broadcast: impl FnOnce(&Program, u64) + 'static) {
+        let shared = Rc::new(Cell::new(0));
+        let base = shared.clone();
+        run_on(
+            &roomy(2),
+            vec![
+                thread(0, move |program| {
+                    let address = Slot::small(program).address;
+                    program.sim.forget_all(0);
+                    base.set(address);
+                    program.compute(50 * US);
+                    broadcast(program, address);
+                }),
+                thread(20 * US, move |program| {
+                    program.load(shared.get(), 1).expect("a mapped page");
+                    for _ in 0..200 {
+                        program.compute(US);
+                    }
+                }),
+            ],
+        );
+    }
+
+    /// The ASID under which CPU 1 runs.
+    fn asid_of_1(program: &Program) -> u16 {
+        program.sim.cpus[1].asid.get()
+    }
+
+    #[test]
+    fn a_broadcast_takes_effect_everywhere_when_it_is_waited_for() {
+        type Start = fn(&Program, u64);
+        let page: Start = |program, address| {
+            let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::Small };
+            program.sim.broadcast(asid_of_1(program), extent);
+        };
+        let asid: Start = |program, _| program.sim.broadcast(asid_of_1(program), Extent::All);
+        let everything: Start = |program, _| program.sim.broadcast_everything();
+        for start in [page, asid, everything] {
+            broadcast_beside(move |program, address| {
+                let invalidations = program.sim.invalidations_of(1);
+                start(program, address);
+                assert_eq!(held_by_1(program, address), [true; 3], "nothing is gone before the wait");
+                program.sim.broadcast_wait();
+                assert_eq!(held_by_1(program, address), [false; 3]);
+                assert!(program.sim.invalidations_of(1) > invalidations);
+            });
+        }
+    }
+
+    #[test]
+    fn a_broadcast_reaches_what_it_names_and_nothing_else() {
+        broadcast_beside(|program, address| {
+            let asid = asid_of_1(program);
+            program.sim.broadcast(asid + 1, Extent::All);
+            program
+                .sim
+                .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::Small });
+            program.sim.broadcast_wait();
+            // Only the way to the table, which the neighbours share.
+            assert_eq!(held_by_1(program, address), [true, false, true]);
+        });
+    }
+
+    #[test]
+    fn starting_and_waiting_have_their_costs() {
+        broadcast_beside(|program, _| {
+            let costs = &program.sim.machine.costs;
+            let begun = now(program);
+            program.sim.broadcast(0, Extent::All);
+            program.sim.broadcast(1, Extent::All);
+            assert_eq!(now(program), begun + 2 * costs.broadcast_send);
+            program.sim.broadcast_wait();
+            assert_eq!(now(program), begun + 2 * costs.broadcast_send + costs.broadcast_wait);
+            program.sim.finish_broadcasts();
+            assert_eq!(
+                now(program),
+                begun + 2 * costs.broadcast_send + costs.broadcast_wait,
+                "nothing is left"
+            );
+        });
+    }
+
+    /// When each of four CPUs that start a broadcast at once has waited for it, on an interconnect that takes so long for
+    /// each.
+    fn together(interval: u64) -> Vec<u64> {
+        let mut machine = roomy(4);
+        machine.processor.broadcast_interval = interval;
+        let done: Notes<u64> = Notes::default();
+        let sender = || {
+            let done = done.clone();
+            thread(50 * US, move |program: &Program| {
+                program.sim.broadcast(3, Extent::All);
+                program.sim.broadcast_wait();
+                done.borrow_mut().push(now(program));
+            })
+        };
+        run_on(&machine, (0..4).map(|_| sender()).collect());
+        let mut done = done.borrow().clone();
+        done.sort_unstable();
+        done
+    }
+
+    #[test]
+    fn the_interconnect_takes_one_broadcast_after_the_other() {
+        let free = together(0);
+        assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
+        let taken = together(5 * US);
+        for (number, (busy, free)) in (1..).zip(taken.iter().zip(&free)) {
+            assert_eq!(busy - free, number * 5 * US);
+        }
+    }
+
+    /// How often two programs miss that take turns on a CPU, in a TLB of two entries; all that one of them holds is
+    /// invalidated by a broadcast.
+    fn misses_in_turns(oracle: bool) -> u64 {
+        let mut machine = roomy(1);
+        machine.costs.time_slice = 10 * US;
+        (machine.tlb.l1, machine.tlb.l2) =
+            (TlbLevel { entries: 2, ways: 2 }, TlbLevel { entries: 2, ways: 2 });
+        let exact = Options { slack: Some(0), oracle, ..Options::new(Schedule::Batched) };
+        let simulation = Simulation::new(&machine, exact).expect("it fits");
+        let page = |program: &Program| {
+            let page = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+            program.load(page, 1).expect("a mapped page");
+            page
+        };
+        let other = move |program: &Program| {
+            let page = page(program);
+            (0..100).for_each(|_| program.compute(US));
+            program.load(page, 1).expect("a mapped page");
+        };
+        let broadcasts = move |program: &Program| {
+            let page = page(program);
+            program.sim.broadcast(program.sim.cpu().asid.get(), Extent::All);
+            program.sim.broadcast_wait();
+            program.load(page, 1).expect("a mapped page");
+        };
+        let space = || simulation.memory().new_space().expect("a frame");
+        simulation.spawn("other", 0, 0, &space(), other).expect("a stack");
+        simulation.spawn("broadcasts", 0, 5 * US, &space(), broadcasts).expect("a stack");
+        simulation.run(|_, _| true).expect("no trace").reading.misses_load
+    }
+
+    #[test]
+    fn what_a_broadcast_makes_programs_miss_does_not_depend_on_the_oracle() {
+        assert_eq!(misses_in_turns(true), misses_in_turns(false));
+    }
+
+    #[test]
+    fn a_thread_that_loses_its_cpu_has_waited_for_what_it_started() {
+        let mut machine = roomy(2);
+        machine.costs.time_slice = 10 * US;
+        let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
+        let simulation = Simulation::new(&machine, exact).expect("it fits");
+        let space = simulation.memory().new_space().expect("a frame");
+        let (seen, shared) = (Notes::default(), Rc::new(Cell::new(0)));
+        let (base, user) = (shared.clone(), shared.clone());
+        simulation
+            .spawn("broadcasts", 0, 0, &space, move |program| {
+                base.set(Slot::small(program).address);
+                program.sim.forget_all(0);
+                program.compute(50 * US);
+                program.sim.broadcast(asid_of_1(program), Extent::All);
+                // The other has been waiting for the CPU since 60 us.
+                program.compute(50 * US);
+            })
+            .expect("a stack");
+        simulation
+            .spawn("uses", 1, 20 * US, &space, move |program| {
+                program.load(user.get(), 1).expect("a mapped page");
+                for _ in 0..300 {
+                    program.compute(US);
+                }
+            })
+            .expect("a stack");
+        let notes: Notes<[bool; 3]> = seen.clone();
+        simulation
+            .spawn("sees", 0, 60 * US, &space, move |program| {
+                notes.borrow_mut().push(held_by_1(program, shared.get()));
+            })
+            .expect("a stack");
+        simulation.run(|_, _| true).expect("no trace");
+        assert_eq!(*seen.borrow(), [[false; 3]]);
+    }
+}

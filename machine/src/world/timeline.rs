@@ -1,0 +1,147 @@
+//! Who is next: the CPUs by the time of an event of theirs.
+//!
+//! A winner tree: each CPU is a leaf, each inner node has the earlier of its two children, so the root is the CPU with
+//! the earliest event. Changing one CPU's time replays the matches on its way up: as many as the machine's number of
+//! CPUs has bits, with nothing to clean up afterwards. This runs several times for each simulated page, so a time and
+//! its CPU are one number, and a match is one comparison without a branch.
+
+use crate::config::Picoseconds;
+
+/// Not at any time.
+pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;
+
+/// Bits of a number that name the CPU.
+const CPU_BITS: u32 = 13;
+/// Bits of a time that are left out: events less than 8 ps apart go in the order of their CPUs.
+const COARSE: u32 = 3;
+
+/// The end of simulated time, five hours: what fits in the rest. All events from then on are taken to come then.
+pub(crate) const END: Picoseconds = (1 << (u64::BITS - CPU_BITS + COARSE)) - (2 << COARSE);
+
+/// A time for each CPU, such as that of its next event.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    /// The winner of each match: the final in place 1, the CPUs themselves from the middle on.
+    nodes: Box<[u64]>,
+}
+
+impl Timeline {
+    /// `cpus` CPUs without an event.
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self { nodes: vec![NEVER; 2 * cpus.next_power_of_two()].into() }
+    }
+
+    /// Sets when a CPU's event is.
+    pub(crate) fn set(&mut self, cpu: usize, time: Picoseconds) {
+        let mut winner = number(time, cpu);
+        let mut node = self.nodes.len() / 2 + cpu;
+        self.nodes[node] = winner;
+        while node > 1 {
+            // The opponent does not depend on the matches below, so the loads of all levels overlap.
+            winner = winner.min(self.nodes[node ^ 1]);
+            node /= 2;
+            self.nodes[node] = winner;
+        }
+    }
+
+    /// The CPU with the earliest event, if any.
+    pub(crate) fn first(&self) -> Option<usize> {
+        let winner = self.nodes[1];
+        (winner != NEVER).then_some((winner & ((1 << CPU_BITS) - 1)) as usize)
+    }
+
+    /// When that event is, to within 8 ps; [`NEVER`] if there is none.
+    pub(crate) fn earliest(&self) -> Picoseconds {
+        let winner = self.nodes[1];
+        if winner == NEVER {
+            NEVER
+        } else {
+            winner >> CPU_BITS << COARSE
+        }
+    }
+
+    /// The CPUs whose events come at `time` or before, to within 8 ps, in the order of their numbers. It looks only where
+    /// there are some.
+    pub(crate) fn until(&self, time: Picoseconds) -> impl Iterator<Item = usize> + '_ {
+        let last = number(time, (1 << CPU_BITS) - 1);
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let cpu = self.next_until(from, last)?;
+            from = cpu + 1;
+            Some(cpu)
+        })
+    }
+
+    /// The first CPU from `from` on whose number is no greater than `last`.
+    fn next_until(&self, from: usize, last: u64) -> Option<usize> {
+        let leaves = self.nodes.len() / 2;
+        if from >= leaves {
+            return None;
+        }
+        let mut node = leaves + from;
+        while self.nodes[node] > last {
+            // On to the right, in the largest part of the tree that begins there.
+            while node % 2 == 1 {
+                node /= 2;
+            }
+            if node == 0 {
+                return None;
+            }
+            node += 1;
+        }
+        while node < leaves {
+            node *= 2;
+            node += usize::from(self.nodes[node] > last);
+        }
+        Some(node - leaves)
+    }
+}
+
+/// A time and its CPU; those that come first are less.
+fn number(time: Picoseconds, cpu: usize) -> u64 {
+    if time == NEVER {
+        return NEVER;
+    }
+    (time.min(END) >> COARSE) << CPU_BITS | cpu as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_after_the_end_comes_then() {
+        let mut timeline = Timeline::new(1 << CPU_BITS);
+        let last = (1 << CPU_BITS) - 1;
+        for time in [END, END + 1, NEVER - 1] {
+            timeline.set(last, time);
+            assert_eq!((timeline.first(), timeline.earliest()), (Some(last), END));
+        }
+        timeline.set(0, END - (1 << COARSE));
+        assert_eq!((timeline.first(), timeline.earliest()), (Some(0), END - (1 << COARSE)));
+    }
+
+    #[test]
+    fn the_earliest_wins_and_ties_go_to_the_lowest_number() {
+        for cpus in [1, 2, 3, 48, 100] {
+            let mut timeline = Timeline::new(cpus);
+            assert_eq!((timeline.first(), timeline.earliest()), (None, NEVER));
+            let mut times = vec![NEVER; cpus];
+            let mut state = 1u64;
+            for _ in 0..2000 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (cpu, time) = ((state >> 40) as usize % cpus, state >> 60);
+                let time = if time == 0 { NEVER } else { 8 * time };
+                times[cpu] = time;
+                timeline.set(cpu, time);
+                let earliest = *times.iter().min().unwrap_or(&NEVER);
+                assert_eq!(timeline.earliest(), earliest);
+                let first = times.iter().position(|&time| time == earliest).filter(|_| earliest != NEVER);
+                assert_eq!(timeline.first(), first);
+                let limit = state >> 20 & 0x7f;
+                let due = (0..cpus).filter(|&cpu| times[cpu] <= limit).collect::<Vec<_>>();
+                assert_eq!(timeline.until(limit | 7).collect::<Vec<_>>(), due);
+            }
+        }
+    }
+}

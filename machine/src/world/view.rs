@@ -1,0 +1,76 @@
+//! What the oracle sees of the machine.
+
+use ceasefire::PageSize;
+use ceasefire_memory::{FrameNumber, Table, PAGE_SHIFT};
+
+use crate::hardware::numbers::{level_of, HUGE_PAGES, KERNEL_ROOT};
+use crate::oracle::view::View;
+use crate::world::state::World;
+
+impl World {
+    /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
+    /// entry translates.
+    pub(crate) fn descend(&self, root: u32, page: u64) -> Option<(FrameNumber, PageSize)> {
+        let mut frame = FrameNumber::new(root);
+        for level in (1..4).rev() {
+            let entry = self.ram.table(frame).get(Table::index(page << PAGE_SHIFT, level));
+            if !entry.present() {
+                return None;
+            }
+            if level == 1 && entry.is_huge() {
+                return Some((frame, PageSize::Huge));
+            }
+            frame = entry.frame();
+        }
+        Some((frame, PageSize::Small))
+    }
+}
+
+impl View for World {
+    fn now_ns(&self) -> u64 {
+        self.cpu().clock.get() / 1000
+    }
+
+    fn thread(&self) -> Option<usize> {
+        self.cpu().task.get().map(|thread| thread.0)
+    }
+
+    fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    fn root(&self, cpu: usize) -> Option<u32> {
+        Some(self.cpus[cpu].root.get()).filter(|&root| root != KERNEL_ROOT)
+    }
+
+    fn asid(&self, cpu: usize) -> u16 {
+        self.cpus[cpu].asid.get()
+    }
+
+    fn is_lazy(&self, cpu: usize) -> bool {
+        self.cpus[cpu].engine.is_lazy()
+    }
+
+    fn may_walk(&self, cpu: usize, table: u32) -> bool {
+        let (cpu, outdated) = (&self.cpus[cpu], self.outdated.borrow());
+        let tlb = cpu.tlb.borrow();
+        let mut tables = tlb.tables_under(cpu.asid.get(), &outdated);
+        tables.any(|path| path == table)
+    }
+
+    fn translation(&self, root: u32, page: u64) -> Option<(u32, bool)> {
+        let (table, size) = self.descend(root, page)?;
+        let entry = self.ram.table(table).get(Table::index(page << PAGE_SHIFT, level_of(size)));
+        let offset = match size {
+            PageSize::Small => 0,
+            PageSize::Huge => (page & (HUGE_PAGES - 1)) as u32,
+        };
+        entry.present().then(|| (entry.frame().get() + offset, entry.writable()))
+    }
+
+    fn oldest_debt_ns(&self) -> u64 {
+        let memory = self.memory();
+        let bounds = memory.engine().bounds();
+        bounds.max_age() + bounds.tick()
+    }
+}
