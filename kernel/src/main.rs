@@ -11,62 +11,24 @@
 #[cfg(any(target_os = "none", test))]
 extern crate alloc;
 
-// What needs no machine is tested on the host.
-#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
-mod device_tree;
+// The tests of these run on the host.
 #[cfg(any(target_os = "none", test))]
-mod free_memory;
-#[cfg(any(target_os = "none", test))]
-mod options;
-#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
-mod syndrome;
-#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
-mod tlbi;
-
-#[cfg(target_os = "none")]
 mod arch;
-#[cfg(target_os = "none")]
-mod bring_up;
-#[cfg(target_os = "none")]
-mod call;
-#[cfg(target_os = "none")]
-mod cpu;
-#[cfg(target_os = "none")]
-mod device;
-#[cfg(target_os = "none")]
-mod event;
-#[cfg(target_os = "none")]
-mod failure;
-#[cfg(target_os = "none")]
-mod heap;
-#[cfg(target_os = "none")]
-mod image;
-#[cfg(target_os = "none")]
-mod layout;
+#[cfg(any(target_os = "none", test))]
+mod loader;
+
 #[cfg(target_os = "none")]
 mod lock;
 #[cfg(target_os = "none")]
-mod log;
-#[cfg(target_os = "none")]
-mod platform;
-#[cfg(target_os = "none")]
-mod poison;
-#[cfg(target_os = "none")]
-mod process;
+mod memory;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]
-mod schedule;
-#[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]
-mod thread;
+mod threads;
 #[cfg(target_os = "none")]
-mod trap;
-#[cfg(target_os = "none")]
-mod user;
-#[cfg(target_os = "none")]
-mod wait;
+mod traps;
 
 #[cfg(target_os = "none")]
 pub(crate) use start::{start, start_other};

@@ -11,12 +11,14 @@
 //! - [`clock`]: time in nanoseconds;
 //! - [`console`]: bytes out, and leaving with a status.
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
+mod aarch64_formats;
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 pub(crate) use aarch64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub(crate) use x86_64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};

@@ -1,24 +1,15 @@
-//! Locks.
-//!
-//! The memory manager's come in two kinds, and its lock classes say which they want: [`Spin`] for what is held for a short
-//! time, with interrupts off where the class says so, and [`Sleep`] for what is held while its holder may sleep. Their order
-//! is written down in `ceasefire_memory::locks`, and checked in debug builds. The kernel's own are all of one kind,
-//! [`IrqLock`]: interrupts off, held for a few instructions, and never two at once, but for the heap's, which is taken under
-//! all others.
+//! The kernel's own locks ([`IrqLock`]): interrupts off, held for a few instructions, and never two at once. The heap's lock is
+//! the exception; it is taken under all others. The memory manager's locks are in `memory`.
 
 mod irq;
-mod sleep;
-mod spin;
 
 pub(crate) use irq::{IrqLock, RawIrqLock};
-pub(crate) use sleep::Sleep;
-pub(crate) use spin::Spin;
 
 use core::sync::atomic::{fence, Ordering};
 
 use crate::arch::{clock, interrupts, this_cpu, Frame};
-use crate::cpu::PerCpu;
-use crate::failure::{self, Kind};
+use crate::report::failure::{self, Kind};
+use crate::threads::cpu::PerCpu;
 
 /// How long a CPU waits for another that is doing something short, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;

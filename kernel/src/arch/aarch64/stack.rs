@@ -1,7 +1,7 @@
 //! Kernel stacks: what they begin with, and going from one to another.
 
 use super::Frame;
-use crate::thread;
+use crate::threads::thread;
 
 unsafe extern "C" {
     fn switch_stacks(save: *mut u64, load: u64);

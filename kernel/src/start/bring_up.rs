@@ -5,8 +5,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{boot, clock};
-use crate::cpu::MOST_CPUS;
-use crate::free_memory::Piece;
+use crate::loader::free_memory::Piece;
+use crate::threads::cpu::MOST_CPUS;
 
 /// How long all CPUs together may take to start, in nanoseconds: they may be emulated by few.
 const PATIENCE: u64 = 10_000_000_000;

@@ -10,7 +10,7 @@ use ceasefire_memory::{Block, FrameNumber, PAGE_BYTES};
 
 use crate::arch::{clock, memory::direct};
 use crate::lock::IrqLock;
-use crate::{schedule, thread};
+use crate::threads::{schedule, thread};
 
 /// One request of so many takes a tick.
 const SLOW: u32 = 8;

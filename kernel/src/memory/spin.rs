@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use ceasefire::{Lock, LockClass};
 
-use super::spin_until;
 use crate::arch::interrupts;
-use crate::platform::Kernel;
-use crate::thread;
+use crate::lock::spin_until;
+use crate::memory::platform::Kernel;
+use crate::threads::thread;
 
 /// A lock whose waiters spin. They answer interrupts meanwhile: even where the class has them off once it is held, nothing is
 /// held yet.

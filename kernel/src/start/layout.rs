@@ -6,9 +6,9 @@ use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
 
 use crate::arch::memory::{self, direct};
-use crate::failure::refuse;
+use crate::loader::options::Options;
 use crate::lock::IrqLock;
-use crate::options::Options;
+use crate::report::failure::refuse;
 
 /// Memory by its use.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &
     }
     // SAFETY: the pieces do not overlap, and are used by nobody else.
     unsafe {
-        crate::heap::give(heap.0, heap.1);
+        crate::start::heap::give(heap.0, heap.1);
         map_stacks(stack_memory.0, stacks);
     }
     Layout {

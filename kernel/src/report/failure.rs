@@ -7,8 +7,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use ceasefire_kernel_abi::status;
 
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
-use crate::log::line_at_once;
-use crate::{cpu, log, thread};
+use crate::report::log;
+use crate::report::log::line_at_once;
+use crate::threads::{cpu, thread};
 
 /// How long the other CPUs have to stop, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;

@@ -13,11 +13,14 @@ use ceasefire_memory::{
     RemapError, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
 };
 
+use super::user;
 use crate::arch::{clock, this_cpu, Frame};
-use crate::failure::{self, Kind};
-use crate::lock::{IrqLock, Sleep};
-use crate::platform::{memory, Kernel};
-use crate::{cpu, log, process, report, schedule, thread, user};
+use crate::lock::IrqLock;
+use crate::memory::platform::{memory, Kernel};
+use crate::memory::sleep::Sleep;
+use crate::report::failure::{self, Kind};
+use crate::report::{log, result};
+use crate::threads::{cpu, process, schedule, thread};
 
 /// The lock of a file: whoever changes its bytes or its length by a system call. Below all of the memory manager's.
 static FILE: LockClass = LockClass { name: "file", rank: 0, sleeps: true, interrupts_off: false };
@@ -90,20 +93,20 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
             schedule::move_to(place(a)?);
             Ok(0)
         }
-        Call::Parameter => Parameter::from_number(a).map(report::parameter).ok_or(Error::Invalid),
+        Call::Parameter => Parameter::from_number(a).map(result::parameter).ok_or(Error::Invalid),
         Call::Recover => {
             process.set_recovery(a, b, instruction(c)?);
             Ok(0)
         }
         Call::MeasureBegin => {
-            report::begin();
+            result::begin();
             Ok(0)
         }
         Call::MeasureEnd => {
-            report::end(a);
+            result::end(a);
             Ok(0)
         }
-        Call::Counter => Counter::from_number(a).map(report::counter).ok_or(Error::Invalid),
+        Call::Counter => Counter::from_number(a).map(result::counter).ok_or(Error::Invalid),
         Call::Report => report_finding(frame, a, b, c, d),
         Call::MapAnonymous
         | Call::MapShared

@@ -1,15 +1,19 @@
 //! What traps come to, whatever the architecture: faults, system calls, interrupts.
 
+mod call;
+mod user;
+
 use core::sync::atomic::Ordering;
 
 use ceasefire_memory::{Access, FaultError};
 
 use crate::arch::{clock, interrupts, this_cpu, Frame};
-use crate::cpu::count;
-use crate::event::{record, What};
-use crate::failure::{self, Kind};
-use crate::platform::{self, memory};
-use crate::{call, report, schedule, thread};
+use crate::memory::platform::{self, memory};
+use crate::report::event::{record, What};
+use crate::report::failure::{self, Kind};
+use crate::report::result;
+use crate::threads::cpu::count;
+use crate::threads::{schedule, thread};
 
 /// An access that the hardware could not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +55,7 @@ pub(crate) fn unresolved(frame: &mut Frame, fault: Fault, error: FaultError) {
 
 /// A system call, with interrupts on.
 pub(crate) fn system_call(frame: &mut Frame) {
-    report::user_mode_reached();
+    result::user_mode_reached();
     let number = frame.call();
     record(What::Call, number, frame.arguments()[0]);
     let result = call::handle(frame).unwrap_or_else(ceasefire_kernel_abi::Error::encode);
@@ -91,7 +95,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             schedule::tick(here);
             schedule::wake_sleepers();
             if here.number() == 0 {
-                report::watch(frame);
+                result::watch(frame);
             }
         }
         Interrupt::Shootdown => {

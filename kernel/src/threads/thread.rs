@@ -10,11 +10,11 @@ use ceasefire::HeldLocks;
 use ceasefire_memory::SpaceHandle;
 
 use crate::arch::{interrupts, stack, this_cpu, Frame};
-use crate::cpu::PerCpu;
-use crate::layout::Stack;
-use crate::platform::Kernel;
-use crate::process::Process;
-use crate::schedule;
+use crate::memory::platform::Kernel;
+use crate::start::layout::Stack;
+use crate::threads::cpu::PerCpu;
+use crate::threads::process::Process;
+use crate::threads::schedule;
 
 /// It may run on any CPU.
 pub(crate) const ANYWHERE: usize = usize::MAX;

@@ -10,11 +10,11 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::{clock, interrupts, stack, this_cpu};
-use crate::cpu::{self, count, PerCpu};
-use crate::event::{self, What};
 use crate::lock::IrqLock;
-use crate::platform;
-use crate::thread::{self, Thread, ANYWHERE};
+use crate::memory::platform;
+use crate::report::event::{self, What};
+use crate::threads::cpu::{self, count, PerCpu};
+use crate::threads::thread::{self, Thread, ANYWHERE};
 
 /// It runs, or waits for a CPU.
 pub(crate) const RUNNING: u8 = 0;

@@ -11,11 +11,12 @@ use ceasefire_kernel_abi::{Error, STACK_PAGES};
 use ceasefire_memory::{NodeId, SpaceHandle, PAGE_BYTES};
 
 use crate::arch::{interrupts, this_cpu, Frame};
-use crate::layout::Stack;
 use crate::lock::IrqLock;
-use crate::platform::{self, memory, Kernel};
-use crate::thread::{self, Body, Thread, ANYWHERE};
-use crate::{image, report, schedule};
+use crate::memory::platform::{self, memory, Kernel};
+use crate::report::result;
+use crate::start::layout::Stack;
+use crate::threads::thread::{self, Body, Thread, ANYWHERE};
+use crate::threads::{image, schedule};
 
 /// The first process, whose end is the run's.
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -194,7 +195,7 @@ pub(crate) fn exit(code: u64) -> ! {
             PROCESSES.lock().remove(&process.number);
             memory().exit(process.space.clone());
             if process.number == FIRST.load(Ordering::Relaxed) {
-                report::finish(process.ending.code.load(Ordering::Relaxed));
+                result::finish(process.ending.code.load(Ordering::Relaxed));
             }
             process.ending.end();
         }

@@ -1,5 +1,9 @@
 //! From the boot to the first program.
 
+pub(crate) mod bring_up;
+mod heap;
+pub(crate) mod layout;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -8,12 +12,14 @@ use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::{boot, interrupts, this_cpu, tlb};
-use crate::bring_up::{self, Loaded};
-use crate::failure::refuse;
-use crate::layout::{self, Stack};
-use crate::options::{Options, Without};
-use crate::platform::{self, Kernel};
-use crate::{cpu, device, image, log, poison, process, report, schedule};
+use crate::loader::options::{Options, Without};
+use crate::memory::platform::{self, Kernel};
+use crate::memory::{device, poison};
+use crate::report::failure::refuse;
+use crate::report::{log, result};
+use crate::threads::{cpu, image, process, schedule};
+use bring_up::Loaded;
+use layout::Stack;
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -30,7 +36,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     }
     // SAFETY: the loader left that memory free, and nobody has it yet.
     let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
-    report::set_options(options);
+    result::set_options(options);
     tlb::set_asid_bits(options.asid_bits);
     platform::set_memory(&options, || {
         let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];

@@ -10,11 +10,12 @@ use ceasefire_memory::Statistics;
 use spin::Once;
 
 use crate::arch::{boot, clock, Frame, NAME};
-use crate::failure::{self, Kind};
+use crate::loader::options::Options;
 use crate::lock::IrqLock;
-use crate::options::Options;
-use crate::platform::{broadcasts_everything, memory};
-use crate::{cpu, log};
+use crate::memory::platform::{broadcasts_everything, memory};
+use crate::report::failure::{self, Kind};
+use crate::report::log;
+use crate::threads::cpu;
 
 /// How long nothing may go on, in nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;

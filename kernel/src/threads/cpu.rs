@@ -9,11 +9,11 @@ use ceasefire::{Cpu, CpuId};
 
 use crate::arch::this_cpu::ArchCpu;
 use crate::arch::Frame;
-use crate::event::Events;
 use crate::lock::IrqLock;
-use crate::platform::Kernel;
-use crate::schedule::Leave;
-use crate::thread::Thread;
+use crate::memory::platform::Kernel;
+use crate::report::event::Events;
+use crate::threads::schedule::Leave;
+use crate::threads::thread::Thread;
 
 /// The most CPUs that are used.
 pub(crate) const MOST_CPUS: usize = 64;

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use ceasefire_memory::FrameNumber;
 
 use crate::lock::IrqLock;
-use crate::schedule;
-use crate::thread::{self, Thread};
+use crate::threads::schedule;
+use crate::threads::thread::{self, Thread};
 
 /// So many lists, by the frame's number.
 const LISTS: usize = 64;

@@ -13,12 +13,15 @@ use spin::Once;
 
 use crate::arch::memory::{direct, publish_code};
 use crate::arch::{clock, interrupts, this_cpu, tlb};
-use crate::event::{record, What};
-use crate::failure::refuse;
-use crate::lock::{self, Sleep, Spin};
-use crate::options::{Mechanism, Options, Without};
-use crate::process;
-use crate::{cpu, device, poison, schedule, thread, wait};
+use crate::loader::options::{Mechanism, Options, Without};
+use crate::lock;
+use crate::memory::sleep::Sleep;
+use crate::memory::spin::Spin;
+use crate::memory::{device, page_wait, poison};
+use crate::report::event::{record, What};
+use crate::report::failure::refuse;
+use crate::threads::process;
+use crate::threads::{cpu, schedule, thread};
 
 /// The machine.
 #[derive(Debug)]
@@ -264,11 +267,11 @@ impl Machine for Kernel {
     }
 
     fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
-        wait::for_page(frame, busy);
+        page_wait::for_page(frame, busy);
     }
 
     fn page_ready(&self, frame: FrameNumber) {
-        wait::page_ready(frame);
+        page_wait::page_ready(frame);
     }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {

@@ -7,8 +7,8 @@ use elf::endian::LittleEndian;
 use elf::ElfBytes;
 use spin::Once;
 
-use crate::failure::refuse;
-use crate::platform::{memory, Kernel};
+use crate::memory::platform::{memory, Kernel};
+use crate::report::failure::refuse;
 
 /// The image, once it is loaded.
 struct Image {

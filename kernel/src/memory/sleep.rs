@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use ceasefire::{LockClass, RwLock};
 
-use super::IrqLock;
-use crate::platform::Kernel;
-use crate::schedule;
-use crate::thread::{self, Thread};
+use crate::lock::IrqLock;
+use crate::memory::platform::Kernel;
+use crate::threads::schedule;
+use crate::threads::thread::{self, Thread};
 
 /// Who holds it, and who waits.
 struct State {
