@@ -5,3 +5,15 @@
 pub(crate) mod device_tree;
 pub(crate) mod free_memory;
 pub(crate) mod options;
+
+/// What the loader said.
+#[cfg(target_os = "none")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loaded {
+    /// The largest piece of memory that nothing is in yet.
+    pub(crate) memory: free_memory::Piece,
+    /// The file with the programs.
+    pub(crate) programs: &'static [u8],
+    /// The command line.
+    pub(crate) command_line: &'static str,
+}

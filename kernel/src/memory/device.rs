@@ -10,7 +10,7 @@ use ceasefire_memory::{Block, FrameNumber, PAGE_BYTES};
 
 use crate::arch::{clock, memory::direct};
 use crate::lock::IrqLock;
-use crate::threads::{schedule, thread};
+use crate::threads::{current, schedule};
 
 /// One request of so many takes a tick.
 const SLOW: u32 = 8;
@@ -71,7 +71,7 @@ pub(crate) fn read(pages: &[(Block, FrameNumber)]) {
 
 fn take_time() {
     let slow = REQUESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SLOW);
-    let me = thread::current();
+    let me = current::thread();
     if slow && me.may_leave() && me.held.may_sleep() {
         schedule::sleep_until(clock::now() + 1);
     }

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use ceasefire_memory::FrameNumber;
 
 use crate::lock::IrqLock;
+use crate::threads::current;
 use crate::threads::schedule;
-use crate::threads::thread::{self, Thread};
+use crate::threads::thread::Thread;
 
 /// So many lists, by the frame's number.
 const LISTS: usize = 64;
@@ -23,7 +24,7 @@ fn list(frame: FrameNumber) -> &'static List {
 
 /// Sleeps until `busy` says no.
 pub(crate) fn for_page(frame: FrameNumber, busy: &dyn Fn() -> bool) {
-    let me = thread::current_shared();
+    let me = current::shared();
     loop {
         // Found before it looks: whoever is done after that wakes it.
         list(frame).lock().push((frame, me.clone()));

@@ -14,20 +14,14 @@ use spin::Once;
 use crate::arch::memory::{direct, publish_code};
 use crate::arch::{clock, interrupts, this_cpu, tlb};
 use crate::loader::options::{Mechanism, Options, Without};
-use crate::lock;
+use crate::memory::kernel::{Kernel, MEMORY};
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
-use crate::memory::{device, page_wait, poison};
+use crate::memory::{answers, device, page_wait, poison, reclaimer};
 use crate::report::event::{record, What};
 use crate::report::failure::refuse;
-use crate::threads::process;
-use crate::threads::{cpu, schedule, thread};
+use crate::threads::{cpu, current, schedule};
 
-/// The machine.
-#[derive(Debug)]
-pub(crate) struct Kernel;
-
-static MEMORY: Once<Memory<Kernel>> = Once::new();
 static NODES: AtomicUsize = AtomicUsize::new(1);
 /// CPUs do not do what others ask of them: mechanism `none`.
 static DEAF: AtomicBool = AtomicBool::new(false);
@@ -35,14 +29,6 @@ static DEAF: AtomicBool = AtomicBool::new(false);
 static BROADCAST: Once<Broadcast> = Once::new();
 /// How often everything was flushed everywhere: since ASIDs had run out, or to settle debts.
 static EVERYTHING: AtomicU64 = AtomicU64::new(0);
-
-/// The memory manager.
-///
-/// # Panics
-/// Before [`set_memory`].
-pub(crate) fn memory() -> &'static Memory<Kernel> {
-    MEMORY.get().expect("memory is managed from the start")
-}
 
 /// Makes it the kernel's. Refuses to, if the processor has not what its mechanism needs.
 pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
@@ -64,30 +50,9 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     }
 }
 
-/// This CPU runs in that space from now on, or in none. With interrupts off.
-pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
-    let Some(memory) = MEMORY.get() else { return };
-    match space {
-        // What it gives up is a reference: what it may free is on the heap alone, since page tables go when a process ends.
-        Some(space) => drop(memory.engine().switch_to(space)),
-        None => memory.engine().enter_lazy(),
-    }
-    if memory.engine().platform().capabilities().broadcast.is_some() {
-        tlb::broadcast_wait();
-    }
-}
-
 /// How often everything was flushed everywhere, so far.
 pub(crate) fn broadcasts_everything() -> u64 {
     EVERYTHING.load(Ordering::Relaxed)
-}
-
-/// Answers what other CPUs ask this one for.
-pub(crate) fn answer() {
-    let here = this_cpu::get();
-    here.answering.store(true, Ordering::Relaxed);
-    memory().engine().handle_interrupt();
-    here.answering.store(false, Ordering::Relaxed);
 }
 
 /// Whether this CPU leaves its TLB as it is, though it was asked.
@@ -122,7 +87,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        let thread = thread::current();
+        let thread = current::thread();
         thread.pin();
         let result = body();
         thread.unpin();
@@ -174,7 +139,7 @@ unsafe impl Platform for Kernel {
     fn wait(&self, done: &dyn Fn() -> bool) {
         debug_assert!(interrupts::are_on(), "a CPU that waits for others answers them meanwhile");
         let begun = clock::now();
-        lock::halt_until("other CPUs' answers", done);
+        answers::halt_until("other CPUs' answers", done);
         // Its own CPU's alone: the thread is pinned for as long as it waits.
         let waited = &this_cpu::get().answer_wait;
         waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
@@ -182,7 +147,7 @@ unsafe impl Platform for Kernel {
 
     fn answered(&self, initiator: CpuId, last: bool) {
         if last {
-            lock::wake(cpu::of(initiator));
+            answers::wake(cpu::of(initiator));
         }
     }
 
@@ -209,7 +174,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn held_locks(&self) -> &HeldLocks {
-        &thread::current().held
+        &current::thread().held
     }
 }
 
@@ -279,12 +244,12 @@ impl Machine for Kernel {
     }
 
     fn wake_reclaim(&self, node: NodeId) {
-        process::wake_reclaimer(node);
+        reclaimer::wake(node);
     }
 
     fn reschedule(&self) {
         this_cpu::get().note_progress();
-        if thread::current().held.may_sleep() {
+        if current::thread().held.may_sleep() {
             schedule::give_way();
         }
     }

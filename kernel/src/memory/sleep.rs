@@ -13,9 +13,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use ceasefire::{LockClass, RwLock};
 
 use crate::lock::IrqLock;
-use crate::memory::platform::Kernel;
+use crate::memory::kernel::Kernel;
+use crate::threads::current;
 use crate::threads::schedule;
-use crate::threads::thread::{self, Thread};
+use crate::threads::thread::Thread;
 
 /// Who holds it, and who waits.
 struct State {
@@ -67,7 +68,7 @@ impl<T> fmt::Debug for Sleep<T> {
 
 impl<T> Sleep<T> {
     fn enter(&self, shared: bool) {
-        let me = thread::current();
+        let me = current::thread();
         me.held.acquire(self.class);
         let admitted = AtomicBool::new(false);
         {
@@ -76,11 +77,7 @@ impl<T> Sleep<T> {
                 state.admit(shared);
                 return;
             }
-            state.line.push_back(Waiter {
-                thread: thread::current_shared(),
-                shared,
-                admitted: &raw const admitted,
-            });
+            state.line.push_back(Waiter { thread: current::shared(), shared, admitted: &raw const admitted });
         }
         while !admitted.load(Ordering::Acquire) {
             schedule::park();
@@ -108,7 +105,7 @@ impl<T> Sleep<T> {
         }
         drop(state);
         woken.iter().for_each(schedule::unpark);
-        thread::current().held.release(self.class);
+        current::thread().held.release(self.class);
     }
 }
 

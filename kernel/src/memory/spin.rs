@@ -9,8 +9,8 @@ use ceasefire::{Lock, LockClass};
 
 use crate::arch::interrupts;
 use crate::lock::spin_until;
-use crate::memory::platform::Kernel;
-use crate::threads::thread;
+use crate::memory::kernel::Kernel;
+use crate::threads::current;
 
 /// A lock whose waiters spin. They answer interrupts meanwhile: even where the class has them off once it is held, nothing is
 /// held yet.
@@ -40,7 +40,7 @@ impl<T: fmt::Debug> Lock<T, Kernel> for Spin<T> {
     }
 
     fn lock<'a>(&'a self, _: &'a Kernel) -> Guard<'a, T> {
-        let thread = thread::current();
+        let thread = current::thread();
         thread.held.acquire(self.class);
         // Nobody but the scheduler moves a thread, and it does not while this is not zero.
         thread.pin();
@@ -90,7 +90,7 @@ impl<T> Drop for Guard<'_, T> {
         if self.on_again {
             interrupts::on();
         }
-        let thread = thread::current();
+        let thread = current::thread();
         thread.held.release(self.lock.class);
         thread.unpin();
     }

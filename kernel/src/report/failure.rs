@@ -9,7 +9,7 @@ use ceasefire_kernel_abi::status;
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
 use crate::report::log;
 use crate::report::log::line_at_once;
-use crate::threads::{cpu, thread};
+use crate::threads::{cpu, current};
 
 /// How long the other CPUs have to stop, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -88,12 +88,12 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     }
     log::end_broken_line();
     line_at_once(format_args!("FAILED {}: {why}", kind.name()));
-    line_at_once(format_args!("CPU {}, {}, failed", here.number(), thread::current()));
+    line_at_once(format_args!("CPU {}, {}, failed", here.number(), current::thread()));
     line_at_once(format_args!("{frame}"));
     line_at_once(format_args!("{}", here.events));
     for cpu in others() {
         if cpu.is_stopped.load(Ordering::Acquire) {
-            line_at_once(format_args!("CPU {}, {}", cpu.number(), thread::current_of(cpu)));
+            line_at_once(format_args!("CPU {}, {}", cpu.number(), current::thread_of(cpu)));
             // SAFETY: the CPU wrote it before it raised the flag, and does nothing any more.
             if let Some(frame) = unsafe { &*cpu.stopped.get() } {
                 line_at_once(format_args!("{frame}"));

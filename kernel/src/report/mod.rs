@@ -4,4 +4,6 @@
 pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod log;
+pub(crate) mod parameters;
 pub(crate) mod result;
+pub(crate) mod watchdog;

@@ -1,70 +1,20 @@
 //! What a run was started with, what is counted of it, and its end.
 
 use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc::string::String;
 use ceasefire::Counters;
-use ceasefire_kernel_abi::{Counter, Parameter};
 use ceasefire_memory::Statistics;
-use spin::Once;
 
+use super::parameters::{frames, options};
 use crate::arch::{boot, clock, Frame, NAME};
-use crate::loader::options::Options;
 use crate::lock::IrqLock;
-use crate::memory::platform::{broadcasts_everything, memory};
+use crate::memory::kernel::memory;
+use crate::memory::platform::broadcasts_everything;
 use crate::report::failure::{self, Kind};
 use crate::report::log;
 use crate::threads::cpu;
-
-/// How long nothing may go on, in nanoseconds.
-const PATIENCE: u64 = 10_000_000_000;
-
-static OPTIONS: Once<Options> = Once::new();
-
-/// The run's options.
-pub(crate) fn set_options(options: Options) {
-    OPTIONS.call_once(|| options);
-}
-
-fn options() -> Options {
-    OPTIONS.get().copied().unwrap_or_default()
-}
-
-fn frames() -> u64 {
-    memory().config().nodes.iter().map(|node| u64::from(node.frames)).sum()
-}
-
-/// What the run was started with.
-pub(crate) fn parameter(parameter: Parameter) -> u64 {
-    let options = options();
-    match parameter {
-        Parameter::Program => options.program as u64,
-        Parameter::Cpus => cpu::all().len() as u64,
-        Parameter::Nodes => options.nodes as u64,
-        Parameter::Frames => frames(),
-        Parameter::Seconds => options.seconds,
-        Parameter::Seed => options.seed,
-        Parameter::Pinned => u64::from(options.pinned),
-        Parameter::Pages => options.pages,
-        Parameter::Threads => options.threads,
-        Parameter::Swap => u64::from(memory().config().swap_pages),
-    }
-}
-
-/// The present value of a counter.
-pub(crate) fn counter(counter: Counter) -> u64 {
-    let statistics = memory().statistics();
-    match counter {
-        Counter::Interrupts => memory().counters().interrupts,
-        Counter::Faults => statistics.faults,
-        Counter::Reclaimed => statistics.reclaimed_background + statistics.reclaimed_direct,
-        Counter::Migrated => statistics.migrated,
-        Counter::Written => statistics.written,
-        Counter::Read => statistics.read + statistics.swapped_in,
-        Counter::Free => memory().free_frames(),
-    }
-}
 
 /// All that is counted, at one moment.
 #[derive(Clone, Copy, Default)]
@@ -203,20 +153,4 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
     }
     text.push('}');
     text
-}
-
-/// What went on at the last look, and when that was new.
-static SEEN: AtomicU64 = AtomicU64::new(0);
-static SINCE: AtomicU64 = AtomicU64::new(0);
-static WATCHING: AtomicBool = AtomicBool::new(false);
-
-/// Looks, on one CPU's ticks, whether anything goes on; ends the run if nothing has for too long.
-pub(crate) fn watch(frame: &Frame) {
-    let seen = cpu::all().iter().map(|cpu| cpu.progress.load(Ordering::Relaxed)).sum();
-    let now = clock::now();
-    if SEEN.swap(seen, Ordering::Relaxed) != seen || !WATCHING.swap(true, Ordering::Relaxed) {
-        SINCE.store(now, Ordering::Relaxed);
-    } else if now - SINCE.load(Ordering::Relaxed) > PATIENCE {
-        failure::stop(Kind::Hang, frame, format_args!("nothing has gone on for 10 s"));
-    }
 }

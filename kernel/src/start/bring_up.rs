@@ -5,7 +5,6 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{boot, clock};
-use crate::loader::free_memory::Piece;
 use crate::threads::cpu::MOST_CPUS;
 
 /// How long all CPUs together may take to start, in nanoseconds: they may be emulated by few.
@@ -27,17 +26,6 @@ static STACK: BootStack = BootStack(UnsafeCell::new([0; BOOT_STACK]));
 pub(crate) static STACKS: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];
 /// Other CPUs that have come as far as the kernel.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
-
-/// What the loader said.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Loaded {
-    /// The largest piece of memory that nothing is in yet.
-    pub(crate) memory: Piece,
-    /// The file with the programs.
-    pub(crate) programs: &'static [u8],
-    /// The command line.
-    pub(crate) command_line: &'static str,
-}
 
 /// Numbers CPUs from 0, the `first` first and the others in the order in which they are `listed`, and lets `name` know of those
 /// that can be used. How many there are.

@@ -1,14 +1,11 @@
 //! Who gets which memory: heap, kernel stacks, devices, and the rest for the memory manager.
 
-use alloc::vec::Vec;
-
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK, STACK_TABLES};
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
 
-use crate::arch::memory::{self, direct};
 use crate::loader::options::Options;
-use crate::lock::IrqLock;
 use crate::report::failure::refuse;
+use crate::threads::stack;
 
 /// Memory by its use.
 #[derive(Debug)]
@@ -55,68 +52,11 @@ pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &
     // SAFETY: the pieces do not overlap, and are used by nobody else.
     unsafe {
         crate::start::heap::give(heap.0, heap.1);
-        map_stacks(stack_memory.0, stacks);
+        stack::give(stack_memory.0, stacks);
     }
     Layout {
         first: FrameNumber::new((first / PAGE_BYTES) as u32),
         frames_per_node: (per_node / PAGE_BYTES) as u32,
         disk: (disk.0 / PAGE_BYTES, ((disk.1 - disk.0) / PAGE_BYTES) as u32),
-    }
-}
-
-/// Maps stacks out of the physical memory from `start` on, each below a page that is not there.
-///
-/// # Safety
-/// As for [`share_out`].
-unsafe fn map_stacks(start: u64, count: u64) {
-    let mut next_table = start + count * STACK;
-    let mut table = || {
-        let table = next_table;
-        next_table += PAGE_BYTES;
-        // SAFETY: a page of what was set aside for tables.
-        unsafe { direct::<[u8; PAGE_BYTES as usize]>(table).write_bytes(0, 1) };
-        table
-    };
-    let mut stacks = Vec::with_capacity(count as usize);
-    for number in 0..count {
-        let bottom = memory::STACKS + number * (STACK + PAGE_BYTES) + PAGE_BYTES;
-        for offset in (0..STACK).step_by(PAGE_BYTES as usize) {
-            // SAFETY: one CPU, no programs yet; the frames were set aside for stacks.
-            unsafe { memory::map(bottom + offset, start + number * STACK + offset, &mut table) };
-        }
-        stacks.push(bottom + STACK);
-    }
-    *FREE.lock() = stacks;
-}
-
-/// The ends of the stacks that nobody uses.
-static FREE: IrqLock<Vec<u64>> = IrqLock::new(Vec::new());
-
-/// A kernel stack. Below it lies a page that is not there, so that using too much of it is noticed.
-#[derive(Debug)]
-pub(crate) struct Stack(u64);
-
-impl Stack {
-    /// One that nobody uses, if there is one.
-    pub(crate) fn take() -> Option<Self> {
-        FREE.lock().pop().map(Self)
-    }
-
-    /// Where it ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.0
-    }
-
-    /// Never given back.
-    pub(crate) fn keep(self) -> u64 {
-        let end = self.0;
-        core::mem::forget(self);
-        end
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        FREE.lock().push(self.0);
     }
 }

@@ -13,13 +13,14 @@ use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::{boot, interrupts, this_cpu, tlb};
 use crate::loader::options::{Options, Without};
-use crate::memory::platform::{self, Kernel};
-use crate::memory::{device, poison};
+use crate::loader::Loaded;
+use crate::memory::kernel::{self, Kernel};
+use crate::memory::platform;
+use crate::memory::{device, poison, reclaimer};
 use crate::report::failure::refuse;
-use crate::report::{log, result};
-use crate::threads::{cpu, image, process, schedule};
-use bring_up::Loaded;
-use layout::Stack;
+use crate::report::{log, parameters};
+use crate::threads::stack::Stack;
+use crate::threads::{cpu, image, lifecycle, schedule};
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -36,7 +37,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     }
     // SAFETY: the loader left that memory free, and nobody has it yet.
     let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
-    result::set_options(options);
+    parameters::set(options);
     tlb::set_asid_bits(options.asid_bits);
     platform::set_memory(&options, || {
         let nodes = vec![NodeLayout::new(layout.frames_per_node); options.nodes];
@@ -67,7 +68,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     }
     cpu::set_count(cpus);
     // Before anything is allocated: a node that runs low asks for its reclaimer once.
-    process::start_reclaimers(options.nodes);
+    reclaimer::start(options.nodes);
     image::load(loaded.programs);
     log::line(format_args!(
         "{cpus} CPUs, {} nodes of {} MiB, {} MiB of devices, mechanism {}{}{}, program {}",
@@ -81,7 +82,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     ));
     take_part();
     assert!(options.program_name() != "panic", "the command line asks for a panic");
-    if process::start_first().is_err() {
+    if lifecycle::start_first().is_err() {
         refuse(format_args!("there is no memory for the first process"));
     }
     schedule::idle()
@@ -110,6 +111,6 @@ pub(crate) fn start_other() -> ! {
 
 /// This CPU is ready for programs. Interrupts are off until there is one, or nothing to do.
 fn take_part() {
-    platform::memory().platform().invalidate_all();
+    kernel::memory().platform().invalidate_all();
     interrupts::start_ticks(TICK);
 }

@@ -10,10 +10,9 @@ use ceasefire::{Cpu, CpuId};
 use crate::arch::this_cpu::ArchCpu;
 use crate::arch::Frame;
 use crate::lock::IrqLock;
-use crate::memory::platform::Kernel;
+use crate::memory::kernel::Kernel;
 use crate::report::event::Events;
-use crate::threads::schedule::Leave;
-use crate::threads::thread::Thread;
+use crate::threads::thread::{Leave, Thread};
 
 /// The most CPUs that are used.
 pub(crate) const MOST_CPUS: usize = 64;

@@ -7,7 +7,7 @@ use elf::endian::LittleEndian;
 use elf::ElfBytes;
 use spin::Once;
 
-use crate::memory::platform::{memory, Kernel};
+use crate::memory::kernel::{memory, Kernel};
 use crate::report::failure::refuse;
 
 /// The image, once it is loaded.

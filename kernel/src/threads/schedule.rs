@@ -11,31 +11,40 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::{clock, interrupts, stack, this_cpu};
 use crate::lock::IrqLock;
-use crate::memory::platform;
+use crate::memory::kernel;
 use crate::report::event::{self, What};
 use crate::threads::cpu::{self, count, PerCpu};
-use crate::threads::thread::{self, Thread, ANYWHERE};
+use crate::threads::current;
+use crate::threads::process::Process;
+use crate::threads::stack::Stack;
+use crate::threads::thread::{Body, Leave, Thread, ANYWHERE, NOTIFIED, PARKED, PARKING, RUNNING};
 
-/// It runs, or waits for a CPU.
-pub(crate) const RUNNING: u8 = 0;
-/// It runs, and shall not stop the next time that it wants to.
-const NOTIFIED: u8 = 1;
-/// It is on its way off its CPU.
-const PARKING: u8 = 2;
-/// It sleeps.
-pub(crate) const PARKED: u8 = 3;
+/// A thread that will run `body` on `stack`, once it is started.
+pub(crate) fn new_thread(
+    number: u64,
+    process: Option<Arc<Process>>,
+    place: usize,
+    stack: Stack,
+    body: Body,
+) -> Arc<Thread> {
+    Arc::new(Thread::new(number, process, place, stack, body, begin))
+}
 
-/// What becomes of a thread that leaves its CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
-    /// It waits for its next turn.
-    Requeue,
-    /// It sleeps.
-    Park,
-    /// It is over.
-    End,
-    /// It is the CPU's own, for when there is nothing else.
-    Idle,
+/// Where every thread begins, on its own stack.
+extern "C" fn begin() -> ! {
+    arrived();
+    interrupts::on();
+    match current::thread().body.take() {
+        Some(Body::Kernel(body)) => body(),
+        Some(Body::Program(frame)) => {
+            // Off the heap: nothing comes back here.
+            let frame = *frame;
+            interrupts::off();
+            stack::leave_to(&frame);
+        }
+        None => {}
+    }
+    end()
 }
 
 /// Lets a new thread run.
@@ -45,7 +54,7 @@ pub(crate) fn start(thread: &Arc<Thread>) {
 
 /// Sleeps until somebody calls [`unpark`], or returns at once if that has happened since the last time.
 pub(crate) fn park() {
-    let me = thread::current();
+    let me = current::thread();
     if me.state.compare_exchange(NOTIFIED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         return;
     }
@@ -65,14 +74,14 @@ pub(crate) fn unpark(thread: &Arc<Thread>) {
 pub(crate) fn give_way() {
     let here = this_cpu::get();
     here.turn_over.store(false, Ordering::Relaxed);
-    if here.waiting.load(Ordering::Relaxed) > 0 && thread::current().may_leave() {
+    if here.waiting.load(Ordering::Relaxed) > 0 && current::thread().may_leave() {
         leave(Leave::Requeue);
     }
 }
 
 /// The running thread may run on that CPU alone from now on, or [`ANYWHERE`].
 pub(crate) fn move_to(place: usize) {
-    let me = thread::current();
+    let me = current::thread();
     me.place.store(place, Ordering::Relaxed);
     if place != ANYWHERE && place != this_cpu::get().number() {
         leave(Leave::Requeue);
@@ -159,7 +168,7 @@ fn leave(how: Leave) {
     let were_on = interrupts::are_on();
     interrupts::off();
     let here = this_cpu::get();
-    let me = thread::current();
+    let me = current::thread();
     debug_assert!(how == Leave::Idle || me.may_leave(), "{me} leaves its CPU while something keeps it there");
     if how == Leave::Park
         && me.state.compare_exchange(RUNNING, PARKING, Ordering::AcqRel, Ordering::Acquire).is_err()
@@ -175,7 +184,7 @@ fn leave(how: Leave) {
             // SAFETY: it was taken from the queue, or is this CPU's own.
             let next = unsafe { &*next };
             event::record(What::Thread, next.number, 0);
-            platform::run(next.space());
+            kernel::run(next.space());
             // SAFETY: interrupts are off. Nobody runs on the next thread's stack: it was in a queue, into which only `arrived`
             // and `start` put threads, when they are off their stacks; or it is this CPU's own.
             unsafe { stack::switch(me.saved.get(), *next.saved.get(), next.stack_end()) };
@@ -190,7 +199,7 @@ fn leave(how: Leave) {
 /// The first thing on a stack that was switched to: now nobody runs on the other any more.
 pub(crate) fn arrived() {
     let here = this_cpu::get();
-    thread::current().last.store(here.number(), Ordering::Relaxed);
+    current::thread().last.store(here.number(), Ordering::Relaxed);
     let Some((left, how)) = here.left.take() else { return };
     if how == Leave::Idle {
         return;
@@ -224,7 +233,7 @@ static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Sleeps until a time, at the grain of ticks.
 pub(crate) fn sleep_until(time: u64) {
-    let me = thread::current_shared();
+    let me = current::shared();
     let key = (time, me.number);
     {
         let mut sleepers = SLEEPERS.lock();

@@ -9,15 +9,43 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, AtomicUsize
 use ceasefire::HeldLocks;
 use ceasefire_memory::SpaceHandle;
 
-use crate::arch::{interrupts, stack, this_cpu, Frame};
-use crate::memory::platform::Kernel;
-use crate::start::layout::Stack;
-use crate::threads::cpu::PerCpu;
+use crate::arch::{stack, Frame};
+use crate::memory::kernel::Kernel;
 use crate::threads::process::Process;
-use crate::threads::schedule;
+use crate::threads::stack::Stack;
+
+/// Numbers of processes and threads, which share them.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The next of them.
+pub(crate) fn next_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// It may run on any CPU.
 pub(crate) const ANYWHERE: usize = usize::MAX;
+
+/// It runs, or waits for a CPU.
+pub(super) const RUNNING: u8 = 0;
+/// It runs, and shall not stop the next time that it wants to.
+pub(super) const NOTIFIED: u8 = 1;
+/// It is on its way off its CPU.
+pub(super) const PARKING: u8 = 2;
+/// It sleeps.
+pub(super) const PARKED: u8 = 3;
+
+/// What becomes of a thread that leaves its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It waits for its next turn.
+    Requeue,
+    /// It sleeps.
+    Park,
+    /// It is over.
+    End,
+    /// It is the CPU's own, for when there is nothing else.
+    Idle,
+}
 
 /// What a thread does first.
 pub(crate) enum Body {
@@ -44,7 +72,7 @@ pub(crate) struct Thread {
     /// Where its stack stands while it does not run.
     pub(crate) saved: UnsafeCell<u64>,
     exiting: AtomicBool,
-    body: Cell<Option<Body>>,
+    pub(super) body: Cell<Option<Body>>,
     /// None for a thread that a CPU began with.
     stack: Option<Stack>,
     /// What it waits for, for people: 0 if nothing.
@@ -65,7 +93,7 @@ impl Thread {
             process: None,
             held: HeldLocks::new(),
             pins: AtomicU32::new(0),
-            state: AtomicU8::new(schedule::RUNNING),
+            state: AtomicU8::new(RUNNING),
             place: AtomicUsize::new(ANYWHERE),
             last: AtomicUsize::new(0),
             saved: UnsafeCell::new(0),
@@ -76,16 +104,17 @@ impl Thread {
         }
     }
 
-    /// One that will run `body` on a stack of its own.
+    /// One that will run `body` on a stack of its own, from `begin` on.
     pub(crate) fn new(
         number: u64,
         process: Option<Arc<Process>>,
         place: usize,
         stack: Stack,
         body: Body,
+        begin: extern "C" fn() -> !,
     ) -> Self {
         // SAFETY: the stack is this thread's alone.
-        let saved = unsafe { stack::prepare(stack.end(), main) };
+        let saved = unsafe { stack::prepare(stack.end(), begin) };
         Self {
             number,
             process,
@@ -93,7 +122,7 @@ impl Thread {
             body: Cell::new(Some(body)),
             stack: Some(stack),
             place: AtomicUsize::new(place),
-            state: AtomicU8::new(schedule::PARKED),
+            state: AtomicU8::new(PARKED),
             ..Self::idle()
         }
     }
@@ -124,6 +153,11 @@ impl Thread {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
+    /// Whether it has a stack of its own, as all threads have but those that CPUs began with.
+    pub(super) fn has_stack(&self) -> bool {
+        self.stack.is_some()
+    }
+
     /// Whether it may leave its CPU: nothing ties the one to the other.
     pub(crate) fn may_leave(&self) -> bool {
         self.pins.load(Ordering::Relaxed) == 0 && self.stack.is_some()
@@ -138,47 +172,4 @@ impl fmt::Display for Thread {
             (Some(process), number) => write!(f, "thread {number} of process {}", process.number),
         }
     }
-}
-
-/// The thread that executes this.
-pub(crate) fn current() -> &'static Thread {
-    current_of(this_cpu::get())
-}
-
-/// The thread that a CPU runs. Of another CPU only when that is stopped.
-pub(crate) fn current_of(cpu: &PerCpu) -> &'static Thread {
-    // SAFETY: never null once the CPU has started; a running thread is owned by its CPU, and its reference is given up only
-    // after another has taken its place.
-    unsafe { &*cpu.current.load(Ordering::Relaxed) }
-}
-
-/// A reference of one's own to the thread that executes this.
-///
-/// # Panics
-/// On a CPU's first thread, which never waits for anything.
-pub(crate) fn current_shared() -> Arc<Thread> {
-    let thread = current();
-    assert!(thread.stack.is_some(), "the idle thread has nothing to wait for");
-    // SAFETY: threads with a stack of their own are made by `schedule::start`, in an `Arc` whose reference the CPU holds.
-    unsafe {
-        Arc::increment_strong_count(thread);
-        Arc::from_raw(thread)
-    }
-}
-
-/// Where every thread begins, on its own stack.
-extern "C" fn main() -> ! {
-    schedule::arrived();
-    interrupts::on();
-    match current().body.take() {
-        Some(Body::Kernel(body)) => body(),
-        Some(Body::Program(frame)) => {
-            // Off the heap: nothing comes back here.
-            let frame = *frame;
-            interrupts::off();
-            stack::leave_to(&frame);
-        }
-        None => {}
-    }
-    schedule::end()
 }

@@ -16,11 +16,11 @@ use ceasefire_memory::{
 use super::user;
 use crate::arch::{clock, this_cpu, Frame};
 use crate::lock::IrqLock;
-use crate::memory::platform::{memory, Kernel};
+use crate::memory::kernel::{memory, Kernel};
 use crate::memory::sleep::Sleep;
 use crate::report::failure::{self, Kind};
-use crate::report::{log, result};
-use crate::threads::{cpu, process, schedule, thread};
+use crate::report::{log, parameters, result};
+use crate::threads::{cpu, current, lifecycle, schedule, thread};
 
 /// The lock of a file: whoever changes its bytes or its length by a system call. Below all of the memory manager's.
 static FILE: LockClass = LockClass { name: "file", rank: 0, sleeps: true, interrupts_off: false };
@@ -70,15 +70,15 @@ fn file(number: u64) -> Result<Arc<File>, Error> {
 pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
     let call = Call::from_number(frame.call()).ok_or(Error::NoCall)?;
     let [a, b, c, d, _] = frame.arguments();
-    let process = process::current()?;
+    let process = lifecycle::current()?;
     let space = &process.space;
     match call {
-        Call::Exit => process::exit(a),
+        Call::Exit => lifecycle::exit(a),
         Call::Log => log_line(a, b),
-        Call::Spawn => process::spawn(Some(instruction(a)?), b, place(c)?),
-        Call::Thread => process::start_thread(instruction(a)?, b, place(c)?, stack(d)?),
-        Call::Fork => process::fork(frame),
-        Call::Wait => process::wait_for(a),
+        Call::Spawn => lifecycle::spawn(Some(instruction(a)?), b, place(c)?),
+        Call::Thread => lifecycle::start_thread(instruction(a)?, b, place(c)?, stack(d)?),
+        Call::Fork => lifecycle::fork(frame),
+        Call::Wait => lifecycle::wait_for(a),
         Call::Yield => {
             schedule::give_way();
             Ok(0)
@@ -93,7 +93,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
             schedule::move_to(place(a)?);
             Ok(0)
         }
-        Call::Parameter => Parameter::from_number(a).map(result::parameter).ok_or(Error::Invalid),
+        Call::Parameter => Parameter::from_number(a).map(parameters::parameter).ok_or(Error::Invalid),
         Call::Recover => {
             process.set_recovery(a, b, instruction(c)?);
             Ok(0)
@@ -106,7 +106,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
             result::end(a);
             Ok(0)
         }
-        Call::Counter => Counter::from_number(a).map(result::counter).ok_or(Error::Invalid),
+        Call::Counter => Counter::from_number(a).map(parameters::counter).ok_or(Error::Invalid),
         Call::Report => report_finding(frame, a, b, c, d),
         Call::MapAnonymous
         | Call::MapShared
@@ -164,7 +164,7 @@ fn report_finding(frame: &Frame, finding: u64, address: u64, expected: u64, foun
         Some(Finding::Broken) => (Kind::Program, "broken promise"),
         None => (Kind::Program, "unknown finding"),
     };
-    let who = thread::current();
+    let who = current::thread();
     failure::stop(
         kind,
         frame,
@@ -230,7 +230,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
         }
         Call::Reclaim => memory.reclaim_range(space, a, b).map_err(of_advise),
         Call::Migrate => {
-            let of = process::find(a)?;
+            let of = lifecycle::find(a)?;
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);
             // Whatever does not fit stays where it is.
             Ok(match moved {

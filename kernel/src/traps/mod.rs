@@ -8,12 +8,12 @@ use core::sync::atomic::Ordering;
 use ceasefire_memory::{Access, FaultError};
 
 use crate::arch::{clock, interrupts, this_cpu, Frame};
-use crate::memory::platform::{self, memory};
+use crate::memory::kernel::{self, memory};
 use crate::report::event::{record, What};
 use crate::report::failure::{self, Kind};
-use crate::report::result;
+use crate::report::{result, watchdog};
 use crate::threads::cpu::count;
-use crate::threads::{schedule, thread};
+use crate::threads::{current, schedule};
 
 /// An access that the hardware could not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Fault {
 /// Makes the access possible, with interrupts on.
 pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
     record(What::Fault, fault.address, u64::from(fault.store));
-    let Some(space) = thread::current().space() else { return Err(FaultError::NotMapped(fault.address)) };
+    let Some(space) = current::thread().space() else { return Err(FaultError::NotMapped(fault.address)) };
     let access = if fault.store { Access::Write } else { Access::Read };
     let mut result = memory().fault(space, fault.address, access);
     // What others are about to free may be enough: nobody is killed for it, and if nothing is freed the run ends as a hang.
@@ -39,7 +39,7 @@ pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
 
 /// A program's access cannot be made possible: it goes on where it said, or the run ends.
 pub(crate) fn unresolved(frame: &mut Frame, fault: Fault, error: FaultError) {
-    let process = thread::current().process.as_ref();
+    let process = current::thread().process.as_ref();
     if let Some(to) = process.and_then(|process| process.recovery(frame.instruction())) {
         frame.set_instruction(to);
         return;
@@ -91,16 +91,16 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             } else if here.halted.load(Ordering::Relaxed) {
                 count(&here.idle_ticks);
             }
-            platform::memory().tick();
+            kernel::memory().tick();
             schedule::tick(here);
             schedule::wake_sleepers();
             if here.number() == 0 {
-                result::watch(frame);
+                watchdog::watch(frame);
             }
         }
         Interrupt::Shootdown => {
             record(What::Asked, 0, 0);
-            platform::answer();
+            kernel::answer();
         }
         Interrupt::Wake => record(What::Woken, 0, 0),
     }

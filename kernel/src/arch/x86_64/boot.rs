@@ -3,10 +3,11 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::memory::{direct, kernel_end, DIRECT_BYTES};
+use super::memory::{adopt_kernel_root, direct, kernel_end, DIRECT_BYTES};
 use super::{clock, features, interrupts, local_apic, madt, this_cpu, tlb, trap};
 use crate::loader::free_memory::{largest, piece};
-use crate::start::bring_up::{self, Loaded};
+use crate::loader::Loaded;
+use crate::start::bring_up;
 use crate::threads::cpu;
 
 /// Where the trampoline of application processors goes: a page below 1 MiB that firmware leaves alone.
@@ -69,7 +70,7 @@ extern "C" fn start(at: u64) -> ! {
     cpu::adopt_idle();
     trap::load();
     features::enable();
-    tlb::adopt_kernel_root();
+    adopt_kernel_root();
     interrupts::mask_old_controllers();
     local_apic::enable(interrupts::vector::SPURIOUS);
     clock::measure();
