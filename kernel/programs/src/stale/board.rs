@@ -4,9 +4,9 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::mark::SLOTS;
+use super::scenarios::SCENARIOS;
 use super::site::LARGE;
 use super::state::State;
-use super::SCENARIOS;
 use crate::memory::{Mapping, PAGE};
 
 /// Where a scenario's operator and readers meet. A file mapped by all processes holds it, so it is zero at first.

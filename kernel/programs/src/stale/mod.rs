@@ -21,32 +21,16 @@
 //! state. Between two operations the operator waits until each reader has gone through the whole region once, or a scenario
 //! would change what nobody has in its TLB.
 
-mod alias;
 mod board;
-mod discard;
-mod displace;
-mod drain;
-mod fork;
-mod free;
 mod law;
 mod mark;
-mod migrate;
 mod operator;
-mod page_out;
 mod placement;
-mod protect;
 mod reader;
-mod reclaim;
-mod remap;
-mod replace;
-mod rewrite;
 mod scenario;
+mod scenarios;
 mod site;
 mod state;
-mod sync;
-mod truncate;
-mod unmap;
-mod write;
 
 use ceasefire_kernel_abi::ANYWHERE;
 
@@ -57,30 +41,9 @@ use crate::thread::{pack, unpack, wait_until, Crew};
 
 use board::Control;
 use scenario::{Process, Scenario};
+use scenarios::SCENARIOS;
 use site::Site;
 
-/// All scenarios, in the order in which they start.
-static SCENARIOS: [Scenario; 19] = [
-    rewrite::REWRITE,
-    alias::ALIAS,
-    replace::REPLACE,
-    protect::PROTECT,
-    unmap::UNMAP,
-    unmap::REUSE,
-    remap::REMAP,
-    discard::DISCARD,
-    truncate::TRUNCATE,
-    migrate::MIGRATE,
-    fork::FORK,
-    sync::SYNC,
-    page_out::PAGE_OUT,
-    free::FREE,
-    write::WRITE,
-    unmap::UNMAP_HUGE,
-    remap::REMAP_TABLES,
-    reclaim::RECLAIM,
-    drain::DRAIN,
-];
 /// A run of that many seconds has to do and check something in every scenario.
 const ENOUGH_SECONDS: u64 = 5;
 /// Nanoseconds from one scenario's start to the next one's. The first have the machine almost to themselves, and what is wrong

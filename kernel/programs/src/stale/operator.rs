@@ -3,9 +3,9 @@
 use ceasefire_kernel_abi::Error;
 
 use super::board::Control;
+use super::scenarios::SCENARIOS;
 use super::site::Site;
 use super::state::State;
-use super::SCENARIOS;
 use crate::call;
 use crate::machine::Machine;
 use crate::thread::{unpack, wait_until};

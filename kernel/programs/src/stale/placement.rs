@@ -40,7 +40,7 @@ pub(super) fn process(scenario: &Scenario, slot: usize) -> Process {
 pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
     let (cpus, readers) = (machine.cpus, readers(machine) as u64);
     // Spread out where there are more CPUs than scenarios.
-    let stride = (cpus / super::SCENARIOS.len() as u64).max(1);
+    let stride = (cpus / super::scenarios::SCENARIOS.len() as u64).max(1);
     let operator = scenario as u64 * stride % cpus;
     if slot == OPERATOR || cpus == 1 {
         return operator;
@@ -54,7 +54,7 @@ pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SCENARIOS;
+    use super::super::scenarios::SCENARIOS;
     use super::*;
 
     fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {

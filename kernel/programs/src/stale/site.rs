@@ -4,7 +4,8 @@ use ceasefire_kernel_abi::Error;
 
 use super::board::{Board, Control};
 use super::mark::Owner;
-use super::{placement, SCENARIOS};
+use super::placement;
+use super::scenarios::SCENARIOS;
 use crate::call;
 use crate::machine::Machine;
 use crate::memory::PAGE;

@@ -3,9 +3,9 @@
 //! The same frames are reached through other addresses. What was stored has to be there at the new place, and nothing at the
 //! old one. A store that races with the move lands before it, or fails.
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 /// Entries move: the two places lie differently in their tables.
 pub(super) const REMAP: Scenario = Scenario {

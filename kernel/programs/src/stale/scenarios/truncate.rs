@@ -3,9 +3,9 @@
 //! While it is cut nobody may reach its pages, in neither process. When it has grown it reads as zeros: what was stored before
 //! belongs to no file any more.
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 pub(super) const TRUNCATE: Scenario = Scenario {
     name: "truncate",

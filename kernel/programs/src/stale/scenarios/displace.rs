@@ -11,9 +11,9 @@ use core::ops::Range;
 
 use ceasefire_kernel_abi::Error;
 
-use super::site::Site;
 use crate::call;
 use crate::memory::PAGE;
+use crate::stale::site::Site;
 
 /// In every operation of that many pages are reclaimed: they take long to come back.
 const RECLAIM: u64 = 8;

@@ -5,14 +5,14 @@
 
 use ceasefire_kernel_abi::{Error, Finding};
 
-use super::law::Law;
-use super::mark::{Owner, SLOTS, STRANGER};
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::Site;
 use crate::arch::{try_load, try_store};
 use crate::call::{self, Forked};
 use crate::line::log;
 use crate::memory::PAGE;
+use crate::stale::law::Law;
+use crate::stale::mark::{Owner, SLOTS, STRANGER};
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::Site;
 
 /// How often the child looks whether something has changed.
 const LOOKS: u64 = 4;

@@ -7,15 +7,15 @@
 
 use ceasefire_kernel_abi::{Error, Finding};
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::{map_at, Site};
-use super::{mark::Owner, placement::OPERATOR};
 use crate::arch::{try_load, try_store};
 use crate::call;
 use crate::line::log;
 use crate::machine::Machine;
 use crate::memory::PAGE;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::{map_at, Site};
+use crate::stale::{mark::Owner, placement::OPERATOR};
 
 /// In how many operations all cold pages are stored to once, and the whole hole is read once if it is not too large.
 const PARTS: u64 = 16;

@@ -3,9 +3,9 @@
 //! That is all pages of all scenarios in this process; this one adds a region that nothing else happens to. While a page moves
 //! nobody may store to it or load from it, or there are two versions: one of which is lost.
 
-use super::law::Law;
-use super::scenario::{Phase, Process, Scenario};
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{Phase, Process, Scenario};
 
 pub(super) const MIGRATE: Scenario = Scenario {
     name: "migrate",

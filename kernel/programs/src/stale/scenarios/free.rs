@@ -5,9 +5,9 @@
 
 use ceasefire_kernel_abi::Advice;
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 /// Free, then reclaim.
 const ADVICE: [Advice; 2] = [Advice::Free, Advice::PageOut];

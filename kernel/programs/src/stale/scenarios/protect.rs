@@ -3,9 +3,9 @@
 //! A CPU that kept an entry can store where nobody may, or load where nobody may. What was stored before has to be there all the
 //! time: entries that are hidden or narrowed still lead to the page.
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 pub(super) const PROTECT: Scenario = Scenario {
     name: "protect",

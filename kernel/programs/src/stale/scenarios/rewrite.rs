@@ -6,11 +6,11 @@
 use ceasefire_kernel_abi::Error;
 
 use super::displace::displace;
-use super::law::Law;
-use super::placement::OPERATOR;
-use super::scenario::{Phase, Process, Scenario};
-use super::site::Site;
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::placement::OPERATOR;
+use crate::stale::scenario::{Phase, Process, Scenario};
+use crate::stale::site::Site;
 
 /// How often an operation goes through the region.
 const SWEEPS: u64 = 4;

@@ -8,14 +8,14 @@
 use ceasefire_kernel_abi::{Advice, Error};
 
 use super::displace::displace;
-use super::law::Law;
-use super::mark::{Owner, STRANGER};
-use super::placement::OPERATOR;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::Site;
 use crate::arch::try_store;
 use crate::call;
 use crate::memory::PAGE;
+use crate::stale::law::Law;
+use crate::stale::mark::{Owner, STRANGER};
+use crate::stale::placement::OPERATOR;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::Site;
 
 /// Pages that leave at a time. All together are more than a CPU keeps free for itself; one time takes less than a millisecond, or
 /// the readers' CPUs would have flushed all for other reasons by the time.

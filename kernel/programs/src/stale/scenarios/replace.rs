@@ -9,12 +9,12 @@ use core::ops::Range;
 
 use ceasefire_kernel_abi::Error;
 
-use super::law::Law;
-use super::placement::OPERATOR;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::{map_at, Site};
 use crate::call;
 use crate::memory::PAGE;
+use crate::stale::law::Law;
+use crate::stale::placement::OPERATOR;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::{map_at, Site};
 
 /// Pages that are replaced at a time.
 const PART: u64 = 8;

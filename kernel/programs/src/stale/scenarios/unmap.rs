@@ -6,10 +6,10 @@
 
 use ceasefire_kernel_abi::{Advice, Error};
 
-use super::law::Law;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::Site;
 use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::Site;
 
 /// Between the two nothing is there, and every access has to fail.
 pub(super) const UNMAP: Scenario = Scenario {

@@ -5,12 +5,12 @@
 
 use ceasefire_kernel_abi::{Error, Finding};
 
-use super::law::Law;
-use super::placement::OPERATOR;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::Site;
 use crate::call;
 use crate::line::log;
+use crate::stale::law::Law;
+use crate::stale::placement::OPERATOR;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::Site;
 
 pub(super) const WRITE: Scenario = Scenario {
     name: "write",

@@ -7,13 +7,13 @@
 use ceasefire_kernel_abi::{Advice, Error};
 
 use super::displace::displace;
-use super::law::Law;
-use super::placement::OPERATOR;
-use super::scenario::{always, Phase, Process, Scenario};
-use super::site::{map_at, Site};
 use crate::arch::try_store;
 use crate::call;
 use crate::memory::PAGE;
+use crate::stale::law::Law;
+use crate::stale::placement::OPERATOR;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+use crate::stale::site::{map_at, Site};
 
 /// Neighbours that a fault maps too, if they are in memory: a block of so many.
 const AROUND: u64 = 16;
