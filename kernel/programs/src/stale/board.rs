@@ -4,8 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::mark::SLOTS;
-use super::scenarios::SCENARIOS;
-use super::site::LARGE;
+use super::sizes::{COUNT, LARGE};
 use super::state::State;
 use crate::memory::{Mapping, PAGE};
 
@@ -32,7 +31,7 @@ pub(super) struct Board {
 #[derive(Debug)]
 pub(super) struct Control {
     over: AtomicU64,
-    boards: [Board; SCENARIOS.len()],
+    boards: [Board; COUNT],
 }
 
 /// Pages of the file that holds it.

@@ -30,6 +30,7 @@ mod reader;
 mod scenario;
 mod scenarios;
 mod site;
+mod sizes;
 mod state;
 
 use ceasefire_kernel_abi::ANYWHERE;
@@ -90,7 +91,7 @@ fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew
             attach(number, control, machine);
         }
         // The operator comes last: by then all stacks are mapped.
-        for slot in (0..=readers).rev().filter(|&slot| placement::process(scenario, slot) == process) {
+        for slot in (0..=readers).rev().filter(|&slot| scenario.process_of(slot) == process) {
             let entry = if slot == placement::OPERATOR { operator::run } else { reader::run };
             crew.thread(entry, pack(number as u64, slot as u64), placement::cpu(number, slot, machine));
         }
@@ -106,7 +107,7 @@ fn attach(number: usize, control: &'static Control, machine: &Machine) {
     let Some(attach) = scenario.attach else { return };
     wait_until(|| board.prepared() || control.over());
     if board.prepared() {
-        let site = Site::of(number, control, machine);
+        let site = Site::of(number, scenario.large, control, machine);
         operator::persist(scenario.name, control, || attach(&site));
     }
 }

@@ -15,7 +15,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let (number, _) = unpack(argument);
     let scenario = &SCENARIOS[number as usize];
     let control = Control::here();
-    let mut site = Site::new(number as usize, control, &Machine::ask());
+    let mut site = Site::new(number as usize, scenario.large, control, &Machine::ask());
     let board = site.board;
     let prepared = persist(scenario.name, control, || (scenario.prepare)(&mut site));
     if prepared {

@@ -20,9 +20,10 @@ mod unmap;
 mod write;
 
 use super::scenario::Scenario;
+use super::sizes::COUNT;
 
 /// All scenarios, in the order in which they start.
-pub(super) static SCENARIOS: [Scenario; 19] = [
+pub(super) static SCENARIOS: [Scenario; COUNT] = [
     rewrite::REWRITE,
     alias::ALIAS,
     replace::REPLACE,
@@ -43,3 +44,43 @@ pub(super) static SCENARIOS: [Scenario; 19] = [
     reclaim::RECLAIM,
     drain::DRAIN,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::stale::placement::readers;
+    use crate::stale::scenario::Process;
+
+    const MACHINE: Machine = Machine {
+        cpus: 1,
+        nodes: 1,
+        frames: 10_000,
+        seconds: 5,
+        seed: 0,
+        pinned: false,
+        pages: 0,
+        threads: 0,
+        swap: 0,
+    };
+
+    #[test]
+    fn there_are_stacks_for_all_threads() {
+        // A first thread for each process; a copy that `fork` makes; and the kernel's reclaimer.
+        let others = Process::OTHERS.len() as u64 + 1 + 2;
+        for threads in 0..=16 {
+            let machine = Machine { threads, ..MACHINE };
+            let used = COUNT as u64 * (1 + readers(&machine) as u64) + others;
+            let stacks = ceasefire_kernel_abi::sizes::stacks(1, threads, true);
+            assert!(used <= stacks, "{used} threads with {threads} readers, {stacks} stacks");
+        }
+    }
+
+    #[test]
+    fn some_readers_are_guests_where_there_are_any() {
+        for scenario in &SCENARIOS {
+            let guests = (1..=2).filter(|&slot| scenario.process_of(slot) == Process::Guest).count();
+            assert_eq!(guests, usize::from(scenario.attach.is_some()), "{}", scenario.name);
+        }
+    }
+}
