@@ -1,26 +1,27 @@
-//! The device tree that a loader hands over (Devicetree Specification 0.4, chapter 5): nodes, one in another, with properties.
+//! The device tree that a loader hands over (Devicetree Specification 0.4, chapter 5): nested nodes with properties.
 //!
-//! A block of words says where nodes and properties begin and end; properties name themselves in a block of strings. All
-//! numbers have their highest byte first. Addresses and lengths of a node's registers have as many words as its parent says.
+//! The structure block says where nodes and properties begin and end. The strings block holds the names of properties.
+//! All numbers are big-endian. A node's parent says how many words an address and a length have in the node's
+//! registers.
 
-/// The number that it begins with.
+/// The number at the start of a tree.
 const MAGIC: u32 = 0xd00d_feed;
 /// Bytes of the header.
 const HEADER: usize = 40;
 /// A tree begins at a multiple of this.
 #[cfg_attr(test, allow(dead_code, reason = "tests have no loader"))]
 pub(crate) const ALIGNMENT: u64 = 8;
-/// What begins or ends.
+/// The kinds of token.
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOTHING: u32 = 4;
-/// Nodes are nested no deeper in a tree that is understood.
+/// The deepest nesting of nodes that is understood.
 const DEPTH: usize = 16;
 
-/// How many words an address has, and a length.
+/// The number of words in an address, and in a length.
 type Cells = (usize, usize);
-/// How the root is counted, by which nobody goes.
+/// The counts for the root itself. No register depends on them.
 const CELLS: Cells = (2, 1);
 
 /// A device tree.
@@ -30,48 +31,49 @@ pub(crate) struct Tree<'a> {
     strings: &'a [u8],
 }
 
-/// A node of it, without those in it.
+/// A node, without the nodes inside it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'a> {
     tree: Tree<'a>,
     name: &'a str,
     /// Where its properties begin in the structure.
     at: usize,
-    /// How its parent counts.
+    /// The counts for its registers, from its parent.
     cells: Cells,
 }
 
-/// The word at a byte.
+/// The word at byte `at`.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The text up to a zero.
+/// The text before the first zero byte.
 fn text(bytes: &[u8]) -> Option<&str> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     core::str::from_utf8(&bytes[..end]).ok()
 }
 
-/// The number in so many words.
+/// The number in the first `words` words.
 fn number(bytes: &[u8], words: usize) -> Option<u64> {
     (0..words).try_fold(0, |value: u64, index| Some(value << 32 | u64::from(word(bytes, 4 * index)?)))
 }
 
-/// The bytes of the tree that begins there, if one does.
+/// The bytes of the tree that begins at `start`, or `None` if the header is not a tree's.
 ///
 /// # Safety
-/// There are the bytes of a header, and if they are one, as many as it says, which stay as they are.
+/// The bytes of a header must be readable at `start`. If they are a tree's, so must be as many bytes as the header
+/// says, and none of them may change.
 #[cfg_attr(test, allow(dead_code, reason = "tests have no loader"))]
 pub(crate) unsafe fn bytes_at<'a>(start: *const u8) -> Option<&'a [u8]> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let header = unsafe { core::slice::from_raw_parts(start, HEADER) };
     let bytes = (word(header, 0)? == MAGIC).then(|| word(header, 4))?? as usize;
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     Some(unsafe { core::slice::from_raw_parts(start, bytes.max(HEADER)) })
 }
 
 impl<'a> Tree<'a> {
-    /// The tree that these bytes are, if they are one.
+    /// The tree in these bytes, or `None` if they are not one.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         let block = |start: usize, length: usize| {
             let (start, length) = (word(bytes, start)? as usize, word(bytes, length)? as usize);
@@ -81,7 +83,7 @@ impl<'a> Tree<'a> {
         Some(Self { structure: block(8, 36)?, strings: block(12, 32)? })
     }
 
-    /// What is at a byte of the structure: its kind, and for a property its name and value; and where the next is.
+    /// The token at a byte of the structure, and where the next one is.
     fn token(&self, at: usize) -> Option<(Token<'a>, usize)> {
         let after = |end: usize| end.next_multiple_of(4);
         match word(self.structure, at)? {
@@ -102,10 +104,10 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// All nodes, each before those in it.
+    /// All nodes, each before the nodes inside it.
     pub(crate) fn nodes(self) -> impl Iterator<Item = Node<'a>> {
         let (mut at, mut depth) = (0, 0);
-        // How the nodes count that are open, the root's parent first.
+        // The counts of the open nodes, the root's parent first.
         let mut open = [CELLS; DEPTH + 1];
         let next = move || loop {
             let (token, next) = self.token(at)?;
@@ -124,7 +126,7 @@ impl<'a> Tree<'a> {
         core::iter::from_fn(next).fuse()
     }
 
-    /// The first node of a kind, by one of the names that it goes by.
+    /// The first node with this name in its `compatible` property.
     pub(crate) fn find(self, compatible: &str) -> Option<Node<'a>> {
         self.nodes().find(|node| {
             let names = node.property("compatible").unwrap_or(&[]);
@@ -137,13 +139,13 @@ impl<'a> Tree<'a> {
         self.nodes().filter(move |node| node.text("device_type") == Some(kind))
     }
 
-    /// A text property of the first node of that name.
+    /// A text property of the first node with this name.
     pub(crate) fn text(self, node: &str, property: &str) -> Option<&'a str> {
         self.nodes().find(|other| other.name == node)?.text(property)
     }
 }
 
-/// What the structure consists of.
+/// A token of the structure; a property has its name and value.
 enum Token<'a> {
     Begin(&'a str),
     End,
@@ -155,7 +157,7 @@ impl<'a> Node<'a> {
     /// The value of a property.
     fn property(&self, wanted: &str) -> Option<&'a [u8]> {
         let mut at = self.at;
-        // A node's properties come before the nodes in it.
+        // A node's properties come before the nodes inside it.
         loop {
             match self.tree.token(at)? {
                 (Token::Property(name, value), _) if name == wanted => return Some(value),
@@ -165,14 +167,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How the registers of the nodes in it are counted.
+    /// The counts for the registers of the nodes inside it.
     fn children_cells(&self) -> Cells {
         let count = |name, otherwise| {
             let words = self.property(name).and_then(|value| word(value, 0));
             words.filter(|&words| words <= 2).map_or(otherwise, |words| words as usize)
         };
-        // The specification does not inherit them. But QEMU adds what it was told to load to a node that says nothing, and
-        // counts as the root does.
+        // The specification does not inherit them. But QEMU adds the files that it loads to a node without counts, and
+        // uses the root's.
         (count("#address-cells", self.cells.0), count("#size-cells", self.cells.1))
     }
 
@@ -181,7 +183,7 @@ impl<'a> Node<'a> {
         text(self.property(property)?)
     }
 
-    /// Its registers, or pieces of memory: where each begins, and how many bytes it has.
+    /// Its registers or pieces of memory: where each begins, and how many bytes it has.
     pub(crate) fn registers(self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         let (address, length) = self.cells;
         let value = self.property("reg").unwrap_or(&[]);
@@ -189,7 +191,7 @@ impl<'a> Node<'a> {
         each.filter_map(move |bytes| Some((number(bytes, address)?, number(&bytes[4 * address..], length)?)))
     }
 
-    /// The number that it has among its neighbours: of a CPU, its affinity.
+    /// Its number among its neighbours. For a CPU this is the affinity.
     pub(crate) fn number(self) -> Option<u64> {
         number(self.property("reg")?, self.cells.0)
     }
@@ -201,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A tree in the making.
+    /// A builder of trees.
     #[derive(Default)]
     struct Made {
         structure: Vec<u8>,
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_described() {
+    fn a_machine_is_read_from_its_tree() {
         let bytes = machine();
         let tree = Tree::new(&bytes).unwrap();
         let memory: Vec<_> = tree.of_type("memory").flat_map(Node::registers).collect();
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_too_deep_ends_there_for_good() {
+    fn nodes_end_where_a_tree_is_too_deep() {
         fn nest(made: &mut Made, depth: usize) {
             if depth > 0 {
                 made.node("in", |inside| nest(inside, depth - 1));
@@ -326,13 +328,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_none_and_what_is_cut_off_ends() {
+    fn bytes_that_are_no_tree_are_refused_and_damaged_trees_end() {
         let bytes = machine();
         assert!(Tree::new(&[]).is_none() && Tree::new(&bytes[1..]).is_none());
         for end in 0..bytes.len() {
             assert!(Tree::new(&bytes[..end]).is_none(), "{end}");
         }
-        // Any one byte changed: nothing is found perhaps, but all walks end.
+        // With any one byte changed, lookups may find nothing, but all walks end.
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0xff;

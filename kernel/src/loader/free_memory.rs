@@ -1,21 +1,21 @@
-//! Which memory is free when the kernel begins: what there is, without what lies in it already. Both are pieces, each from one
+//! The memory that is free when the kernel begins: the machine's memory without the parts in use. A piece goes from one
 //! physical address up to another.
 
 /// A piece of memory.
 pub(crate) type Piece = (u64, u64);
 
-/// So many bytes from `start` on.
+/// The `bytes` bytes from `start` on.
 pub(crate) fn piece(start: u64, bytes: u64) -> Piece {
     (start, start.saturating_add(bytes))
 }
 
-/// The largest piece of `memory` in which nothing that is `taken` lies; empty if there is none.
+/// The largest piece of `memory` that overlaps nothing in `taken`; empty if there is none.
 pub(crate) fn largest(memory: impl Iterator<Item = Piece>, taken: &[Piece]) -> Piece {
     let bytes = |&(start, end): &Piece| end.saturating_sub(start);
     memory.flat_map(|piece| free_in(piece, taken)).max_by_key(bytes).unwrap_or((0, 0))
 }
 
-/// All that is free of a piece. It begins where that does, or where something ends.
+/// All free parts of a piece. Each begins where the piece begins or where something in `taken` ends.
 fn free_in((start, end): Piece, taken: &[Piece]) -> impl Iterator<Item = Piece> + '_ {
     let begins = core::iter::once(start).chain(taken.iter().map(|&(_, end)| end));
     let free =
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_piece_is_found_wherever_something_lies() {
+    fn the_largest_piece_is_found_around_taken_memory() {
         let memory = [(10, 20), (100, 200)];
         assert_eq!(of(&memory, &[]), (100, 200));
         assert_eq!(of(&memory, &[(90, 120)]), (120, 200));
@@ -46,16 +46,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_free_where_all_is_taken_or_nothing_is() {
+    fn nothing_is_free_where_all_is_taken_or_no_memory_is() {
         assert_eq!(of(&[], &[(1, 2)]), (0, 0));
         assert_eq!(of(&[(10, 20)], &[(0, u64::MAX)]), (0, 0));
         assert_eq!(of(&[(20, 10)], &[]), (0, 0), "a piece that ends before it begins");
         assert_eq!(of(&[piece(10, u64::MAX)], &[piece(30, 5), (35, u64::MAX)]), (10, 30), "one without end");
     }
 
-    /// Every layout of three things in a small memory, against counting byte by byte.
+    /// Tests every layout of three things in a small memory against a count byte by byte.
     #[test]
-    fn it_is_as_large_as_it_can_be() {
+    fn the_piece_is_as_large_as_possible() {
         const END: u64 = 9;
         let pieces = (0..=END).flat_map(|start| (start..=END).map(move |end| (start, end)));
         let pieces: alloc::vec::Vec<Piece> = pieces.filter(|(start, end)| start < end).collect();

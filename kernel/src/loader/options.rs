@@ -1,24 +1,24 @@
-//! The command line: `name=value` words, checked by `cargo xtask kernel` too.
+//! The command line: `name=value` words. `cargo xtask kernel` checks them too.
 
 use core::fmt;
 
 use ceasefire::Schedule;
 use ceasefire_kernel_abi::{MAX_AGE, PROGRAMS};
 
-/// How flushes are paid for.
+/// How the kernel's own unmaps are flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// One flush for each page.
     PerPage,
-    /// One for each batch.
+    /// One flush for each batch.
     Batched,
-    /// As batched, but what nobody could store to is not flushed: the CPUs' ticks and switches settle it.
+    /// As batched, but pages that no CPU could store to are not flushed: the CPUs' ticks and switches settle them.
     Lazy,
-    /// As batched, but the hardware carries what is flushed to all CPUs, and nobody is interrupted.
+    /// As batched, but the hardware carries each flush to all CPUs, and no CPU is interrupted.
     Broadcast,
-    /// As lazy, and what has to be flushed is broadcast.
+    /// As lazy, and every flush is broadcast.
     All,
-    /// As batched, but no CPU does what others ask it for. It exists to be caught.
+    /// As batched, but no CPU invalidates for others. It exists to be caught.
     None,
 }
 
@@ -54,14 +54,14 @@ impl Mechanism {
     }
 }
 
-/// A guard of the coherence layer that a run goes without, to be caught.
+/// A guard of the coherence layer that a run leaves out, to be caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Without {
-    /// The look at what a page's slot owes, before the page is found, brought in or changed.
+    /// The check of the debt on a page's slot before the page is found, brought in or changed.
     Slot,
-    /// The stamp of what was let go of owing: it all counts as settled at once.
+    /// The stamp of pages that were let go of owing: without it they count as settled at once.
     Stamp,
-    /// The settling of what is owed in a space, before an operation returns to its program.
+    /// The settling of a space's debts before an operation returns to its program.
     Settle,
 }
 
@@ -78,17 +78,17 @@ impl Without {
     }
 }
 
-/// What a run was started with.
+/// The options of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     /// The program, by its place in [`PROGRAMS`].
     pub(crate) program: usize,
     pub(crate) mechanism: Mechanism,
     pub(crate) without: Option<Without>,
-    /// How old debts may become, in milliseconds, under [`Mechanism::Lazy`] and [`Mechanism::All`]; 0 for none
-    /// at all.
+    /// The age that debts may reach under [`Mechanism::Lazy`] and [`Mechanism::All`], in milliseconds. With 0 there are
+    /// no debts.
     pub(crate) max_age: u64,
-    /// Bits of an ASID that are used; 0 for as many as there are.
+    /// Bits of an ASID that are used; 0 for all there are.
     pub(crate) asid_bits: u32,
     pub(crate) nodes: usize,
     pub(crate) seconds: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Options {
     pub(crate) threads: u64,
     /// Pages of the swap device.
     pub(crate) swap: u32,
-    /// MiB of memory that stand in for devices, swap included; what the program needs if 0.
+    /// MiB of memory that stand in for devices, swap included; 0 for as many as the program needs.
     pub(crate) disk: u64,
     /// Pages that a CPU collects before it lists them: see `ceasefire_memory::Config`.
     pub(crate) lru_batch: usize,
@@ -131,12 +131,12 @@ impl Options {
         PROGRAMS[self.program]
     }
 
-    /// Whether it is the program that writes to devices, and for which frames are watched.
+    /// Whether the program is `stale`: it writes to devices, and its frames are watched.
     pub(crate) fn is_stale(&self) -> bool {
         self.program_name() == "stale"
     }
 
-    /// Out of a command line.
+    /// Reads a command line.
     pub(crate) fn parse(line: &str) -> Result<Self, OptionError<'_>> {
         let mut options = Self::default();
         for word in line.split_whitespace() {
@@ -182,7 +182,7 @@ impl Options {
     }
 }
 
-/// A word of the command line that says nothing to us. There is no heap yet to copy it to.
+/// A word of the command line that is no option. It borrows the text because there is no heap yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OptionError<'a> {
     name: &'a str,
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_line_is_understood() {
+    fn a_line_with_every_option_is_read() {
         let line =
             "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
             pinned=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_named() {
+    fn errors_name_the_word_that_is_no_option() {
         for line in [
             "program=emacs",
             "mechanism=",

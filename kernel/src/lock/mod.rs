@@ -1,5 +1,6 @@
-//! The kernel's own locks ([`IrqLock`]): interrupts off, held for a few instructions, and never two at once. The heap's lock is
-//! the exception; it is taken under all others. The memory manager's locks are in `memory`.
+//! The kernel's own locks ([`IrqLock`]). Interrupts are off while one is held. Each is held for a few instructions, and
+//! never two at once, except the heap's, which is taken under all others. The locks of the memory manager are in
+//! `memory`.
 
 mod irq;
 
@@ -8,17 +9,17 @@ pub(crate) use irq::{IrqLock, RawIrqLock};
 use crate::arch::{clock, Frame};
 use crate::report::failure::{self, Kind};
 
-/// How long a CPU waits for another that is doing something short, in nanoseconds.
+/// How long a CPU waits for another CPU's short operation, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 10_000_000_000;
-/// How often it tries before it looks at the clock.
+/// How many times a CPU tries before it reads the clock.
 const TRIES: u32 = 1 << 12;
 
-/// Ends the run: a wait for `what` took too long.
+/// Ends the run because a wait for `what` took too long.
 pub(crate) fn give_up(what: &str) -> ! {
-    failure::stop(Kind::Hang, &Frame::here(), format_args!("waited for {what} in vain for 10 s"))
+    failure::stop(Kind::Hang, &Frame::here(), format_args!("waited 10 s in vain for {what}"))
 }
 
-/// Spins until `done`. Something is wrong if that takes seconds: the run ends then, and `what` says what was waited for.
+/// Spins until `done`. If that takes longer than [`PATIENCE`], ends the run with a message that names `what`.
 pub(crate) fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
     let mut deadline = None;
     loop {

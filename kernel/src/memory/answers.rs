@@ -1,4 +1,4 @@
-//! Waiting for the answers of other CPUs to an interrupt.
+//! Waiting for other CPUs to answer an interrupt.
 
 use core::sync::atomic::{fence, Ordering};
 
@@ -6,12 +6,12 @@ use crate::arch::{clock, interrupts, this_cpu};
 use crate::lock::{give_up, PATIENCE};
 use crate::threads::cpu::PerCpu;
 
-/// How often a CPU looks before it stops until it is woken.
+/// How many times a CPU looks before it halts until it is woken.
 const LOOKS: u32 = 1 << 8;
 
-/// Waits until `done`, answering interrupts, for something after which [`wake`] is called. On a machine of its own that takes
-/// a moment. Where CPUs are emulated by fewer it may take long, and who spins keeps the others from running: so this CPU stops
-/// after a while until it is woken.
+/// Waits until `done`, answering interrupts; a call of [`wake`] must follow the change. With a host processor for each
+/// CPU the wait is short. Where fewer processors emulate the CPUs, a spinning CPU takes time from the others, so this
+/// CPU halts after some looks until it is woken.
 pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
     for _ in 0..LOOKS {
         if done() {
@@ -23,7 +23,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
     let deadline = clock::now() + PATIENCE;
     loop {
         interrupts::off();
-        // Either whoever wakes sees this, or this CPU sees what was done before.
+        // Either the waking CPU sees this store, or this CPU sees the change in `done`.
         here.stopped_for_answers.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if done() {
@@ -38,7 +38,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
     interrupts::on();
 }
 
-/// Ends the wait of a CPU, if it has stopped for that.
+/// Ends the wait of a CPU if it has halted in [`halt_until`].
 pub(crate) fn wake(cpu: &PerCpu) {
     fence(Ordering::SeqCst);
     if cpu.stopped_for_answers.swap(false, Ordering::Relaxed) {

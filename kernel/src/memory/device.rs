@@ -1,7 +1,7 @@
-//! The device: memory that stands in for a disk, on which files and the swap device lie.
+//! The device: memory that stands in for a disk. Files and the swap device lie on it.
 //!
-//! It keeps the bytes of each block that was written, in a page that the block gets at its first time and keeps. Now and then
-//! it takes as long as a disk would, so that threads sleep where they will on real machines.
+//! Each block gets a page of the device when it is first written, and keeps it. One request in [`SLOW`] takes a tick,
+//! so that threads sleep where they sleep on real machines.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use crate::arch::{clock, memory::direct};
 use crate::lock::IrqLock;
 use crate::threads::{current, schedule};
 
-/// One request of so many takes a tick.
+/// One request in this many takes a tick.
 const SLOW: u32 = 8;
 
-/// Which page of the device holds a block.
+/// The page of the device that holds each block.
 static DIRECTORY: IrqLock<BTreeMap<Block, u32>> = IrqLock::new(BTreeMap::new());
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static PAGES: AtomicU32 = AtomicU32::new(0);
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
-/// The device has `pages` pages of memory, from physical page `first` on.
+/// Gives the device `pages` pages of memory, from physical page `first` on.
 ///
 /// # Safety
-/// Once, before it is used; nobody else uses that memory.
+/// Call it once, before the device is used. Nothing else may use that memory.
 pub(crate) unsafe fn give(first: u64, pages: u32) {
     FIRST.store(first, Ordering::Relaxed);
     PAGES.store(pages, Ordering::Relaxed);
@@ -38,7 +38,7 @@ fn frame(frame: FrameNumber) -> *mut u8 {
     direct(u64::from(frame.get()) * PAGE_BYTES)
 }
 
-/// Where a block is or will be.
+/// The page of a block; a new block gets the next free one.
 ///
 /// # Panics
 /// If the device is full.
@@ -50,20 +50,20 @@ fn place(block: Block) -> u32 {
     place
 }
 
-/// Writes pages; back when they are safe.
+/// Writes pages. Returns when the device holds them.
 pub(crate) fn write(pages: &[(Block, FrameNumber)]) {
     for &(block, from) in pages {
-        // SAFETY: the device's page is the block's alone, and the memory manager lets nobody write the same block at once.
-        // The frame is not stored to meanwhile, as it says too.
+        // SAFETY: the device's page belongs to this block alone, and the memory manager never writes one block twice at
+        // once. It also guarantees that nothing stores to the frame meanwhile.
         unsafe { core::ptr::copy_nonoverlapping(frame(from), page(place(block)), PAGE_BYTES as usize) };
     }
     take_time();
 }
 
-/// Reads pages; back when they are there.
+/// Reads pages. Returns when the frames hold them.
 pub(crate) fn read(pages: &[(Block, FrameNumber)]) {
     for &(block, to) in pages {
-        // SAFETY: as above; the frame is nobody's yet but the memory manager's.
+        // SAFETY: as above; only the memory manager has the frame yet.
         unsafe { core::ptr::copy_nonoverlapping(page(place(block)), frame(to), PAGE_BYTES as usize) };
     }
     take_time();

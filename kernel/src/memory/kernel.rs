@@ -1,5 +1,5 @@
-//! The one memory manager of this kernel, and what the kernel itself asks of it: which space a CPU runs in, and the answer to
-//! an interrupt of another CPU.
+//! The kernel's one memory manager, with the two calls that the kernel itself makes to the engine: a CPU changes its
+//! space, and a CPU answers another CPU's interrupt.
 
 use core::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use spin::Once;
 
 use crate::arch::{this_cpu, tlb};
 
-/// The machine.
+/// The machine, as the engine and the memory manager see it.
 #[derive(Debug)]
 pub(crate) struct Kernel;
 
@@ -17,16 +17,16 @@ pub(super) static MEMORY: Once<Memory<Kernel>> = Once::new();
 /// The memory manager.
 ///
 /// # Panics
-/// Before [`set_memory`].
+/// If [`set_memory`](super::platform::set_memory) was not called before.
 pub(crate) fn memory() -> &'static Memory<Kernel> {
-    MEMORY.get().expect("memory is managed from the start")
+    MEMORY.get().expect("the memory manager is made at the start")
 }
 
-/// This CPU runs in that space from now on, or in none. With interrupts off.
+/// Makes this CPU run in `space` from now on, or in none. Interrupts must be off.
 pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
     let Some(memory) = MEMORY.get() else { return };
     match space {
-        // What it gives up is a reference: what it may free is on the heap alone, since page tables go when a process ends.
+        // This drops a reference. The last one gives back heap memory only, since page tables go when a process ends.
         Some(space) => drop(memory.engine().switch_to(space)),
         None => memory.engine().enter_lazy(),
     }
@@ -35,7 +35,7 @@ pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
     }
 }
 
-/// Answers what other CPUs ask this one for.
+/// Answers the requests of other CPUs.
 pub(crate) fn answer() {
     let here = this_cpu::get();
     here.answering.store(true, Ordering::Relaxed);

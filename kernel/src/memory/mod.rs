@@ -1,9 +1,13 @@
-//! What the engine and the memory manager ask of a kernel. [`kernel`] is the memory manager as the rest of the
-//! kernel sees it. [`platform`] implements the traits; the other files are what
-//! it uses: the locks of the memory manager ([`spin`], [`sleep`]), waiting for other
-//! CPUs (`answers`) and for pages ([`page_wait`]), the device that holds
-//! files and swap ([`device`]), the pattern in free frames ([`poison`]), and
-//! the threads that reclaim in the background ([`reclaimer`]).
+//! The kernel's side of the engine and the memory manager.
+//!
+//! [`kernel`] holds the memory manager. [`platform`] implements the traits that it and the engine ask for. The other
+//! files are what `platform` uses: the memory manager's locks ([`spin`], [`sleep`]), waiting for other CPUs (`answers`)
+//! and for pages ([`page_wait`]), background reclaim ([`reclaimer`]), the device for files and swap ([`device`]), and
+//! the pattern in free frames ([`poison`]).
+//!
+//! The class of a lock says which kind it needs. [`spin`] is for short times, with interrupts off where the class says
+//! so. [`sleep`] is for locks whose holder may sleep. `ceasefire_memory::locks` states their order; debug builds check
+//! it.
 
 mod answers;
 pub(crate) mod device;

@@ -1,4 +1,4 @@
-//! Waiting for pages: threads that sleep until somebody is done with one.
+//! Waiting for pages: a thread sleeps until another thread is done with the page.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,10 +10,10 @@ use crate::threads::current;
 use crate::threads::schedule;
 use crate::threads::thread::Thread;
 
-/// So many lists, by the frame's number.
+/// The number of lists. A frame's number selects one.
 const LISTS: usize = 64;
 
-/// Who waits for which frame.
+/// The threads that wait, each with its frame.
 type List = IrqLock<Vec<(FrameNumber, Arc<Thread>)>>;
 
 static WAITING: [List; LISTS] = [const { IrqLock::new(Vec::new()) }; LISTS];
@@ -22,11 +22,11 @@ fn list(frame: FrameNumber) -> &'static List {
     &WAITING[frame.index() % LISTS]
 }
 
-/// Sleeps until `busy` says no.
+/// Sleeps until `busy` returns false.
 pub(crate) fn for_page(frame: FrameNumber, busy: &dyn Fn() -> bool) {
     let me = current::shared();
     loop {
-        // Found before it looks: whoever is done after that wakes it.
+        // The thread is listed before it looks, so that a thread that finishes with the page afterwards wakes it.
         list(frame).lock().push((frame, me.clone()));
         if !busy() {
             list(frame).lock().retain(|(_, thread)| !Arc::ptr_eq(thread, &me));
@@ -39,7 +39,7 @@ pub(crate) fn for_page(frame: FrameNumber, busy: &dyn Fn() -> bool) {
     }
 }
 
-/// Wakes those who wait for `frame`.
+/// Wakes the threads that wait for `frame`.
 pub(crate) fn page_ready(frame: FrameNumber) {
     loop {
         let next = {

@@ -1,7 +1,8 @@
-//! What the engine and the memory manager ask of a machine, answered by this one.
+//! This kernel's implementation of [`Platform`] and [`Machine`], the traits that the engine and the memory manager ask
+//! for.
 //!
-//! This file is what adopting them comes to: who this CPU is, how it invalidates and loads roots, how it interrupts others and
-//! waits for them, and where the memory manager finds frames, devices and sleep.
+//! It shows the work of adopting them: which CPU this is, how it invalidates and loads roots, how it interrupts other
+//! CPUs and waits for them, and where the memory manager finds frames, devices and sleep.
 
 use ceasefire::sabotage::Guard;
 use ceasefire::{
@@ -23,16 +24,16 @@ use crate::report::failure::refuse;
 use crate::threads::{cpu, current, schedule};
 
 static NODES: AtomicUsize = AtomicUsize::new(1);
-/// CPUs do not do what others ask of them: mechanism `none`.
+/// CPUs ignore the requests of other CPUs: mechanism `none`.
 static DEAF: AtomicBool = AtomicBool::new(false);
 /// How flushes are broadcast, with mechanisms `broadcast` and `all`.
 static BROADCAST: Once<Broadcast> = Once::new();
-/// How often everything was flushed everywhere: since ASIDs had run out, or to settle debts.
+/// How many times everything was flushed on all CPUs, because ASIDs had run out or to settle debts.
 static EVERYTHING: AtomicU64 = AtomicU64::new(0);
 
-/// Makes it the kernel's. Refuses to, if the processor has not what its mechanism needs.
+/// Makes the kernel's memory manager. Ends the run if the processor lacks a feature that the mechanism needs.
 pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
-    // Before there is an engine, which asks for it once and for all.
+    // Before the engine exists, which reads the capabilities once.
     if options.mechanism.broadcasts() {
         let name = options.mechanism.name();
         let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
@@ -50,21 +51,22 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     }
 }
 
-/// How often everything was flushed everywhere, so far.
+/// How many times everything was flushed on all CPUs so far.
 pub(crate) fn broadcasts_everything() -> u64 {
     EVERYTHING.load(Ordering::Relaxed)
 }
 
-/// Whether this CPU leaves its TLB as it is, though it was asked.
+/// Whether this CPU is answering a request and must ignore it.
 fn is_deaf() -> bool {
     DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
 }
 
-// SAFETY: `this_cpu` comes from a register of the CPU. A thread changes CPUs in the scheduler alone, which refuses it while
-// it is pinned, and is not entered by code that runs with interrupts off. Interrupts are what `interrupts_off` turns off, and
-// the only other way into a CPU's code, NMI, ends the run. Each `Cpu` lies in its CPU's own data. What the engine calls with
-// interrupts off are a few instructions that call nothing; cloning a space counts a reference, and dropping the last one gives
-// memory back to the heap, which knows nothing of the engine. `run` waits for broadcasts before another thread runs.
+// SAFETY: `this_cpu` comes from a register of the CPU. Only the scheduler moves a thread to another CPU; it refuses to
+// move a pinned thread, and code that runs with interrupts off does not enter it. `interrupts_off` turns interrupts
+// off, and the only other way into a CPU's code, an NMI, ends the run. Each `Cpu` lies in its CPU's own data. The
+// engine's calls with interrupts off are a few instructions that call nothing. Cloning a space counts a reference;
+// dropping the last one gives memory back to the heap, which does not know the engine. `run` waits for broadcasts
+// before another thread runs.
 unsafe impl Platform for Kernel {
     type Space = SpaceHandle<Self>;
     type Lock<T: core::fmt::Debug> = Spin<T>;
@@ -137,10 +139,10 @@ unsafe impl Platform for Kernel {
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
-        debug_assert!(interrupts::are_on(), "a CPU that waits for others answers them meanwhile");
+        debug_assert!(interrupts::are_on(), "a CPU that waits for other CPUs must answer them meanwhile");
         let begun = clock::now();
         answers::halt_until("other CPUs' answers", done);
-        // Its own CPU's alone: the thread is pinned for as long as it waits.
+        // Only this CPU writes it: the thread is pinned while it waits.
         let waited = &this_cpu::get().answer_wait;
         waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
     }
@@ -193,12 +195,12 @@ impl Machine for Kernel {
     }
 
     fn zero(&self, first: FrameNumber, count: u32) {
-        // SAFETY: frames that the memory manager has for itself, and that the kernel sees all the time.
+        // SAFETY: the frames belong to the memory manager alone, and the kernel maps them all the time.
         unsafe { bytes(first).write_bytes(0, count as usize * PAGE_BYTES as usize) };
     }
 
     fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
-        // SAFETY: as above for `to`; nobody stores to `from` meanwhile, which the memory manager has seen to.
+        // SAFETY: as above for `to`. The memory manager guarantees that nothing stores to `from` meanwhile.
         unsafe {
             core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize);
         };
@@ -208,8 +210,8 @@ impl Machine for Kernel {
 
     fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
         debug_assert!(offset + into.len() <= PAGE_BYTES as usize);
-        // SAFETY: within a frame that the memory manager holds. Programs may store to it at the same time; like read(2), this
-        // then sees some of each.
+        // SAFETY: within a frame that the memory manager holds. Programs may store to it at the same time. As with
+        // read(2), the copy then has some old and some new bytes.
         unsafe { core::ptr::copy_nonoverlapping(bytes(frame).add(offset), into.as_mut_ptr(), into.len()) };
     }
 

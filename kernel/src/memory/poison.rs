@@ -1,12 +1,12 @@
-//! A known pattern in every free frame: whoever reads one through a stale entry sees it, and whoever stores through one leaves
-//! a mark that is found when the frame is handed out again.
+//! A known pattern in every free frame. A load through a stale entry shows the pattern. A store through a stale entry
+//! leaves a mark, which is found when the frame is handed out again.
 //!
-//! As a page-table entry the pattern is present and has bits set that must not be, so that a walk through a table that was
-//! freed faults with a reason of its own. So the architecture chooses it.
+//! As a page-table entry the pattern is present and has reserved bits set, so a walk through a freed page-table page
+//! faults with a reason of its own. The architecture therefore chooses the pattern.
 //!
-//! A frame that was left owing keeps its bytes: CPUs may still read them, though store to none. What they come to is noted, must
-//! be the same when its debt is settled, and only then gives way to the pattern, so that whoever reads it later all the same
-//! sees that.
+//! A frame that was let go of owing keeps its bytes, because CPUs may still load from it, though not store to it. A
+//! digest of the bytes is noted, and must be the same when the debt is settled. Only then the pattern replaces the
+//! bytes, so that any later load shows it.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use crate::arch::memory::{direct, POISON};
 use crate::arch::Frame;
 use crate::report::failure::{self, Kind};
 
-/// The frames that are watched, if any are.
+/// The frames that are watched, if any.
 static WATCHED: Once<Watched> = Once::new();
 
 struct Watched {
     first: FrameNumber,
-    /// What the bytes of each come to if it was left owing, and 0 if not.
+    /// For each frame the digest of its bytes if it was let go of owing, and 0 if not.
     left: Box<[AtomicU64]>,
 }
 
@@ -37,10 +37,10 @@ fn words(frame: FrameNumber) -> *mut u64 {
     direct(u64::from(frame.get()) * PAGE_BYTES)
 }
 
-/// Fills `count` frames from `first` on, all free, and watches all from now on.
+/// Fills `count` free frames from `first` on, and watches them from now on.
 ///
 /// # Safety
-/// They are all the memory manager's, and it has not begun.
+/// They must be all of the memory manager's frames, and it must not have begun.
 pub(crate) unsafe fn start(first: FrameNumber, count: u32) {
     for number in first.get()..first.get() + count {
         fill(FrameNumber::new(number));
@@ -53,27 +53,27 @@ fn fill(frame: FrameNumber) {
     unsafe { core::slice::from_raw_parts_mut(words(frame), ENTRIES).fill(POISON) };
 }
 
-/// Its words as they are now, whoever stores to them though they must not.
+/// Its words as they are now, even if a CPU stores to them although it must not.
 fn contents(frame: FrameNumber) -> impl Iterator<Item = u64> {
-    // SAFETY: the frame is the memory manager's; that others may store to it is what the volatile loads are for.
+    // SAFETY: the frame belongs to the memory manager. The loads are volatile because other CPUs may store to it.
     (0..ENTRIES).map(move |word| unsafe { words(frame).add(word).read_volatile() })
 }
 
-/// What its words come to; never 0 (FNV-1a, in words).
+/// A digest of its words; never 0 (FNV-1a, in words).
 fn digest(frame: FrameNumber) -> u64 {
     contents(frame)
         .fold(0xcbf2_9ce4_8422_2325, |digest: u64, word| (digest ^ word).wrapping_mul(0x100_0000_01b3))
         .max(1)
 }
 
-/// The frame will be free while CPUs may still read it.
+/// The frame will be free while CPUs may still load from it.
 pub(crate) fn left(frame: FrameNumber) {
     if let Some(watched) = WATCHED.get() {
         watched.left(frame).store(digest(frame), Ordering::Relaxed);
     }
 }
 
-/// The frame is free: whatever it owed is settled.
+/// The frame is free and its debt is settled.
 pub(crate) fn freed(frame: FrameNumber) {
     let Some(watched) = WATCHED.get() else { return };
     let left = watched.left(frame).swap(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The kernel threads that reclaim in the background.
+//! Background reclaim: one kernel thread for each node.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ use crate::threads::stack::Stack;
 use crate::threads::thread::{next_number, Body, Thread, ANYWHERE};
 use crate::threads::{current, schedule};
 
-/// They, by node.
+/// The threads, by node.
 static RECLAIMERS: IrqLock<Vec<Arc<Thread>>> = IrqLock::new(Vec::new());
 
-/// Starts one for each node.
+/// Makes one thread for each node.
 pub(crate) fn start(nodes: usize) {
     for _ in 0..nodes {
         let Some(stack) = Stack::take() else { return };
@@ -23,7 +23,7 @@ pub(crate) fn start(nodes: usize) {
     }
 }
 
-/// Runs whenever it is woken.
+/// Reclaims on the thread's node each time the thread is woken.
 fn reclaim() {
     loop {
         let me = current::thread().number;
@@ -35,7 +35,7 @@ fn reclaim() {
     }
 }
 
-/// Wakes a node's.
+/// Wakes the thread of a node.
 pub(crate) fn wake(node: NodeId) {
     let reclaimer = RECLAIMERS.lock().get(node.index()).cloned();
     if let Some(thread) = reclaimer {

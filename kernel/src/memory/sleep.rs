@@ -1,7 +1,7 @@
-//! The memory manager's long locks, shared or exclusive: their holders may sleep, and so do those who wait.
+//! The memory manager's long locks, shared or exclusive. Their holders may sleep, and so do their waiters.
 //!
-//! First come, first served: who lets go hands the lock to the first in line, or to all the sharing ones at its head. So
-//! nobody starves, and a thread that is woken has what it waited for.
+//! They are first come, first served. A thread that unlocks hands the lock to the first waiter in line, or to all
+//! sharing waiters at its head. So no waiter starves, and a woken thread holds the lock.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::threads::current;
 use crate::threads::schedule;
 use crate::threads::thread::Thread;
 
-/// Who holds it, and who waits.
+/// The holders, and the waiters in line.
 struct State {
     sharing: u32,
     exclusive: bool,
@@ -28,12 +28,12 @@ struct State {
 struct Waiter {
     thread: Arc<Thread>,
     shared: bool,
-    /// On its own stack, where it sleeps until this is true.
+    /// A flag on the waiter's own stack. It sleeps until the flag is true.
     admitted: *const AtomicBool,
 }
 
-// SAFETY: `admitted` leads to a flag that lives until it is true, which is set under the lock around the line and then not
-// touched any more.
+// SAFETY: `admitted` points to a flag that lives until it is true. It is set under the lock around the line, and not
+// touched afterwards.
 unsafe impl Send for Waiter {}
 
 impl State {
@@ -57,7 +57,7 @@ pub(crate) struct Sleep<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached through guards alone, and `state` admits one exclusive one or any number of shared ones.
+// SAFETY: `value` is reached through guards alone, and `state` admits one exclusive guard or any number of shared ones.
 unsafe impl<T: Send + Sync> Sync for Sleep<T> {}
 
 impl<T> fmt::Debug for Sleep<T> {
@@ -91,7 +91,7 @@ impl<T> Sleep<T> {
         } else {
             state.exclusive = false;
         }
-        // One lock at a time: who is woken is woken after it.
+        // Waiters are woken after the lock around the line is released, so that no two locks are held at once.
         let mut woken: VecDeque<Arc<Thread>> = VecDeque::new();
         while let Some(first) = state.line.front() {
             if !state.is_free(first.shared) {
@@ -99,7 +99,7 @@ impl<T> Sleep<T> {
             }
             let Some(first) = state.line.pop_front() else { break };
             state.admit(first.shared);
-            // SAFETY: the waiter sleeps on that stack until it sees this.
+            // SAFETY: the waiter stays on that stack until it sees this.
             unsafe { (*first.admitted).store(true, Ordering::Release) };
             woken.push_back(first.thread);
         }
@@ -142,7 +142,7 @@ impl<T> Deref for Shared<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: there is no exclusive guard while there is this one.
+        // SAFETY: no exclusive guard exists while this one does.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -160,14 +160,14 @@ impl<T> Deref for Exclusive<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: there is no other guard while there is this one.
+        // SAFETY: no other guard exists while this one does.
         unsafe { &*self.0.value.get() }
     }
 }
 
 impl<T> DerefMut for Exclusive<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: there is no other guard while there is this one.
+        // SAFETY: no other guard exists while this one does.
         unsafe { &mut *self.0.value.get() }
     }
 }

@@ -12,8 +12,8 @@ use crate::lock::spin_until;
 use crate::memory::kernel::Kernel;
 use crate::threads::current;
 
-/// A lock whose waiters spin. They answer interrupts meanwhile: even where the class has them off once it is held, nothing is
-/// held yet.
+/// A lock whose waiters spin. A waiter holds nothing yet, so it answers interrupts even where the class has them off
+/// for the holder.
 pub(crate) struct Spin<T> {
     class: &'static LockClass,
     locked: AtomicBool,
@@ -42,7 +42,7 @@ impl<T: fmt::Debug> Lock<T, Kernel> for Spin<T> {
     fn lock<'a>(&'a self, _: &'a Kernel) -> Guard<'a, T> {
         let thread = current::thread();
         thread.held.acquire(self.class);
-        // Nobody but the scheduler moves a thread, and it does not while this is not zero.
+        // Only the scheduler moves a thread, and it moves no pinned one.
         thread.pin();
         let were_on = interrupts::are_on();
         let attempt = || {

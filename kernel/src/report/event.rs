@@ -1,36 +1,36 @@
-//! The last things that each CPU did, kept for when something goes wrong.
+//! The last events of each CPU, kept for the report of a failure.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{clock, this_cpu};
 
-/// How many are kept of each CPU.
+/// How many events of each CPU are kept.
 const KEPT: usize = 64;
 
-/// What happened.
+/// Kinds of events, each with two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum What {
-    /// A page fault: where, and whether it was a store.
+    /// A page fault: its address, and whether it was a store.
     Fault,
     /// A system call: its number and first argument.
     Call,
-    /// It returned: its number and result.
+    /// The end of a system call: its number and result.
     Returned,
-    /// This CPU was asked for something.
+    /// Another CPU's request arrived.
     Asked,
-    /// It asked others: how many.
+    /// This CPU sent requests: to how many CPUs.
     Asks,
-    /// Something was invalidated: address or ASID, and how much (see `platform`).
+    /// An invalidation: address or ASID, and how much (see `platform`).
     Invalidated,
-    /// A root was loaded: it, and the ASID.
+    /// A root was loaded: its address, and the ASID.
     Loaded,
-    /// A thread came: its number.
+    /// A thread was switched to: its number.
     Thread,
-    /// A tick in the kernel or in a program: at which instruction.
+    /// A tick: at which instruction, and whether in a program.
     Tick,
-    /// It was woken.
+    /// A wake-up arrived.
     Woken,
     /// The engine flushed: why (`ceasefire::Reason`), and how many pages.
     Flushed,
@@ -52,14 +52,15 @@ impl What {
     ];
 }
 
-/// One of them.
+/// One event.
 struct Slot {
     time: AtomicU64,
     what: AtomicU64,
     values: [AtomicU64; 2],
 }
 
-/// The last events of a CPU, written by itself. An interrupt in the middle of writing may mix two; this is for people.
+/// The last events of a CPU, which alone writes them. An interrupt in the middle of a write may mix two events. That is
+/// good enough for a report that people read.
 pub(crate) struct Events {
     count: AtomicUsize,
     slots: [Slot; KEPT],
@@ -80,7 +81,7 @@ impl Events {
     }
 }
 
-/// This CPU did something.
+/// Records an event of this CPU.
 pub(crate) fn record(what: What, one: u64, other: u64) {
     let events = &this_cpu::get().events;
     let count = events.count.load(Ordering::Relaxed);

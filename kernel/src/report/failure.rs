@@ -1,4 +1,4 @@
-//! The end of a run that went wrong: every CPU is stopped where it is, and says what it last did.
+//! The end of a run that failed: every CPU is stopped where it is, and its registers and last events are printed.
 
 use core::fmt;
 use core::panic::PanicInfo;
@@ -11,21 +11,21 @@ use crate::report::log;
 use crate::report::log::line_at_once;
 use crate::threads::{cpu, current};
 
-/// How long the other CPUs have to stop, in nanoseconds.
+/// The time in which the other CPUs must stop, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// What went wrong.
+/// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A rule was broken: a program saw what must not be.
+    /// A rule was broken: a program saw a forbidden state.
     Rule,
-    /// The kernel did what it must not, or found itself wrong.
+    /// The kernel panicked or made a forbidden access.
     Kernel,
     /// A program did.
     Program,
-    /// Nothing went on.
+    /// The run made no progress.
     Hang,
-    /// The machine was started with what it cannot do.
+    /// The options ask for something that the machine cannot do.
     Options,
 }
 
@@ -52,27 +52,27 @@ impl Kind {
 
 static STOPPING: AtomicBool = AtomicBool::new(false);
 
-/// Ends a run that went well.
+/// Ends a run that succeeded.
 pub(crate) fn done() -> ! {
     interrupts::off();
     if STOPPING.swap(true, Ordering::SeqCst) {
-        // Somebody has found that it did not.
+        // Another CPU has found a failure.
         stopped(&Frame::here());
     }
     console::exit(status::DONE)
 }
 
-/// Ends a run before it began, with a line that says why.
+/// Ends a run before it began, with a line that gives the reason.
 pub(crate) fn refuse(why: fmt::Arguments<'_>) -> ! {
     line_at_once(format_args!("FAILED {}: {why}", Kind::Options.name()));
     console::exit(Kind::Options.status())
 }
 
-/// Ends the run: says why, the registers in `frame`, and what every CPU was doing.
+/// Ends the run. Prints the reason, the registers in `frame`, and what every CPU was doing.
 pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     interrupts::off();
     if STOPPING.swap(true, Ordering::SeqCst) {
-        // Somebody else is at it, or this CPU failed again while it was.
+        // Another CPU is reporting, or this CPU failed again while it was.
         if core::ptr::eq(FAILED.load(Ordering::SeqCst), this_cpu::get()) {
             console::exit(kind.status());
         }
@@ -94,7 +94,7 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     for cpu in others() {
         if cpu.is_stopped.load(Ordering::Acquire) {
             line_at_once(format_args!("CPU {}, {}", cpu.number(), current::thread_of(cpu)));
-            // SAFETY: the CPU wrote it before it raised the flag, and does nothing any more.
+            // SAFETY: the CPU wrote it before it raised the flag, and has stopped.
             if let Some(frame) = unsafe { &*cpu.stopped.get() } {
                 line_at_once(format_args!("{frame}"));
             }
@@ -110,12 +110,12 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
 static FAILED: core::sync::atomic::AtomicPtr<cpu::PerCpu> =
     core::sync::atomic::AtomicPtr::new(core::ptr::null_mut());
 
-/// Another CPU has ended the run: this one says where it was and stops.
+/// Another CPU has ended the run: notes this CPU's registers and stops it.
 pub(crate) fn stopped(frame: &Frame) -> ! {
     let here = this_cpu::get();
-    // The NMI finds a CPU that stopped by itself here: where it came from is what counts.
+    // The NMI also finds a CPU that stopped here by itself. The registers from before count.
     if !here.is_stopped.load(Ordering::Relaxed) {
-        // SAFETY: this CPU's own, which others read only once the flag is up.
+        // SAFETY: this CPU's own, which other CPUs read only once the flag is up.
         unsafe { *here.stopped.get() = Some(*frame) };
         here.is_stopped.store(true, Ordering::Release);
     }

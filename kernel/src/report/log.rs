@@ -1,4 +1,4 @@
-//! Lines for whoever watches.
+//! Lines on the serial port.
 
 use core::fmt::{self, Write};
 
@@ -30,8 +30,8 @@ pub(crate) fn end_broken_line() {
     }
 }
 
-/// Prints a line whoever else may be printing: when nothing else runs any more.
+/// Prints a line without the lock, for when no other CPU runs any more.
 pub(crate) fn line_at_once(text: fmt::Arguments<'_>) {
-    // The serial port takes what it is given.
+    // Writing to the serial port cannot fail.
     let _ = writeln!(Serial, "{text}");
 }

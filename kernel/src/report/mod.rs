@@ -1,5 +1,6 @@
-//! What a run tells the outside: lines on the serial port ([`log`]), counters and the result ([`result`]), and on a failure
-//! the last events of each CPU ([`event`], [`failure`]).
+//! The output of a run. [`log`] prints lines on the serial port, [`parameters`] holds the run's options and counters,
+//! [`result`] prints the result, and [`watchdog`] ends a run that makes no progress. [`failure`] ends a run that
+//! failed, and prints the last events of each CPU from [`event`].
 
 pub(crate) mod event;
 pub(crate) mod failure;

@@ -1,4 +1,4 @@
-//! What a run was started with, and the counters that programs may read.
+//! The options of the run, and the counters that programs may read.
 
 use ceasefire_kernel_abi::{Counter, Parameter};
 use spin::Once;
@@ -9,7 +9,7 @@ use crate::threads::cpu;
 
 static OPTIONS: Once<Options> = Once::new();
 
-/// The run's options.
+/// Sets the run's options, once.
 pub(crate) fn set(options: Options) {
     OPTIONS.call_once(|| options);
 }
@@ -22,7 +22,7 @@ pub(super) fn frames() -> u64 {
     memory().config().nodes.iter().map(|node| u64::from(node.frames)).sum()
 }
 
-/// What the run was started with.
+/// One of the run's options, or a property of the machine.
 pub(crate) fn parameter(parameter: Parameter) -> u64 {
     let options = options();
     match parameter {

@@ -1,4 +1,4 @@
-//! What a run was started with, what is counted of it, and its end.
+//! The measurement of a run, and its result in JSON.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::report::failure::{self, Kind};
 use crate::report::log;
 use crate::threads::cpu;
 
-/// All that is counted, at one moment.
+/// All counters at one moment.
 #[derive(Clone, Copy, Default)]
 struct Reading {
     time: u64,
@@ -47,16 +47,16 @@ impl Reading {
     }
 }
 
-/// The readings between which is measured, and how many operations there were.
+/// The readings at the begin and the end of the measurement, and the number of operations between them.
 static MEASURED: IrqLock<(Option<Reading>, Option<Reading>, u64)> = IrqLock::new((None, None, 0));
 
-/// What is counted is counted from here on.
+/// Begins the measurement.
 pub(crate) fn begin() {
     let mut measured = MEASURED.lock();
     *measured = (Some(Reading::now()), None, 0);
 }
 
-/// It is counted no longer.
+/// Ends the measurement.
 pub(crate) fn end(operations: u64) {
     let mut measured = MEASURED.lock();
     (measured.1, measured.2) = (Some(Reading::now()), operations);
@@ -64,7 +64,7 @@ pub(crate) fn end(operations: u64) {
 
 static BOOT: AtomicU64 = AtomicU64::new(0);
 
-/// A program has run its first instructions.
+/// Notes that a program has run its first instructions.
 pub(crate) fn user_mode_reached() {
     if BOOT.load(Ordering::Relaxed) == 0
         && BOOT.compare_exchange(0, clock::now(), Ordering::Relaxed, Ordering::Relaxed).is_ok()

@@ -1,5 +1,6 @@
-//! Bringing the CPUs up: what is the same whoever starts them. The first comes from the loader on a stack of the image's; it
-//! numbers the others, sets out a stack for each, has the architecture start them, and waits until all have come.
+//! Bringing the CPUs up, as far as it does not depend on the architecture. The loader starts the first CPU, on a stack
+//! in the image. The first CPU numbers the others, sets out a stack for each, has the architecture start them, and
+//! waits for all of them.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,10 +8,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::arch::{boot, clock};
 use crate::threads::cpu::MOST_CPUS;
 
-/// How long all CPUs together may take to start, in nanoseconds: they may be emulated by few.
+/// The time in which all CPUs together must start, in nanoseconds. It is long because few host CPUs may emulate many.
 const PATIENCE: u64 = 10_000_000_000;
-/// Bytes of the stack that the first CPU begins with; it becomes its idle thread's. The memory manager comes to be here, 33 KiB
-/// of it, and is moved a few times on its way to where it stays.
+/// Bytes of the stack on which the first CPU begins; it becomes the stack of that CPU's idle thread. The memory
+/// manager, 33 KiB, is built on this stack and moved a few times on its way to its final place.
 pub(crate) const BOOT_STACK: usize = 256 * 1024;
 
 #[repr(C, align(16))]
@@ -22,13 +23,13 @@ unsafe impl Sync for BootStack {}
 #[unsafe(export_name = "BOOT_STACK")]
 static STACK: BootStack = BootStack(UnsafeCell::new([0; BOOT_STACK]));
 
-/// The ends of the stacks that CPUs begin with, by their numbers. The first has its own.
+/// The ends of the stacks on which CPUs begin, by CPU number. The first CPU has its own stack.
 pub(crate) static STACKS: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];
-/// Other CPUs that have come as far as the kernel.
+/// The number of other CPUs that have reached the kernel.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Numbers CPUs from 0, the `first` first and the others in the order in which they are `listed`, and lets `name` know of those
-/// that can be used. How many there are.
+/// Numbers the CPUs from 0: `first` first, the others in the order in which they are `listed`. Calls `name` for each
+/// CPU that can be used. Returns how many CPUs there are.
 pub(crate) fn number<I: Copy + PartialEq>(
     first: I,
     listed: impl Iterator<Item = I>,
@@ -43,15 +44,15 @@ pub(crate) fn number<I: Copy + PartialEq>(
     named.count()
 }
 
-/// Starts all other CPUs, each on one of the stacks that end there; how many came in time.
+/// Starts all other CPUs, each on one of the stacks that end at the given addresses. Returns how many came in time.
 ///
 /// # Safety
-/// The stacks are given up for it.
+/// The stacks must be given up for this.
 pub(crate) unsafe fn start_others(stacks: &[u64]) -> usize {
     for (slot, &stack) in STACKS.iter().skip(1).zip(stacks) {
         slot.store(stack, Ordering::SeqCst);
     }
-    // SAFETY: there is a stack for each, which nobody else uses.
+    // SAFETY: each CPU has a stack that nothing else uses.
     unsafe { boot::start_others(stacks.len()) };
     let deadline = clock::now() + PATIENCE;
     while STARTED.load(Ordering::Acquire) < stacks.len() && clock::now() < deadline {
@@ -61,7 +62,7 @@ pub(crate) unsafe fn start_others(stacks: &[u64]) -> usize {
     STARTED.load(Ordering::Acquire)
 }
 
-/// Another CPU has come.
+/// Counts another CPU that has reached the kernel.
 pub(crate) fn arrived() {
     STARTED.fetch_add(1, Ordering::AcqRel);
 }

@@ -8,14 +8,14 @@ use crate::lock::RawIrqLock;
 #[global_allocator]
 static HEAP: Talck<RawIrqLock, ErrOnOom> = Talck::new(Talc::new(ErrOnOom));
 
-/// The heap is that piece of physical memory from now on.
+/// Makes this piece of physical memory the heap.
 ///
 /// # Safety
-/// Nobody else uses it.
+/// Nothing else may use it.
 pub(crate) unsafe fn give(start: u64, end: u64) {
     let span = Span::new(direct(start), direct(end));
     // SAFETY: the memory is the caller's to give, and mapped for good.
     if unsafe { HEAP.lock().claim(span) }.is_err() {
-        crate::report::failure::refuse(format_args!("{} bytes are too few for a heap", end - start));
+        crate::report::failure::refuse(format_args!("{} bytes are too few for the heap", end - start));
     }
 }

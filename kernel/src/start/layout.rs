@@ -1,4 +1,4 @@
-//! Who gets which memory: heap, kernel stacks, devices, and the rest for the memory manager.
+//! The layout of physical memory: heap, kernel stacks, devices, and the rest for the memory manager.
 
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK, STACK_TABLES};
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
@@ -7,20 +7,20 @@ use crate::loader::options::Options;
 use crate::report::failure::refuse;
 use crate::threads::stack;
 
-/// Memory by its use.
+/// Physical memory by use.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// The first frame of the memory manager's, and how many each node has.
+    /// The memory manager's first frame, and the number of its frames on each node.
     pub(crate) first: FrameNumber,
     pub(crate) frames_per_node: u32,
-    /// The frames that stand in for devices, the first and how many.
+    /// The frames that stand in for devices: the first, and how many.
     pub(crate) disk: (u64, u32),
 }
 
-/// Shares out physical memory from `start` up to `end`, and gives the heap and the stacks theirs.
+/// Shares out the physical memory from `start` to `end`, and gives the heap and the stacks their parts.
 ///
 /// # Safety
-/// Once, on one CPU, before the heap is used; nothing is in that memory.
+/// Call it once, on one CPU, before the heap is used. Nothing may lie in that memory.
 pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &Options) -> Layout {
     let (cpus, nodes) = (cpus as u64, options.nodes as u64);
     let total = end.saturating_sub(start);
@@ -43,13 +43,13 @@ pub(crate) unsafe fn share_out((start, end): (u64, u64), cpus: usize, options: &
     if per_node < LEAST_OF_NODE {
         let least = first - start + nodes * LEAST_OF_NODE + ALIGNMENT;
         refuse(format_args!(
-            "{} MiB of free memory are too little for {cpus} CPUs, {nodes} nodes and {} MiB of devices: at least {} MiB",
+            "{} MiB of free memory are too little for {cpus} CPUs, {nodes} nodes and {} MiB of devices: at least {} MiB are needed",
             total >> 20,
             (disk.1 - disk.0) >> 20,
             least.div_ceil(1 << 20)
         ));
     }
-    // SAFETY: the pieces do not overlap, and are used by nobody else.
+    // SAFETY: the pieces do not overlap, and nothing else uses them.
     unsafe {
         crate::start::heap::give(heap.0, heap.1);
         stack::give(stack_memory.0, stacks);

@@ -25,17 +25,17 @@ use crate::threads::{cpu, image, lifecycle, schedule};
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// The first CPU, with interrupts off, on its first stack.
+/// The first CPU begins here, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
     let options = Options::parse(loaded.command_line).unwrap_or_else(|error| refuse(format_args!("{error}")));
     let cpus = boot::count_cpus();
     if cpus > cpu::MOST_CPUS {
-        refuse(format_args!("{cpus} CPUs: at most {} are used", cpu::MOST_CPUS));
+        refuse(format_args!("{cpus} CPUs: at most {} can be used", cpu::MOST_CPUS));
     }
     if options.nodes == 0 || options.nodes > cpus {
-        refuse(format_args!("{} nodes: from 1 to as many as CPUs, {cpus}", options.nodes));
+        refuse(format_args!("{} nodes: from 1 to {cpus}, the number of CPUs", options.nodes));
     }
-    // SAFETY: the loader left that memory free, and nobody has it yet.
+    // SAFETY: the loader left that memory free, and nothing uses it yet.
     let layout = unsafe { layout::share_out(loaded.memory, cpus, &options) };
     parameters::set(options);
     tlb::set_asid_bits(options.asid_bits);
@@ -58,16 +58,16 @@ pub(crate) fn start(loaded: Loaded) -> ! {
         }
         Memory::new(Kernel, config).unwrap_or_else(|error| refuse(format_args!("{error}")))
     });
-    // SAFETY: the layout gave it that memory.
+    // SAFETY: the layout gave that memory to the device.
     unsafe { device::give(layout.disk.0, layout.disk.1) };
     let stacks: Vec<u64> = (1..cpus).map_while(|_| Stack::take().map(Stack::keep)).collect();
-    // SAFETY: they were taken for good.
+    // SAFETY: the stacks were taken for good.
     let started = 1 + unsafe { bring_up::start_others(&stacks) };
     if started < cpus {
         refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
     }
     cpu::set_count(cpus);
-    // Before anything is allocated: a node that runs low asks for its reclaimer once.
+    // Before anything is allocated: a node that runs low wakes its reclaimer only once.
     reclaimer::start(options.nodes);
     image::load(loaded.programs);
     log::line(format_args!(
@@ -83,12 +83,12 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     take_part();
     assert!(options.program_name() != "panic", "the command line asks for a panic");
     if lifecycle::start_first().is_err() {
-        refuse(format_args!("there is no memory for the first process"));
+        refuse(format_args!("out of memory for the first process"));
     }
     schedule::idle()
 }
 
-/// Pages of the swap device: as the options say, or a quarter of what there is of devices.
+/// Pages of the swap device: the number in the options, or for `stale` without one a quarter of the devices' memory.
 fn swap(options: &Options, disk: u32) -> u32 {
     if options.swap == 0 && options.is_stale() {
         disk / 4
@@ -97,10 +97,10 @@ fn swap(options: &Options, disk: u32) -> u32 {
     }
 }
 
-/// Every other CPU, with interrupts off, on the stack that it began with.
+/// Every other CPU begins here, with interrupts off, on the stack that it was given.
 pub(crate) fn start_other() -> ! {
     bring_up::arrived();
-    // The first lets it go on when all have started.
+    // The first CPU lets it go on when all have started.
     while !this_cpu::get().may_run() {
         core::hint::spin_loop();
     }
@@ -109,7 +109,7 @@ pub(crate) fn start_other() -> ! {
     schedule::idle()
 }
 
-/// This CPU is ready for programs. Interrupts are off until there is one, or nothing to do.
+/// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
 fn take_part() {
     kernel::memory().platform().invalidate_all();
     interrupts::start_ticks(TICK);

@@ -1,4 +1,4 @@
-//! What the kernel keeps for each CPU.
+//! The kernel's data for each CPU.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -14,51 +14,52 @@ use crate::memory::kernel::Kernel;
 use crate::report::event::Events;
 use crate::threads::thread::{Leave, Thread};
 
-/// The most CPUs that are used.
+/// The most CPUs that can be used.
 pub(crate) const MOST_CPUS: usize = 64;
 
 /// One CPU.
 #[repr(C)]
 pub(crate) struct PerCpu {
-    /// First: see there.
+    /// Must be the first field: see [`ArchCpu`].
     pub(crate) arch: ArchCpu,
     pub(crate) engine: Cpu<Kernel>,
-    /// The thread that it runs; never null once it has started.
+    /// The thread that it runs; never null once the CPU has started.
     pub(crate) current: AtomicPtr<Thread>,
-    /// What it runs when there is nothing to run; at first, its way through the boot.
+    /// The thread that it runs when it has no other. It begins as the CPU's path through the boot.
     pub(crate) idle: Thread,
-    /// Threads that wait for it.
+    /// Threads that wait for this CPU.
     pub(crate) queue: IrqLock<VecDeque<Arc<Thread>>>,
-    /// How many; read without the lock.
+    /// Their number, read without the lock.
     pub(crate) waiting: AtomicUsize,
-    /// It has nothing to run, or is about to stop until an interrupt comes.
+    /// It has nothing to run, or is about to halt until an interrupt comes.
     pub(crate) halted: AtomicBool,
-    /// Its thread has had its time, and others wait.
+    /// Its thread has had its turn, and other threads wait.
     pub(crate) turn_over: AtomicBool,
-    /// The thread that it left last and what becomes of that: for the short way from one stack to the next.
+    /// The thread that it left last and what becomes of that thread. Set only between one stack and the next.
     pub(crate) left: Cell<Option<(*const Thread, Leave)>>,
-    /// It has asked others for something and stopped until they have answered.
+    /// It has sent requests and halted until they are answered.
     pub(crate) stopped_for_answers: AtomicBool,
-    /// It does for another CPU what was asked of it.
+    /// It is answering another CPU's request.
     pub(crate) answering: AtomicBool,
-    /// Signs of life: system calls, faults, ticks in programs.
+    /// Signs of progress: system calls, faults, ticks in programs.
     pub(crate) progress: AtomicU64,
     pub(crate) ticks: AtomicU64,
-    /// Those of them that came while it ran a program.
+    /// Ticks that came while it ran a program.
     pub(crate) program_ticks: AtomicU64,
-    /// Those that came while it had nothing to run.
+    /// Ticks that came while it had nothing to run.
     pub(crate) idle_ticks: AtomicU64,
     pub(crate) switches: AtomicU64,
     /// Nanoseconds that it waited for other CPUs' answers.
     pub(crate) answer_wait: AtomicU64,
     pub(crate) events: Events,
-    /// Where an NMI stopped it, once `is_stopped`.
+    /// The registers where an NMI stopped it, once `is_stopped`.
     pub(crate) stopped: UnsafeCell<Option<Frame>>,
     pub(crate) is_stopped: AtomicBool,
 }
 
-// SAFETY: `left` is used by the CPU itself with interrupts off; `stopped` is written by the CPU itself before it raises
-// `is_stopped`, and read by others after they saw that. All else is atomic, locked, or says itself how it is shared.
+// SAFETY: the CPU itself uses `left`, with interrupts off. It writes `stopped` before it raises `is_stopped`; other
+// CPUs read `stopped` after they saw that. All other fields are atomic or locked, or state themselves how they are
+// shared.
 unsafe impl Sync for PerCpu {}
 
 impl PerCpu {
@@ -89,12 +90,12 @@ impl PerCpu {
 
     /// Its number.
     pub(crate) fn number(&self) -> usize {
-        // SAFETY: all there are lie in this array.
+        // SAFETY: all `PerCpu` lie in this array.
         let offset = unsafe { core::ptr::from_ref(self).offset_from(CPUS.as_ptr()) };
         offset as usize
     }
 
-    /// A sign of life.
+    /// Counts a sign of progress.
     pub(crate) fn note_progress(&self) {
         count(&self.progress);
     }
@@ -107,7 +108,7 @@ impl PerCpu {
     }
 }
 
-/// This CPU runs its own first thread.
+/// Makes this CPU run its idle thread.
 pub(crate) fn adopt_idle() {
     let here = crate::arch::this_cpu::get();
     here.current.store((&raw const here.idle).cast_mut(), Ordering::Relaxed);
@@ -126,17 +127,17 @@ pub(crate) fn get(number: usize) -> &'static PerCpu {
     &CPUS[number]
 }
 
-/// A CPU by the engine's name for it.
+/// A CPU by its number in the engine.
 pub(crate) fn of(id: CpuId) -> &'static PerCpu {
     get(id.index())
 }
 
-/// All that run.
+/// All CPUs that run.
 pub(crate) fn all() -> &'static [PerCpu] {
     &CPUS[..COUNT.load(Ordering::Acquire)]
 }
 
-/// So many run from now on.
+/// Sets the number of CPUs that run.
 pub(crate) fn set_count(count: usize) {
     COUNT.store(count, Ordering::Release);
 }

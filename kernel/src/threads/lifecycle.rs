@@ -18,7 +18,7 @@ use crate::threads::stack::Stack;
 use crate::threads::thread::{next_number, Body, Thread, ANYWHERE};
 use crate::threads::{current, image, schedule};
 
-/// The first process, whose end is the run's.
+/// The first process. The run ends when it does.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 
 /// The end of a process or thread.
@@ -45,18 +45,18 @@ impl Ending {
     }
 }
 
-/// What has not ended, or was not waited for.
+/// The ends that are still to come, or that no thread has waited for.
 static ENDINGS: IrqLock<BTreeMap<u64, Arc<Ending>>> = IrqLock::new(BTreeMap::new());
 static PROCESSES: IrqLock<BTreeMap<u64, Weak<Process>>> = IrqLock::new(BTreeMap::new());
 
-/// A number that can be waited for.
+/// A new number, with an end to wait for.
 fn number_with_ending() -> u64 {
     let number = next_number();
     ENDINGS.lock().insert(number, Arc::default());
     number
 }
 
-/// Ends the waiting for a process or thread.
+/// Notes the end of a process or thread, and wakes its waiters.
 fn end(number: u64, code: u64) {
     let ending = ENDINGS.lock().get(&number).cloned();
     if let Some(ending) = ending {
@@ -79,16 +79,16 @@ fn add_thread(process: &Arc<Process>, number: u64, place: usize, stack: Stack, f
     schedule::start(&schedule::new_thread(number, Some(process.clone()), place, stack, body));
 }
 
-/// Starts the first process, where the image is entered.
+/// Starts the first process at the entry of the image.
 pub(crate) fn start_first() -> Result<(), Error> {
-    // It may end before this returns, but not before its number is known: nobody runs on this CPU yet, and it may run nowhere
-    // else.
+    // It may end before this returns, but not before its number is stored: it may run on this CPU alone, which runs no
+    // other thread yet.
     let number = spawn(None, 0, this_cpu::get().number())?;
     FIRST.store(number, Ordering::Relaxed);
     Ok(())
 }
 
-/// A new process of the image, whose thread starts at `entry`, or where the image says; its number.
+/// A new process of the image, whose thread starts at `entry` or else at the image's entry. Returns its number.
 pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u64, Error> {
     let stack = Stack::take().ok_or(Error::TooMany)?;
     let space = memory().new_space().map_err(|_| Error::NoMemory)?;
@@ -111,7 +111,7 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
         Err(error) => {
             PROCESSES.lock().remove(&process.number);
             memory().exit(process.space.clone());
-            // That has taken this CPU out of the caller's space, too.
+            // `exit` has also taken this CPU out of the caller's space.
             interrupts::without(|| kernel::run(current::thread().space()));
             ENDINGS.lock().remove(&process.number);
             Err(error)
@@ -122,12 +122,12 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
 /// The process of the running thread.
 ///
 /// # Errors
-/// [`Error::Invalid`] in a thread of the kernel's.
+/// [`Error::Invalid`] in a kernel thread.
 pub(crate) fn current() -> Result<&'static Arc<Process>, Error> {
     current::thread().process.as_ref().ok_or(Error::Invalid)
 }
 
-/// A process by its number, 0 for the caller's.
+/// A process by its number; 0 is the caller's.
 pub(crate) fn find(number: u64) -> Result<Arc<Process>, Error> {
     if number == 0 {
         return current().cloned();
@@ -135,7 +135,7 @@ pub(crate) fn find(number: u64) -> Result<Arc<Process>, Error> {
     PROCESSES.lock().get(&number).and_then(Weak::upgrade).ok_or(Error::Invalid)
 }
 
-/// A new thread of the running process.
+/// A new thread of the running process. Returns its number.
 pub(crate) fn start_thread(entry: u64, argument: u64, place: usize, stack_end: u64) -> Result<u64, Error> {
     let stack = Stack::take().ok_or(Error::TooMany)?;
     let process = current()?;
@@ -144,7 +144,7 @@ pub(crate) fn start_thread(entry: u64, argument: u64, place: usize, stack_end: u
     Ok(number)
 }
 
-/// A copy of the running process with this thread alone, which goes on as `frame` says; its number.
+/// A copy of the running process with this thread alone, which continues as `frame` says. Returns its number.
 pub(crate) fn fork(frame: &Frame) -> Result<u64, Error> {
     let stack = Stack::take().ok_or(Error::TooMany)?;
     let parent = current()?;
@@ -157,12 +157,13 @@ pub(crate) fn fork(frame: &Frame) -> Result<u64, Error> {
     Ok(child.number)
 }
 
-/// Ends the running thread, and its process if it is the last.
+/// Ends the running thread, and its process if this is the last thread.
 pub(crate) fn exit(code: u64) -> ! {
     let me = current::thread();
     if let Some(process) = &me.process {
         let _ = process.code.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
-        // From here on the space is loaded lazily at most: whoever comes last takes it apart while others still run here.
+        // From here on this CPU may keep the space loaded but runs no program in it. The last thread takes the space
+        // apart while other threads may still be here.
         me.leave_space();
         interrupts::without(|| kernel::run(None));
         if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -178,7 +179,7 @@ pub(crate) fn exit(code: u64) -> ! {
     schedule::end()
 }
 
-/// Waits for the end of a process or thread; its code. It can be waited for once.
+/// Waits for the end of a process or thread, once. Returns its code.
 pub(crate) fn wait_for(number: u64) -> Result<u64, Error> {
     let ending = ENDINGS.lock().get(&number).cloned().ok_or(Error::Invalid)?;
     ending.wait();

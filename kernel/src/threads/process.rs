@@ -1,4 +1,4 @@
-//! A process: a program's address space, and the threads that run in it.
+//! A process.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
@@ -8,15 +8,15 @@ use ceasefire_memory::SpaceHandle;
 use crate::lock::IrqLock;
 use crate::memory::kernel::Kernel;
 
-/// A program's address space, and the threads that run in it.
+/// An address space of a program, with the number of threads that run in it.
 pub(crate) struct Process {
     pub(crate) number: u64,
     pub(crate) space: SpaceHandle<Kernel>,
     /// How many of its threads have not ended.
     pub(super) threads: AtomicUsize,
-    /// The code of the first thread that ended with another than 0.
+    /// The code of the first thread that ended with a code other than 0.
     pub(super) code: AtomicU64,
-    /// Accesses by instructions from the first up to the second go on at the third, if they cannot succeed.
+    /// An impossible access by an instruction from the first address up to the second continues at the third.
     recovery: IrqLock<(u64, u64, u64)>,
 }
 
@@ -37,18 +37,18 @@ impl Process {
         }
     }
 
-    /// Where an access at `instruction` goes on that cannot succeed.
+    /// Where an impossible access at `instruction` continues.
     pub(crate) fn recovery(&self, instruction: u64) -> Option<u64> {
         let (start, end, to) = *self.recovery.lock();
         (start <= instruction && instruction < end).then_some(to)
     }
 
-    /// Sets it.
+    /// Sets where impossible accesses by the instructions from `start` up to `end` continue.
     pub(crate) fn set_recovery(&self, start: u64, end: u64, to: u64) {
         *self.recovery.lock() = (start, end, to);
     }
 
-    /// Where accesses go on that cannot succeed, for a copy of the process.
+    /// The setting of [`Process::set_recovery`], for a copy of the process.
     pub(super) fn recoveries(&self) -> (u64, u64, u64) {
         *self.recovery.lock()
     }

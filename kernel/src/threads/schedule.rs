@@ -1,9 +1,10 @@
-//! Which thread runs where.
+//! The scheduler: which thread runs where.
 //!
-//! Round robin on each CPU, a tick each; an idle CPU takes a thread that waits elsewhere. In the kernel a thread keeps its CPU
-//! until it sleeps, ends, or says that it can give way: nothing else moves it. Who waits for something sleeps in [`park`]
-//! until [`unpark`], which counts too if it comes first; so a waiter first says where it can be found, then looks whether it
-//! has to wait, then parks.
+//! Each CPU runs its threads round robin, a tick each. An idle CPU takes a thread that waits for another CPU. In the
+//! kernel a thread keeps its CPU until it sleeps, ends, or gives way; nothing else moves it.
+//!
+//! A waiting thread sleeps in [`park`] until [`unpark`]. An `unpark` that comes first counts too. A waiter therefore
+//! first makes itself known, then checks whether it must wait, and then parks.
 
 use alloc::collections::btree_map::{BTreeMap, OccupiedEntry};
 use alloc::sync::Arc;
@@ -19,7 +20,7 @@ use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{Body, Leave, Thread, ANYWHERE, NOTIFIED, PARKED, PARKING, RUNNING};
 
-/// A thread that will run `body` on `stack`, once it is started.
+/// A new thread that will run `body` on `stack` once it is started.
 pub(crate) fn new_thread(
     number: u64,
     process: Option<Arc<Process>>,
@@ -30,14 +31,14 @@ pub(crate) fn new_thread(
     Arc::new(Thread::new(number, process, place, stack, body, begin))
 }
 
-/// Where every thread begins, on its own stack.
+/// Every thread begins here, on its own stack.
 extern "C" fn begin() -> ! {
     arrived();
     interrupts::on();
     match current::thread().body.take() {
         Some(Body::Kernel(body)) => body(),
         Some(Body::Program(frame)) => {
-            // Off the heap: nothing comes back here.
+            // Moved off the heap: control never returns here.
             let frame = *frame;
             interrupts::off();
             stack::leave_to(&frame);
@@ -52,7 +53,7 @@ pub(crate) fn start(thread: &Arc<Thread>) {
     unpark(thread);
 }
 
-/// Sleeps until somebody calls [`unpark`], or returns at once if that has happened since the last time.
+/// Sleeps until [`unpark`], or returns at once if `unpark` was called since the last sleep.
 pub(crate) fn park() {
     let me = current::thread();
     if me.state.compare_exchange(NOTIFIED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -61,16 +62,17 @@ pub(crate) fn park() {
     leave(Leave::Park);
 }
 
-/// Ends the sleep of a thread, or its next one before it begins.
+/// Ends the sleep of a thread, or keeps its next sleep from beginning.
 pub(crate) fn unpark(thread: &Arc<Thread>) {
-    // Written even if it says so already: whoever takes the notice has to see what was done before this one, too.
+    // The store is needed even if the state is NOTIFIED already: the thread that takes the notice must also see what
+    // this one did before.
     let next = |state| Some(if state == PARKED { RUNNING } else { NOTIFIED });
     if thread.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(PARKED) {
         enqueue(thread.clone());
     }
 }
 
-/// Lets others run, if any wait and this thread can leave its CPU.
+/// Lets another thread run, if one waits and this thread may leave its CPU.
 pub(crate) fn give_way() {
     let here = this_cpu::get();
     here.turn_over.store(false, Ordering::Relaxed);
@@ -79,7 +81,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// The running thread may run on that CPU alone from now on, or [`ANYWHERE`].
+/// Ties the running thread to a CPU, or to none with [`ANYWHERE`].
 pub(crate) fn move_to(place: usize) {
     let me = current::thread();
     me.place.store(place, Ordering::Relaxed);
@@ -91,15 +93,16 @@ pub(crate) fn move_to(place: usize) {
 /// Ends the running thread.
 pub(crate) fn end() -> ! {
     leave(Leave::End);
-    unreachable!("a thread that has ended runs no more")
+    unreachable!("a thread that has ended runs again")
 }
 
-/// What a CPU does when it has nothing to do.
+/// The loop of a CPU that has nothing to run.
 pub(crate) fn idle() -> ! {
     loop {
         interrupts::off();
         let here = this_cpu::get();
-        // Whoever adds a thread after this sees it and wakes this CPU; who did before is seen below.
+        // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is
+        // found below.
         here.halted.store(true, Ordering::SeqCst);
         if here.waiting.load(Ordering::SeqCst) > 0 || steal(here) {
             here.halted.store(false, Ordering::Relaxed);
@@ -110,7 +113,7 @@ pub(crate) fn idle() -> ! {
     }
 }
 
-/// Puts a thread where it will run.
+/// Puts a thread into the queue of the CPU where it will run.
 fn enqueue(thread: Arc<Thread>) {
     let cpus = cpu::all();
     let halted = |number: usize| cpus[number].halted.load(Ordering::Relaxed);
@@ -144,7 +147,7 @@ fn take(cpu: &PerCpu) -> Option<Arc<Thread>> {
     thread
 }
 
-/// Takes a thread that may run anywhere from a CPU where it waits.
+/// Takes a thread that may run anywhere from another CPU's queue.
 fn steal(here: &PerCpu) -> bool {
     let others = cpu::all().iter().filter(|cpu| cpu.waiting.load(Ordering::Relaxed) > 0);
     for other in others {
@@ -163,17 +166,17 @@ fn steal(here: &PerCpu) -> bool {
     false
 }
 
-/// Leaves the CPU to another thread; back when this one has its next turn.
+/// Leaves the CPU to another thread. Returns when this thread has its next turn.
 fn leave(how: Leave) {
     let were_on = interrupts::are_on();
     interrupts::off();
     let here = this_cpu::get();
     let me = current::thread();
-    debug_assert!(how == Leave::Idle || me.may_leave(), "{me} leaves its CPU while something keeps it there");
+    debug_assert!(how == Leave::Idle || me.may_leave(), "{me} leaves its CPU while it is pinned");
     if how == Leave::Park
         && me.state.compare_exchange(RUNNING, PARKING, Ordering::AcqRel, Ordering::Acquire).is_err()
     {
-        // Notified in between. Exchanged, not stored: a second notice may come at the same time.
+        // Notified in between. An exchange, not a store, because a second notice may come at the same time.
         me.state.swap(RUNNING, Ordering::AcqRel);
     } else {
         let next = take(here).map_or(&raw const here.idle, Arc::into_raw);
@@ -185,8 +188,8 @@ fn leave(how: Leave) {
             let next = unsafe { &*next };
             event::record(What::Thread, next.number, 0);
             kernel::run(next.space());
-            // SAFETY: interrupts are off. Nobody runs on the next thread's stack: it was in a queue, into which only `arrived`
-            // and `start` put threads, when they are off their stacks; or it is this CPU's own.
+            // SAFETY: interrupts are off. No CPU runs on the next thread's stack. Either the thread was in a queue,
+            // where only `arrived` and `start` put threads, when they are off their stacks; or it is this CPU's own.
             unsafe { stack::switch(me.saved.get(), *next.saved.get(), next.stack_end()) };
             arrived();
         }
@@ -196,7 +199,7 @@ fn leave(how: Leave) {
     }
 }
 
-/// The first thing on a stack that was switched to: now nobody runs on the other any more.
+/// Runs first on a stack that was switched to: from now on no CPU uses the stack that was left.
 pub(crate) fn arrived() {
     let here = this_cpu::get();
     current::thread().last.store(here.number(), Ordering::Relaxed);
@@ -204,7 +207,8 @@ pub(crate) fn arrived() {
     if how == Leave::Idle {
         return;
     }
-    // SAFETY: a thread that is not a CPU's own came out of a queue, and its reference went to the CPU; it comes back here.
+    // SAFETY: a thread other than a CPU's own came out of a queue, and its reference went to the CPU. Here it comes
+    // back.
     let left = unsafe { Arc::from_raw(left) };
     match how {
         Leave::Requeue => enqueue_again(left),
@@ -214,24 +218,24 @@ pub(crate) fn arrived() {
                 enqueue(left);
             }
         }
-        // Its stack goes with the last reference.
+        // The last reference frees the stack.
         Leave::End | Leave::Idle => drop(left),
     }
 }
 
-/// A thread that gave way waits where it ran, unless it may not.
+/// Puts a thread that gave way into the queue of the CPU where it ran, unless it is tied to another.
 fn enqueue_again(thread: Arc<Thread>) {
     let place = thread.place.load(Ordering::Relaxed);
     let number = if place == ANYWHERE { thread.last.load(Ordering::Relaxed) } else { place };
     put(cpu::get(number), thread);
 }
 
-/// Threads that sleep until a time, by it and their number.
+/// Threads that sleep until a time, by that time and their number.
 static SLEEPERS: IrqLock<BTreeMap<(u64, u64), Arc<Thread>>> = IrqLock::new(BTreeMap::new());
-/// When the first of them is to be woken.
+/// When the first of them is due.
 static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Sleeps until a time, at the grain of ticks.
+/// Sleeps until a time, rounded up to a tick.
 pub(crate) fn sleep_until(time: u64) {
     let me = current::shared();
     let key = (time, me.number);
@@ -246,7 +250,7 @@ pub(crate) fn sleep_until(time: u64) {
     SLEEPERS.lock().remove(&key);
 }
 
-/// Wakes those whose time has come.
+/// Wakes the sleepers that are due.
 pub(crate) fn wake_sleepers() {
     let now = clock::now();
     while NEXT.load(Ordering::Relaxed) <= now {
@@ -262,7 +266,7 @@ pub(crate) fn wake_sleepers() {
     }
 }
 
-/// A tick: who has run since the last one gives way, if others wait.
+/// Handles a tick: the running thread gives way if other threads wait.
 pub(crate) fn tick(here: &PerCpu) {
     if here.waiting.load(Ordering::Relaxed) > 0 {
         here.turn_over.store(true, Ordering::Relaxed);

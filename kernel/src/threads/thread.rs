@@ -1,4 +1,4 @@
-//! Threads: of programs, and the kernel's own.
+//! Threads: of programs, and of the kernel.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -14,22 +14,22 @@ use crate::memory::kernel::Kernel;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 
-/// Numbers of processes and threads, which share them.
+/// The next number. Processes and threads share their numbers.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The next of them.
+/// A new number for a process or thread.
 pub(crate) fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// It may run on any CPU.
+/// The place of a thread that may run on any CPU.
 pub(crate) const ANYWHERE: usize = usize::MAX;
 
 /// It runs, or waits for a CPU.
 pub(super) const RUNNING: u8 = 0;
-/// It runs, and shall not stop the next time that it wants to.
+/// It runs, and its next sleep must return at once.
 pub(super) const NOTIFIED: u8 = 1;
-/// It is on its way off its CPU.
+/// It is leaving its CPU in order to sleep.
 pub(super) const PARKING: u8 = 2;
 /// It sleeps.
 pub(super) const PARKED: u8 = 3;
@@ -41,13 +41,13 @@ pub(crate) enum Leave {
     Requeue,
     /// It sleeps.
     Park,
-    /// It is over.
+    /// It has ended.
     End,
-    /// It is the CPU's own, for when there is nothing else.
+    /// It is the CPU's idle thread.
     Idle,
 }
 
-/// What a thread does first.
+/// The first thing that a thread does.
 pub(crate) enum Body {
     /// Runs a function of the kernel.
     Kernel(fn()),
@@ -61,32 +61,32 @@ pub(crate) struct Thread {
     pub(crate) process: Option<Arc<Process>>,
     /// The memory manager's locks that it holds.
     pub(crate) held: HeldLocks,
-    /// How many reasons there are for it to stay on its CPU.
+    /// How many times it is pinned to its CPU.
     pins: AtomicU32,
-    /// See `schedule`.
+    /// One of the four states above; see `schedule`.
     pub(crate) state: AtomicU8,
     /// The only CPU that it may run on, or [`ANYWHERE`].
     pub(crate) place: AtomicUsize,
     /// The CPU that it ran on last.
     pub(crate) last: AtomicUsize,
-    /// Where its stack stands while it does not run.
+    /// Its stack pointer while it does not run.
     pub(crate) saved: UnsafeCell<u64>,
     exiting: AtomicBool,
     pub(super) body: Cell<Option<Body>>,
-    /// None for a thread that a CPU began with.
+    /// None for an idle thread.
     stack: Option<Stack>,
-    /// What it waits for, for people: 0 if nothing.
+    /// The frame that it waits for, shown to people; 0 for none.
     pub(crate) waits_for: AtomicU64,
 }
 
-// SAFETY: `saved` is used by the CPU that switches from or to the thread, with it off all others; `body` is taken by the thread
-// itself. All else is atomic or does not change.
+// SAFETY: `saved` is used by the CPU that switches from or to the thread, while no other CPU runs it. The thread itself
+// takes `body`. All else is atomic or does not change.
 unsafe impl Sync for Thread {}
 // SAFETY: nothing in it belongs to a CPU.
 unsafe impl Send for Thread {}
 
 impl Thread {
-    /// What a CPU begins with, and runs when there is nothing else.
+    /// The thread with which a CPU begins, and which it runs when it has no other.
     pub(crate) const fn idle() -> Self {
         Self {
             number: 0,
@@ -104,7 +104,7 @@ impl Thread {
         }
     }
 
-    /// One that will run `body` on a stack of its own, from `begin` on.
+    /// A thread that will run `body` on a stack of its own, from `begin` on.
     pub(crate) fn new(
         number: u64,
         process: Option<Arc<Process>>,
@@ -113,7 +113,7 @@ impl Thread {
         body: Body,
         begin: extern "C" fn() -> !,
     ) -> Self {
-        // SAFETY: the stack is this thread's alone.
+        // SAFETY: the stack belongs to this thread alone.
         let saved = unsafe { stack::prepare(stack.end(), begin) };
         Self {
             number,
@@ -127,24 +127,25 @@ impl Thread {
         }
     }
 
-    /// The address space that it runs in, if it is a program's and is not leaving it for good.
+    /// The address space that it runs in; none for a kernel thread, and for a thread that is leaving its space for
+    /// good.
     pub(crate) fn space(&self) -> Option<&SpaceHandle<Kernel>> {
         let process = self.process.as_ref().filter(|_| !self.exiting.load(Ordering::Relaxed));
         process.map(|process| &process.space)
     }
 
-    /// It runs no program any more: from now on it is like a thread of the kernel's, so that no switch back to it loads the
-    /// space that it is about to take apart.
+    /// Turns it into a thread without a program, so that no switch back to it loads the space that it is about to take
+    /// apart.
     pub(crate) fn leave_space(&self) {
         self.exiting.store(true, Ordering::Relaxed);
     }
 
-    /// Where its kernel stack ends; 0 if no program runs on it.
+    /// The end of its kernel stack; 0 for an idle thread.
     pub(crate) fn stack_end(&self) -> u64 {
         self.stack.as_ref().map_or(0, Stack::end)
     }
 
-    /// It stays on its CPU until [`Thread::unpin`].
+    /// Pins it to its CPU until [`Thread::unpin`].
     pub(crate) fn pin(&self) {
         self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -153,12 +154,12 @@ impl Thread {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Whether it has a stack of its own, as all threads have but those that CPUs began with.
+    /// Whether it has a stack of its own. Only idle threads have none.
     pub(super) fn has_stack(&self) -> bool {
         self.stack.is_some()
     }
 
-    /// Whether it may leave its CPU: nothing ties the one to the other.
+    /// Whether it may leave its CPU: it is not pinned, and not idle.
     pub(crate) fn may_leave(&self) -> bool {
         self.pins.load(Ordering::Relaxed) == 0 && self.stack.is_some()
     }

@@ -1,4 +1,4 @@
-//! System calls: arguments checked, and handed to whoever does it.
+//! System calls: they check their arguments and call the part of the kernel that does the work.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -22,7 +22,8 @@ use crate::report::failure::{self, Kind};
 use crate::report::{log, parameters, result};
 use crate::threads::{cpu, current, lifecycle, schedule, thread};
 
-/// The lock of a file: whoever changes its bytes or its length by a system call. Below all of the memory manager's.
+/// The lock of a file, for system calls that change its bytes or its length. It ranks below all locks of the memory
+/// manager.
 static FILE: LockClass = LockClass { name: "file", rank: 0, sleeps: true, interrupts_off: false };
 /// The most pages of a file: 64 GiB. The memory manager's directory of a file grows with its length.
 const MOST_PAGES: u64 = 1 << 24;
@@ -33,12 +34,12 @@ const CHUNK: usize = 4096;
 #[derive(Debug)]
 struct File {
     object: ObjectId,
-    /// Whether it has not been deleted.
+    /// False once it is deleted.
     exists: Sleep<bool>,
 }
 
 impl File {
-    /// Keeps its length and its existence as they are.
+    /// Keeps its length and its existence unchanged.
     fn share(&self) -> Result<impl Deref<Target = bool> + '_, Error> {
         let exists = self.exists.read(memory().platform());
         if *exists {
@@ -48,7 +49,7 @@ impl File {
         }
     }
 
-    /// Keeps all others away.
+    /// Excludes all other calls.
     fn lock(&self) -> Result<impl DerefMut<Target = bool> + '_, Error> {
         let exists = self.exists.write(memory().platform());
         if *exists {
@@ -59,14 +60,14 @@ impl File {
     }
 }
 
-/// Files by the numbers that programs know them by.
+/// Files by the numbers that programs use.
 static FILES: IrqLock<BTreeMap<u64, Arc<File>>> = IrqLock::new(BTreeMap::new());
 
 fn file(number: u64) -> Result<Arc<File>, Error> {
     FILES.lock().get(&number).cloned().ok_or(Error::Invalid)
 }
 
-/// Does what the program asks for; the result.
+/// Executes the call. Returns its result.
 pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
     let call = Call::from_number(frame.call()).ok_or(Error::NoCall)?;
     let [a, b, c, d, _] = frame.arguments();
@@ -127,7 +128,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
     }
 }
 
-/// A CPU that a thread may be tied to.
+/// A CPU to which a thread may be tied.
 fn place(number: u64) -> Result<usize, Error> {
     if number == ANYWHERE {
         return Ok(thread::ANYWHERE);
@@ -136,12 +137,13 @@ fn place(number: u64) -> Result<usize, Error> {
     known.ok_or(Error::Invalid)
 }
 
-/// Where a program can go on. Beyond its half there are addresses that the processor faults for before it is in user mode.
+/// An address at which a program may continue. Beyond its half lie addresses for which the processor faults before it
+/// reaches user mode.
 fn instruction(address: u64) -> Result<u64, Error> {
     (address < USER_END).then_some(address).ok_or(Error::Invalid)
 }
 
-/// Where a program's stack can end.
+/// An address at which a program's stack may end.
 fn stack(end: u64) -> Result<u64, Error> {
     (16..=USER_END).contains(&end).then_some(end).ok_or(Error::Invalid)
 }
@@ -160,7 +162,7 @@ fn report_finding(frame: &Frame, finding: u64, address: u64, expected: u64, foun
         Some(Finding::StaleRead) => (Kind::Rule, "stale read"),
         Some(Finding::LostWrite) => (Kind::Rule, "lost write"),
         Some(Finding::Forbidden) => (Kind::Rule, "forbidden access"),
-        // It may be for want of memory or threads: no proof that a rule was broken.
+        // This may be due to a lack of memory or threads, and does not prove that a rule was broken.
         Some(Finding::Broken) => (Kind::Program, "broken promise"),
         None => (Kind::Program, "unknown finding"),
     };
@@ -232,7 +234,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
         Call::Migrate => {
             let of = lifecycle::find(a)?;
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);
-            // Whatever does not fit stays where it is.
+            // Pages that do not fit stay where they are.
             Ok(match moved {
                 Ok(migrated) | Err(MigrateError::Full { migrated, .. }) => migrated.moved,
                 Err(MigrateError::NoNode(_)) => return Err(Error::Invalid),
@@ -268,7 +270,7 @@ fn of_advise(error: AdviseError) -> Error {
     }
 }
 
-/// Whether a file can end there.
+/// Whether a file may end there.
 fn end_of_file(end: Option<u64>) -> Result<(), Error> {
     end.filter(|&end| end <= MOST_PAGES * PAGE_BYTES).map(|_| ()).ok_or(Error::Invalid)
 }

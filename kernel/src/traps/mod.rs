@@ -1,4 +1,4 @@
-//! What traps come to, whatever the architecture: faults, system calls, interrupts.
+//! Faults, system calls and interrupts, as far as they do not depend on the architecture.
 
 mod call;
 mod user;
@@ -15,20 +15,21 @@ use crate::report::{result, watchdog};
 use crate::threads::cpu::count;
 use crate::threads::{current, schedule};
 
-/// An access that the hardware could not do.
+/// An access that faulted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) address: u64,
     pub(crate) store: bool,
 }
 
-/// Makes the access possible, with interrupts on.
+/// Makes the access possible. Interrupts must be on.
 pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
     record(What::Fault, fault.address, u64::from(fault.store));
     let Some(space) = current::thread().space() else { return Err(FaultError::NotMapped(fault.address)) };
     let access = if fault.store { Access::Write } else { Access::Read };
     let mut result = memory().fault(space, fault.address, access);
-    // What others are about to free may be enough: nobody is killed for it, and if nothing is freed the run ends as a hang.
+    // Frames that other threads are about to free may suffice, so no process is killed. If none are freed, the run ends
+    // as a hang.
     while result == Err(FaultError::OutOfMemory) {
         schedule::sleep_until(clock::now() + 1);
         result = memory().fault(space, fault.address, access);
@@ -37,7 +38,7 @@ pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
     result
 }
 
-/// A program's access cannot be made possible: it goes on where it said, or the run ends.
+/// An access that cannot be made possible: the program continues at its recovery address, or the run ends.
 pub(crate) fn unresolved(frame: &mut Frame, fault: Fault, error: FaultError) {
     let process = current::thread().process.as_ref();
     if let Some(to) = process.and_then(|process| process.recovery(frame.instruction())) {
@@ -53,7 +54,7 @@ pub(crate) fn unresolved(frame: &mut Frame, fault: Fault, error: FaultError) {
     );
 }
 
-/// A system call, with interrupts on.
+/// Executes a system call. Interrupts must be on.
 pub(crate) fn system_call(frame: &mut Frame) {
     result::user_mode_reached();
     let number = frame.call();
@@ -67,20 +68,20 @@ pub(crate) fn system_call(frame: &mut Frame) {
 /// Kinds of interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
-    /// Time passes.
+    /// The timer.
     Tick,
-    /// Another CPU asks for something.
+    /// Another CPU's request.
     Shootdown,
-    /// The CPU was waiting, and shall look again.
+    /// Ends a halt: the CPU must look again.
     Wake,
 }
 
-/// An interrupt, with interrupts off.
+/// Handles an interrupt. Interrupts must be off.
 pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
     let here = this_cpu::get();
     match interrupt {
         Interrupt::Tick => {
-            // Idle ones would push out all that says something.
+            // Ticks of an idle CPU would push out all other events.
             if !here.halted.load(Ordering::Relaxed) {
                 record(What::Tick, frame.instruction(), u64::from(frame.is_program()));
             }
@@ -106,7 +107,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
     }
 }
 
-/// The last thing before a program goes on; interrupts are off.
+/// Runs last before a program continues. Interrupts must be off.
 pub(crate) fn leave_for_program() {
     if this_cpu::get().turn_over.load(Ordering::Relaxed) {
         interrupts::on();

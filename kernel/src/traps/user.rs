@@ -1,10 +1,10 @@
-//! The memory of programs, seen from the kernel.
+//! The kernel's access to the memory of programs.
 
 use ceasefire_memory::USER_END;
 
 use crate::arch::user::copy;
 
-/// An address that the program cannot use in that way.
+/// An address that the program cannot access in that way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadAddress;
 
@@ -14,7 +14,7 @@ pub(crate) struct BadAddress;
 /// [`BadAddress`] if a part of it cannot be loaded.
 pub(crate) fn copy_in(to: &mut [u8], from: u64) -> Result<(), BadAddress> {
     check(from, to.len())?;
-    // SAFETY: `to` is the caller's; `from` lies in the program's half, and a fault there is resolved or ends the copy.
+    // SAFETY: `to` is the caller's. `from` lies in the program's half, and a fault there is resolved or ends the copy.
     let whole = unsafe { copy(to.as_mut_ptr(), from as *const u8, to.len()) };
     whole.then_some(()).ok_or(BadAddress)
 }
@@ -25,7 +25,7 @@ pub(crate) fn copy_in(to: &mut [u8], from: u64) -> Result<(), BadAddress> {
 /// [`BadAddress`] if a part of it cannot be stored to.
 pub(crate) fn copy_out(to: u64, from: &[u8]) -> Result<(), BadAddress> {
     check(to, from.len())?;
-    // SAFETY: `from` is the caller's; `to` lies in the program's half, where the kernel keeps nothing of its own, and a
+    // SAFETY: `from` is the caller's. `to` lies in the program's half, where the kernel keeps nothing of its own, and a
     // fault there is resolved or ends the copy.
     let whole = unsafe { copy(to as *mut u8, from.as_ptr(), from.len()) };
     whole.then_some(()).ok_or(BadAddress)

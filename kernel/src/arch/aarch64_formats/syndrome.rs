@@ -1,14 +1,14 @@
-//! What Arm's `ESR_EL1` says of an exception (DDI 0487).
+//! The exception syndrome of Arm, `ESR_EL1` (DDI 0487).
 //!
-//! Six bits are the exception's class. Below them, for an access that failed, stand the reason, with the level of the entry in
-//! its lowest bits, and whether it was a store. Above them newer processors say more of some aborts (ISS2), which does not
-//! matter here and must not be taken for a part of the class.
+//! Six bits are the exception's class. For a failed access, the bits below hold the reason, with the level of the entry
+//! in the lowest bits, and whether it was a store. Newer processors say more about some aborts in the bits above
+//! (ISS2). Those bits are not needed here and are not part of the class.
 
 /// The register's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syndrome(pub(crate) u64);
 
-/// Classes that matter here.
+/// The classes that are handled.
 pub(crate) mod class {
     pub(crate) const UNDEFINED: u64 = 0;
     pub(crate) const SYSTEM_CALL: u64 = 0x15;
@@ -22,11 +22,11 @@ pub(crate) mod class {
 pub(crate) enum Why {
     /// No entry translates the address.
     Translation,
-    /// One does, and does not allow the access: perhaps an older one than the tables have.
+    /// An entry translates it and does not allow the access. A stale TLB entry may do so too.
     Permission,
-    /// An entry leads beyond what addresses can be.
+    /// An entry leads beyond the range of addresses.
     AddressSize,
-    /// Anything else: two translations of one address in a TLB, for one.
+    /// Any other reason, for example two translations of one address in a TLB.
     Other,
 }
 
@@ -36,7 +36,7 @@ impl Syndrome {
         self.0 >> 26 & 0x3f
     }
 
-    /// Why an access failed, at whatever level.
+    /// Why an access failed, at any level.
     pub(crate) const fn why(self) -> Why {
         match self.0 >> 2 & 0xf {
             0 => Why::AddressSize,
@@ -56,13 +56,13 @@ impl Syndrome {
 mod tests {
     use super::*;
 
-    /// A data abort of a program's, by the code of its fault.
+    /// A data abort in a program, by the code of its fault.
     const fn abort(code: u64) -> Syndrome {
         Syndrome(class::PROGRAM_ACCESS << 26 | 1 << 25 | code)
     }
 
     #[test]
-    fn a_class_is_six_bits_whatever_stands_above() {
+    fn a_class_is_six_bits_without_the_bits_above() {
         for above in [0, 1 << 32, 1 << 37, 0xff_ffff << 32] {
             assert_eq!(Syndrome(abort(7).0 | above).class(), class::PROGRAM_ACCESS, "{above:#x}");
         }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn classes_are_those_of_the_manual() {
-        // Each with a syndrome as processors report it: an undefined instruction, `svc #0`, a fetch where nothing is, a store
-        // of a program's and a load of the kernel's.
+        // Each with a syndrome as processors report it: an undefined instruction, `svc #0`, a fetch from an unmapped
+        // address, a program's store and the kernel's load.
         for (value, class) in [
             (0x0200_0000, class::UNDEFINED),
             (0x5600_0000, class::SYSTEM_CALL),
@@ -88,7 +88,7 @@ mod tests {
         for level in 0..4 {
             assert_eq!(abort(level).why(), Why::AddressSize);
             assert_eq!(abort(0b00_0100 | level).why(), Why::Translation);
-            assert_eq!(abort(0b00_1000 | level).why(), Why::Other, "an access flag that nobody set");
+            assert_eq!(abort(0b00_1000 | level).why(), Why::Other, "an access flag that is not set");
             assert_eq!(abort(0b00_1100 | level).why(), Why::Permission);
         }
         for code in [0b01_0000, 0b01_0101, 0b01_1000, 0b10_0001, 0b11_0000, 0b11_0001] {

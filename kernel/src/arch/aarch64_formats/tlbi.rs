@@ -1,15 +1,17 @@
-//! What Arm's TLBI takes, as numbers.
+//! The operand of Arm's TLBI as a number (DDI 0487, TLBI VAE1IS, TLBI RVAE1IS).
 //!
-//! A single page has its number in the low bits; a range has a base, and a length of `(NUM + 1) * 2^(5 * SCALE + 1)` pages, so
-//! that four of them and a single page make any number of pages up to two million (`FEAT_TLBIRANGE`). In both the high bits
-//! are the ASID. Where no table goes with what is invalidated, only entries of the last level have to go, and the instruction may be
-//! told which level that is (`FEAT_TTL`): a hint that is wrong may invalidate nothing, so it is given from the size of the entries
-//! that were cleared, and never where a table was unlinked or entries of several sizes were. (DDI 0487, TLBI VAE1IS, TLBI
-//! RVAE1IS.)
+//! The operand for a single page has the page's number in its low bits. The operand for a range has a base, and a
+//! length of `(NUM + 1) * 2^(5 * SCALE + 1)` pages. Four ranges and a single page therefore make any number of pages up
+//! to two million (`FEAT_TLBIRANGE`). The high bits of both are the ASID.
+//!
+//! If no page-table page goes with the invalidated translations, only entries of the last level must go, and the
+//! operand may name that level (`FEAT_TTL`). A wrong hint may invalidate nothing. The hint is therefore derived from
+//! the size of the entries that were cleared, and never given where a table was unlinked or entries of several sizes
+//! were cleared.
 
 use ceasefire::PageSize;
 
-/// What the processor has of it.
+/// The processor's features for TLBI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forms {
     /// Ranges.
@@ -21,9 +23,9 @@ pub(crate) struct Forms {
 /// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// One translation, of whatever level.
+    /// One translation of any level.
     Page(u64),
-    /// Many neighbours, of whatever level.
+    /// Many neighbouring translations of any level.
     Range(u64),
 }
 
@@ -36,17 +38,17 @@ const BASE: u64 = (1 << 37) - 1;
 const NUMBER: u64 = (1 << 44) - 1;
 
 impl Forms {
-    /// How many translations one operation takes, as the engine counts them.
+    /// How many translations one operation takes, in the engine's count.
     pub(crate) const fn pages(self) -> u32 {
         if self.range {
-            // So many even if they are huge.
+            // This many even if all are huge.
             MOST_PAGES >> 9
         } else {
             1
         }
     }
 
-    /// The level at which entries of a size are, where it may be said.
+    /// The level of entries of this size, or 0 where no hint is allowed.
     fn level(self, size: PageSize, alone: bool) -> u64 {
         match size {
             _ if !(alone && self.hint) => 0,
@@ -55,8 +57,9 @@ impl Forms {
         }
     }
 
-    /// What invalidates `count` translations of `size` from `start` on under the tag `asid`, which is in place. `alone`: nothing
-    /// else has to go with them, neither larger ones among them nor what walkers cached on the way.
+    /// The operations that invalidate `count` translations of `size` from `start` on under the ASID in the high bits of
+    /// `asid`. With `alone`, nothing else must go with them: no larger translations, and nothing that walkers cached on
+    /// the way.
     pub(crate) fn operations(
         self,
         asid: u64,
@@ -67,7 +70,7 @@ impl Forms {
     ) -> impl Iterator<Item = Operation> {
         let level = self.level(size, alone);
         let single = move |page: u64| {
-            // With a hint comes the granule: 1 for 4 KiB.
+            // A hint includes the granule: 1 for 4 KiB.
             let hint = if level == 0 { 0 } else { (1 << 2 | level) << 44 };
             Operation::Page(asid | hint | page & NUMBER)
         };
@@ -103,7 +106,7 @@ mod tests {
     const ALL: Forms = Forms { range: true, hint: true };
     const ASID: u64 = 9 << 48;
 
-    /// The pages of 4 KiB that an operation on small pages covers, first and count, and the level that it names.
+    /// The pages of 4 KiB that an operation on small pages covers, as first and count, and its level hint.
     fn covered(operation: Operation) -> (u64, u64, u64) {
         match operation {
             Operation::Page(bits) => {
@@ -120,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The fields where DDI 0487 has them: an ASID of 9, VA `0x40_0000`, and each field by itself.
+    /// Compares the fields with DDI 0487: an ASID of 9, VA `0x40_0000`, and each field by itself.
     #[test]
     fn fields_are_where_the_manual_has_them() {
         let bits = |count, size, alone| -> Vec<u64> {
@@ -140,7 +143,7 @@ mod tests {
         assert_eq!(bits(2, PageSize::Huge, true), [0x0009_57c0_0000_0400]);
     }
 
-    /// A range that names level 2 begins where an entry of that level can.
+    /// A range with a hint of level 2 begins where an entry of that level can.
     #[test]
     fn ranges_of_huge_pages_begin_at_huge_pages() {
         for count in 2..300 {
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_cover_what_was_asked_for_once_and_nothing_else() {
+    fn ranges_cover_the_requested_pages_once_and_no_others() {
         let counts = (1..200).chain([511, 512, 4095, 65_535, 65_536, 1 << 20, MOST_PAGES - 1, MOST_PAGES]);
         for count in counts {
             let mut next = 0x1234;
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_named_only_where_nothing_else_goes() {
+    fn a_level_is_given_only_where_nothing_else_goes() {
         for (size, level) in [(PageSize::Small, 3), (PageSize::Huge, 2)] {
             for count in [1, 2, 7] {
                 for (alone, expected) in [(true, level), (false, 0)] {
