@@ -1,22 +1,26 @@
-//! What the kernel asks of an architecture. One folder each, and the same names in every one of them:
+//! The kernel's interface to an architecture: one folder each, with the same names in every folder.
 //!
-//! - [`Frame`]: the registers of what a trap stopped; a system call's arguments are in it and its result goes there;
-//! - [`memory`]: where the kernel sees physical memory, mapping its stacks, and making code visible;
-//! - [`boot`]: what the loader said, and starting the other CPUs;
+//! - [`Frame`]: the registers at a trap, which hold a system call's arguments and take its result;
+//! - [`memory`]: where the kernel maps physical memory, mapping its stacks, and making code visible;
+//! - [`boot`]: reading the loader's information, and starting the other CPUs;
 //! - [`interrupts`]: turning them on and off, waiting for one, sending one to another CPU, the timer;
-//! - [`tlb`]: loading roots and invalidating, which is what `ceasefire::Platform` is made of;
-//! - [`stack`]: kernel stacks, going from one to another, and leaving for a program;
+//! - [`tlb`]: loading roots and invalidating, the processor's side of `ceasefire::Platform`;
+//! - [`stack`]: kernel stacks, switching from one to another, and leaving for a program;
 //! - [`user`]: the copy that may fault, to or from a program's memory;
 //! - [`this_cpu`]: the CPU's own data;
 //! - [`clock`]: time in nanoseconds;
-//! - [`console`]: bytes out, and leaving with a status.
+//! - [`console`]: output of bytes, and the end of the machine with a status.
+//!
+//! `aarch64_formats` is the part of 64-bit Arm that is tested on any host.
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
+mod aarch64_formats;
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
 pub(crate) use aarch64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub(crate) use x86_64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};

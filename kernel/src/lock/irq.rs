@@ -1,4 +1,4 @@
-//! The kernel's own locks: interrupts off.
+//! The lock itself.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,17 +13,15 @@ pub(crate) type IrqLock<T> = lock_api::Mutex<RawIrqLock, T>;
 /// The lock without its value.
 pub(crate) struct RawIrqLock {
     locked: AtomicBool,
-    /// Whether the holder had its interrupts on. Written and read by the holder alone.
+    /// Whether the holder had its interrupts on. Only the holder reads and writes it.
     were_on: AtomicBool,
 }
 
-// SAFETY: `locked` goes from false to true for one CPU only, and back when that one lets go; acquiring it comes after all that
-// the last holder did, and a holder is not interrupted by code of its own CPU that could try to take it too.
+// SAFETY: `locked` goes from false to true for one CPU only, and back when that CPU unlocks. An acquisition comes after
+// all that the last holder did. A holder's interrupts are off, so no code of its own CPU interrupts it to try the same
+// lock.
 unsafe impl RawMutex for RawIrqLock {
-    #[allow(
-        clippy::declare_interior_mutable_const,
-        reason = "that is what the trait wants: a lock to begin with"
-    )]
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it: an initial lock")]
     const INIT: Self = Self { locked: AtomicBool::new(false), were_on: AtomicBool::new(false) };
     /// The holder's interrupts are off, and those of no other CPU.
     type GuardMarker = GuardNoSend;
@@ -33,7 +31,7 @@ unsafe impl RawMutex for RawIrqLock {
         if self.try_lock() {
             return;
         }
-        spin_until("a lock of the kernel's", || {
+        spin_until("a kernel lock", || {
             got = !self.locked.load(Ordering::Relaxed) && self.try_lock();
             got
         });

@@ -1,75 +1,25 @@
-//! Locks.
-//!
-//! The memory manager's come in two kinds, and its lock classes say which they want: [`Spin`] for what is held for a short
-//! time, with interrupts off where the class says so, and [`Sleep`] for what is held while its holder may sleep. Their order
-//! is written down in `ceasefire_memory::locks`, and checked in debug builds. The kernel's own are all of one kind,
-//! [`IrqLock`]: interrupts off, held for a few instructions, and never two at once, but for the heap's, which is taken under
-//! all others.
+//! The kernel's own locks ([`IrqLock`]). Interrupts are off while one is held. Each is held for a few instructions, and
+//! never two at once, except the heap's, which is taken under all others. The locks of the memory manager are in
+//! `memory`.
 
 mod irq;
-mod sleep;
-mod spin;
 
 pub(crate) use irq::{IrqLock, RawIrqLock};
-pub(crate) use sleep::Sleep;
-pub(crate) use spin::Spin;
 
-use core::sync::atomic::{fence, Ordering};
+use crate::arch::{clock, Frame};
+use crate::report::failure::{self, Kind};
 
-use crate::arch::{clock, interrupts, this_cpu, Frame};
-use crate::cpu::PerCpu;
-use crate::failure::{self, Kind};
-
-/// How long a CPU waits for another that is doing something short, in nanoseconds.
-const PATIENCE: u64 = 10_000_000_000;
-/// How often it tries before it looks at the clock.
+/// How long a CPU waits for another CPU's short operation, in nanoseconds.
+pub(crate) const PATIENCE: u64 = 10_000_000_000;
+/// How many times a CPU tries before it reads the clock.
 const TRIES: u32 = 1 << 12;
 
-/// How often a CPU looks before it stops until it is woken.
-const LOOKS: u32 = 1 << 8;
-
-/// Waits until `done`, answering interrupts, for something after which [`wake`] is called. On a machine of its own that takes
-/// a moment. Where CPUs are emulated by fewer it may take long, and who spins keeps the others from running: so this CPU stops
-/// after a while until it is woken.
-pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
-    for _ in 0..LOOKS {
-        if done() {
-            return;
-        }
-        core::hint::spin_loop();
-    }
-    let here = this_cpu::get();
-    let deadline = clock::now() + PATIENCE;
-    loop {
-        interrupts::off();
-        // Either whoever wakes sees this, or this CPU sees what was done before.
-        here.stopped_for_answers.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if done() {
-            break;
-        }
-        interrupts::wait();
-        if clock::now() > deadline {
-            give_up(what);
-        }
-    }
-    here.stopped_for_answers.store(false, Ordering::Relaxed);
-    interrupts::on();
+/// Ends the run because a wait for `what` took too long.
+pub(crate) fn give_up(what: &str) -> ! {
+    failure::stop(Kind::Hang, &Frame::here(), format_args!("waited 10 s in vain for {what}"))
 }
 
-/// Ends the wait of a CPU, if it has stopped for that.
-pub(crate) fn wake(cpu: &PerCpu) {
-    fence(Ordering::SeqCst);
-    if cpu.stopped_for_answers.swap(false, Ordering::Relaxed) {
-        interrupts::send_wake(cpu.number());
-    }
-}
-
-fn give_up(what: &str) -> ! {
-    failure::stop(Kind::Hang, &Frame::here(), format_args!("waited for {what} in vain for 10 s"))
-}
-
-/// Spins until `done`. Something is wrong if that takes seconds: the run ends then, and `what` says what was waited for.
+/// Spins until `done`. If that takes longer than [`PATIENCE`], ends the run with a message that names `what`.
 pub(crate) fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
     let mut deadline = None;
     loop {

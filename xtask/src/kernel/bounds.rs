@@ -1,5 +1,5 @@
 //! How little memory is enough and how many threads are not too many, before anything is booted: as the kernel's layout
-//! (`kernel/src/layout.rs`) has it, from above.
+//! (`kernel/src/start/layout.rs`) has it, from above.
 
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, HEAP_PER_PAGE, LEAST_OF_NODE, PAGE, STACK};
 use ceasefire_kernel_abi::CREW;

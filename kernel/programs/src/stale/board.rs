@@ -4,9 +4,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::mark::SLOTS;
-use super::site::LARGE;
+use super::sizes::{COUNT, LARGE};
 use super::state::State;
-use super::SCENARIOS;
 use crate::memory::{Mapping, PAGE};
 
 /// Where a scenario's operator and readers meet. A file mapped by all processes holds it, so it is zero at first.
@@ -32,7 +31,7 @@ pub(super) struct Board {
 #[derive(Debug)]
 pub(super) struct Control {
     over: AtomicU64,
-    boards: [Board; SCENARIOS.len()],
+    boards: [Board; COUNT],
 }
 
 /// Pages of the file that holds it.

@@ -21,32 +21,17 @@
 //! state. Between two operations the operator waits until each reader has gone through the whole region once, or a scenario
 //! would change what nobody has in its TLB.
 
-mod alias;
 mod board;
-mod discard;
-mod displace;
-mod drain;
-mod fork;
-mod free;
 mod law;
 mod mark;
-mod migrate;
 mod operator;
-mod page_out;
 mod placement;
-mod protect;
 mod reader;
-mod reclaim;
-mod remap;
-mod replace;
-mod rewrite;
 mod scenario;
+mod scenarios;
 mod site;
+mod sizes;
 mod state;
-mod sync;
-mod truncate;
-mod unmap;
-mod write;
 
 use ceasefire_kernel_abi::ANYWHERE;
 
@@ -57,30 +42,9 @@ use crate::thread::{pack, unpack, wait_until, Crew};
 
 use board::Control;
 use scenario::{Process, Scenario};
+use scenarios::SCENARIOS;
 use site::Site;
 
-/// All scenarios, in the order in which they start.
-static SCENARIOS: [Scenario; 19] = [
-    rewrite::REWRITE,
-    alias::ALIAS,
-    replace::REPLACE,
-    protect::PROTECT,
-    unmap::UNMAP,
-    unmap::REUSE,
-    remap::REMAP,
-    discard::DISCARD,
-    truncate::TRUNCATE,
-    migrate::MIGRATE,
-    fork::FORK,
-    sync::SYNC,
-    page_out::PAGE_OUT,
-    free::FREE,
-    write::WRITE,
-    unmap::UNMAP_HUGE,
-    remap::REMAP_TABLES,
-    reclaim::RECLAIM,
-    drain::DRAIN,
-];
 /// A run of that many seconds has to do and check something in every scenario.
 const ENOUGH_SECONDS: u64 = 5;
 /// Nanoseconds from one scenario's start to the next one's. The first have the machine almost to themselves, and what is wrong
@@ -127,7 +91,7 @@ fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew
             attach(number, control, machine);
         }
         // The operator comes last: by then all stacks are mapped.
-        for slot in (0..=readers).rev().filter(|&slot| placement::process(scenario, slot) == process) {
+        for slot in (0..=readers).rev().filter(|&slot| scenario.process_of(slot) == process) {
             let entry = if slot == placement::OPERATOR { operator::run } else { reader::run };
             crew.thread(entry, pack(number as u64, slot as u64), placement::cpu(number, slot, machine));
         }
@@ -143,7 +107,7 @@ fn attach(number: usize, control: &'static Control, machine: &Machine) {
     let Some(attach) = scenario.attach else { return };
     wait_until(|| board.prepared() || control.over());
     if board.prepared() {
-        let site = Site::of(number, control, machine);
+        let site = Site::of(number, scenario.large, control, machine);
         operator::persist(scenario.name, control, || attach(&site));
     }
 }

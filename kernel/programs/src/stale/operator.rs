@@ -3,9 +3,9 @@
 use ceasefire_kernel_abi::Error;
 
 use super::board::Control;
+use super::scenarios::SCENARIOS;
 use super::site::Site;
 use super::state::State;
-use super::SCENARIOS;
 use crate::call;
 use crate::machine::Machine;
 use crate::thread::{unpack, wait_until};
@@ -15,7 +15,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let (number, _) = unpack(argument);
     let scenario = &SCENARIOS[number as usize];
     let control = Control::here();
-    let mut site = Site::new(number as usize, control, &Machine::ask());
+    let mut site = Site::new(number as usize, scenario.large, control, &Machine::ask());
     let board = site.board;
     let prepared = persist(scenario.name, control, || (scenario.prepare)(&mut site));
     if prepared {

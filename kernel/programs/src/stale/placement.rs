@@ -3,13 +3,13 @@
 use ceasefire_kernel_abi::ANYWHERE;
 
 use super::mark::SLOTS;
-use super::scenario::{Process, Scenario};
+use super::sizes::COUNT;
 use crate::machine::Machine;
 
 /// The operator's slot. Readers follow.
 pub(super) const OPERATOR: usize = 0;
 /// Where there are guests, every reader of that many is one.
-const GUEST: usize = 2;
+pub(super) const GUEST: usize = 2;
 
 /// Readers of a scenario, unless the run was started with another number. More find less: CPUs are emulated by few, and who
 /// waits for all readers between two operations then makes fewer of them.
@@ -25,22 +25,12 @@ pub(super) fn readers(machine: &Machine) -> usize {
     }
 }
 
-/// In which process a slot's thread is.
-pub(super) fn process(scenario: &Scenario, slot: usize) -> Process {
-    let guest = slot != OPERATOR && slot.is_multiple_of(GUEST);
-    if scenario.attach.is_some() && guest {
-        Process::Guest
-    } else {
-        scenario.process
-    }
-}
-
 /// On which CPU it runs. No reader shares its operator's, but for a last one that goes where the scheduler puts it: what a
 /// CPU does when it switches to a program that changed meanwhile wants testing too.
 pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
     let (cpus, readers) = (machine.cpus, readers(machine) as u64);
     // Spread out where there are more CPUs than scenarios.
-    let stride = (cpus / super::SCENARIOS.len() as u64).max(1);
+    let stride = (cpus / COUNT as u64).max(1);
     let operator = scenario as u64 * stride % cpus;
     if slot == OPERATOR || cpus == 1 {
         return operator;
@@ -54,7 +44,6 @@ pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SCENARIOS;
     use super::*;
 
     fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {
@@ -67,7 +56,7 @@ mod tests {
         for (cpus, threads) in [(2, 0), (3, 0), (4, 1), (8, 16), (48, 0), (64, 99)] {
             for pinned in [false, true] {
                 let machine = machine(cpus, threads, pinned);
-                for scenario in 0..SCENARIOS.len() {
+                for scenario in 0..COUNT {
                     let operator = cpu(scenario, OPERATOR, &machine);
                     for slot in 1..=readers(&machine) {
                         let reader = cpu(scenario, slot, &machine);
@@ -84,35 +73,15 @@ mod tests {
         for cpus in 2..=64 {
             let machine = machine(cpus, 0, false);
             let on = |at| {
-                let here = (0..SCENARIOS.len()).filter(|&scenario| {
+                let here = (0..COUNT).filter(|&scenario| {
                     (1..=readers(&machine)).any(|slot| cpu(scenario, slot, &machine) == at)
                 });
                 here.count() as u64
             };
             let (fewest, most) = (0..cpus).map(on).fold((99, 0), |(few, many), n| (n.min(few), n.max(many)));
-            let scenarios = SCENARIOS.len() as u64;
+            let scenarios = COUNT as u64;
             assert!(most <= scenarios.div_ceil(cpus), "{most} on one of {cpus} CPUs");
             assert!(fewest >= scenarios / cpus, "{fewest} on one of {cpus} CPUs");
-        }
-    }
-
-    #[test]
-    fn there_are_stacks_for_all_threads() {
-        // A first thread for each process; a copy that `fork` makes; and the kernel's reclaimer.
-        let others = Process::OTHERS.len() as u64 + 1 + 2;
-        for threads in 0..=16 {
-            let machine = machine(1, threads, false);
-            let used = SCENARIOS.len() as u64 * (1 + readers(&machine) as u64) + others;
-            let stacks = ceasefire_kernel_abi::sizes::stacks(1, threads, true);
-            assert!(used <= stacks, "{used} threads with {threads} readers, {stacks} stacks");
-        }
-    }
-
-    #[test]
-    fn some_readers_are_guests_where_there_are_any() {
-        for scenario in &SCENARIOS {
-            let guests = (1..=2).filter(|&slot| process(scenario, slot) == Process::Guest).count();
-            assert_eq!(guests, usize::from(scenario.attach.is_some()), "{}", scenario.name);
         }
     }
 }

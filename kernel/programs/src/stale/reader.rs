@@ -8,9 +8,10 @@ use super::board::Control;
 use super::law::{Law, Stored};
 use super::placement::OPERATOR;
 use super::scenario::{Phase, Scenario};
-use super::site::{Site, LARGE};
+use super::scenarios::SCENARIOS;
+use super::site::Site;
+use super::sizes::LARGE;
 use super::state::State;
-use super::SCENARIOS;
 use crate::arch::{try_load, try_store};
 use crate::call::{self, Protection};
 use crate::line::log;
@@ -41,9 +42,10 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let control = Control::here();
     let board = control.board(number);
     wait_until(|| board.state() >= State::FIRST || control.over());
+    let scenario = &SCENARIOS[number];
     let mut reader = Reader {
-        scenario: &SCENARIOS[number],
-        site: Site::of(number, control, &Machine::ask()),
+        scenario,
+        site: Site::of(number, scenario.large, control, &Machine::ask()),
         slot,
         sequence: 0,
         stored: [Stored::NOTHING; LARGE as usize],

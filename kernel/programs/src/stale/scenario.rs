@@ -3,6 +3,7 @@
 use ceasefire_kernel_abi::Error;
 
 use super::law::Law;
+use super::placement::{GUEST, OPERATOR};
 use super::site::Site;
 use crate::call::Protection;
 use crate::machine::Machine;
@@ -30,6 +31,18 @@ pub(super) struct Scenario {
     pub(super) attach: Option<Attach>,
     /// Brings about the phase of that number. May be called again if it failed.
     pub(super) step: fn(&Site, usize) -> Result<(), Error>,
+}
+
+impl Scenario {
+    /// The process in which a slot's thread is.
+    pub(super) fn process_of(&self, slot: usize) -> Process {
+        let guest = slot != OPERATOR && slot.is_multiple_of(GUEST);
+        if self.attach.is_some() && guest {
+            Process::Guest
+        } else {
+            self.process
+        }
+    }
 }
 
 /// What holds in a stable state.

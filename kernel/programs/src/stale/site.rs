@@ -4,7 +4,8 @@ use ceasefire_kernel_abi::Error;
 
 use super::board::{Board, Control};
 use super::mark::Owner;
-use super::{placement, SCENARIOS};
+use super::placement;
+use super::sizes::{LARGE, TABLE};
 use crate::call;
 use crate::machine::Machine;
 use crate::memory::PAGE;
@@ -16,10 +17,6 @@ const APART: u64 = 1 << 30;
 /// Pages by which the places of small regions are moved against each other from scenario to scenario, and within one, so
 /// that they do not compete for the same entries of a TLB, and lie differently in their tables.
 const SHIFTS: [u64; 2] = [67, 201];
-/// Pages that one page table translates.
-const TABLE: u64 = 512;
-/// Pages of a large region: all that one table translates, and some more.
-pub(super) const LARGE: u64 = TABLE + 8;
 /// Large regions need a memory of that many frames.
 const LARGE_FRAMES: u64 = 8192;
 
@@ -44,8 +41,8 @@ pub(super) struct Site {
 
 impl Site {
     /// A new one, nothing of which is mapped.
-    pub(super) fn new(scenario: usize, control: &'static Control, machine: &Machine) -> Self {
-        let pages = pages(scenario, machine);
+    pub(super) fn new(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
+        let pages = pages(large, machine);
         Self {
             scenario,
             machine: *machine,
@@ -59,8 +56,8 @@ impl Site {
     }
 
     /// The one that the operator has made known.
-    pub(super) fn of(scenario: usize, control: &'static Control, machine: &Machine) -> Self {
-        let site = Self::new(scenario, control, machine);
+    pub(super) fn of(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
+        let site = Self::new(scenario, large, control, machine);
         Self { places: site.board.places(), files: site.board.files(), ..site }
     }
 
@@ -121,8 +118,8 @@ pub(super) fn map_at(place: u64, bytes: u64, mapped: u64) -> Result<(), Error> {
 }
 
 /// How many pages a region has: more than one cache line of page-table entries, and little of the memory.
-fn pages(scenario: usize, machine: &Machine) -> u64 {
-    if SCENARIOS[scenario].large && machine.frames >= LARGE_FRAMES {
+fn pages(large: bool, machine: &Machine) -> u64 {
+    if large && machine.frames >= LARGE_FRAMES {
         LARGE
     } else {
         (machine.frames / 256).clamp(16, 64)
@@ -138,12 +135,13 @@ fn place(scenario: usize, which: usize, pages: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sizes::COUNT;
     use super::*;
 
     #[test]
     fn places_do_not_overlap() {
         for pages in [16, 64, LARGE] {
-            let places = (0..2 * SCENARIOS.len()).map(|number| place(number / 2, number % 2, pages));
+            let places = (0..2 * COUNT).map(|number| place(number / 2, number % 2, pages));
             let places: Vec<u64> = places.collect();
             assert!(places.windows(2).all(|pair| pair[0] + pages * PAGE <= pair[1]));
             assert!(places.iter().all(|place| place.is_multiple_of(PAGE)));
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn small_regions_cover_all_of_a_tlb() {
-        let shifts = (0..SCENARIOS.len()).map(|scenario| place(scenario, 0, 64) / PAGE % TABLE / 64);
+        let shifts = (0..COUNT).map(|scenario| place(scenario, 0, 64) / PAGE % TABLE / 64);
         assert_eq!(shifts.collect::<std::collections::HashSet<u64>>().len(), 8);
     }
 }

@@ -6,11 +6,12 @@ use spin::Once;
 
 use super::memory::{self, direct, kernel_end, physical, DIRECT_BYTES};
 use super::{clock, console, features, gic, interrupts, psci, this_cpu, tlb, trap};
-use crate::bring_up::{self, Loaded};
-use crate::cpu;
-use crate::device_tree::{self, Node, Tree};
-use crate::failure::refuse;
-use crate::free_memory::{largest, piece, Piece};
+use crate::loader::device_tree::{self, Node, Tree};
+use crate::loader::free_memory::{largest, piece, Piece};
+use crate::loader::Loaded;
+use crate::report::failure::refuse;
+use crate::start::bring_up;
+use crate::threads::cpu;
 
 global_asm!(
     include_str!("boot.s"),

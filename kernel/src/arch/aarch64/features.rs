@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use crate::tlbi::Forms;
+use crate::arch::aarch64_formats::tlbi::Forms;
 
 /// A field of four bits of an identification register.
 fn field(register: u64, lowest: u32) -> u64 {

@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{clock, gic};
-use crate::cpu::MOST_CPUS;
+use crate::threads::cpu::MOST_CPUS;
 
 /// The CPUs' affinities: what they are called by the interrupt controller and by firmware.
 static AFFINITIES: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];

@@ -1,7 +1,7 @@
 //! Kernel stacks: what they begin with, and going from one to another.
 
 use super::Frame;
-use crate::thread;
+use crate::threads::current;
 
 unsafe extern "C" {
     fn switch_stacks(save: *mut u64, load: u64);
@@ -43,5 +43,5 @@ pub(crate) fn leave_to(frame: &Frame) -> ! {
     // SAFETY: the frame is moved to the end of the stack, from which all registers are restored; nothing else on this stack is
     // used any more, as this function does not return. The frame is of a program, made by the kernel or copied from one that
     // trapped.
-    unsafe { leave_for_program(frame, thread::current().stack_end()) }
+    unsafe { leave_for_program(frame, current::thread().stack_end()) }
 }

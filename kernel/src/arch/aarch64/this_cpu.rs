@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 
-use crate::cpu::PerCpu;
+use crate::threads::cpu::PerCpu;
 
 /// Bytes of the stack of last resort: a report is made on it.
 const LAST_STACK: usize = 16 << 10;

@@ -17,7 +17,7 @@ use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_SHIFT};
 
 use super::features;
 use super::memory::{direct, physical};
-use crate::tlbi::Operation;
+use crate::arch::aarch64_formats::tlbi::Operation;
 
 /// `TCR_EL1`, but for the width of ASIDs: halves of 48 bits each, in pages of 4 KiB; tables are cached, written back and shared with
 /// all CPUs (inner); addresses of memory have 32 bits; walks set access flags, and stores mark entries as dirty.

@@ -6,9 +6,9 @@ use ceasefire_memory::USER_END;
 
 use super::this_cpu::ArchCpu;
 use super::{clock, console, gic, interrupts, tlb, user, Frame};
-use crate::failure::{self, Kind};
-use crate::syndrome::{class, Syndrome, Why};
-use crate::trap::{self, Fault, Interrupt};
+use crate::arch::aarch64_formats::syndrome::{class, Syndrome, Why};
+use crate::report::failure::{self, Kind};
+use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(include_str!("trap.s"), trap = sym trap, last_stack = const ArchCpu::LAST_STACK_END);
 
@@ -53,7 +53,7 @@ extern "C" fn trap(frame: &mut Frame) {
         }
     }
     if frame.is_program() {
-        trap::leave_for_program();
+        traps::leave_for_program();
     }
 }
 
@@ -69,7 +69,7 @@ fn interrupt(frame: &Frame) {
         _ => None,
     };
     if let Some(interrupt) = interrupt {
-        trap::interrupt(interrupt, frame);
+        traps::interrupt(interrupt, frame);
     }
     gic::end(number);
 }
@@ -79,7 +79,7 @@ fn exception(frame: &mut Frame) {
     match syndrome.class() {
         class::SYSTEM_CALL => {
             interrupts::on();
-            trap::system_call(frame);
+            traps::system_call(frame);
             interrupts::off();
         }
         class::PROGRAM_FETCH => access(frame, false),
@@ -124,12 +124,12 @@ fn access(frame: &mut Frame, store: bool) {
     }
     interrupts::on();
     let fault = Fault { address, store };
-    let resolved = trap::fault(fault);
+    let resolved = traps::fault(fault);
     interrupts::off();
     match (resolved, way_out) {
         (Ok(()), _) if why == Why::Permission => tlb::invalidate_narrow(address),
         (Ok(()), _) => {}
         (Err(_), Some(way_out)) if !frame.is_program() => frame.pc = way_out,
-        (Err(error), _) => trap::unresolved(frame, fault, error),
+        (Err(error), _) => traps::unresolved(frame, fault, error),
     }
 }

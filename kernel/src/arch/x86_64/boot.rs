@@ -3,11 +3,12 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::memory::{direct, kernel_end, DIRECT_BYTES};
+use super::memory::{adopt_kernel_root, direct, kernel_end, DIRECT_BYTES};
 use super::{clock, features, interrupts, local_apic, madt, this_cpu, tlb, trap};
-use crate::bring_up::{self, Loaded};
-use crate::cpu;
-use crate::free_memory::{largest, piece};
+use crate::loader::free_memory::{largest, piece};
+use crate::loader::Loaded;
+use crate::start::bring_up;
+use crate::threads::cpu;
 
 /// Where the trampoline of application processors goes: a page below 1 MiB that firmware leaves alone.
 const TRAMPOLINE: u64 = 0x8000;
@@ -69,14 +70,14 @@ extern "C" fn start(at: u64) -> ! {
     cpu::adopt_idle();
     trap::load();
     features::enable();
-    tlb::adopt_kernel_root();
+    adopt_kernel_root();
     interrupts::mask_old_controllers();
     local_apic::enable(interrupts::vector::SPURIOUS);
     clock::measure();
     // SAFETY: the loader put it there, in memory that the kernel sees and has not used yet.
     let info = unsafe { &*direct::<StartInfo>(at) };
     if info.magic != MAGIC || info.version < 1 {
-        crate::failure::refuse(format_args!(
+        crate::report::failure::refuse(format_args!(
             "the loader does not speak PVH with a map of memory (QEMU from 4.0 on does)"
         ));
     }

@@ -1,6 +1,10 @@
 //! Where things are: the kernel sees all of memory from the middle of the addresses on, and itself in the last 2 GiB
 //! (see `boot.s`).
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use x86_64::registers::control::Cr3;
+
 /// Where the kernel's view of all memory begins.
 const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// What that view reaches.
@@ -24,6 +28,19 @@ pub(crate) fn kernel_end() -> u64 {
     &raw const kernel_end as u64
 }
 
+/// The kernel's own root.
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+/// The root that is loaded now is the kernel's own.
+pub(super) fn adopt_kernel_root() {
+    KERNEL_ROOT.store(Cr3::read().0.start_address().as_u64(), Ordering::Relaxed);
+}
+
+/// Where the kernel's own root is.
+pub(super) fn kernel_root() -> u64 {
+    KERNEL_ROOT.load(Ordering::Relaxed)
+}
+
 /// Where kernel stacks are, each below a page that is not there.
 pub(crate) const STACKS: u64 = 0xffff_8080_0000_0000;
 
@@ -35,7 +52,7 @@ pub(crate) unsafe fn map(address: u64, frame: u64, table: &mut dyn FnMut() -> u6
     const PRESENT_WRITABLE_GLOBAL: u64 = 0x103;
     const PRESENT_WRITABLE: u64 = 3;
     const FRAME: u64 = 0x000f_ffff_ffff_f000;
-    let mut at = super::tlb::kernel_root();
+    let mut at = kernel_root();
     for level in (1..4).rev() {
         // SAFETY: `at` is a table of the kernel's, which nobody else changes now.
         let entry =

@@ -6,7 +6,7 @@ use x86_64::registers::model_specific::{GsBase, KernelGsBase};
 use x86_64::VirtAddr;
 
 use super::segments::Segments;
-use crate::cpu::PerCpu;
+use crate::threads::cpu::PerCpu;
 
 /// What the architecture keeps for each CPU; the first of what [`PerCpu`] has, so that GS leads to it.
 #[repr(C)]

@@ -3,7 +3,7 @@
 //! Without PCIDs loading CR3 flushes all that is not global. With them ASID `n` is PCID `n + 1`, since the kernel's own tables
 //! run under PCID 0; loading then keeps what is tagged unless told otherwise.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
@@ -14,10 +14,8 @@ use x86_64::structures::paging::{Page, PhysFrame, Size2MiB, Size4KiB};
 use x86_64::{PhysAddr, VirtAddr};
 
 use super::features;
-use super::memory::direct;
+use super::memory::{direct, kernel_root};
 
-/// The kernel's own root.
-static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 /// PCIDs beyond the kernel's own: those of 12 bits, unless fewer bits are to be used.
 static ASIDS: AtomicU32 = AtomicU32::new((1 << PCID_BITS) - 1);
 const PCID_BITS: u32 = 12;
@@ -43,16 +41,6 @@ pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
 pub(crate) fn set_asid_bits(bits: u32) {
     let bits = if bits == 0 { PCID_BITS } else { bits.min(PCID_BITS) };
     ASIDS.store((1 << bits) - 1, Ordering::Relaxed);
-}
-
-/// The root that is loaded now is the kernel's own.
-pub(super) fn adopt_kernel_root() {
-    KERNEL_ROOT.store(Cr3::read().0.start_address().as_u64(), Ordering::Relaxed);
-}
-
-/// Where the kernel's own root is.
-pub(super) fn kernel_root() -> u64 {
-    KERNEL_ROOT.load(Ordering::Relaxed)
 }
 
 /// Copies the kernel's half into a program's root. It never changes once programs run.

@@ -10,8 +10,8 @@ use x86_64::{PrivilegeLevel, VirtAddr};
 
 use super::interrupts::{self, vector};
 use super::{local_apic, user, Frame};
-use crate::failure::{self, Kind};
-use crate::trap::{self, Fault, Interrupt};
+use crate::report::failure::{self, Kind};
+use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(
     include_str!("trap.s"),
@@ -83,7 +83,7 @@ extern "C" fn trap(frame: &mut Frame) {
         PAGE_FAULT => page_fault(frame),
         SYSTEM_CALL => {
             interrupts::on();
-            trap::system_call(frame);
+            traps::system_call(frame);
             interrupts::off();
         }
         number @ 32.. => {
@@ -94,7 +94,7 @@ extern "C" fn trap(frame: &mut Frame) {
                 _ => None,
             };
             if let Some(interrupt) = interrupt {
-                trap::interrupt(interrupt, frame);
+                traps::interrupt(interrupt, frame);
                 local_apic::end_of_interrupt();
             }
         }
@@ -104,7 +104,7 @@ extern "C" fn trap(frame: &mut Frame) {
         }
     }
     if frame.is_program() {
-        trap::leave_for_program();
+        traps::leave_for_program();
         if frame.rip >= USER_END {
             // A call in the last two bytes of the program's half. IRETQ would fault in the kernel, with GS changed already.
             let rip = frame.rip;
@@ -136,12 +136,12 @@ fn page_fault(frame: &mut Frame) {
     }
     interrupts::on();
     let fault = Fault { address, store: frame.error & STORE != 0 };
-    let resolved = trap::fault(fault);
+    let resolved = traps::fault(fault);
     interrupts::off();
     match (resolved, way_out) {
         (Ok(()), _) => {}
         (Err(_), Some(way_out)) if !frame.is_program() => frame.rip = way_out,
-        (Err(error), _) => trap::unresolved(frame, fault, error),
+        (Err(error), _) => traps::unresolved(frame, fault, error),
     }
 }
 

@@ -1,0 +1,22 @@
+//! Giving up contents (madvise DONTNEED; R1, R3).
+//!
+//! The mapping stays, so every access succeeds; but what was stored before the call has to be gone when it has returned. A CPU
+//! that kept an entry sees it still.
+
+use ceasefire_kernel_abi::Advice;
+
+use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+
+pub(super) const DISCARD: Scenario = Scenario {
+    name: "discard",
+    process: Process::Faulting,
+    large: false,
+    phases: &[Phase::USED],
+    law: Law::Zero,
+    possible: always,
+    prepare: |site| site.map_anonymous(0),
+    attach: None,
+    step: |site, _| call::advise(site.places[0], site.bytes(), Advice::Discard),
+};

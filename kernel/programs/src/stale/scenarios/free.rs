@@ -1,0 +1,25 @@
+//! Letting the kernel drop pages unwritten (madvise FREE), and making it do so (R1, R5).
+//!
+//! Entries become clean. A store that comes later has to be seen as one: if a CPU stores through an entry that it holds as
+//! dirty, the page is dropped all the same, and the store with it.
+
+use ceasefire_kernel_abi::Advice;
+
+use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+
+/// Free, then reclaim.
+const ADVICE: [Advice; 2] = [Advice::Free, Advice::PageOut];
+
+pub(super) const FREE: Scenario = Scenario {
+    name: "free",
+    process: Process::Home,
+    large: false,
+    phases: &[Phase::USED; ADVICE.len()],
+    law: Law::MayBeZero,
+    possible: always,
+    prepare: |site| site.map_anonymous(0),
+    attach: None,
+    step: |site, phase| call::advise(site.places[0], site.bytes(), ADVICE[phase]),
+};

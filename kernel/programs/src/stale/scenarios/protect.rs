@@ -1,0 +1,20 @@
+//! Taking away the right to store, then the right to load, then giving both back (R3).
+//!
+//! A CPU that kept an entry can store where nobody may, or load where nobody may. What was stored before has to be there all the
+//! time: entries that are hidden or narrowed still lead to the page.
+
+use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+
+pub(super) const PROTECT: Scenario = Scenario {
+    name: "protect",
+    process: Process::Home,
+    large: false,
+    phases: &[Phase::USED, Phase::LOADS, Phase::GONE],
+    law: Law::Kept,
+    possible: always,
+    prepare: |site| site.map_anonymous(0),
+    attach: None,
+    step: |site, phase| call::protect(site.places[0], site.bytes(), PROTECT.phases[phase].allowed),
+};

@@ -1,0 +1,29 @@
+//! Writing out a file while it is stored to, then dropping its pages (R5, R6).
+//!
+//! A page that was declared clean is dropped without being written. A store that came later through an entry that a CPU held
+//! as dirty is lost then: what comes back from the device is older.
+
+use ceasefire_kernel_abi::Advice;
+
+use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+
+pub(super) const SYNC: Scenario = Scenario {
+    name: "sync",
+    process: Process::Home,
+    large: false,
+    phases: &[Phase::USED; 2],
+    law: Law::Kept,
+    possible: always,
+    prepare: |site| {
+        site.make_file(site.pages)?;
+        site.map_file(true)
+    },
+    // Pages that others map too are not paged out.
+    attach: None,
+    step: |site, phase| match phase {
+        0 => call::sync_file(site.file()),
+        _ => call::advise(site.places[0], site.bytes(), Advice::PageOut),
+    },
+};

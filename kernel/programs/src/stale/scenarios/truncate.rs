@@ -1,0 +1,23 @@
+//! Cutting a file to nothing and letting it grow again, under two processes that map it (R1, R6).
+//!
+//! While it is cut nobody may reach its pages, in neither process. When it has grown it reads as zeros: what was stored before
+//! belongs to no file any more.
+
+use crate::call;
+use crate::stale::law::Law;
+use crate::stale::scenario::{always, Phase, Process, Scenario};
+
+pub(super) const TRUNCATE: Scenario = Scenario {
+    name: "truncate",
+    process: Process::Home,
+    large: false,
+    phases: &[Phase::USED, Phase::GONE],
+    law: Law::Zero,
+    possible: always,
+    prepare: |site| {
+        site.make_file(0)?;
+        site.map_file(true)
+    },
+    attach: Some(|site| site.map_file(true)),
+    step: |site, phase| call::truncate(site.file(), if phase == 0 { site.bytes() } else { 0 }),
+};

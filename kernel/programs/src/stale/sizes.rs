@@ -1,0 +1,8 @@
+//! How many scenarios there are, and how large their regions can be. The layout of the [`board`](super::board) depends on both.
+
+/// The number of scenarios.
+pub(super) const COUNT: usize = 19;
+/// Pages that one page table translates.
+pub(super) const TABLE: u64 = 512;
+/// Pages of a large region: all that one table translates, and some more.
+pub(super) const LARGE: u64 = TABLE + 8;

@@ -1,0 +1,47 @@
+//! Waiting for other CPUs to answer an interrupt.
+
+use core::sync::atomic::{fence, Ordering};
+
+use crate::arch::{clock, interrupts, this_cpu};
+use crate::lock::{give_up, PATIENCE};
+use crate::threads::cpu::PerCpu;
+
+/// How many times a CPU looks before it halts until it is woken.
+const LOOKS: u32 = 1 << 8;
+
+/// Waits until `done`, answering interrupts; a call of [`wake`] must follow the change. With a host processor for each
+/// CPU the wait is short. Where fewer processors emulate the CPUs, a spinning CPU takes time from the others, so this
+/// CPU halts after some looks until it is woken.
+pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
+    for _ in 0..LOOKS {
+        if done() {
+            return;
+        }
+        core::hint::spin_loop();
+    }
+    let here = this_cpu::get();
+    let deadline = clock::now() + PATIENCE;
+    loop {
+        interrupts::off();
+        // Either the waking CPU sees this store, or this CPU sees the change in `done`.
+        here.stopped_for_answers.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if done() {
+            break;
+        }
+        interrupts::wait();
+        if clock::now() > deadline {
+            give_up(what);
+        }
+    }
+    here.stopped_for_answers.store(false, Ordering::Relaxed);
+    interrupts::on();
+}
+
+/// Ends the wait of a CPU if it has halted in [`halt_until`].
+pub(crate) fn wake(cpu: &PerCpu) {
+    fence(Ordering::SeqCst);
+    if cpu.stopped_for_answers.swap(false, Ordering::Relaxed) {
+        interrupts::send_wake(cpu.number());
+    }
+}

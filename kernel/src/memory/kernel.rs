@@ -1,0 +1,44 @@
+//! The kernel's one memory manager, with the two calls that the kernel itself makes to the engine: a CPU changes its
+//! space, and a CPU answers another CPU's interrupt.
+
+use core::sync::atomic::Ordering;
+
+use ceasefire::Platform;
+use ceasefire_memory::{Memory, SpaceHandle};
+use spin::Once;
+
+use crate::arch::{this_cpu, tlb};
+
+/// The machine, as the engine and the memory manager see it.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+pub(super) static MEMORY: Once<Memory<Kernel>> = Once::new();
+/// The memory manager.
+///
+/// # Panics
+/// If [`set_memory`](super::platform::set_memory) was not called before.
+pub(crate) fn memory() -> &'static Memory<Kernel> {
+    MEMORY.get().expect("the memory manager is made at the start")
+}
+
+/// Makes this CPU run in `space` from now on, or in none. Interrupts must be off.
+pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
+    let Some(memory) = MEMORY.get() else { return };
+    match space {
+        // This drops a reference. The last one gives back heap memory only, since page tables go when a process ends.
+        Some(space) => drop(memory.engine().switch_to(space)),
+        None => memory.engine().enter_lazy(),
+    }
+    if memory.engine().platform().capabilities().broadcast.is_some() {
+        tlb::broadcast_wait();
+    }
+}
+
+/// Answers the requests of other CPUs.
+pub(crate) fn answer() {
+    let here = this_cpu::get();
+    here.answering.store(true, Ordering::Relaxed);
+    memory().engine().handle_interrupt();
+    here.answering.store(false, Ordering::Relaxed);
+}

@@ -1,0 +1,20 @@
+//! The kernel's side of the engine and the memory manager.
+//!
+//! [`kernel`] holds the memory manager. [`platform`] implements the traits that it and the engine ask for. The other
+//! files are what `platform` uses: the memory manager's locks ([`spin`], [`sleep`]), waiting for other CPUs (`answers`)
+//! and for pages ([`page_wait`]), background reclaim ([`reclaimer`]), the device for files and swap ([`device`]), and
+//! the pattern in free frames ([`poison`]).
+//!
+//! The class of a lock says which kind it needs. [`spin`] is for short times, with interrupts off where the class says
+//! so. [`sleep`] is for locks whose holder may sleep. `ceasefire_memory::locks` states their order; debug builds check
+//! it.
+
+mod answers;
+pub(crate) mod device;
+pub(crate) mod kernel;
+pub(crate) mod page_wait;
+pub(crate) mod platform;
+pub(crate) mod poison;
+pub(crate) mod reclaimer;
+pub(crate) mod sleep;
+pub(crate) mod spin;

@@ -1,0 +1,270 @@
+//! This kernel's implementation of [`Platform`] and [`Machine`], the traits that the engine and the memory manager ask
+//! for.
+//!
+//! It shows the work of adopting them: which CPU this is, how it invalidates and loads roots, how it interrupts other
+//! CPUs and waits for them, and where the memory manager finds frames, devices and sleep.
+
+use ceasefire::sabotage::Guard;
+use ceasefire::{
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, PageSize, Platform, Root,
+};
+use ceasefire_memory::{
+    Block, Event, FrameNumber, HeldLocks, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
+};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use spin::Once;
+
+use crate::arch::memory::{direct, publish_code};
+use crate::arch::{clock, interrupts, this_cpu, tlb};
+use crate::loader::options::{Mechanism, Options, Without};
+use crate::memory::kernel::{Kernel, MEMORY};
+use crate::memory::sleep::Sleep;
+use crate::memory::spin::Spin;
+use crate::memory::{answers, device, page_wait, poison, reclaimer};
+use crate::report::event::{record, What};
+use crate::report::failure::refuse;
+use crate::threads::{cpu, current, schedule};
+
+static NODES: AtomicUsize = AtomicUsize::new(1);
+/// CPUs ignore the requests of other CPUs: mechanism `none`.
+static DEAF: AtomicBool = AtomicBool::new(false);
+/// How flushes are broadcast, with mechanisms `broadcast` and `all`.
+static BROADCAST: Once<Broadcast> = Once::new();
+/// How many times everything was flushed on all CPUs, because ASIDs had run out or to settle debts.
+static EVERYTHING: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the kernel's memory manager. Ends the run if the processor lacks a feature that the mechanism needs.
+pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel>) {
+    // Before the engine exists, which reads the capabilities once.
+    if options.mechanism.broadcasts() {
+        let name = options.mechanism.name();
+        let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
+        BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
+    }
+    let memory = MEMORY.call_once(make);
+    NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
+    DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
+    if let Some(without) = options.without {
+        memory.engine().remove_guard(match without {
+            Without::Slot => Guard::Slot,
+            Without::Stamp => Guard::Stamp,
+            Without::Settle => Guard::Settle,
+        });
+    }
+}
+
+/// How many times everything was flushed on all CPUs so far.
+pub(crate) fn broadcasts_everything() -> u64 {
+    EVERYTHING.load(Ordering::Relaxed)
+}
+
+/// Whether this CPU is answering a request and must ignore it.
+fn is_deaf() -> bool {
+    DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
+}
+
+// SAFETY: `this_cpu` comes from a register of the CPU. Only the scheduler moves a thread to another CPU; it refuses to
+// move a pinned thread, and code that runs with interrupts off does not enter it. `interrupts_off` turns interrupts
+// off, and the only other way into a CPU's code, an NMI, ends the run. Each `Cpu` lies in its CPU's own data. The
+// engine's calls with interrupts off are a few instructions that call nothing. Cloning a space counts a reference;
+// dropping the last one gives memory back to the heap, which does not know the engine. `run` waits for broadcasts
+// before another thread runs.
+unsafe impl Platform for Kernel {
+    type Space = SpaceHandle<Self>;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { broadcast: BROADCAST.get().copied(), ..tlb::capabilities() }
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        CpuId::new(this_cpu::get().number()).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
+        &cpu::of(cpu).engine
+    }
+
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        interrupts::without(body)
+    }
+
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        let thread = current::thread();
+        thread.pin();
+        let result = body();
+        thread.unpin();
+        result
+    }
+
+    fn load_root(&self, root: Root, asid: Asid, flush: bool) {
+        record(What::Loaded, root.0, u64::from(asid.get()));
+        tlb::load_root(root, asid, flush);
+    }
+
+    fn load_kernel_root(&self) {
+        record(What::Loaded, 0, 0);
+        tlb::load_kernel_root();
+    }
+
+    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
+        self.invalidate_range(asid, address, 1, size);
+    }
+
+    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
+        record(What::Invalidated, start, u64::from(count));
+        if !is_deaf() {
+            tlb::invalidate_pages(asid, start, count, size);
+        }
+    }
+
+    fn invalidate_asid(&self, asid: Asid) {
+        record(What::Invalidated, u64::from(asid.get()), u64::MAX);
+        if !is_deaf() {
+            tlb::invalidate_asid(asid);
+        }
+    }
+
+    fn invalidate_all(&self) {
+        record(What::Invalidated, u64::MAX, u64::MAX);
+        if !is_deaf() {
+            tlb::invalidate_all();
+        }
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        record(What::Asks, targets.len() as u64, 0);
+        for target in targets.iter() {
+            interrupts::send_shootdown(target.index());
+        }
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        debug_assert!(interrupts::are_on(), "a CPU that waits for other CPUs must answer them meanwhile");
+        let begun = clock::now();
+        answers::halt_until("other CPUs' answers", done);
+        // Only this CPU writes it: the thread is pinned while it waits.
+        let waited = &this_cpu::get().answer_wait;
+        waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
+    }
+
+    fn answered(&self, initiator: CpuId, last: bool) {
+        if last {
+            answers::wake(cpu::of(initiator));
+        }
+    }
+
+    fn broadcast(&self, asid: Asid, flush: Flush) {
+        tlb::broadcast(asid, flush);
+    }
+
+    fn broadcast_everything(&self) {
+        EVERYTHING.fetch_add(1, Ordering::Relaxed);
+        tlb::broadcast_everything();
+    }
+
+    fn broadcast_wait(&self) {
+        tlb::broadcast_wait();
+    }
+
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn trace(&self, event: FlushEvent) {
+        let pages = event.pages.map_or(u64::MAX, u64::from);
+        record(What::Flushed, event.reason as u64, pages);
+    }
+}
+
+/// The bytes of a frame.
+fn bytes(frame: FrameNumber) -> *mut u8 {
+    direct(u64::from(frame.get()) * PAGE_BYTES)
+}
+
+impl Machine for Kernel {
+    type Lock<T: core::fmt::Debug> = Spin<T>;
+    type RwLock<T: core::fmt::Debug> = Sleep<T>;
+
+    fn held_locks(&self) -> &HeldLocks {
+        &current::thread().held
+    }
+
+    fn table(&self, frame: FrameNumber) -> &Table {
+        tlb::table(frame)
+    }
+
+    fn share_kernel(&self, root: &Table) {
+        tlb::share_kernel(root);
+    }
+
+    fn zero(&self, first: FrameNumber, count: u32) {
+        // SAFETY: the frames belong to the memory manager alone, and the kernel maps them all the time.
+        unsafe { bytes(first).write_bytes(0, count as usize * PAGE_BYTES as usize) };
+    }
+
+    fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
+        // SAFETY: as above for `to`. The memory manager guarantees that nothing stores to `from` meanwhile.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes(from), bytes(to), count as usize * PAGE_BYTES as usize);
+        };
+        let first = u64::from(to.get());
+        (first..first + u64::from(count)).for_each(publish_code);
+    }
+
+    fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
+        debug_assert!(offset + into.len() <= PAGE_BYTES as usize);
+        // SAFETY: within a frame that the memory manager holds. Programs may store to it at the same time. As with
+        // read(2), the copy then has some old and some new bytes.
+        unsafe { core::ptr::copy_nonoverlapping(bytes(frame).add(offset), into.as_mut_ptr(), into.len()) };
+    }
+
+    fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
+        debug_assert!(offset + from.len() <= PAGE_BYTES as usize);
+        // SAFETY: as above.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), bytes(frame).add(offset), from.len()) };
+        publish_code(u64::from(frame.get()));
+    }
+
+    fn write_out(&self, pages: &[(Block, FrameNumber)]) {
+        device::write(pages);
+    }
+
+    fn read_in(&self, pages: &[(Block, FrameNumber)]) {
+        device::read(pages);
+        for (_, frame) in pages {
+            publish_code(u64::from(frame.get()));
+        }
+    }
+
+    fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
+        page_wait::for_page(frame, busy);
+    }
+
+    fn page_ready(&self, frame: FrameNumber) {
+        page_wait::page_ready(frame);
+    }
+
+    fn node_of(&self, cpu: CpuId) -> NodeId {
+        NodeId((cpu.index() * NODES.load(Ordering::Relaxed) / cpu::all().len()) as u16)
+    }
+
+    fn wake_reclaim(&self, node: NodeId) {
+        reclaimer::wake(node);
+    }
+
+    fn reschedule(&self) {
+        this_cpu::get().note_progress();
+        if current::thread().held.may_sleep() {
+            schedule::give_way();
+        }
+    }
+
+    fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::Left { frame, .. } => poison::left(frame),
+            Event::FrameFreed(frame) => poison::freed(frame),
+            Event::FrameAllocated(frame) => poison::allocated(frame),
+            _ => {}
+        }
+    }
+}

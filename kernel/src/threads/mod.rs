@@ -1,0 +1,10 @@
+//! Threads, the processes that they run in, and the CPUs that they run on.
+
+pub(crate) mod cpu;
+pub(crate) mod current;
+pub(crate) mod image;
+pub(crate) mod lifecycle;
+pub(crate) mod process;
+pub(crate) mod schedule;
+pub(crate) mod stack;
+pub(crate) mod thread;
