@@ -12,10 +12,10 @@ use ceasefire_machine::{Options, Outcome, Reading, SetupError, Simulation};
 use ceasefire_memory::{FaultError, LruDrain, NodeId, OutOfMemory, TooManyObjects};
 
 use crate::experiment::Experiment;
-use crate::latency::{Atomic, Latency};
-use crate::mechanism::Mechanism;
-use crate::reference::Verdict;
-use crate::report::{PerProcess, Report};
+use crate::experiment::Mechanism;
+use crate::measurement::Verdict;
+use crate::measurement::{Atomic, Latency};
+use crate::run::{PerProcess, Report};
 
 /// The most bytes of simulated memory that are kept on the host.
 pub const MOST_CONTENTS: u64 = 1 << 30;

@@ -23,12 +23,12 @@ use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Program, Reading, Simulation};
 use ceasefire_memory::{Config, FaultError, LruDrain, PAGE_BYTES};
 
+use super::random::Random;
+use crate::experiment::Mechanism;
 use crate::experiment::{Experiment, Sweep};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::Verdict;
-use crate::report::PerProcess;
+use crate::measurement::Verdict;
+use crate::run::PerProcess;
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// Pages that a thread maps at a time: 1 MiB.
 const PAGES: u64 = 256;
@@ -242,7 +242,7 @@ mod tests {
     use ceasefire_machine::config::builtin;
 
     use super::*;
-    use crate::report::{compare, Report};
+    use crate::run::{compare, Report};
 
     fn plan(machine: &str, mechanism: Mechanism) -> Plan {
         Plan {

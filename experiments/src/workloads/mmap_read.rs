@@ -15,12 +15,12 @@ use std::rc::Rc;
 use ceasefire_machine::{Options, Program, Simulation};
 use ceasefire_memory::{Config, FaultError, PAGE_BYTES};
 
+use super::random::Random;
+use super::stream::{Stream, LOADS};
+use crate::experiment::Mechanism;
 use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::{Stream, LOADS};
+use crate::measurement::{Reference, Verdict};
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;

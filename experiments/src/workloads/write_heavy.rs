@@ -16,11 +16,11 @@ use std::rc::Rc;
 use ceasefire_machine::{Options, Program, Simulation};
 use ceasefire_memory::{Config, ObjectId, PAGE_BYTES};
 
+use super::random::Random;
+use crate::experiment::Mechanism;
 use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
+use crate::measurement::{Reference, Verdict};
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// All files together, in multiples of the memory.
 const TIMES_MEMORY: f64 = 1.5;

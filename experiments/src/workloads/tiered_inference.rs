@@ -19,11 +19,11 @@ use ceasefire::Platform;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, PAGE_BYTES};
 
+use super::random::Random;
 use crate::experiment::Experiment;
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::Verdict;
+use crate::experiment::Mechanism;
+use crate::measurement::Verdict;
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// How many models are run at a time.
 const PROCESSES: u64 = 3;
@@ -288,7 +288,7 @@ mod tests {
     use ceasefire_machine::config::builtin;
 
     use super::*;
-    use crate::report::Report;
+    use crate::run::Report;
 
     fn run(cpus: u32) -> Report {
         let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");

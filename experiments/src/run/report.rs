@@ -8,10 +8,10 @@ use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
 
 use crate::experiment::Experiment;
-use crate::latency::{Atomic, Latency};
-use crate::plan::{Finished, Plan};
+use crate::measurement::{Atomic, Latency};
+use crate::measurement::{Series, Time};
 use crate::published::{published, Row, RELATIVE};
-use crate::time::{Series, Time};
+use crate::run::{Finished, Plan};
 
 const SECOND: f64 = 1e12;
 

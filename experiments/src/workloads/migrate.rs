@@ -19,11 +19,11 @@ use std::rc::Rc;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, HUGE_BYTES, PAGE_BYTES};
 
+use super::random::Random;
 use crate::experiment::Experiment;
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::Reference;
+use crate::experiment::Mechanism;
+use crate::measurement::Reference;
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// The range that the threads use, at full size: 4 GiB.
 const BYTES: u64 = 4 << 30;

@@ -14,12 +14,12 @@ use std::rc::Rc;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, Memory, PAGE_BYTES};
 
+use super::random::Random;
+use super::stream::Stream;
+use crate::experiment::Mechanism;
 use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::Stream;
+use crate::measurement::{Reference, Verdict};
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// The file that each reader streams through, in multiples of the memory.
 const TIMES_MEMORY: u64 = 2;

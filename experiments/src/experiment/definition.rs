@@ -3,9 +3,11 @@
 use ceasefire_machine::config::Machine;
 use ceasefire_memory::LruDrain;
 
-use crate::mechanism::Mechanism;
-use crate::plan::{Plan, RunError, Started};
-use crate::{allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy};
+use crate::experiment::Mechanism;
+use crate::run::{Plan, RunError, Started};
+use crate::workloads::{
+    allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy,
+};
 
 /// What reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists, and what its author never showed: loads
 /// that store, fork, allocate in a hurry, or run on a small machine. No figures were published.

@@ -22,13 +22,13 @@ use ceasefire_machine::config::Node;
 use ceasefire_machine::{Program, Simulation};
 use ceasefire_memory::{FaultError, Frame, Machine, PAGE_BYTES};
 
+use super::random::Random;
+use super::stream::Stream;
+use crate::experiment::Mechanism;
 use crate::experiment::{Experiment, LUF};
-use crate::latency::{Atomic, Latencies};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::Stream;
+use crate::measurement::{Atomic, Latencies};
+use crate::measurement::{Reference, Verdict};
+use crate::run::{Finished, Plan, RunError, Started};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;

@@ -1,0 +1,11 @@
+//! The parts of a measurement: where CPU time went, how long single operations took, and whether loads were right.
+
+mod latency;
+mod reference;
+mod time;
+
+pub use latency::{Atomic, Latency};
+pub use time::{Series, Time};
+
+pub(crate) use latency::Latencies;
+pub(crate) use reference::{Reference, Verdict};
