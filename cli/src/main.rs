@@ -3,15 +3,11 @@
 mod args;
 mod compare;
 mod failure;
-mod files;
 mod html;
 mod list;
-mod names;
 mod number;
-mod progress;
-mod summary;
-mod sweep;
-mod table;
+mod results;
+mod tables;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

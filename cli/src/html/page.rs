@@ -8,8 +8,8 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
 use crate::number::compact;
-use crate::summary::{Basis, Row};
-use crate::table;
+use crate::results::summary::{Basis, Row};
+use crate::tables as table;
 
 /// What the columns of the first table are called; the names of the first two groups are above them.
 const COLUMNS: [&str; 11] = [
@@ -261,7 +261,7 @@ fn of_machine(machine: &Machine) -> Markup {
 mod tests {
     use super::super::testing::{comparison, plans, report};
     use super::*;
-    use crate::summary;
+    use crate::results::summary;
 
     fn page(command: &str, reports: &[Report]) -> String {
         let plans = plans(reports);

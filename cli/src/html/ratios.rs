@@ -12,8 +12,8 @@ use maud::{html, Markup};
 use super::group::Group;
 use super::plot::{at, drawing, Scale, WIDTH};
 use crate::number::{compact, difference, ratio};
-use crate::summary::{metric_name, Basis};
-use crate::table;
+use crate::results::summary::{metric_name, Basis};
+use crate::tables as table;
 
 /// Heights of a metric's name, of a bar, and of what is between two metrics.
 const NAME: f64 = 16.0;

@@ -11,7 +11,7 @@ use ceasefire_experiments::{Comparison, Plan, Report};
 use comfy_table::{presets, CellAlignment, Table};
 
 use crate::number::{compact, difference, ratio};
-use crate::table;
+use crate::tables as table;
 
 /// The figures that papers are known for, the first that an experiment has.
 const HEADLINES: [&str; 4] = ["elapsed", "runtime", "loops_per_second", "pages_migrated_per_second"];

@@ -1,13 +1,13 @@
 //! The results as tables: for each experiment and machine what each mechanism measured, beside what was published.
 
+mod sweep;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ceasefire_experiments::{Comparison, Experiment, Latency, Plan, Report};
 use ceasefire_machine::config::{builtin, Machine};
 use comfy_table::{presets, CellAlignment, Table};
-
-use crate::sweep;
 
 /// What is shown of a report: how to get it, the published metrics that it stands for, and where it is shown.
 struct Metric {

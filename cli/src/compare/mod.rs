@@ -1,5 +1,9 @@
 //! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
 
+mod files;
+mod names;
+mod progress;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -18,10 +22,10 @@ use serde::Serialize;
 
 use crate::args::CompareArguments;
 use crate::failure::{complain, Failure};
-use crate::names;
-use crate::progress::Progress;
-use crate::{files, html, summary, table};
+use crate::results::summary;
+use crate::{html, tables as table};
 use crate::{print, Done};
+use progress::Progress;
 
 /// What `--json` writes.
 #[derive(Serialize)]

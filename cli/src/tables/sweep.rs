@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ceasefire_experiments::{Plan, Report};
 use comfy_table::{presets, CellAlignment, Table};
 
-use crate::table::{fitted_rows, number, of_other_size, verdict};
+use crate::tables::{fitted_rows, number, of_other_size, verdict};
 
 /// The name of a published figure, as the sources of numbers that were fitted to it say it.
 pub(crate) fn cell(report: &Report, side: &str) -> String {

@@ -1,0 +1,3 @@
+//! What the results say, for tables and the page alike.
+
+pub(crate) mod summary;
