@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use crate::Done;
+/// The result of a command.
+pub(crate) type Done = Result<(), Failure>;
 
 /// Why a command did not end well.
 #[derive(Debug)]

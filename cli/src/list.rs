@@ -6,9 +6,9 @@ use ceasefire_experiments::{Mechanism, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::number::compact;
-use crate::{print, Done};
+use crate::stdout::print;
 
 pub(crate) fn run(arguments: &ListArguments) -> Done {
     if arguments.parameters && arguments.what != Listed::Machines {

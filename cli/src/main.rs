@@ -3,23 +3,18 @@
 mod args;
 mod compare;
 mod failure;
-mod files;
 mod html;
 mod list;
-mod names;
 mod number;
-mod progress;
-mod summary;
-mod sweep;
-mod table;
+mod results;
+mod stdout;
+mod tables;
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Arguments, Command, CompareArguments};
-use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -35,14 +30,4 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
-}
-
-/// The result of a command.
-type Done = Result<(), Failure>;
-
-/// Writes to standard output.
-fn print(text: &str) -> Done {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::writing("standard output", &error))
 }

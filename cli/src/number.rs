@@ -27,6 +27,31 @@ pub(crate) fn compact(value: f64) -> String {
     format!("{text}{letter}")
 }
 
+/// A number as a person reads it: large ones in groups of three digits, small ones with three that matter.
+pub(crate) fn grouped(value: f64) -> String {
+    if value.is_nan() {
+        "-".into()
+    } else if value >= 1000.0 {
+        let digits = format!("{value:.0}");
+        let mut grouped = String::new();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                grouped.push('_');
+            }
+            grouped.push(digit);
+        }
+        grouped
+    } else if value.fract() < f64::EPSILON {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.2}")
+    } else {
+        // Four decimals, and more where fewer than three of them would matter.
+        let leading_zeros = (-value.log10()).floor().max(0.0) as usize;
+        format!("{value:.*}", 4.max(leading_zeros + 3))
+    }
+}
+
 /// A ratio with three digits that matter; `-` if there is none.
 pub(crate) fn ratio(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
@@ -89,6 +114,18 @@ mod tests {
         ] {
             assert_eq!(compact(value), text);
         }
+    }
+
+    #[test]
+    fn grouped_numbers_are_readable() {
+        assert_eq!(grouped(1_234_567.0), "1_234_567");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(grouped(159.62), "159.62");
+        assert_eq!(grouped(3.917), "3.9170");
+        assert_eq!(grouped(0.5), "0.5000");
+        assert_eq!(grouped(0.0123), "0.0123");
+        assert_eq!(grouped(0.000_002_243), "0.00000224");
+        assert_eq!(grouped(0.0), "0");
     }
 
     #[test]

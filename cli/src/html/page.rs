@@ -8,8 +8,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
 use crate::number::compact;
-use crate::summary::{Basis, Row};
-use crate::table;
+use crate::results::{of_other_size, Basis, Row};
 
 /// What the columns of the first table are called; the names of the first two groups are above them.
 const COLUMNS: [&str; 11] = [
@@ -212,7 +211,7 @@ fn section(group: &Group) -> Markup {
                 @if let Some(figure) = lines::over_time(group) { (figure) }
                 (bars::figure(group))
             }
-            @if let Some(line) = table::of_other_size(group.reports.iter().copied()) {
+            @if let Some(line) = of_other_size(group.reports.iter().copied()) {
                 p.note { (line) }
             }
             @if first.published.values().any(Comparison::is_relative) {
@@ -261,11 +260,11 @@ fn of_machine(machine: &Machine) -> Markup {
 mod tests {
     use super::super::testing::{comparison, plans, report};
     use super::*;
-    use crate::summary;
+    use crate::results::rows;
 
     fn page(command: &str, reports: &[Report]) -> String {
         let plans = plans(reports);
-        of(command, &plans, reports, &summary::rows(&plans, reports))
+        of(command, &plans, reports, &rows(&plans, reports))
     }
 
     #[test]
@@ -297,7 +296,7 @@ mod tests {
         let mut plans = plans(&reports);
         plans[0].machine.name = "</style><script>".into();
         plans[0].machine.description = "<i>".into();
-        let text = of("</pre><img>", &plans, &reports, &summary::rows(&plans, &reports));
+        let text = of("</pre><img>", &plans, &reports, &rows(&plans, &reports));
         for markup in ["<b>\"", "<script", "<i>", "<img"] {
             assert!(!text.contains(markup), "{markup}");
         }
@@ -320,7 +319,7 @@ mod tests {
         let mut plans = plans(&reports);
         let machine = ceasefire_machine::config::builtin("4-node-48-cpu").expect("a listed name");
         plans[0].machine = machine.expect("a valid file");
-        let text = of("", &plans, &reports, &summary::rows(&plans, &reports));
+        let text = of("", &plans, &reports, &rows(&plans, &reports));
         assert!(text.contains("class=\"fitted\" x="), "{text}");
         assert!(!text.contains("predicted</td>") && text.contains("fitted</td>"), "{text}");
         assert!(text.contains("interrupt_deliver") && text.contains("system, after: 24.5 us"), "{text}");

@@ -12,8 +12,7 @@ use maud::{html, Markup};
 use super::group::Group;
 use super::plot::{at, drawing, Scale, WIDTH};
 use crate::number::{compact, difference, ratio};
-use crate::summary::{metric_name, Basis};
-use crate::table;
+use crate::results::{fitted_of, metric_name, Basis};
 
 /// Heights of a metric's name, of a bar, and of what is between two metrics.
 const NAME: f64 = 16.0;
@@ -190,7 +189,7 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
             // The paper says nothing of that one.
             name = format!("{name}, ours {}", report.mechanism);
         }
-        let fitted = table::fitted_of(group.machine, report);
+        let fitted = fitted_of(group.machine, report);
         let (mechanism, basis) = (report.mechanism, Basis::of(metric, &fitted));
         pairs.push(Pair { name, paper: &report.published[metric], mechanism, basis });
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use ceasefire_machine::{Program, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, TooManyObjects, PAGE_BYTES};
 
-use crate::reference::Verdict;
+use crate::measurement::Verdict;
 
 /// Loads from each page: 4096 bytes in steps of 8.
 pub(crate) const LOADS: u32 = 512;

@@ -15,12 +15,10 @@ use std::rc::Rc;
 use ceasefire_machine::{Options, Program, Simulation};
 use ceasefire_memory::{Config, FaultError, PAGE_BYTES};
 
-use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::{Stream, LOADS};
+use super::random::Random;
+use super::stream::{Stream, LOADS};
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
+use crate::measurement::{Reference, Verdict};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
@@ -44,10 +42,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: false,
     sweep: None,
     crowded: false,
-    bytes_per_cpu: 2 << 20,
-    bytes_per_node: 0,
-    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
-    start: |plan| start(plan, false),
+    footprint: Footprint::WHOLE_MEMORY,
+    start: |setup| start(setup, false),
 };
 
 pub(crate) const EXPERIMENT_SMALL: Experiment = Experiment {
@@ -57,21 +53,21 @@ pub(crate) const EXPERIMENT_SMALL: Experiment = Experiment {
     machines: &["small-vm"],
     scale: 1.0,
     by_default: false,
-    start: |plan| start(plan, true),
+    start: |setup| start(setup, true),
     ..EXPERIMENT
 };
 
-fn start(plan: &Plan, stores: bool) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
+fn start(setup: Setup, stores: bool) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
     let cpus = machine.topology.cpu_count();
     let simulation = Simulation::new(
         &machine,
-        Options { configure: Box::new(|config: &mut Config| config.lru_batch = PAGEVEC), ..plan.options()? },
+        Options { configure: Box::new(|config: &mut Config| config.lru_batch = PAGEVEC), ..setup.options },
     )?;
     let each = machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
     let pages = TIMES_MEMORY * machine.topology.bytes() / PAGE_BYTES / u64::from(cpus);
-    let mut random = Random::new(plan.seed);
-    let interval = (START_INTERVAL as f64 * plan.scale) as u64;
+    let mut random = Random::new(setup.seed);
+    let interval = (START_INTERVAL as f64 * setup.scale) as u64;
     let mut starts = Vec::new();
     let verdict = Rc::new(Cell::new(Verdict::default()));
     let mut heaps = Vec::new();
@@ -80,7 +76,9 @@ fn start(plan: &Plan, stores: bool) -> Result<Started, RunError> {
         let space = simulation.memory().new_space()?;
         let start = u64::from(cpu) * interval + random.below(interval.max(1));
         starts.push(start);
-        let heap = stores.then(|| Heap::new(plan, (each / OWN_PART).max(1), cpu.into()));
+        let heap = stores.then(|| {
+            Heap::new((each / OWN_PART).max(1), setup.contents, Random::of_thread(setup.seed, cpu.into()))
+        });
         heaps.extend(heap.iter().map(|heap| heap.words.clone()));
         simulation.spawn(format!("reader/{cpu}"), cpu, start, &space, move |program| {
             if read_all(program, &stream, pages, heap).is_ok() {
@@ -100,14 +98,7 @@ fn start(plan: &Plan, stores: bool) -> Result<Started, RunError> {
                 return Err(RunError::Unfinished { done, planned });
             }
             let verdict = heaps.iter().map(Reference::verdict).fold(verdict.get(), Verdict::add);
-            Ok(Finished {
-                operations: planned,
-                window: None,
-                verdict,
-                latency: None,
-                atomic: None,
-                per_process: None,
-            })
+            Ok(Finished::new(planned, verdict))
         }),
     })
 }
@@ -141,9 +132,8 @@ struct Heap {
 }
 
 impl Heap {
-    fn new(plan: &Plan, pages: u64, number: usize) -> Self {
-        let words = Reference::new(pages * PAGE_BYTES, plan.keeps_contents());
-        Self { words, base: 0, pages, random: Random::of_thread(plan.seed, number) }
+    fn new(pages: u64, contents: bool, random: Random) -> Self {
+        Self { words: Reference::new(pages * PAGE_BYTES, contents), base: 0, pages, random }
     }
 
     fn map(&mut self, program: &Program) -> Result<(), FaultError> {

@@ -19,11 +19,9 @@ use ceasefire::Platform;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, PAGE_BYTES};
 
-use crate::experiment::Experiment;
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::Verdict;
+use super::random::Random;
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
+use crate::measurement::Verdict;
 
 /// How many models are run at a time.
 const PROCESSES: u64 = 3;
@@ -67,9 +65,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: true,
     sweep: None,
     crowded: false,
-    bytes_per_cpu: 2 << 20,
-    bytes_per_node: 0,
-    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
+    footprint: Footprint::WHOLE_MEMORY,
     start,
 };
 
@@ -134,27 +130,27 @@ struct Process {
     scan: Cell<(u64, u64)>,
 }
 
-fn start(plan: &Plan) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
+fn start(setup: Setup) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
     let cpus = u64::from(machine.topology.cpu_count());
-    let simulation = Simulation::new(&machine, plan.options()?)?;
+    let simulation = Simulation::new(&machine, setup.options)?;
     let memory = simulation.memory();
     let threads = (cpus / PROCESSES).clamp(1, THREADS);
-    let pages = ((MODEL as f64 * plan.scale) as u64 / PAGE_BYTES).max(1);
+    let pages = ((MODEL as f64 * setup.scale) as u64 / PAGE_BYTES).max(1);
     let test = Rc::new(Test {
         code: memory.open_stored_file(LOOP as u32)?,
         pages,
-        layers: (LAYERS * plan.scale).ceil() as u64,
-        tokens: ((TOKENS * plan.scale) as u64).max(LEAST_TOKENS),
+        layers: (LAYERS * setup.scale).ceil() as u64,
+        tokens: ((TOKENS * setup.scale) as u64).max(LEAST_TOKENS),
         threads,
-        scan: (((SCAN_BYTES * plan.scale) as u64 / PAGE_BYTES).max(1), (SCAN_PERIOD * plan.scale) as u64),
+        scan: (((SCAN_BYTES * setup.scale) as u64 / PAGE_BYTES).max(1), (SCAN_PERIOD * setup.scale) as u64),
         all: Barrier::new(PROCESSES * threads),
         failed: Cell::new(false),
         before: Cell::new(None),
         after: Cell::new(None),
         verdict: Cell::new(Verdict::default()),
     });
-    let (mut starts, mut random) = (Vec::new(), Random::new(plan.seed));
+    let (mut starts, mut random) = (Vec::new(), Random::new(setup.seed));
     for number in 0..PROCESSES {
         let process = Rc::new(Process {
             model: memory.open_stored_file(pages as u32)?,
@@ -198,14 +194,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
                 let done = outcome.reading.accesses / (pages * each);
                 return Err(RunError::Unfinished { done, planned: PROCESSES * test.tokens });
             }
-            Ok(Finished {
-                operations,
-                window,
-                verdict: test.verdict.get(),
-                latency: None,
-                atomic: None,
-                per_process: None,
-            })
+            Ok(Finished { window, ..Finished::new(operations, test.verdict.get()) })
         }),
     })
 }
@@ -280,50 +269,5 @@ impl Process {
             memory.hint(space, self.weights.get() + next * PAGE_BYTES, count * PAGE_BYTES)
         });
         self.scan.set(((next + count) % test.pages, now + period));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ceasefire_machine::config::builtin;
-
-    use super::*;
-    use crate::report::Report;
-
-    fn run(cpus: u32) -> Report {
-        let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");
-        let machine = machine.with_cpus(cpus).expect("a number of CPUs that is allowed");
-        let plan = Plan {
-            experiment: &EXPERIMENT,
-            machine,
-            mechanism: Mechanism::Batched,
-            settle: ceasefire::Settle::Free,
-            threads: None,
-            lru_drain: None,
-            scale: 1.0 / 1000.0,
-            seed: 1,
-            oracle: true,
-            trace: None,
-        };
-        plan.run(|_| ()).expect("it runs to its end")
-    }
-
-    #[test]
-    fn every_page_comes_from_the_device_for_every_token_and_the_last_makes_room() {
-        let report = run(64);
-        assert_eq!((report.threads, report.operations), (45, 9));
-        assert_eq!((report.violations, report.loads_wrong), (0, 0), "{:?}", report.broken);
-        let read = report.operations * (MODEL / 1000 / PAGE_BYTES);
-        assert!(report.loads_compared > read);
-        // Nine tenths and more: some of a small machine's memory is in the hands of its CPUs.
-        assert!(report.pages_reclaimed * 10 > read * 9, "{} of {read}", report.pages_reclaimed);
-        assert!(report.pages_migrated > 0 && report.interrupts > 0);
-        assert!(report.tlb_misses_load > read && report.tlb_misses_fetch > 0 && report.tlb_misses_store > 0);
-    }
-
-    #[test]
-    fn few_cpus_have_few_threads() {
-        let report = run(2);
-        assert_eq!((report.threads, report.operations, report.loads_wrong), (3, 9, 0));
     }
 }

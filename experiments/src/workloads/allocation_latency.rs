@@ -22,13 +22,11 @@ use ceasefire_machine::config::Node;
 use ceasefire_machine::{Program, Simulation};
 use ceasefire_memory::{FaultError, Frame, Machine, PAGE_BYTES};
 
-use crate::experiment::{Experiment, LUF};
-use crate::latency::{Atomic, Latencies};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::Stream;
+use super::random::Random;
+use super::stream::Stream;
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
+use crate::measurement::{Atomic, Latencies};
+use crate::measurement::{Reference, Verdict};
 
 /// How much is read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
@@ -52,9 +50,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: false,
     sweep: None,
     crowded: false,
-    bytes_per_cpu: 2 << 20,
-    bytes_per_node: 0,
-    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
+    footprint: Footprint::WHOLE_MEMORY,
     start,
 };
 
@@ -74,10 +70,10 @@ struct Test {
     probes: Cell<Verdict>,
 }
 
-fn start(plan: &Plan) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
-    let contents = plan.keeps_contents();
-    let simulation = Simulation::new(&machine, plan.options()?)?;
+fn start(setup: Setup) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
+    let contents = setup.contents;
+    let simulation = Simulation::new(&machine, setup.options)?;
     let (readers, probers) = places(machine.topology.nodes());
     let frames = machine.topology.bytes() / PAGE_BYTES;
     let pages = TIMES_MEMORY * frames / readers.len() as u64;
@@ -107,7 +103,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
     }
     for (number, &cpu) in probers.iter().enumerate() {
         let reference = Reference::new(RANGE * PAGE_BYTES, contents);
-        let mut random = Random::of_thread(plan.seed, number);
+        let mut random = Random::of_thread(setup.seed, number);
         let test = test.clone();
         let space = simulation.memory().new_space()?;
         simulation.spawn(format!("prober/{cpu}"), cpu, 0, &space, move |program| {
@@ -135,7 +131,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             let verdict = test.streams.get() + test.probes.get();
             let atomic = Atomic { latency: test.atomic.summary(), failed: test.failed.get() };
             let (latency, atomic) = (Some(latency), Some(atomic));
-            Ok(Finished { operations, window: None, verdict, latency, atomic, per_process: None })
+            Ok(Finished { latency, atomic, ..Finished::new(operations, verdict) })
         }),
     })
 }

@@ -7,11 +7,10 @@ use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
 
-use crate::experiment::Experiment;
-use crate::latency::{Atomic, Latency};
-use crate::plan::{Finished, Plan};
-use crate::published::{published, Row, RELATIVE};
-use crate::time::{Series, Time};
+use super::plan::Plan;
+use crate::experiment::Finished;
+use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
+use crate::published::Comparison;
 
 const SECOND: f64 = 1e12;
 
@@ -28,48 +27,6 @@ pub struct SettledBy {
     pub tick: u64,
     /// A flush of the own CPU alone.
     pub local: u64,
-}
-
-/// How many operations the processes of a run did while they were counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct PerProcess {
-    /// How many processes there were.
-    pub processes: usize,
-    /// What the one did that did the fewest.
-    pub least: u64,
-    /// What the one did that did the most.
-    pub most: u64,
-}
-
-impl PerProcess {
-    pub(crate) fn of(operations: impl Iterator<Item = u64> + Clone) -> Self {
-        let (least, most) = (operations.clone().min(), operations.clone().max());
-        Self { processes: operations.count(), least: least.unwrap_or(0), most: most.unwrap_or(0) }
-    }
-}
-
-/// A published figure beside ours.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Comparison {
-    /// The paper's unit; `relative` if it gives no more than the ratio, its baseline being 1.
-    pub unit: &'static str,
-    /// The paper's baseline, in the paper's unit.
-    pub before: f64,
-    /// With the paper's mechanism.
-    pub after: f64,
-    /// After divided by before.
-    pub ratio: f64,
-    /// Our ratio: this run's figure divided by the baseline's. `None` if the baseline was not run, or has 0.
-    pub ours: Option<f64>,
-    /// This run's figure itself, at its scale.
-    pub measured: f64,
-}
-
-impl Comparison {
-    /// Whether the paper gives no more than the ratio.
-    pub fn is_relative(&self) -> bool {
-        self.unit == RELATIVE
-    }
 }
 
 /// What one run measured. Times are simulated seconds, but for `wall_s`.
@@ -280,40 +237,9 @@ impl Report {
         }
     }
 
-    /// Whether its mechanism is the one that its experiment compares the others with.
-    pub fn is_baseline(&self) -> bool {
-        Experiment::find(self.experiment)
-            .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
-    }
-
-    /// Whether its mechanism is the one that its paper proposes.
-    pub fn is_proposal(&self) -> bool {
-        Experiment::find(self.experiment)
-            .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
-    }
-
     /// MiB moved between nodes.
     pub fn mib_migrated(&self) -> f64 {
         mib(self.pages_migrated)
-    }
-
-    /// The figure that a published row speaks of.
-    fn figure(&self, row: &Row) -> Option<f64> {
-        Some(match row.metric {
-            "elapsed" | "runtime" => self.elapsed_s,
-            "time_range" => self.finish_range_s,
-            "time_stddv" => self.finish_stddev_s,
-            "user" => self.user_s,
-            "system" => self.system_s,
-            "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
-            "pages_migrated_per_second" | "loops_per_second" => self.operations_per_s,
-            "tlb_shootdowns" => self.interrupts as f64,
-            "tlb_flush_events" => self.flushes_full as f64,
-            "dtlb_load_misses" => self.tlb_misses_load as f64,
-            "dtlb_store_misses" => self.tlb_misses_store as f64,
-            "itlb_load_misses" => self.tlb_misses_fetch as f64,
-            _ => return None,
-        })
     }
 }
 
@@ -327,31 +253,4 @@ pub const fn drain_name(drain: LruDrain) -> &'static str {
 
 fn mib(pages: u64) -> f64 {
     (pages * PAGE_BYTES) as f64 / f64::from(1 << 20)
-}
-
-/// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
-/// as what ratios are taken of.
-pub fn compare(reports: &mut [Report]) {
-    let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
-    for report in reports {
-        let baseline = baselines.iter().find(|baseline| {
-            baseline.experiment == report.experiment
-                && baseline.machine == report.machine
-                && baseline.scale.to_bits() == report.scale.to_bits()
-                && baseline.seed == report.seed
-                && baseline.threads == report.threads
-                && baseline.lru_drain == report.lru_drain
-        });
-        report.published = published(report.experiment, &report.machine)
-            .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
-            .filter_map(|row| {
-                let measured = report.figure(row)?;
-                let before =
-                    baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
-                let ours = before.map(|before| measured / before);
-                let Row { metric, unit, before, after, .. } = *row;
-                Some((metric, Comparison { unit, before, after, ratio: after / before, ours, measured }))
-            })
-            .collect();
-    }
 }

@@ -19,11 +19,9 @@ use std::rc::Rc;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, HUGE_BYTES, PAGE_BYTES};
 
-use crate::experiment::Experiment;
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::Reference;
+use super::random::Random;
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
+use crate::measurement::Reference;
 
 /// The range that the threads use, at full size: 4 GiB.
 const BYTES: u64 = 4 << 30;
@@ -38,7 +36,7 @@ const AROUND_ACCESS: u64 = 190_000;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "migrate",
-    paper: PAPER,
+    paper: "BATCH-MIGRATE: Y. Huang, 2023, Linux commit 7e12beb8ca2a",
     description: "one program's pages moved between two nodes while its threads use them",
     machines: &["2-socket-intel", "128-core-arm64"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched],
@@ -48,11 +46,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: true,
     sweep: None,
     crowded: false,
-    bytes_per_cpu: 1 << 20,
-    // The range moves as a whole; a quarter more for page tables and what the kernel keeps free.
-    bytes_per_node: BYTES + BYTES / 4,
-    contents_bytes: |plan| 2 * (BYTES as f64 * plan.scale) as u64,
-    start: |plan| start(plan, false),
+    footprint: FOOTPRINT,
+    start: |setup| start(setup, false),
 };
 
 pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
@@ -60,12 +55,17 @@ pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
     description: "the same with pages of 2 MiB, each flushed on its own",
     machines: &["2-socket-intel"],
     // However small the scale, one page of 2 MiB has to find room on either node.
-    bytes_per_cpu: 2 * HUGE_BYTES,
-    start: |plan| start(plan, true),
+    footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, ..FOOTPRINT },
+    start: |setup| start(setup, true),
     ..EXPERIMENT
 };
 
-const PAPER: &str = "BATCH-MIGRATE: Y. Huang, 2023, Linux commit 7e12beb8ca2a";
+const FOOTPRINT: Footprint = Footprint {
+    bytes_per_cpu: 1 << 20,
+    // The range moves as a whole; a quarter more for page tables and what the kernel keeps free.
+    bytes_per_node: BYTES + BYTES / 4,
+    contents_bytes: |_, scale| 2 * (BYTES as f64 * scale) as u64,
+};
 
 /// What the threads share.
 struct Test {
@@ -79,14 +79,14 @@ struct Test {
     reference: Reference,
 }
 
-fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
-    let contents = plan.keeps_contents();
-    let simulation = Simulation::new(&machine, plan.options()?)?;
+fn start(setup: Setup, huge: bool) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
+    let contents = setup.contents;
+    let simulation = Simulation::new(&machine, setup.options)?;
     let space = simulation.memory().new_space()?;
     let unit = if huge { HUGE_BYTES } else { PAGE_BYTES };
-    let pages = ((BYTES as f64 * plan.scale) as u64 / unit).max(1) * unit / PAGE_BYTES;
-    let nodes = plan.nodes()?;
+    let pages = ((BYTES as f64 * setup.scale) as u64 / unit).max(1) * unit / PAGE_BYTES;
+    let nodes = setup.nodes;
     let cpus = |node: NodeId| &machine.topology.nodes()[node.index()].cpus;
     // The two who do not use the range run where nobody does.
     let (users, others) = (cpus(nodes[0]).clone(), cpus(nodes[1]));
@@ -102,7 +102,7 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
     let threads = users.len();
     let mut starts = Vec::new();
     for (number, &cpu) in users.iter().enumerate() {
-        let (test, mut random) = (test.clone(), Random::of_thread(plan.seed, number));
+        let (test, mut random) = (test.clone(), Random::of_thread(setup.seed, number));
         starts.push(0);
         simulation.spawn(format!("pmbench/{number}"), cpu, 0, &space, move |program| {
             // A failed access ends the thread; the mover then waits in vain and the run is reported as unfinished.
@@ -150,14 +150,7 @@ fn start(plan: &Plan, huge: bool) -> Result<Started, RunError> {
             if count == 0 {
                 return Err(RunError::Unfinished { done: 0, planned: test.pages });
             }
-            Ok(Finished {
-                operations: count,
-                window,
-                verdict: test.reference.verdict(),
-                latency: None,
-                atomic: None,
-                per_process: None,
-            })
+            Ok(Finished { window, ..Finished::new(count, test.reference.verdict()) })
         }),
     })
 }

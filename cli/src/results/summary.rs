@@ -5,55 +5,14 @@
 //! parameter of the machine was fitted to is no prediction, nor is an elapsed time that follows from two fitted parts of it.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use ceasefire_experiments::{Comparison, Plan, Report};
-use comfy_table::{presets, CellAlignment, Table};
 
+use super::fitted::{fitted_of, Basis};
 use crate::number::{compact, difference, ratio};
-use crate::table;
 
 /// The figures that papers are known for, the first that an experiment has.
 const HEADLINES: [&str; 4] = ["elapsed", "runtime", "loops_per_second", "pages_migrated_per_second"];
-
-/// What a ratio of ours is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Basis {
-    /// Nothing was fitted to it.
-    Predicted,
-    /// Its parts were fitted.
-    Follows,
-    /// One of its two sides was fitted.
-    Partly,
-    /// Both were.
-    Fitted,
-}
-
-impl Basis {
-    /// What `metric` is worth on a machine with parameters fitted to these rows. A row that says more than the metric and
-    /// the side, such as a number of threads, counts for all of the metric: rather too little is called a prediction.
-    pub(crate) fn of(metric: &str, fitted: &BTreeSet<String>) -> Self {
-        let any = |start: &str| fitted.iter().any(|row| row.starts_with(start));
-        let sides = ["before", "after"].map(|side| any(&format!("{metric}, {side}")));
-        let parts = ["user, ", "system, "].map(any);
-        match sides {
-            [true, true] => Self::Fitted,
-            [false, false] if metric == "elapsed" && parts != [false, false] => Self::Follows,
-            [false, false] => Self::Predicted,
-            _ => Self::Partly,
-        }
-    }
-
-    /// The word for it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Predicted => "predicted",
-            Self::Follows => "follows",
-            Self::Partly => "half fitted",
-            Self::Fitted => "fitted",
-        }
-    }
-}
 
 /// What a published metric is called for people, and in a column of seven characters.
 pub(crate) fn metric_name(metric: &str) -> (String, String) {
@@ -197,7 +156,7 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
         ours: [figure(baseline), figure(after)],
         other: after.filter(|report| !report.is_proposal()).map(|report| report.mechanism),
         basis: found.map_or(Basis::Predicted, |(metric, _)| {
-            Basis::of(metric, &table::fitted_of(&plan.machine, any.unwrap_or(first)))
+            Basis::of(metric, &fitted_of(&plan.machine, any.unwrap_or(first)))
         }),
         wrong: reports.iter().map(|report| report.violations + report.loads_wrong).sum(),
     }
@@ -207,112 +166,4 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
 fn headline(report: &Report) -> Option<(&'static str, &Comparison)> {
     let known = HEADLINES.iter().find_map(|name| report.published.get_key_value(name));
     known.or_else(|| report.published.first_key_value()).map(|(name, paper)| (*name, paper))
-}
-
-/// The rows as a table of at most 100 columns.
-pub(crate) fn text(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["all results", "", "", "paper", "", "", "ours", "", "", "", ""]);
-    table.add_row([
-        "experiment",
-        "machine",
-        "metric",
-        "before",
-        "after",
-        "ratio",
-        "before",
-        "after",
-        "ratio",
-        "diff.",
-        "ours is",
-    ]);
-    for row in rows {
-        table.add_row(row.cells());
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if (3..10).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(experiment: &'static str, machine: &str, case: Option<&str>) -> Row {
-        Row {
-            experiment,
-            machine: machine.into(),
-            case: case.map(str::to_owned),
-            metric: metric_name("pages_migrated_per_second"),
-            published: Some(Comparison {
-                unit: "1/s",
-                before: 3_163_679_332.0,
-                after: 12_394_694_609.0,
-                ratio: 3.917,
-                ours: Some(4.47),
-                measured: 123_456.0,
-            }),
-            ours: [27_618.0, 123_456.0],
-            other: None,
-            basis: Basis::Predicted,
-            wrong: 0,
-        }
-    }
-
-    #[test]
-    fn the_table_has_a_row_for_each_and_no_line_of_more_than_100_columns() {
-        let rows = [
-            row("tiered-inference", "128-core-arm64", None),
-            row("tlb-flush2", "milan-72", Some("x72")),
-            Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
-            Row { published: None, ours: [f64::NAN, 5.0], ..row("migrate-huge", "2-socket-intel", None) },
-        ];
-        let text = text(&rows);
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        let cells = |number: usize| -> Vec<&str> {
-            text.lines().nth(2 + number).expect("a row").split_whitespace().collect()
-        };
-        assert_eq!(
-            cells(0),
-            [
-                "tiered-inference",
-                "128-core-arm64",
-                "pages/s",
-                "3.164G",
-                "12.39G",
-                "3.92",
-                "27.62k",
-                "123.5k",
-                "4.47",
-                "+14.1%",
-                "predicted"
-            ]
-        );
-        assert_eq!(cells(1)[..3], ["tlb-flush2", "milan-72", "x72"]);
-        assert_eq!(cells(2).last(), Some(&"BROKEN"));
-        assert_eq!(cells(3)[3..], ["-", "-", "-", "-", "5", "-", "-", "-"]);
-    }
-
-    #[test]
-    fn what_was_fitted_is_called_so() {
-        let fitted = ["user, before", "system, before", "system, after"].map(String::from).into();
-        let basis = |metric| Basis::of(metric, &fitted);
-        assert_eq!(basis("system"), Basis::Fitted);
-        assert_eq!(basis("user"), Basis::Partly);
-        assert_eq!(basis("elapsed"), Basis::Follows);
-        assert_eq!(basis("interrupts_per_second"), Basis::Predicted);
-        assert_eq!(Basis::of("elapsed", &BTreeSet::new()), Basis::Predicted);
-        let swept = ["loops_per_second, before, 8 threads"].map(String::from).into();
-        assert_eq!(Basis::of("loops_per_second", &swept), Basis::Partly);
-    }
 }

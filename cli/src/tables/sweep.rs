@@ -5,17 +5,12 @@ use std::fmt::Write;
 use ceasefire_experiments::{Plan, Report};
 use comfy_table::{presets, CellAlignment, Table};
 
-use crate::table::{fitted_rows, number, of_other_size, verdict};
-
-/// The name of a published figure, as the sources of numbers that were fitted to it say it.
-pub(crate) fn cell(report: &Report, side: &str) -> String {
-    let threads = if report.threads == 1 { "thread" } else { "threads" };
-    let drain = report.lru_drain.unwrap_or_default();
-    format!("{} at {} {threads}, {drain}, {side}", report.machine, report.threads)
-}
+use super::verdict::verdict;
+use crate::number::grouped;
+use crate::results::{cell, fitted_rows, of_other_size};
 
 /// One experiment on one machine.
-pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
+pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
     let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
     // Writing to a string does not fail.
@@ -55,7 +50,7 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         let mut row = vec![lead.threads.to_string(), lead.lru_drain.unwrap_or("-").to_owned()];
         for mechanism in &mechanisms {
             let report = reports[at..at + count].iter().find(|report| report.mechanism == *mechanism);
-            row.push(report.map_or("-".into(), |report| number(report.operations_per_s)));
+            row.push(report.map_or("-".into(), |report| grouped(report.operations_per_s)));
             let Some(side) = side(mechanism).filter(|_| has_published) else { continue };
             let paper =
                 report.and_then(|report| report.published.values().next().map(|paper| (report, paper)));
@@ -63,7 +58,7 @@ pub(crate) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
                 let theirs = if side == "before" { paper.before } else { paper.after };
                 let mark = if fitted.contains(&cell(report, side)) { "fitted" } else { "" };
                 marked |= !mark.is_empty();
-                [number(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
+                [grouped(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
             }));
         }
         table.add_row(row);

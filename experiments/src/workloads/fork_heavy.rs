@@ -14,12 +14,10 @@ use std::rc::Rc;
 use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, Memory, PAGE_BYTES};
 
-use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
-use crate::stream::Stream;
+use super::random::Random;
+use super::stream::Stream;
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
+use crate::measurement::{Reference, Verdict};
 
 /// The file that each reader streams through, in multiples of the memory.
 const TIMES_MEMORY: u64 = 2;
@@ -48,9 +46,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     sweep: None,
     crowded: false,
     // Parent and child, their tables, and as much again for what is read.
-    bytes_per_cpu: 4 << 20,
-    bytes_per_node: 0,
-    contents_bytes: |plan| (plan.machine.topology.bytes() as f64 * plan.scale) as u64,
+    footprint: Footprint { bytes_per_cpu: 4 << 20, ..Footprint::WHOLE_MEMORY },
     start,
 };
 
@@ -66,15 +62,15 @@ struct Test {
     references: RefCell<Vec<Reference>>,
 }
 
-fn start(plan: &Plan) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
-    let contents = plan.keeps_contents();
-    let simulation = Simulation::new(&machine, plan.options()?)?;
+fn start(setup: Setup) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
+    let contents = setup.contents;
+    let simulation = Simulation::new(&machine, setup.options)?;
     let cpus = machine.topology.cpu_count();
     // Two CPUs for each parent, and the rest for readers; on fewer than four CPUs they share.
     let pairs = (cpus / 4).max(1);
     let first_reader = (2 * pairs).min(cpus - 1);
-    let forks = ((FORKS as f64 * plan.scale) as u64).max(1);
+    let forks = ((FORKS as f64 * setup.scale) as u64).max(1);
     let test = Rc::new(Test {
         parents: Cell::new(pairs.into()),
         forks: Cell::new(0),
@@ -85,7 +81,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
     for pair in 0..pairs {
         let reference = Reference::new(PAGES * PAGE_BYTES, contents);
         test.references.borrow_mut().push(reference.clone());
-        let mut random = Random::of_thread(plan.seed, pair.into());
+        let mut random = Random::of_thread(setup.seed, pair.into());
         let (test, child_cpu) = (test.clone(), (2 * pair + 1) % cpus);
         let space = simulation.memory().new_space()?;
         simulation.spawn(format!("parent/{pair}"), 2 * pair, 0, &space, move |program| {
@@ -124,7 +120,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             }
             let references = test.references.borrow();
             let verdict = references.iter().fold(verdict.get(), |sum, range| sum + range.verdict());
-            Ok(Finished { operations: done, window, verdict, latency: None, atomic: None, per_process: None })
+            Ok(Finished { window, ..Finished::new(done, verdict) })
         }),
     })
 }

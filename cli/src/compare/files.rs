@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::args::CompareArguments;
-use crate::failure::Failure;
-use crate::Done;
+use crate::failure::{Done, Failure};
 
 /// Refuses a command line of which two options name the same file, be it by different paths. Pipes and devices may be
 /// named as often as one likes.

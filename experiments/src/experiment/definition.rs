@@ -1,11 +1,12 @@
-//! Which experiments there are.
+//! What an experiment is.
 
 use ceasefire_machine::config::Machine;
 use ceasefire_memory::LruDrain;
 
-use crate::mechanism::Mechanism;
-use crate::plan::{Plan, RunError, Started};
-use crate::{allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy};
+use super::error::RunError;
+use super::mechanism::Mechanism;
+use super::setup::Setup;
+use super::started::Started;
 
 /// What reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists, and what its author never showed: loads
 /// that store, fork, allocate in a hurry, or run on a small machine. No figures were published.
@@ -47,35 +48,32 @@ pub struct Experiment {
     pub sweep: Option<fn(&Machine) -> Sweep>,
     /// Whether it may have more threads than CPUs, where their number can be chosen.
     pub(crate) crowded: bool,
+    /// How much memory it needs.
+    pub(crate) footprint: Footprint,
+    pub(crate) start: fn(Setup) -> Result<Started, RunError>,
+}
+
+/// How much memory an experiment needs.
+#[derive(Debug)]
+pub(crate) struct Footprint {
     /// The least bytes of memory per CPU with which it makes sense.
     pub(crate) bytes_per_cpu: u64,
     /// The least bytes of memory of each node that it uses, at full size.
     pub(crate) bytes_per_node: u64,
-    /// How many bytes of memory the programs touch.
-    pub(crate) contents_bytes: fn(&Plan) -> u64,
-    pub(crate) start: fn(&Plan) -> Result<Started, RunError>,
+    /// How many bytes of memory the programs touch on a machine at a scale.
+    pub(crate) contents_bytes: fn(&Machine, f64) -> u64,
 }
 
-/// All experiments.
-pub static EXPERIMENTS: &[Experiment] = &[
-    mmap_read::EXPERIMENT,
-    migrate::EXPERIMENT,
-    migrate::EXPERIMENT_HUGE,
-    tiered_inference::EXPERIMENT,
-    tlb_flush2::EXPERIMENT,
-    tlb_flush2::EXPERIMENT_PROCESSES,
-    write_heavy::EXPERIMENT,
-    fork_heavy::EXPERIMENT,
-    allocation_latency::EXPERIMENT,
-    mmap_read::EXPERIMENT_SMALL,
-];
+impl Footprint {
+    /// The footprint of an experiment whose programs use all of the machine's memory.
+    pub(crate) const WHOLE_MEMORY: Self = Self {
+        bytes_per_cpu: 2 << 20,
+        bytes_per_node: 0,
+        contents_bytes: |machine, scale| (machine.topology.bytes() as f64 * scale) as u64,
+    };
+}
 
 impl Experiment {
-    /// The experiment of that name.
-    pub fn find(name: &str) -> Option<&'static Self> {
-        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
-    }
-
     /// What the paper compares its own with.
     pub fn baseline(&self) -> Mechanism {
         self.mechanisms.first().copied().unwrap_or(Mechanism::PerPage)

@@ -16,11 +16,9 @@ use std::rc::Rc;
 use ceasefire_machine::{Options, Program, Simulation};
 use ceasefire_memory::{Config, ObjectId, PAGE_BYTES};
 
-use crate::experiment::{Experiment, LUF};
-use crate::mechanism::Mechanism;
-use crate::plan::{Finished, Plan, RunError, Started};
-use crate::random::Random;
-use crate::reference::{Reference, Verdict};
+use super::random::Random;
+use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
+use crate::measurement::{Reference, Verdict};
 
 /// All files together, in multiples of the memory.
 const TIMES_MEMORY: f64 = 1.5;
@@ -47,11 +45,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: false,
     sweep: None,
     crowded: false,
-    bytes_per_cpu: 2 << 20,
-    bytes_per_node: 0,
-    // In frames, on the device, and in the reference.
-    contents_bytes: |plan| {
-        (plan.machine.topology.bytes() as f64 * plan.scale * (1.0 + 2.0 * TIMES_MEMORY)) as u64
+    footprint: Footprint {
+        // In frames, on the device, and in the reference.
+        contents_bytes: |machine, scale| {
+            (machine.topology.bytes() as f64 * scale * (1.0 + 2.0 * TIMES_MEMORY)) as u64
+        },
+        ..Footprint::WHOLE_MEMORY
     },
     start,
 };
@@ -98,14 +97,14 @@ struct Test {
     writes: Cell<u64>,
 }
 
-fn start(plan: &Plan) -> Result<Started, RunError> {
-    let machine = plan.scaled_machine()?;
+fn start(setup: Setup) -> Result<Started, RunError> {
+    let machine = setup.scaled_machine()?;
     let simulation = Simulation::new(
         &machine,
         Options {
             // A database asks for the pages that it wants and no others (MADV_RANDOM).
             configure: Box::new(|config: &mut Config| config.read_ahead = 1),
-            ..plan.options()?
+            ..setup.options
         },
     )?;
     let cpus = usize::from(machine.topology.cpu_count());
@@ -116,7 +115,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
     let pages = ((memory_pages as f64 * TIMES_MEMORY) as u64 / writers as u64).max(JOURNAL_PART);
     let each = (ACCESSES * memory_pages / writers as u64).max(1);
     let one_each = |pages| -> Result<Vec<Words>, RunError> {
-        (0..writers).map(|_| Words::new(&simulation, pages, plan.keeps_contents())).collect()
+        (0..writers).map(|_| Words::new(&simulation, pages, setup.contents)).collect()
     };
     let test = Rc::new(Test {
         tables: one_each(pages - pages / JOURNAL_PART)?,
@@ -126,7 +125,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
         writes: Cell::new(0),
     });
     for number in 0..writers {
-        let (test, mut random) = (test.clone(), Random::of_thread(plan.seed, number));
+        let (test, mut random) = (test.clone(), Random::of_thread(setup.seed, number));
         let space = simulation.memory().new_space()?;
         simulation.spawn(format!("writer/{number}"), number as u16, 0, &space, move |program| {
             let done = write(program, &test, (number, each), &mut random);
@@ -137,7 +136,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
         })?;
     }
     for number in 0..followers {
-        let (test, mut random) = (test.clone(), Random::of_thread(plan.seed, writers + number));
+        let (test, mut random) = (test.clone(), Random::of_thread(setup.seed, writers + number));
         let cpu = ((writers + number) % cpus) as u16;
         let space = simulation.memory().new_space()?;
         simulation.spawn(format!("follower/{number}"), cpu, 0, &space, move |program| {
@@ -160,14 +159,7 @@ fn start(plan: &Plan) -> Result<Started, RunError> {
             }
             let files = test.tables.iter().chain(&test.journals);
             let verdict = files.map(|words| words.reference.verdict()).fold(Verdict::default(), Verdict::add);
-            Ok(Finished {
-                operations: test.writes.get(),
-                window: None,
-                verdict,
-                latency: None,
-                atomic: None,
-                per_process: None,
-            })
+            Ok(Finished::new(test.writes.get(), verdict))
         }),
     })
 }

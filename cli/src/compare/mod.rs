@@ -1,0 +1,104 @@
+//! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
+
+mod files;
+mod names;
+mod output;
+mod progress;
+mod runs;
+mod selection;
+
+use ceasefire_experiments::{compare, Report};
+
+use crate::args::CompareArguments;
+use crate::failure::{complain, Done, Failure};
+use output::Output;
+use runs::{run_all, Runs};
+use selection::{select, Selection};
+
+pub(crate) fn run(arguments: &CompareArguments) -> Done {
+    let Selection { plans, skipped } = select(arguments)?;
+    let output = Output::open(arguments)?;
+    let mut warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.machine.warnings).collect();
+    warnings.dedup();
+    for line in warnings {
+        complain(line);
+    }
+    for line in skipped {
+        complain(&format!("skipped: {line}"));
+    }
+    let Runs { plans, mut reports, failed } = run_all(plans, arguments.jobs);
+    if reports.is_empty() {
+        return failed;
+    }
+    compare(&mut reports);
+    let written = output.write(&plans, &reports);
+    // That a rule was broken matters more than that a run failed, or that the output was not read to its end.
+    Failure::both(sound(&reports), Failure::both(failed, written))
+}
+
+/// Whether no rule was broken and no load was wrong.
+fn sound(reports: &[Report]) -> Done {
+    let rules = reports.iter().map(|report| report.violations).sum();
+    let loads = reports.iter().map(|report| report.loads_wrong).sum();
+    if (rules, loads) == (0, 0) {
+        return Ok(());
+    }
+    let run = |report: &Report| format!("{} {} {}", report.experiment, report.machine, report.mechanism);
+    let broken = reports.iter().flat_map(|report| {
+        let run = run(report);
+        report.broken.iter().map(move |line| format!("{run}: {line}"))
+    });
+    let wrong = reports.iter().filter(|report| report.loads_wrong > 0).map(|report| {
+        format!(
+            "{}: {} of {} loads compared were wrong",
+            run(report),
+            report.loads_wrong,
+            report.loads_compared
+        )
+    });
+    Err(Failure::Broken { rules, loads, lines: broken.take(8).chain(wrong).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_experiments::{Experiment, Mechanism, Plan, Settle};
+    use ceasefire_machine::config::builtin;
+
+    use super::*;
+
+    fn report() -> Report {
+        let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        let plan = Plan {
+            experiment: Experiment::find("migrate").expect("an experiment"),
+            machine: machine.with_cpus(2).expect("allowed"),
+            mechanism: Mechanism::Batched,
+            settle: Settle::Free,
+            threads: None,
+            lru_drain: None,
+            scale: 0.0001,
+            seed: 1,
+            oracle: true,
+            trace: None,
+        };
+        plan.run(|_| ()).expect("a run")
+    }
+
+    #[test]
+    fn a_wrong_load_is_a_failure_as_a_broken_rule_is() {
+        let good = report();
+        assert!(good.loads_compared > 0);
+        assert!(sound(&[good.clone(), good.clone()]).is_ok());
+        let wrong = Report { loads_wrong: 3, loads_compared: 100, ..good.clone() };
+        let Err(Failure::Broken { rules, loads, lines }) = sound(&[good.clone(), wrong]) else {
+            panic!("three loads were wrong");
+        };
+        assert_eq!((rules, loads), (0, 3));
+        assert_eq!(lines, ["migrate 2-socket-intel batched: 3 of 100 loads compared were wrong"]);
+        let broken = Report { violations: 2, broken: vec!["R1".into(), "R7".into()], ..good };
+        let Err(Failure::Broken { rules, loads, lines }) = sound(&[broken]) else {
+            panic!("two rules were broken");
+        };
+        assert_eq!((rules, loads), (2, 0));
+        assert_eq!(lines, ["migrate 2-socket-intel batched: R1", "migrate 2-socket-intel batched: R7"]);
+    }
+}

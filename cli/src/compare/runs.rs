@@ -1,0 +1,65 @@
+//! Making the runs, several at a time.
+
+use std::io;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+
+use ceasefire_experiments::{Plan, Report, RunError};
+
+use super::progress::Progress;
+use crate::failure::{Done, Failure};
+
+/// What came of the runs.
+pub(super) struct Runs {
+    /// Those that ended as they should, and their results.
+    pub(super) plans: Vec<Plan>,
+    pub(super) reports: Vec<Report>,
+    pub(super) failed: Done,
+}
+
+/// Runs them all, several at a time. One that fails stops none of the others: these may have taken hours.
+pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
+    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
+    let progress = Progress::new();
+    let next = AtomicUsize::new(0);
+    let large = Mutex::new(());
+    let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(plans.len()) {
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(plan) = plans.get(index) else { break };
+                // One of these at a time. Poisoned or not, it guards nothing.
+                let _alone = plan.runs_alone().then(|| large.lock());
+                let bar = progress.begin(plan);
+                let result = plan.run(|part| bar.set(part));
+                results[index].get_or_init(|| result);
+            });
+        }
+    });
+    let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
+    for (plan, result) in plans.into_iter().zip(results) {
+        match result.into_inner() {
+            Some(Ok(report)) => {
+                runs.plans.push(plan);
+                runs.reports.push(report);
+            }
+            Some(Err(error)) => runs.failed = Failure::both(runs.failed, Err(failure(&plan, error))),
+            None => {}
+        }
+    }
+    runs
+}
+
+/// That a run failed, in words.
+fn failure(plan: &Plan, error: RunError) -> Failure {
+    match error {
+        RunError::Trace { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => Failure::NoReader,
+        error => Failure::Input(format!(
+            "{} {} {}: {error}",
+            plan.experiment.name, plan.machine.name, plan.mechanism
+        )),
+    }
+}

@@ -1,0 +1,164 @@
+//! The runs that a command line asks for, each checked before the first begins.
+
+use std::path::Path;
+
+use ceasefire_experiments::{Experiment, Mechanism, Plan, Schedule, Settle, Sweep, EXPERIMENTS};
+use ceasefire_machine::config::{builtin, Machine, BUILTIN};
+
+use super::{files, names};
+use crate::args::CompareArguments;
+use crate::failure::Failure;
+
+/// The runs that the command line asks for.
+pub(super) struct Selection {
+    pub(super) plans: Vec<Plan>,
+    /// What it did not name and what cannot run as it says: a line each, with the bound.
+    pub(super) skipped: Vec<String>,
+}
+
+/// Every run that the command line asks for, each checked before the first begins.
+pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
+    files::distinct(arguments, arguments.machine.as_deref().and_then(machine_file))?;
+    if arguments.trace.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::input("--trace writes to a file, not to standard output"));
+    }
+    let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
+        EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
+    } else {
+        let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        let find =
+            |name: &String| Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known));
+        once(arguments.experiments.iter().map(find).collect::<Result<_, _>>()?, |a, b| a.name == b.name)
+    };
+    let known = Mechanism::ALL.map(Mechanism::name);
+    let find =
+        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
+    let chosen: Vec<Mechanism> =
+        once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
+    let named = !arguments.experiments.is_empty();
+    let (mut plans, mut skipped) = (Vec::new(), Vec::new());
+    for experiment in experiments {
+        let machines: Vec<Machine> = match &arguments.machine {
+            Some(name) => vec![machine(name)?],
+            None => experiment.machines.iter().map(|name| machine(name)).collect::<Result<_, _>>()?,
+        };
+        let mechanisms = if chosen.is_empty() { experiment.mechanisms } else { &chosen };
+        for machine in machines {
+            let machine = match arguments.cpus {
+                Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
+                None => machine,
+            };
+            let mut plan = Plan {
+                experiment,
+                machine,
+                mechanism: experiment.baseline(),
+                settle: arguments.settle.map_or(Settle::Free, Into::into),
+                threads: None,
+                lru_drain: None,
+                scale: arguments.scale.unwrap_or(experiment.scale),
+                seed: arguments.seed,
+                oracle: !arguments.no_oracle,
+                trace: arguments.trace.clone(),
+            };
+            if arguments.scale.is_none() {
+                plan.scale = plan.scale.max(plan.least_scale()).min(1.0);
+            }
+            for plan in variants(&plan, mechanisms, arguments) {
+                match plan.check() {
+                    Ok(()) => plans.push(plan),
+                    Err(error) => {
+                        let line = format!("{} on {}: {error}", experiment.name, plan.machine.name);
+                        if named || !error.is_bound_of_experiment() {
+                            return Err(Failure::Input(line));
+                        }
+                        if !skipped.contains(&line) {
+                            skipped.push(line);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if plans.is_empty() {
+        return Err(Failure::Input(format!("no experiment can run: {}", skipped.join("; "))));
+    }
+    if arguments.settle.is_some() && plans.iter().all(|plan| plan.mechanism.schedule() != Schedule::Lazy) {
+        return Err(Failure::input(
+            "--settle is for lazy and all, of which neither is run: choose them with --mechanism",
+        ));
+    }
+    if arguments.trace.is_some() && plans.len() != 1 {
+        return Err(Failure::Input(format!(
+            "--trace writes one run, but {} are selected: choose one experiment, --machine, --mechanism, and --threads and \
+             --lru-drain where they are varied",
+            plans.len()
+        )));
+    }
+    Ok(Selection { plans, skipped })
+}
+
+/// A run with each mechanism, and each of what the experiment varies or the command line chooses.
+fn variants(plan: &Plan, mechanisms: &[Mechanism], arguments: &CompareArguments) -> Vec<Plan> {
+    let Sweep { threads, lru_drains } = match plan.experiment.sweep {
+        Some(sweep) => sweep(&plan.machine),
+        None => Sweep { threads: Vec::new(), lru_drains: Vec::new() },
+    };
+    let threads =
+        if arguments.threads.is_empty() { threads } else { once(arguments.threads.clone(), PartialEq::eq) };
+    let chosen = once(arguments.lru_drain.clone(), PartialEq::eq);
+    let lru_drains =
+        if chosen.is_empty() { lru_drains } else { chosen.into_iter().map(Into::into).collect() };
+    let mut plans = Vec::new();
+    for lru_drain in some_or_none(lru_drains) {
+        for threads in some_or_none(threads.clone()) {
+            plans.extend(mechanisms.iter().map(|&mechanism| Plan {
+                mechanism,
+                threads,
+                lru_drain,
+                ..plan.clone()
+            }));
+        }
+    }
+    plans
+}
+
+/// Each of them, or nothing once.
+fn some_or_none<T>(items: Vec<T>) -> Vec<Option<T>> {
+    if items.is_empty() {
+        vec![None]
+    } else {
+        items.into_iter().map(Some).collect()
+    }
+}
+
+/// The items without those that are the same as an earlier one.
+fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|earlier| same(earlier, &item)) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// The machine file that is meant, if none of the machines is called so.
+fn machine_file(name: &str) -> Option<&Path> {
+    (!BUILTIN.contains(&name) && name != "host").then(|| Path::new(name))
+}
+
+/// A machine by name, or from a file: what exists as a file or looks like one.
+fn machine(name: &str) -> Result<Machine, Failure> {
+    if let Some(machine) = builtin(name) {
+        return machine.map_err(Failure::input);
+    }
+    if name == "host" {
+        return Machine::host().map_err(Failure::input);
+    }
+    let path = Path::new(name);
+    if path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some() {
+        return Machine::from_file(path).map_err(Failure::input);
+    }
+    let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
+    Err(names::unknown("machine", name, &known))
+}

@@ -1,0 +1,113 @@
+//! The table of an experiment on a machine: a column for each mechanism, beside the published figures.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use ceasefire_experiments::{Comparison, Plan, Report};
+use comfy_table::{presets, CellAlignment, Table};
+
+use super::metrics::METRICS;
+use super::verdict::verdict;
+use crate::number::grouped;
+use crate::results::{fitted_of, of_other_size};
+
+/// One experiment on one machine.
+pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
+    let first = &reports[0];
+    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{} on {}: {} CPUs, {} threads, {}scale {}, seed {}, {oracle}",
+        first.experiment,
+        first.machine,
+        first.cpus,
+        first.threads,
+        first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
+        first.scale,
+        first.seed
+    );
+    let fitted = fitted_of(&plan.machine, first);
+    let baseline = reports.iter().find(|report| report.is_baseline());
+    let others: Vec<&Report> = reports.iter().filter(|report| !report.is_baseline()).collect();
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_FULL_CONDENSED);
+    let mut header = vec![String::new()];
+    header.extend(baseline.iter().map(|report| report.mechanism.to_owned()));
+    for other in &others {
+        header.push(other.mechanism.to_owned());
+        header.push("ratio".into());
+    }
+    let has_published = !first.published.is_empty();
+    if has_published {
+        header.extend(["published", "ratio", "ours - published", ""].map(String::from));
+    }
+    let columns = header.len();
+    table.set_header(header);
+    for metric in METRICS.iter().filter(|metric| metric.is_shown(plan.experiment, reports)) {
+        let mut row = vec![metric.name.to_owned()];
+        row.extend(baseline.iter().map(|report| grouped((metric.value)(report))));
+        for other in &others {
+            let value = (metric.value)(other);
+            let ratio = baseline.map(|baseline| (metric.value)(baseline)).filter(|before| *before > 0.0);
+            let ratio = ratio.map(|before| value / before);
+            row.push(grouped(value));
+            row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.3}")));
+        }
+        if let Some((name, paper)) = metric.paper(first) {
+            let other = others.iter().find(|other| other.is_proposal()).or(others.first());
+            let ours = other.and_then(|other| other.published.get(name)?.ours);
+            let mut cells = beside(name, paper, ours, &fitted);
+            if let Some(other) = other.filter(|other| !other.is_proposal()) {
+                // The paper says nothing of that one.
+                cells[3] = format!("ours is {}", other.mechanism);
+            }
+            row.extend(cells);
+        }
+        row.resize(columns, String::new());
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let _ = writeln!(text, "{table}");
+    if has_published && first.scale < 1.0 {
+        let _ = writeln!(
+            text,
+            "Published figures are for scale 1: times and counts shrink with the scale, rates and ratios compare."
+        );
+    }
+    if first.published.values().any(Comparison::is_relative) {
+        let _ =
+            writeln!(text, "'relative': the paper gives no more than the ratio, with its own baseline as 1.");
+    }
+    if let Some(line) = of_other_size(reports) {
+        let _ = writeln!(text, "{line}");
+    }
+    if !fitted.is_empty() && has_published {
+        let _ = writeln!(
+            text,
+            "'fitted': parameters of this machine were fitted to that figure. It is no prediction, nor is a ratio whose two \
+             sides are\nfitted, nor what follows from these: elapsed time does from user and system time."
+        );
+    }
+    let _ = writeln!(text, "{}\n", verdict(reports));
+}
+
+/// The published figures of a row, and how far ours is from them.
+fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
+    let marks: Vec<&str> =
+        ["before", "after"].into_iter().filter(|side| fitted.contains(&format!("{name}, {side}"))).collect();
+    let figures = if paper.is_relative() {
+        // As published: digits more would be a precision that the paper does not claim.
+        format!("relative: {} -> {}", paper.before, paper.after)
+    } else {
+        format!("{} -> {}", grouped(paper.before), grouped(paper.after))
+    };
+    [
+        figures,
+        format!("{:.3}", paper.ratio),
+        ours.map_or("-".into(), |ours| format!("{:+.3}", ours - paper.ratio)),
+        if marks.is_empty() { String::new() } else { format!("fitted: {}", marks.join(", ")) },
+    ]
+}

@@ -1,0 +1,136 @@
+//! The rows of an experiment's table.
+
+use ceasefire_experiments::{Comparison, Experiment, Latency, Report};
+
+/// What is shown of a report: how to get it, the published metrics that it stands for, and where it is shown.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) value: fn(&Report) -> f64,
+    published: &'static [&'static str],
+    shown: Shown,
+}
+
+/// Where a row is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Where any mechanism has something of it, or the paper does.
+    IfAny,
+    /// The same, but only where the whole run is measured: it is of the programs' whole time.
+    IfWhole,
+    /// Wherever it is known, though it be 0.
+    IfKnown,
+    /// Everywhere.
+    Always,
+}
+
+/// A row that is shown if any mechanism has something of it.
+const fn metric(name: &'static str, value: fn(&Report) -> f64) -> Metric {
+    Metric { name, value, published: &[], shown: Shown::IfAny }
+}
+
+impl Metric {
+    const fn published(self, published: &'static [&'static str]) -> Self {
+        Self { published, ..self }
+    }
+
+    const fn shown(self, shown: Shown) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// The paper's figures for it, and their name.
+    pub(super) fn paper<'a>(&self, report: &'a Report) -> Option<(&'static str, &'a Comparison)> {
+        self.published.iter().find_map(|name| Some((*name, report.published.get(name)?)))
+    }
+
+    /// Whether it says anything of these runs.
+    pub(super) fn is_shown(&self, experiment: &Experiment, reports: &[Report]) -> bool {
+        let any = |test: fn(f64) -> bool| reports.iter().any(|report| test((self.value)(report)));
+        let is_something = || any(|value| value.abs() > 0.0) || self.paper(&reports[0]).is_some();
+        match self.shown {
+            Shown::IfAny => is_something(),
+            Shown::IfWhole => !experiment.windowed && is_something(),
+            Shown::IfKnown => any(|value| !value.is_nan()),
+            Shown::Always => true,
+        }
+    }
+}
+
+/// A value, or that there is none.
+fn known(is_known: bool, value: f64) -> f64 {
+    if is_known {
+        value
+    } else {
+        f64::NAN
+    }
+}
+
+/// A part of the latency, in microseconds.
+fn micros(report: &Report, part: fn(&Latency) -> f64) -> f64 {
+    report.latency.map_or(f64::NAN, |latency| part(&latency) * 1e6)
+}
+
+/// So much of it for each MiB that was moved.
+fn per_mib(report: &Report, value: u64) -> f64 {
+    known(report.pages_migrated > 0, value as f64 / report.mib_migrated())
+}
+
+pub(super) const METRICS: &[Metric] = &[
+    metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed", "runtime"]),
+    metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
+    metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
+    metric("operations per second", |report| report.operations_per_s).published(&["loops_per_second"]),
+    metric("latency, median, us", |report| micros(report, |latency| latency.p50_s)),
+    metric("latency, 99 %, us", |report| micros(report, |latency| latency.p99_s)),
+    metric("latency, 99.9 %, us", |report| micros(report, |latency| latency.p999_s)),
+    metric("latency, longest, us", |report| micros(report, |latency| latency.max_s)),
+    metric("atomic allocation, 99.9 %, us", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.latency.p999_s * 1e6)
+    }),
+    metric("atomic allocation, longest, us", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.latency.max_s * 1e6)
+    }),
+    metric("atomic allocations failed", |report| {
+        report.atomic.map_or(f64::NAN, |atomic| atomic.failed as f64)
+    }),
+    metric("processes", |report| report.per_process.map_or(f64::NAN, |all| all.processes as f64)),
+    metric("operations of a process, fewest", |report| {
+        report.per_process.map_or(f64::NAN, |all| all.least as f64)
+    })
+    .shown(Shown::IfKnown),
+    metric("operations of a process, most", |report| {
+        report.per_process.map_or(f64::NAN, |all| all.most as f64)
+    }),
+    metric("pages migrated", |report| report.pages_migrated as f64),
+    metric("pages migrated per second", |report| {
+        known(report.elapsed_s > 0.0, report.pages_migrated as f64 / report.elapsed_s)
+    })
+    .published(&["pages_migrated_per_second"]),
+    metric("TLB interrupts per second", |report| report.interrupts_per_s)
+        .published(&["interrupts_per_second", "tlb_interrupts"]),
+    metric("range of finishes, s", |report| report.finish_range_s)
+        .published(&["time_range"])
+        .shown(Shown::IfWhole),
+    metric("their deviation, s", |report| report.finish_stddev_s)
+        .published(&["time_stddv"])
+        .shown(Shown::IfWhole),
+    metric("TLB interrupts", |report| report.interrupts as f64).published(&["tlb_shootdowns"]),
+    metric("shootdowns", |report| report.shootdowns as f64),
+    metric("shootdowns per MiB moved", |report| per_mib(report, report.shootdowns)),
+    metric("broadcasts", |report| report.broadcasts as f64),
+    metric("broadcasts per MiB moved", |report| per_mib(report, report.broadcasts)),
+    metric("flushes, everything", |report| report.flushes_full as f64).published(&["tlb_flush_events"]),
+    metric("flushes, one page", |report| report.flushes_page as f64),
+    metric("oldest debt, ms", |report| report.debt_age_max_s * 1e3),
+    metric("faults", |report| report.faults as f64),
+    metric("pages reclaimed", |report| report.pages_reclaimed as f64),
+    metric("TLB misses, loads", |report| report.tlb_misses_load as f64).published(&["dtlb_load_misses"]),
+    metric("TLB misses, stores", |report| report.tlb_misses_store as f64).published(&["dtlb_store_misses"]),
+    metric("TLB misses, fetches", |report| report.tlb_misses_fetch as f64).published(&["itlb_load_misses"]),
+    metric("waits for answers, s", |report| report.answer_wait_s),
+    metric("flush waits per MiB moved, ns", |report| report.flush_wait_ns_per_mib.unwrap_or(f64::NAN)),
+    metric("waits for locks, s", |report| report.lock_wait_s),
+    metric("loads compared", |report| report.loads_compared as f64),
+    metric("loads wrong", |report| known(report.loads_compared > 0, report.loads_wrong as f64))
+        .shown(Shown::IfKnown),
+    metric("rules broken", |report| known(report.oracle, report.violations as f64)).shown(Shown::Always),
+];

@@ -1,0 +1,33 @@
+//! The results as tables: for each experiment and machine what each mechanism measured, beside what was published; and at
+//! the end one table of all.
+
+mod experiment;
+mod metrics;
+mod summary;
+mod sweep;
+mod verdict;
+
+use ceasefire_experiments::{Plan, Report};
+
+pub(crate) use summary::text as summary;
+
+/// All results.
+pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while at < reports.len() {
+        let same = |report: &Report| {
+            report.experiment == reports[at].experiment && report.machine == reports[at].machine
+        };
+        let count = reports[at..].iter().take_while(|report| same(report)).count();
+        let (of_it, together) = (&plans[at..at + count], &reports[at..at + count]);
+        let case = |report: &Report| (report.threads, report.lru_drain);
+        if together.iter().any(|report| case(report) != case(&together[0])) {
+            sweep::block(&mut text, &of_it[0], together);
+        } else {
+            experiment::block(&mut text, &of_it[0], together);
+        }
+        at += count;
+    }
+    text
+}

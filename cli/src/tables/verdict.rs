@@ -1,0 +1,21 @@
+//! The line below a table: whether anything was wrong.
+
+use ceasefire_experiments::Report;
+
+/// Whether anything was wrong, and how long it took.
+pub(crate) fn verdict(reports: &[Report]) -> String {
+    let broken: u64 = reports.iter().map(|report| report.violations).sum();
+    let wall: f64 = reports.iter().map(|report| report.wall_s).sum();
+    let verdict = match (reports[0].oracle, broken) {
+        (false, _) => "no oracle watched".to_owned(),
+        (true, 0) => "no rule was broken".to_owned(),
+        (true, count) => format!("rules were broken {count} times"),
+    };
+    let loads = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let verdict = match (loads(|report| report.loads_compared), loads(|report| report.loads_wrong)) {
+        (0, _) => verdict,
+        (_, 0) => format!("{verdict}, no load was wrong"),
+        (_, wrong) => format!("{verdict}, {wrong} loads were wrong"),
+    };
+    format!("{verdict}; {wall:.1} s of processor time")
+}

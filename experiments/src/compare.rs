@@ -1,0 +1,65 @@
+//! Each run's own figures beside those that its paper published.
+
+use crate::experiment::Experiment;
+use crate::published::{published, Comparison, Row};
+use crate::run::Report;
+
+impl Report {
+    /// Whether its mechanism is the one that its experiment compares the others with.
+    pub fn is_baseline(&self) -> bool {
+        Experiment::find(self.experiment)
+            .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
+    }
+
+    /// Whether its mechanism is the one that its paper proposes.
+    pub fn is_proposal(&self) -> bool {
+        Experiment::find(self.experiment)
+            .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
+    }
+
+    /// The figure that a published row speaks of.
+    fn figure(&self, row: &Row) -> Option<f64> {
+        Some(match row.metric {
+            "elapsed" | "runtime" => self.elapsed_s,
+            "time_range" => self.finish_range_s,
+            "time_stddv" => self.finish_stddev_s,
+            "user" => self.user_s,
+            "system" => self.system_s,
+            "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
+            "pages_migrated_per_second" | "loops_per_second" => self.operations_per_s,
+            "tlb_shootdowns" => self.interrupts as f64,
+            "tlb_flush_events" => self.flushes_full as f64,
+            "dtlb_load_misses" => self.tlb_misses_load as f64,
+            "dtlb_store_misses" => self.tlb_misses_store as f64,
+            "itlb_load_misses" => self.tlb_misses_fetch as f64,
+            _ => return None,
+        })
+    }
+}
+
+/// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
+/// as what ratios are taken of.
+pub fn compare(reports: &mut [Report]) {
+    let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
+    for report in reports {
+        let baseline = baselines.iter().find(|baseline| {
+            baseline.experiment == report.experiment
+                && baseline.machine == report.machine
+                && baseline.scale.to_bits() == report.scale.to_bits()
+                && baseline.seed == report.seed
+                && baseline.threads == report.threads
+                && baseline.lru_drain == report.lru_drain
+        });
+        report.published = published(report.experiment, &report.machine)
+            .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
+            .filter_map(|row| {
+                let measured = report.figure(row)?;
+                let before =
+                    baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
+                let ours = before.map(|before| measured / before);
+                let Row { metric, unit, before, after, .. } = *row;
+                Some((metric, Comparison { unit, before, after, ratio: after / before, ours, measured }))
+            })
+            .collect();
+    }
+}

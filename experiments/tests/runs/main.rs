@@ -1,0 +1,5 @@
+//! Whole runs of experiments, made through the crate's interface.
+
+mod tiered_inference;
+mod time;
+mod tlb_flush2;

@@ -1,0 +1,42 @@
+//! `tiered-inference` reads every page of weights from the device, for every token.
+
+use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_machine::config::builtin;
+use ceasefire_memory::PAGE_BYTES;
+
+fn run(cpus: u32) -> Report {
+    let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");
+    let machine = machine.with_cpus(cpus).expect("a number of CPUs that is allowed");
+    let plan = Plan {
+        experiment: Experiment::find("tiered-inference").expect("an experiment"),
+        machine,
+        mechanism: Mechanism::Batched,
+        settle: Settle::Free,
+        threads: None,
+        lru_drain: None,
+        scale: 1.0 / 1000.0,
+        seed: 1,
+        oracle: true,
+        trace: None,
+    };
+    plan.run(|_| ()).expect("it runs to its end")
+}
+
+#[test]
+fn every_page_comes_from_the_device_for_every_token_and_the_last_makes_room() {
+    let report = run(64);
+    assert_eq!((report.threads, report.operations), (45, 9));
+    assert_eq!((report.violations, report.loads_wrong), (0, 0), "{:?}", report.broken);
+    let read = report.operations * ((70 << 30) / 1000 / PAGE_BYTES);
+    assert!(report.loads_compared > read);
+    // Nine tenths and more: some of a small machine's memory is in the hands of its CPUs.
+    assert!(report.pages_reclaimed * 10 > read * 9, "{} of {read}", report.pages_reclaimed);
+    assert!(report.pages_migrated > 0 && report.interrupts > 0);
+    assert!(report.tlb_misses_load > read && report.tlb_misses_fetch > 0 && report.tlb_misses_store > 0);
+}
+
+#[test]
+fn few_cpus_have_few_threads() {
+    let report = run(2);
+    assert_eq!((report.threads, report.operations, report.loads_wrong), (3, 9, 0));
+}
