@@ -18,16 +18,17 @@ use core::fmt;
 
 use ceasefire::{Batch, Owed, Schedule, Stamp, BATCH};
 
-use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, USER_END};
+use crate::address::{Block, FrameNumber, Store, HUGE_FRAMES, PAGE_BYTES, USER_END};
 use crate::cache::page_lock::PageLock;
 use crate::frames::allocate::Pay;
-use crate::frames::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES};
+use crate::frames::frame::{huge_frames, Frame, HugeFrame};
 use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
 use crate::locks::{Lock, RwLock};
 use crate::machine::{Machine, Work};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::table::{Entry, LEAF_SHIFT};
+use crate::tables::entry::Entry;
+use crate::tables::table::LEAF_SHIFT;
 use crate::Memory;
 
 /// The most pages that are unmapped for one flush (Linux: `NR_MAX_BATCHED_MIGRATION`, the small pages of a huge one).
