@@ -37,6 +37,7 @@ pub use calls::file::{Busy, TruncateError, WriteError};
 pub use calls::fork::ForkError;
 pub use calls::lock_pages::LockError;
 pub use calls::map::MapError;
+pub use calls::migrate::{MigrateError, Migrated, Moved};
 pub use calls::protect::ProtectError;
 pub use calls::remap::{Placement, RemapError};
 pub use calls::unmap::UnmapError;
@@ -57,7 +58,7 @@ pub use statistics::Statistics;
 pub use tables::entry::{Aarch64, Entry, EntryOf, Format, X86_64};
 pub use tables::huge::HUGE_BYTES;
 pub use tables::table::{Table, ENTRIES, KERNEL_ENTRIES};
-pub use upkeep::migrate::{MigrateError, Migrated, Moved, MIGRATE_BATCH};
+pub use upkeep::migrate::MIGRATE_BATCH;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! What a program asks for, one file a call.
 //!
 //! Read in this order: mmap (`map`), munmap and exit (`unmap`) and the walk that they share with others (`zap`), mprotect
-//! (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), and the calls on
-//! files (`file`).
+//! (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), moving pages
+//! between nodes (`migrate`), and the calls on files (`file`).
 
 pub(crate) mod advise;
 pub(crate) mod collapse;
@@ -10,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod fork;
 pub(crate) mod lock_pages;
 pub(crate) mod map;
+pub(crate) mod migrate;
 pub(crate) mod protect;
 pub(crate) mod remap;
 pub(crate) mod unmap;
