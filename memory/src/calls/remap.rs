@@ -298,9 +298,7 @@ impl<P: Machine> Memory<P> {
             // way to them: a broadcast of single pages might leave that.
             const { assert!(HUGE_BYTES / PAGE_BYTES > SINGLE_PAGE_CEILING as u64) };
             for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
-                let held =
-                    ceasefire::Entry { accessible: true, writable: entry.writable(), dirty: entry.dirty() };
-                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, held), None);
+                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, leaf.held(entry)), None);
             }
             gather.finish();
             entry

@@ -125,7 +125,7 @@ impl<P: Machine> Leaf<'_, P> {
 
     /// What CPUs may hold of an entry. One that is hidden was present before, and whoever hid it may not have flushed yet
     /// (Linux: `pte_accessible`); or its page was elsewhere, where CPUs may still read it.
-    fn held(&self, old: Entry) -> ceasefire::Entry {
+    pub(crate) fn held(&self, old: Entry) -> ceasefire::Entry {
         let hidden = old.is_hidden() && (old.owes() || self.space.coherence().downgrade_in_flight());
         ceasefire::Entry { accessible: old.present() || hidden, writable: old.writable(), dirty: old.dirty() }
     }
