@@ -1,8 +1,6 @@
-//! Pages and frames by number.
+//! Pages, frames and objects by number.
 
 use core::fmt;
-
-use crate::objects::object::ObjectId;
 
 /// log2 of the page size.
 pub const PAGE_SHIFT: u32 = 12;
@@ -10,6 +8,10 @@ pub const PAGE_SHIFT: u32 = 12;
 pub const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
 /// The first address that belongs to no program: four levels translate 48 bits, and the upper half is the kernel's.
 pub const USER_END: u64 = 1 << 47;
+/// log2 of the frames of a huge page: 2 MiB.
+pub(crate) const HUGE_ORDER: u32 = 9;
+/// The frames of a huge page.
+pub(crate) const HUGE_FRAMES: u32 = 1 << HUGE_ORDER;
 
 /// A frame of physical memory: its address divided by [`PAGE_BYTES`]. 32 bits reach 16 TiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +37,36 @@ impl FrameNumber {
 impl fmt::Debug for FrameNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "frame {:#x}", self.0)
+    }
+}
+
+/// Names an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(u32);
+
+impl ObjectId {
+    const ANONYMOUS: u32 = 1 << 30;
+
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn anonymous(number: u32) -> Self {
+        Self(number | Self::ANONYMOUS)
+    }
+
+    /// Its number, below the configured number of objects; files and anonymous memory are counted apart.
+    pub const fn get(self) -> u32 {
+        self.0 & !Self::ANONYMOUS
+    }
+
+    /// Whether it is the anonymous memory of a program, not a file.
+    pub const fn is_anonymous(self) -> bool {
+        self.0 & Self::ANONYMOUS != 0
+    }
+
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
     }
 }
 

@@ -5,12 +5,11 @@
 
 use ceasefire::Stamp;
 
-use crate::address::{Block, FrameNumber, Store};
+use crate::address::{Block, FrameNumber, ObjectId, Store};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::{Frame, LruState};
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
-use crate::objects::object::ObjectId;
 use crate::Memory;
 
 /// The most pages that one miss brings in.

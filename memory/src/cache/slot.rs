@@ -11,10 +11,9 @@
 
 use ceasefire::{Owed, Stamp};
 
-use crate::address::{Block, FrameNumber, Store};
+use crate::address::{Block, FrameNumber, ObjectId, Store};
 use crate::locks::Lock;
 use crate::machine::{Event, Machine};
-use crate::objects::object::ObjectId;
 use crate::objects::pages::Pages;
 use crate::Memory;
 

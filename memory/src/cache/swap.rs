@@ -10,14 +10,13 @@ use alloc::vec::Vec;
 
 use ceasefire::Stamp;
 
-use crate::address::{Block, FrameNumber, Store};
+use crate::address::{Block, FrameNumber, ObjectId, Store};
 use crate::cache::page_cache::Cached;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::frame::LruState;
 use crate::locks;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::objects::object::ObjectId;
 use crate::objects::pages::Pages;
 use crate::Memory;
 

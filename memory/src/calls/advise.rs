@@ -1,4 +1,4 @@
-//! madvise: what a program says about its memory. (COLLAPSE is in `huge`.)
+//! madvise: what a program says about its memory. (COLLAPSE is in `collapse`.)
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,14 +6,16 @@ use core::fmt;
 use ceasefire::{Gather, PageSize, BATCH};
 
 use crate::address::PAGE_BYTES;
-use crate::calls::unmap::{FlushAt, Held};
+use crate::calls::zap::{FlushAt, Held};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::table::{Found, SettledLeaf, LEAF_SHIFT};
+use crate::tables::leaf::SettledLeaf;
+use crate::tables::table::LEAF_SHIFT;
+use crate::tables::walk::Found;
 use crate::upkeep::reclaim::Why;
 use crate::Memory;
 
@@ -184,6 +186,20 @@ impl<P: Machine> Memory<P> {
         self.take_off_lists(space, start, bytes, true, |pages| {
             self.evict(pages.drain(..), Why::Advised);
         })
+    }
+
+    /// Reclaims what can be had of a range that only this program maps, on the kernel's own account: as if memory were
+    /// short and these pages came first; how many were freed. Nothing is promised to the program, so unlike what
+    /// [`Memory::advise_page_out`] takes away these pages may go owing (Linux: proactive reclaim, `DAMON_RECLAIM`).
+    ///
+    /// # Errors
+    /// [`AdviseError`]; nothing has changed then.
+    pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
+        let mut freed = 0;
+        self.take_off_lists(space, start, bytes, true, |pages| {
+            freed += u64::from(self.evict(pages.drain(..), Why::Unused).0);
+        })?;
+        Ok(freed)
     }
 
     /// Allows pages of 2 MiB in a range of anonymous memory, or forbids them where there are none yet (madvise HUGEPAGE

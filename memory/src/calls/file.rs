@@ -10,14 +10,14 @@ use core::fmt;
 
 use ceasefire::{Batch, Gather, Owed, Stamp, BATCH};
 
-use crate::address::{Block, FrameNumber, Store, PAGE_BYTES, PAGE_SHIFT};
+use crate::address::{Block, FrameNumber, ObjectId, Store, PAGE_BYTES, PAGE_SHIFT};
 use crate::cache::page_cache::Cached;
 use crate::cache::page_lock::PageLock;
-use crate::calls::unmap::{FlushAt, Held};
+use crate::calls::zap::{FlushAt, Held};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::{Lock, RwLock};
 use crate::machine::{Event, Machine};
-use crate::objects::object::{ObjectId, TooManyObjects};
+use crate::objects::object::TooManyObjects;
 use crate::objects::pages::Pages;
 use crate::spaces::area::Protection;
 use crate::upkeep::reclaim::Why;

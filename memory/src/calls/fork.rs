@@ -10,15 +10,16 @@ use core::fmt;
 
 use ceasefire::{Gather, PageSize};
 
-use crate::address::PAGE_BYTES;
+use crate::address::{ObjectId, PAGE_BYTES};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
-use crate::objects::object::ObjectId;
+use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{Area, Areas, Protection};
-use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
 use crate::tables::huge::HUGE_BYTES;
-use crate::tables::table::{Entry, SettledLeaf};
+use crate::tables::leaf::SettledLeaf;
 use crate::Memory;
 
 /// Why a space cannot be forked.

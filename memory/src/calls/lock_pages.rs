@@ -11,8 +11,9 @@ use crate::faults::fault::{Access, FaultError};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
+use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::spaces::space::SpaceHandle;
 use crate::Memory;
 
 /// Why pages cannot be locked.

@@ -1,12 +1,17 @@
 //! What a program asks for, one file a call.
 //!
-//! Read in this order: munmap and exit (`unmap`), mprotect (`protect`), mremap (`remap`), fork (`fork`), mlock
-//! (`lock_pages`), madvise (`advise`), and the calls on files (`file`).
+//! Read in this order: mmap (`map`), munmap and exit (`unmap`) and the walk that they share with others (`zap`), mprotect
+//! (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), moving pages
+//! between nodes (`migrate`), and the calls on files (`file`).
 
 pub(crate) mod advise;
+pub(crate) mod collapse;
 pub(crate) mod file;
 pub(crate) mod fork;
 pub(crate) mod lock_pages;
+pub(crate) mod map;
+pub(crate) mod migrate;
 pub(crate) mod protect;
 pub(crate) mod remap;
 pub(crate) mod unmap;
+pub(crate) mod zap;

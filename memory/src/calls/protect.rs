@@ -13,7 +13,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::table::SettledLeaf;
+use crate::tables::leaf::SettledLeaf;
 use crate::Memory;
 
 /// Why the protection of a range cannot be changed.

@@ -12,14 +12,17 @@ use core::fmt;
 use ceasefire::{Cleared, ClearedTable, Gather, PageSize, SINGLE_PAGE_CEILING};
 
 use crate::address::{PAGE_BYTES, USER_END};
-use crate::calls::unmap::Held;
+use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
+use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::{area_mapper, SpaceHandle};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
 use crate::tables::huge::{Unsplit, HUGE_BYTES};
-use crate::tables::table::{install_new, Entry, Found};
+use crate::tables::leaf::install_new;
+use crate::tables::walk::Found;
 use crate::Memory;
 
 /// Where a mapping may go.
@@ -295,9 +298,7 @@ impl<P: Machine> Memory<P> {
             // way to them: a broadcast of single pages might leave that.
             const { assert!(HUGE_BYTES / PAGE_BYTES > SINGLE_PAGE_CEILING as u64) };
             for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
-                let held =
-                    ceasefire::Entry { accessible: true, writable: entry.writable(), dirty: entry.dirty() };
-                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, held), None);
+                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, leaf.held(entry)), None);
             }
             gather.finish();
             entry

@@ -1,30 +1,25 @@
 //! Faults: filling in the translation that a program missed.
 //!
 //! Fresh memory reads as zeros through one shared frame until it is stored to. A page of a file is found in the page
-//! cache or brought in with its successors, and mapped together with those of its neighbours that are in memory
-//! (fault-around). A page that is on the swap device comes back, one that is moving is waited for, one that was hidden
-//! to learn who uses it is revealed and moved to who does. Where a translation has to lead elsewhere from now on, because
-//! a store made a private copy, the old one is taken away and flushed everywhere before the new one is visible: no two
-//! CPUs ever see different frames at one address.
+//! cache or brought in with its successors. A page that is on the swap device comes back, one that is moving is waited for, one that was hidden
+//! to learn who uses it is revealed and moved to who does.
 
 use core::fmt;
 
-use ceasefire::{Gather, PageSize};
+use ceasefire::PageSize;
 
-use crate::address::{FrameNumber, Store, PAGE_BYTES};
+use crate::address::{FrameNumber, PAGE_BYTES};
 use crate::cache::page_cache::Cached;
 use crate::frames::allocate::OutOfMemory;
-use crate::frames::frame::{Frame, LruState};
-use crate::locks::{Lock, RwLock};
+use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
-use crate::objects::object::ObjectId;
 use crate::spaces::area::{Area, Protection, Source};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::table::{install_new, Entry, Found, Leaf, SettledLeaf, Table, LEAF_SHIFT};
+use crate::tables::entry::Entry;
+use crate::tables::leaf::Leaf;
+use crate::tables::table::Table;
+use crate::tables::walk::Found;
 use crate::Memory;
-
-/// The most pages that one fault maps.
-const MOST_AROUND: usize = 64;
 
 /// What a program tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +64,7 @@ impl From<OutOfMemory> for FaultError {
 }
 
 /// How far a fault came, with the space locked.
-enum Progress {
+pub(super) enum Progress {
     /// The access can be tried again.
     Done,
     /// Something changed in between: look again.
@@ -219,140 +214,6 @@ impl<P: Machine> Memory<P> {
         self.own_copy(space, table, area, own, address, original)
     }
 
-    /// Gives the program a page of zeros where nothing is.
-    fn fresh_page(
-        &self,
-        space: &SpaceHandle<P>,
-        table: FrameNumber,
-        area: &Area,
-        object: ObjectId,
-        address: u64,
-    ) -> Result<Progress, FaultError> {
-        let fresh = self.allocate(self.home())?;
-        let leaf = self.lock_table(space, table, PageSize::Small);
-        if !leaf.get(address).is_none() {
-            drop(leaf);
-            self.free(fresh);
-            return Ok(Progress::Again);
-        }
-        self.zero(fresh.number(), 1);
-        let number = self.adopt_copy(fresh, area, object, address);
-        leaf.install(address, Entry::page(number, true).used(true));
-        drop(leaf);
-        self.list_soon(number);
-        Ok(Progress::Done)
-    }
-
-    /// Makes a frame the private page of an area at `address`, held by a translation and on its way to the lists.
-    fn adopt_copy(&self, fresh: Frame, area: &Area, object: ObjectId, address: u64) -> FrameNumber {
-        let number = fresh.into_number();
-        self.frames.get(number).adopt(object, area.index(address), 2, 1, LruState::new(true));
-        number
-    }
-
-    /// Gives the program a frame of its own at `address`, with what it could read there so far: `original`, which is held
-    /// and let go of, or zeros.
-    fn own_copy(
-        &self,
-        space: &SpaceHandle<P>,
-        table: FrameNumber,
-        area: &Area,
-        object: ObjectId,
-        address: u64,
-        original: Option<FrameNumber>,
-    ) -> Result<Progress, FaultError> {
-        let fresh = match self.allocate(self.home()) {
-            Ok(fresh) => fresh,
-            Err(error) => {
-                if let Some(page) = original {
-                    self.put(page);
-                }
-                return Err(error.into());
-            }
-        };
-        let surplus = {
-            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
-            if self.still_shows(&leaf, area, address, original) {
-                match original {
-                    Some(page) => self.copy(page, fresh.number(), 1),
-                    None => self.zero(fresh.number(), 1),
-                }
-                if leaf.get(address).present() {
-                    self.take_away(space, &leaf, address);
-                }
-                let number = self.adopt_copy(fresh, area, object, address);
-                install_new(&leaf, address, Entry::page(number, true).used(true));
-                drop(leaf);
-                self.list_soon(number);
-                None
-            } else {
-                Some(fresh)
-            }
-        };
-        if let Some(page) = original {
-            self.put(page);
-        }
-        Ok(match surplus {
-            Some(frame) => {
-                self.free(frame);
-                Progress::Again
-            }
-            None => Progress::Done,
-        })
-    }
-
-    /// Whether `address` still shows what is about to be copied.
-    fn still_shows(
-        &self,
-        leaf: &SettledLeaf<'_, P>,
-        area: &Area,
-        address: u64,
-        original: Option<FrameNumber>,
-    ) -> bool {
-        let entry = leaf.get(address);
-        let shown = entry.present() && !entry.writable() && entry.frame() == original.unwrap_or(self.zero);
-        let Some(page) = original else { return entry.is_none() || shown };
-        let place = self.frames.get(page).place();
-        match place {
-            // Truncation takes a page out of its file before it looks for mappings.
-            None => false,
-            Some((object, _)) if object.is_anonymous() => shown,
-            Some(place) => {
-                Some(place) == area.file().map(|file| (file, area.index(address)))
-                    && (entry.is_none() || shown)
-            }
-        }
-    }
-
-    /// Clears and flushes what `address` translates to, before something else takes its place.
-    fn take_away(&self, space: &SpaceHandle<P>, leaf: &SettledLeaf<'_, P>, address: u64) {
-        let mut gather: Gather<'_, P, FrameNumber, _, 1> =
-            Gather::new(&self.engine, space.coherence(), |page| self.put(page));
-        let (old, cleared) = leaf.clear(address);
-        gather.unmap(leaf, cleared, self.unmapped_frame(old));
-        gather.finish();
-    }
-
-    /// Accounts for a mapping that was cleared; the frame whose reference it gave up, if it was counted.
-    pub(crate) fn unmapped_frame(&self, old: Entry) -> Option<FrameNumber> {
-        (old.maps() && old.frame() != self.zero).then(|| {
-            let info = self.frames.get(old.frame());
-            if old.dirty() {
-                info.set_dirty();
-            }
-            info.unmapped();
-            old.frame()
-        })
-    }
-
-    /// Accounts for a mapping that was cleared of a page that the caller has isolated: its reference goes at once.
-    pub(crate) fn unmapped_isolated(&self, old: Entry) {
-        if let Some(frame) = self.unmapped_frame(old) {
-            let left = self.frames.get(frame).release();
-            debug_assert!(left > 0, "the isolation holds a reference");
-        }
-    }
-
     /// Lets a hidden page be used again, and notes who does.
     fn reveal(&self, leaf: &Leaf<'_, P>, area: &Area, address: u64, entry: Entry) -> Progress {
         let frame = entry.frame();
@@ -403,92 +264,6 @@ impl<P: Machine> Memory<P> {
         }
         // Again, for a store: the page may have to be copied.
         Ok(Progress::Again)
-    }
-
-    /// Maps the page of `file` at `address`, and its neighbours that are in memory.
-    fn map_cached(
-        &self,
-        space: &SpaceHandle<P>,
-        table: FrameNumber,
-        area: &Area,
-        file: ObjectId,
-        address: u64,
-        access: Access,
-    ) -> Result<Progress, FaultError> {
-        let platform = self.platform();
-        let wanted = match self.cached_page(file, area.index(address))? {
-            None => return Err(FaultError::BeyondEnd(address)),
-            Some(Cached::Wait(frame)) => return Ok(Progress::Wait(frame)),
-            Some(Cached::Here(page)) => page,
-        };
-        let around = u64::from(self.config.fault_around).clamp(1, MOST_AROUND as u64) * PAGE_BYTES;
-        let block = address & !(around - 1);
-        let start = block.max(area.start);
-        let end = (block + around).min(area.end);
-        let slots = ((end - start) / PAGE_BYTES) as usize;
-        let mut found = [None; MOST_AROUND];
-        {
-            let pages = self.objects.get(file).pages.lock(platform);
-            platform.work(Work::CacheFind, 1);
-            for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
-                if at == address {
-                    found[slot] = Some(wanted);
-                } else if let Some(frame) = pages.find(area.index(at)) {
-                    // A neighbour that owes is left to whoever needs it.
-                    if self.slot_owes(pages.owed(area.index(at))) {
-                        continue;
-                    }
-                    self.finds(Store::File(file), area.index(at), 1);
-                    if let Cached::Here(frame) = self.hold_cached(frame) {
-                        found[slot] = Some(frame);
-                    }
-                }
-            }
-        }
-        let mut wait = None;
-        {
-            let leaf = self.lock_table(space, table, PageSize::Small);
-            self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
-        }
-        for frame in found.into_iter().take(slots).flatten() {
-            self.put(frame);
-        }
-        Ok(wait.map_or(Progress::Done, Progress::Wait))
-    }
-
-    /// Maps what of `found` can be mapped, and takes it out.
-    fn map_found(
-        &self,
-        leaf: &Leaf<'_, P>,
-        area: &Area,
-        (start, end): (u64, u64),
-        (address, access): (u64, Access),
-        found: &mut [Option<FrameNumber>],
-        wait: &mut Option<FrameNumber>,
-    ) {
-        debug_assert_eq!(start >> LEAF_SHIFT, (end - 1) >> LEAF_SHIFT);
-        for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
-            let Some(frame) = found[slot] else { continue };
-            let info = self.frames.get(frame);
-            let store = at == address && access == Access::Write;
-            let old = leaf.get(at);
-            // Truncation takes a page out of its file before it looks for mappings.
-            if !old.is_none() || info.place().map(|(_, index)| index) != Some(area.index(at)) {
-                continue;
-            }
-            if store && info.locked() {
-                *wait = Some(frame);
-                continue;
-            }
-            if store {
-                info.set_dirty();
-            }
-            // Used, though only one of them was: Linux's choice for file pages on x86, where the hardware
-            // would set the bit at the first access anyway.
-            leaf.install(at, Entry::page(frame, store).used(store));
-            info.mapped();
-            found[slot] = None;
-        }
     }
 }
 

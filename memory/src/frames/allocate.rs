@@ -11,13 +11,13 @@
 
 use core::fmt;
 
-use crate::frames::frame::{huge_frames, Frame, HugeFrame, HUGE_FRAMES, HUGE_ORDER};
+use crate::address::{HUGE_FRAMES, HUGE_ORDER};
+use crate::frames::frame::{huge_frames, Frame, HugeFrame};
 use crate::frames::list::List;
 use crate::frames::node::{Node, NodeId};
 use crate::frames::owing::MATURE;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::upkeep::reclaim::Patience;
 use crate::Memory;
 
 /// Frames moved to or from the buddy allocator at a time (Linux: `pcp->batch`, 31 on large machines).
@@ -50,7 +50,7 @@ impl PerCpuFrames {
 
 /// How far an allocation may take a node's free frames down.
 #[derive(Debug, Clone, Copy)]
-enum DownTo {
+pub(crate) enum DownTo {
     /// To a watermark, and what is kept above it while frames owe.
     Low,
     Min,
@@ -137,27 +137,8 @@ impl<P: Machine> Memory<P> {
         Some(frame)
     }
 
-    /// Reclaims until there is a frame.
-    #[cold]
-    fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
-        let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
-        while !patience.is_over() {
-            // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
-            for &node in &self.fallback[home.index()] {
-                patience.note(self.shrink(node));
-            }
-            if let Some(frame) = self.allocate_paying(home, DownTo::Reclaimed, Pay::IfWorthIt) {
-                return Ok(frame);
-            }
-            self.platform().reschedule();
-        }
-        // What other CPUs keep for themselves, and at last what is left below the minimum.
-        self.drain_all();
-        self.allocate_paying(home, DownTo::Reserve, Pay::Always).ok_or(OutOfMemory)
-    }
-
     /// A frame of the nearest node that has one to spare, paid for if need be.
-    fn allocate_paying(&self, home: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
+    pub(crate) fn allocate_paying(&self, home: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
         let mut nodes = self.fallback[home.index()].iter();
         nodes.find_map(|&node| self.allocate_from(node, down).or_else(|| self.allocate_paid(node, down, pay)))
     }

@@ -12,9 +12,8 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, Ordering};
 
 use ceasefire::Stamp;
 
-use crate::address::FrameNumber;
+use crate::address::{FrameNumber, ObjectId, HUGE_FRAMES};
 use crate::frames::node::{NodeId, NodeLayout};
-use crate::objects::object::ObjectId;
 
 /// A frame that nobody else knows of.
 #[must_use = "a frame that is neither used nor given back is lost"]
@@ -37,11 +36,6 @@ impl Frame {
         self.0
     }
 }
-
-/// log2 of the frames of a huge page: 2 MiB.
-pub(crate) const HUGE_ORDER: u32 = 9;
-/// The frames of a huge page.
-pub(crate) const HUGE_FRAMES: u32 = 1 << HUGE_ORDER;
 
 /// 512 neighbouring frames that nobody else knows of, aligned to their size.
 #[must_use = "frames that are neither used nor given back are lost"]

@@ -6,12 +6,13 @@
 
 use ceasefire::{Owed, Stamp};
 
+use crate::address::{FrameNumber, HUGE_ORDER};
 use crate::frames::allocate::{PerCpuFrames, REFILL};
-use crate::frames::frame::{Frame, HugeFrame, HUGE_ORDER};
+use crate::frames::frame::{Frame, HugeFrame};
 use crate::frames::node::NodeId;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
-use crate::{FrameNumber, Memory};
+use crate::Memory;
 
 /// Frames that owe nothing that a CPU keeps of one node at most (Linux: `pcp->high`, six batches).
 const KEEP: u32 = 6 * REFILL;

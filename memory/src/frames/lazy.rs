@@ -5,12 +5,11 @@
 //! many frames of a node owe at a time: beyond that, batches pay at their end, as if they were not lazy. And the last so
 //! many frames that owe nothing are a reserve: an allocation that may wait leaves them to those that may not, and waits.
 
-use ceasefire::{Bounds, BoundsError, Schedule, Settle, DEFAULT_AGE};
+use ceasefire::{Settle, DEFAULT_AGE};
 
-use crate::frames::node::{NodeId, Watermarks};
-use crate::{Config, ConfigError};
+use crate::frames::node::Watermarks;
 
-/// The bounds of lazy unmap flushes, for [`Schedule::Lazy`]; other schedules leave no debts, whatever these say.
+/// The bounds of lazy unmap flushes, for [`Schedule::Lazy`](ceasefire::Schedule::Lazy); other schedules leave no debts, whatever these say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lazy {
     /// How old a debt may become, in nanoseconds; 0 for none at all. [`DEFAULT_AGE`] unless told otherwise.
@@ -49,28 +48,5 @@ impl Limits {
     pub(crate) fn new(lazy: &Lazy, frames: u32, watermarks: Watermarks) -> Self {
         let max_owed = lazy.max_owed.unwrap_or((frames / OWED_SHARE).max(OWED_LEAST).min(frames));
         Self { max_owed, reserve: lazy.reserve.unwrap_or(watermarks.min) }
-    }
-}
-
-/// How old debts may become on a machine of this configuration, whose nodes keep the other bounds.
-pub(crate) fn bounds(config: &Config) -> Result<Bounds, ConfigError> {
-    let Lazy { max_age, tick, settle, max_owed, reserve } = config.lazy;
-    let bounds = Bounds::new(max_age, tick, settle)?;
-    // A node without memory has nothing to keep within bounds.
-    for (number, layout) in (0..).zip(&config.nodes).filter(|(_, layout)| layout.frames > 0) {
-        let (node, frames) = (NodeId(number), layout.frames);
-        if let Some(max_owed) = max_owed.filter(|&owed| owed == 0 || owed > frames) {
-            return Err(ConfigError::MaxOwed { node, max_owed, frames });
-        }
-        if let Some(reserve) = reserve.filter(|&reserve| reserve > frames) {
-            return Err(ConfigError::Reserve { node, reserve, frames });
-        }
-    }
-    Ok(if config.schedule == Schedule::Lazy { bounds } else { Bounds::STRICT })
-}
-
-impl From<BoundsError> for ConfigError {
-    fn from(error: BoundsError) -> Self {
-        Self::Bounds(error)
     }
 }

@@ -7,12 +7,13 @@
 
 use ceasefire::CpuId;
 
+use crate::address::FrameNumber;
 use crate::frames::frame::{FrameTable, LruState};
 use crate::frames::list::List;
 use crate::frames::node::NodeId;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::{FrameNumber, Memory};
+use crate::Memory;
 
 /// The most pages that a CPU collects before it lists them.
 pub(crate) const LARGEST_BATCH: usize = 31;

@@ -1,16 +1,21 @@
 //! What the memory manager asks of a machine beyond the engine's [`Platform`].
 
+mod event;
+mod work;
+
 use core::fmt::Debug;
 
-use ceasefire::{AddressSpace, CpuId, PageSize, Platform};
+use ceasefire::{CpuId, Platform};
 
 use crate::address::{Block, FrameNumber};
 use crate::frames::node::NodeId;
 use crate::locks::{HeldLocks, Lock, RwLock};
 use crate::shadow::{Misuse, Shadow};
-use crate::spaces::area::Protection;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::table::Table;
+
+pub use event::Event;
+pub use work::Work;
 
 /// A machine whose memory can be managed.
 ///
@@ -119,98 +124,4 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     fn observe(&self, event: Event<'_>) {
         let _ = event;
     }
-}
-
-/// Work that takes time, in the units in which a simulator charges it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// A fault, from the exception to its return, without what is listed below.
-    Fault,
-    /// A page looked up in a file.
-    CacheFind,
-    /// A page put into a file.
-    CacheInsert,
-    /// A page taken out of a file.
-    CacheRemove,
-    /// A frame taken from the CPU's own list.
-    FrameAllocate,
-    /// A frame given back.
-    FrameFree,
-    /// A frame moved between a CPU's list and the buddy allocator.
-    Buddy,
-    /// A translation made.
-    Map,
-    /// A translation cleared.
-    Unmap,
-    /// A mapping of a page visited through the reverse map.
-    ReverseMap,
-    /// A page put on a list for the first time.
-    LruAdd,
-    /// A page that nobody holds taken off a list.
-    LruRemove,
-    /// A page taken off a list to be looked at.
-    LruIsolate,
-    /// A page put back.
-    LruPutback,
-    /// All else that reclaim does for a page that it looks at.
-    ReclaimPage,
-    /// A page-table page made or freed.
-    TableChange,
-    /// An address range added, changed or taken away.
-    AreaChange,
-    /// The rights of a translation changed.
-    Protect,
-    /// All else that migration does for a page that it moves.
-    MigratePage,
-}
-
-/// What a checker may want to know.
-#[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// The frame is free: nobody may reach it through an older translation. One that was [left](Event::Left) while it owed
-    /// is freed only now, though it is the allocator's since then; until now its bytes have to stay as they were.
-    FrameFreed(FrameNumber),
-    /// The frame, freed before, was handed out.
-    FrameAllocated(FrameNumber),
-    /// The frame went back to the allocator and was a page-table page: no walker may read it any more.
-    TableFreed(FrameNumber),
-    /// A translation became visible.
-    Installed {
-        /// Whose.
-        space: &'a AddressSpace,
-        /// Of which page.
-        address: u64,
-        /// To which frame; the first of 512 if it is huge.
-        frame: FrameNumber,
-        /// Of which size.
-        size: PageSize,
-    },
-    /// An operation that took translations or rights away for good is about to return to the program.
-    Returned {
-        /// In which space.
-        space: &'a AddressSpace,
-        /// From which address.
-        start: u64,
-        /// Up to which address, exclusive.
-        end: u64,
-        /// What translations from before it may still be used for: nothing, or loads.
-        allowed: Protection,
-    },
-    /// The page was declared clean and its write-out begins: no store may land in it unseen.
-    WriteOut(FrameNumber),
-    /// The frame goes back to the allocator while CPUs may still read it through translations that allowed nothing else, and
-    /// with it the page of that block, if it has one: until it is free ([`Event::FrameFreed`]), until the block's
-    /// page is found again ([`Event::Settled`]), or until [`Bounds::max_age`](ceasefire::Bounds::max_age) and a tick have
-    /// passed.
-    Left {
-        /// Which.
-        frame: FrameNumber,
-        /// Where its page belongs.
-        block: Option<Block>,
-    },
-    /// The block's page is about to be found, brought in or changed: no CPU may read an older copy of it any more.
-    Settled(Block),
-    /// Another frame may hold the newest version of this frame's page from now on (it is about to be copied elsewhere, or
-    /// has left its file or the swap device's cache): no CPU may reach the old one any more.
-    Superseded(FrameNumber),
 }

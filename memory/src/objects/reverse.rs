@@ -4,14 +4,48 @@
 //! the mappers are locked, shared, the page tables below them stay where they are: whoever frees a table, moves entries
 //! from one place to another, or copies them for a fork, has the mappers exclusively.
 
-use crate::address::PAGE_SHIFT;
+use crate::address::{FrameNumber, ObjectId, PAGE_BYTES, PAGE_SHIFT};
 use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
-use crate::objects::object::{Mapper, ObjectId};
-use crate::tables::table::Leaf;
-use crate::{FrameNumber, Memory};
+use crate::objects::mapper::Mapper;
+use crate::spaces::area::Area;
+use crate::spaces::space::SpaceHandle;
+use crate::tables::leaf::Leaf;
+use crate::Memory;
 
 impl<P: Machine> Memory<P> {
+    /// Adds an area to the reverse map.
+    pub(crate) fn hook_area(&self, space: &SpaceHandle<P>, area: &Area) {
+        for object in area.objects() {
+            self.hook(object, area_mapper(space, area));
+        }
+    }
+
+    /// Takes an area out of the reverse map.
+    pub(crate) fn unhook_area(&self, space: &SpaceHandle<P>, area: &Area) {
+        for object in area.objects() {
+            self.unhook(object, space, area.start, area.end);
+        }
+    }
+
+    /// Adds `mapper` to those of `object`.
+    pub(crate) fn hook(&self, object: ObjectId, mapper: Mapper<P>) {
+        self.objects.get(object).mappers.write(self.platform()).add(mapper);
+    }
+
+    /// Takes what maps `[start, end)` in `space` out of the reverse map of `object`, and ends anonymous memory that
+    /// nobody maps any more. Waits until nobody walks the tables below it.
+    pub(crate) fn unhook(&self, object: ObjectId, space: &SpaceHandle<P>, start: u64, end: u64) {
+        let unused = {
+            let mut mappers = self.objects.get(object).mappers.write(self.platform());
+            mappers.remove(space, start, end);
+            object.is_anonymous() && mappers.is_empty()
+        };
+        if unused {
+            self.objects.destroy(self.platform(), object);
+        }
+    }
+
     /// Calls `visit` for each place where page `index` of an object may be mapped, with its table locked.
     pub(crate) fn for_each_place(
         &self,
@@ -45,4 +79,10 @@ impl<P: Machine> Memory<P> {
             }
         });
     }
+}
+
+/// What the reverse map is told of an area.
+pub(crate) fn area_mapper<P: Machine>(space: &SpaceHandle<P>, area: &Area) -> Mapper<P> {
+    let pages = ((area.end - area.start) / PAGE_BYTES) as u32;
+    Mapper { space: space.clone(), start: area.start, pages, first: area.first, locked: area.locked }
 }

@@ -29,9 +29,9 @@ use core::fmt;
 
 use ceasefire::{Asid, Capabilities, CpuId, Extent, PageSize, Root, DYNAMIC_ASIDS};
 
+use crate::address::HUGE_ORDER;
 use crate::address::{Block, FrameNumber};
-use crate::frames::frame::HUGE_ORDER;
-use crate::Config;
+use crate::config::Config;
 
 /// What was done too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

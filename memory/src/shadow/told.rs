@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use ceasefire::{CpuId, PageSize, Root};
 
 use super::{forget, Gone, Misuse, Place, Shadow, Wrong};
-use crate::address::{Block, FrameNumber, Store, PAGE_SHIFT};
-use crate::frames::frame::HUGE_FRAMES;
+use crate::address::{Block, FrameNumber, Store, HUGE_FRAMES, PAGE_SHIFT};
 
 /// So many places that a frame was mapped at are looked through for those that nobody can hold any more, and again at each
 /// power of two beyond.

@@ -4,8 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::address::{PAGE_BYTES, PAGE_SHIFT, USER_END};
-use crate::objects::object::{ObjectId, TooManyObjects};
+use crate::address::{ObjectId, PAGE_BYTES, PAGE_SHIFT, USER_END};
 
 /// What an area maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,35 +83,6 @@ impl Area {
     /// The objects whose pages it may map, the file first.
     pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectId> {
         self.file().into_iter().chain(self.anonymous())
-    }
-}
-
-/// Why a range cannot be mapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MapError {
-    /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
-    Length(u64),
-    /// No identity for another object (ENOMEM).
-    Objects(TooManyObjects),
-    /// No free range of that length (ENOMEM).
-    NoRoom(u64),
-}
-
-impl fmt::Display for MapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length(pages) => {
-                write!(f, "{pages} pages cannot be mapped: between 1 and {} can", u32::MAX)
-            }
-            Self::Objects(error) => error.fmt(f),
-            Self::NoRoom(pages) => write!(f, "no free range of {pages} pages below {USER_END:#x}"),
-        }
-    }
-}
-
-impl From<TooManyObjects> for MapError {
-    fn from(error: TooManyObjects) -> Self {
-        Self::Objects(error)
     }
 }
 

@@ -2,49 +2,24 @@
 //!
 //! A huge page is mapped exactly once: fork splits it first. So splitting only needs the lock of the table that the entry
 //! is in: the entry is taken away and flushed, and a table that says the same in 512 entries takes its place; an
-//! operation on a part of a huge page splits it at the ends of its range before it begins. Collapsing goes the other way
-//! and needs everyone out: the space and the mappers exclusively.
+//! operation on a part of a huge page splits it at the ends of its range before it begins.
 
-use core::fmt;
+use ceasefire::{Batch, Cleared, PageSize, Schedule};
 
-use alloc::vec::Vec;
-
-use ceasefire::{Batch, Cleared, ClearedTable, Gather, PageSize, Schedule};
-
-use crate::address::{FrameNumber, PAGE_BYTES};
-use crate::calls::unmap::Held;
+use crate::address::FrameNumber;
 use crate::frames::allocate::OutOfMemory;
-use crate::frames::allocate::Pay;
-use crate::frames::frame::{huge_frames, Frame, LruState, HUGE_FRAMES};
+use crate::frames::frame::{huge_frames, Frame, LruState};
 use crate::locks::RwLock;
-use crate::machine::{Event, Machine, Work};
-use crate::spaces::area::{Area, Areas, Protection, Source};
+use crate::machine::Machine;
+use crate::spaces::area::{Area, Areas};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::table::{install_new, Entry, Found, Leaf};
+use crate::tables::entry::Entry;
+use crate::tables::leaf::Leaf;
+use crate::tables::walk::Found;
 use crate::Memory;
 
 /// The size of a huge page in bytes.
 pub const HUGE_BYTES: u64 = PageSize::Huge.bytes();
-
-/// Why pages cannot be collapsed into a huge one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CollapseError {
-    /// The 2 MiB around the address are not all in one mapping of anonymous memory (Linux: EINVAL).
-    NotAnonymous(u64),
-    /// There are no 512 neighbouring free frames (Linux: ENOMEM).
-    OutOfMemory,
-}
-
-impl fmt::Display for CollapseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAnonymous(address) => {
-                write!(f, "the 2 MiB around {address:#x} are not one mapping of anonymous memory")
-            }
-            Self::OutOfMemory => write!(f, "no {HUGE_FRAMES} neighbouring frames are free"),
-        }
-    }
-}
 
 /// Why a huge page cannot be split now.
 pub(crate) enum Unsplit {
@@ -61,46 +36,11 @@ impl From<OutOfMemory> for Unsplit {
 }
 
 /// The start of the 2 MiB around an address.
-fn base_of(address: u64) -> u64 {
+pub(crate) fn base_of(address: u64) -> u64 {
     address & !(HUGE_BYTES - 1)
 }
 
 impl<P: Machine> Memory<P> {
-    /// Lets a fault in anonymous memory have a huge page, if there is room for one in every sense; whether it has.
-    pub(crate) fn fault_huge(&self, space: &SpaceHandle<P>, area: &Area, address: u64) -> bool {
-        let Source::Anonymous(own) = area.source else { return false };
-        let base = base_of(address);
-        if base < area.start
-            || base + HUGE_BYTES > area.end
-            || self.find_table(space, address) != Found::Nothing
-        {
-            return false;
-        }
-        let Ok(Found::Leaf(table)) = self.make_table_of(space, base, 1) else { return false };
-        let home = self.home();
-        let Some(fresh) = self.allocate_huge(home, self.nodes[home.index()].watermarks.high, Pay::IfWorthIt)
-        else {
-            return false;
-        };
-        self.zero(fresh.number(), HUGE_FRAMES);
-        let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Huge));
-        if !leaf.get(base).is_none() {
-            drop(leaf);
-            self.free_huge(fresh);
-            return false;
-        }
-        let number = fresh.into_number();
-        let info = self.frames.get(number);
-        // One reference for the translation, one on the way to the lists.
-        info.adopt(own, area.index(base), 2, 1, LruState::new(true));
-        info.set_huge(true);
-        let writable = area.protection == Protection::ReadWrite;
-        install_new(&leaf, base, Entry::page(number, writable).used(writable).huge());
-        drop(leaf);
-        self.list_soon(number);
-        true
-    }
-
     /// Locks the areas of a space for a change of what `range` maps; no huge page reaches across either end then.
     pub(crate) fn lock_to_change<'m>(
         &'m self,
@@ -241,117 +181,5 @@ impl<P: Machine> Memory<P> {
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::PerPage, drop);
         batch.record(space, cleared);
         batch.settle();
-    }
-
-    /// Gathers the small pages in the 2 MiB around `address` into a huge page (madvise COLLAPSE); whether they are one
-    /// now. They are not if one of them is shared, on the swap device or in use by someone else at the moment.
-    ///
-    /// # Errors
-    /// [`CollapseError`]; nothing has changed then.
-    pub fn collapse(&self, space: &SpaceHandle<P>, address: u64) -> Result<bool, CollapseError> {
-        let platform = self.platform();
-        platform.work(Work::AreaChange, 1);
-        let base = base_of(address);
-        // Pages on their way to the lists are held, and would count as in use.
-        self.list_collected();
-        let areas = space.areas.write(platform);
-        let area = areas.find(base).filter(|area| base + HUGE_BYTES <= area.end);
-        let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
-            return Err(CollapseError::NotAnonymous(address));
-        };
-        if area.protection == Protection::None {
-            return Ok(false);
-        }
-        let table = match self.find_table(space, base) {
-            Found::Nothing => return Ok(false),
-            Found::Huge(_) => return Ok(true),
-            Found::Leaf(table) => table,
-        };
-        let home = self.home();
-        let Some(huge) = self.allocate_huge(home, self.nodes[home.index()].watermarks.low, Pay::Always)
-        else {
-            return Err(CollapseError::OutOfMemory);
-        };
-        let mappers = self.objects.get(own).mappers.write(platform);
-        let Some(pages) = self.take_small_pages(space, table, base) else {
-            drop(mappers);
-            self.free_huge(huge);
-            return Ok(false);
-        };
-        // With the space and the mappers exclusively, nobody comes here until the huge page is in place.
-        let Found::Leaf(above) = self.find_above(space, base) else {
-            unreachable!("the table was found above")
-        };
-        let number = huge.into_number();
-        {
-            let above = self.lock_table(space, above, PageSize::Huge);
-            self.set_table(&above, base, Entry::NONE);
-            let mut gather: Gather<'_, P, Held, _, 1> =
-                Gather::new(&self.engine, space.coherence(), |held| self.release(held));
-            gather.table(ClearedTable::new(base), Held::Table(table));
-            gather.finish();
-            for (to, page) in huge_frames(number).zip(&pages) {
-                match page {
-                    Some(from) => {
-                        platform.observe(Event::Superseded(*from));
-                        self.copy(*from, to, 1);
-                    }
-                    None => self.zero(to, 1),
-                }
-            }
-            let info = self.frames.get(number);
-            info.adopt(own, area.index(base), 2, 1, LruState::new(true));
-            info.set_huge(true);
-            let writable = area.protection == Protection::ReadWrite;
-            above.install(base, Entry::page(number, writable).used(writable).huge());
-        }
-        drop(mappers);
-        drop(areas);
-        self.list_soon(number);
-        for page in pages.into_iter().flatten() {
-            self.unlist(page);
-            self.free_orphan(page);
-        }
-        self.count(|share| &share.collapses, 1);
-        Ok(true)
-    }
-
-    /// Takes all pages out of a table and out of every other use, and flushes; `None` if one of them is in other use.
-    fn take_small_pages(
-        &self,
-        space: &SpaceHandle<P>,
-        table: FrameNumber,
-        base: u64,
-    ) -> Option<Vec<Option<FrameNumber>>> {
-        let addresses = || (base..base + HUGE_BYTES).step_by(PAGE_BYTES as usize);
-        let mut pages = Vec::with_capacity(HUGE_FRAMES as usize);
-        let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
-        let all = addresses().all(|address| {
-            let entry = leaf.get(address);
-            let page = (entry.present() && entry.frame() != self.zero).then(|| entry.frame());
-            let taken = match page {
-                Some(frame) => {
-                    let info = self.frames.get(frame);
-                    info.maps() == 1 && info.slot().is_none() && !info.locked() && info.take(1)
-                }
-                None => entry.is_none() || entry.present(),
-            };
-            if taken {
-                pages.push(page);
-            }
-            taken
-        });
-        if !all {
-            pages.into_iter().flatten().for_each(|frame| self.frames.get(frame).give_back(1));
-            return None;
-        }
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
-        for address in addresses() {
-            let (old, cleared) = leaf.clear(address);
-            self.unmapped_frame(old);
-            gather.unmap(&leaf, cleared, None);
-        }
-        gather.finish();
-        Some(pages)
     }
 }

@@ -11,6 +11,7 @@ use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
 use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
@@ -37,7 +38,7 @@ impl<P: Machine> Memory<P> {
                 for address in leaf.addresses((start, end)) {
                     let entry = leaf.get(address);
                     if entry.present() && entry.frame() != self.zero {
-                        let (_, narrowed) = leaf.narrow(address, crate::tables::table::Entry::hide);
+                        let (_, narrowed) = leaf.narrow(address, Entry::hide);
                         batch.narrow(space, narrowed);
                         hidden += leaf.size().bytes() / PAGE_BYTES;
                     }

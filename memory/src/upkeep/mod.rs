@@ -1,6 +1,6 @@
 //! What the kernel does with memory on its own account.
 //!
-//! Read in this order: taking back frames (`reclaim`), moving pages to other nodes (`migrate`), learning who uses a page
+//! Read in this order: frames taken back (`reclaim`), pages moved to other nodes (`migrate`), hints which CPUs use a page
 //! (`hint`).
 
 pub(crate) mod hint;

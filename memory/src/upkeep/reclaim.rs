@@ -17,14 +17,14 @@ use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Withheld, BAT
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::cache::page_lock::PageLock;
+use crate::frames::allocate::{DownTo, OutOfMemory, Pay};
 use crate::frames::frame::Frame;
 use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
-use crate::spaces::space::SpaceHandle;
-use crate::tables::table::Entry;
-use crate::{AdviseError, Memory};
+use crate::tables::entry::Entry;
+use crate::Memory;
 
 /// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
 /// unused, and once more because others put pages back meanwhile.
@@ -127,22 +127,27 @@ impl<P: Machine> Memory<P> {
         state.slept();
     }
 
-    /// Reclaims what can be had of a range that only this program maps, on the kernel's own account: as if memory were
-    /// short and these pages came first; how many were freed. Nothing is promised to the program, so unlike what
-    /// [`Memory::advise_page_out`] takes away these pages may go owing (Linux: proactive reclaim, `DAMON_RECLAIM`).
-    ///
-    /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
-    pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
-        let mut freed = 0;
-        self.take_off_lists(space, start, bytes, true, |pages| {
-            freed += u64::from(self.evict(pages.drain(..), Why::Unused).0);
-        })?;
-        Ok(freed)
+    /// Reclaims until there is a frame.
+    #[cold]
+    pub(crate) fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
+        let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
+        while !patience.is_over() {
+            // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
+            for &node in &self.fallback[home.index()] {
+                patience.note(self.shrink(node));
+            }
+            if let Some(frame) = self.allocate_paying(home, DownTo::Reclaimed, Pay::IfWorthIt) {
+                return Ok(frame);
+            }
+            self.platform().reschedule();
+        }
+        // What other CPUs keep for themselves, and at last what is left below the minimum.
+        self.drain_all();
+        self.allocate_paying(home, DownTo::Reserve, Pay::Always).ok_or(OutOfMemory)
     }
 
     /// Reclaims one batch of pages of a node for an allocation.
-    pub(crate) fn shrink(&self, node: NodeId) -> Shrunk {
+    fn shrink(&self, node: NodeId) -> Shrunk {
         self.pay_overdue();
         let shrunk = self.shrink_by(node, false);
         if shrunk.scanned == 0 {

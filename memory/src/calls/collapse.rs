@@ -1,0 +1,155 @@
+//! madvise COLLAPSE: small pages gathered into a huge one.
+//!
+//! The opposite of [splitting](crate::tables::huge). It needs everyone out: the space and the mappers exclusively.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use ceasefire::{ClearedTable, Gather, PageSize};
+
+use crate::address::{FrameNumber, HUGE_FRAMES, PAGE_BYTES};
+use crate::calls::zap::Held;
+use crate::frames::allocate::Pay;
+use crate::frames::frame::{huge_frames, LruState};
+use crate::locks::RwLock;
+use crate::machine::{Event, Machine, Work};
+use crate::spaces::area::{Protection, Source};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
+use crate::tables::huge::{base_of, HUGE_BYTES};
+use crate::tables::walk::Found;
+use crate::Memory;
+
+/// Why pages cannot be collapsed into a huge one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollapseError {
+    /// The 2 MiB around the address are not all in one mapping of anonymous memory (Linux: EINVAL).
+    NotAnonymous(u64),
+    /// There are no 512 neighbouring free frames (Linux: ENOMEM).
+    OutOfMemory,
+}
+
+impl fmt::Display for CollapseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnonymous(address) => {
+                write!(f, "the 2 MiB around {address:#x} are not one mapping of anonymous memory")
+            }
+            Self::OutOfMemory => write!(f, "no {HUGE_FRAMES} neighbouring frames are free"),
+        }
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Gathers the small pages in the 2 MiB around `address` into a huge page (madvise COLLAPSE); whether they are one
+    /// now. They are not if one of them is shared, on the swap device or in use by someone else at the moment.
+    ///
+    /// # Errors
+    /// [`CollapseError`]; nothing has changed then.
+    pub fn collapse(&self, space: &SpaceHandle<P>, address: u64) -> Result<bool, CollapseError> {
+        let platform = self.platform();
+        platform.work(Work::AreaChange, 1);
+        let base = base_of(address);
+        // Pages on their way to the lists are held, and would count as in use.
+        self.list_collected();
+        let areas = space.areas.write(platform);
+        let area = areas.find(base).filter(|area| base + HUGE_BYTES <= area.end);
+        let Some((area, Source::Anonymous(own))) = area.map(|area| (area, area.source)) else {
+            return Err(CollapseError::NotAnonymous(address));
+        };
+        if area.protection == Protection::None {
+            return Ok(false);
+        }
+        let table = match self.find_table(space, base) {
+            Found::Nothing => return Ok(false),
+            Found::Huge(_) => return Ok(true),
+            Found::Leaf(table) => table,
+        };
+        let home = self.home();
+        let Some(huge) = self.allocate_huge(home, self.nodes[home.index()].watermarks.low, Pay::Always)
+        else {
+            return Err(CollapseError::OutOfMemory);
+        };
+        let mappers = self.objects.get(own).mappers.write(platform);
+        let Some(pages) = self.take_small_pages(space, table, base) else {
+            drop(mappers);
+            self.free_huge(huge);
+            return Ok(false);
+        };
+        // With the space and the mappers exclusively, nobody comes here until the huge page is in place.
+        let Found::Leaf(above) = self.find_above(space, base) else {
+            unreachable!("the table was found above")
+        };
+        let number = huge.into_number();
+        {
+            let above = self.lock_table(space, above, PageSize::Huge);
+            self.set_table(&above, base, Entry::NONE);
+            let mut gather: Gather<'_, P, Held, _, 1> =
+                Gather::new(&self.engine, space.coherence(), |held| self.release(held));
+            gather.table(ClearedTable::new(base), Held::Table(table));
+            gather.finish();
+            for (to, page) in huge_frames(number).zip(&pages) {
+                match page {
+                    Some(from) => {
+                        platform.observe(Event::Superseded(*from));
+                        self.copy(*from, to, 1);
+                    }
+                    None => self.zero(to, 1),
+                }
+            }
+            let info = self.frames.get(number);
+            info.adopt(own, area.index(base), 2, 1, LruState::new(true));
+            info.set_huge(true);
+            let writable = area.protection == Protection::ReadWrite;
+            above.install(base, Entry::page(number, writable).used(writable).huge());
+        }
+        drop(mappers);
+        drop(areas);
+        self.list_soon(number);
+        for page in pages.into_iter().flatten() {
+            self.unlist(page);
+            self.free_orphan(page);
+        }
+        self.count(|share| &share.collapses, 1);
+        Ok(true)
+    }
+
+    /// Takes all pages out of a table and out of every other use, and flushes; `None` if one of them is in other use.
+    fn take_small_pages(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        base: u64,
+    ) -> Option<Vec<Option<FrameNumber>>> {
+        let addresses = || (base..base + HUGE_BYTES).step_by(PAGE_BYTES as usize);
+        let mut pages = Vec::with_capacity(HUGE_FRAMES as usize);
+        let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
+        let all = addresses().all(|address| {
+            let entry = leaf.get(address);
+            let page = (entry.present() && entry.frame() != self.zero).then(|| entry.frame());
+            let taken = match page {
+                Some(frame) => {
+                    let info = self.frames.get(frame);
+                    info.maps() == 1 && info.slot().is_none() && !info.locked() && info.take(1)
+                }
+                None => entry.is_none() || entry.present(),
+            };
+            if taken {
+                pages.push(page);
+            }
+            taken
+        });
+        if !all {
+            pages.into_iter().flatten().for_each(|frame| self.frames.get(frame).give_back(1));
+            return None;
+        }
+        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        for address in addresses() {
+            let (old, cleared) = leaf.clear(address);
+            self.unmapped_frame(old);
+            gather.unmap(&leaf, cleared, None);
+        }
+        gather.finish();
+        Some(pages)
+    }
+}

@@ -1,0 +1,123 @@
+//! mmap: memory of its own, and files.
+
+use core::fmt;
+
+use crate::address::{ObjectId, PAGE_BYTES, USER_END};
+use crate::locks::RwLock;
+use crate::machine::{Machine, Work};
+use crate::objects::object::TooManyObjects;
+use crate::spaces::area::{Area, Protection, Source};
+use crate::spaces::space::SpaceHandle;
+use crate::Memory;
+
+/// Why a range cannot be mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapError {
+    /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
+    Length(u64),
+    /// No identity for another object (ENOMEM).
+    Objects(TooManyObjects),
+    /// No free range of that length (ENOMEM).
+    NoRoom(u64),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(pages) => {
+                write!(f, "{pages} pages cannot be mapped: between 1 and {} can", u32::MAX)
+            }
+            Self::Objects(error) => error.fmt(f),
+            Self::NoRoom(pages) => write!(f, "no free range of {pages} pages below {USER_END:#x}"),
+        }
+    }
+}
+
+impl From<TooManyObjects> for MapError {
+    fn from(error: TooManyObjects) -> Self {
+        Self::Objects(error)
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Maps `pages` pages of fresh memory that reads as zeros; where.
+    ///
+    /// # Errors
+    /// [`MapError`] names the bound.
+    pub fn map_anonymous(&self, space: &SpaceHandle<P>, pages: u64) -> Result<u64, MapError> {
+        self.map(space, pages, 0, Protection::ReadWrite, |own| Ok(Source::Anonymous(own()?)))
+    }
+
+    /// Maps `pages` pages of `file` from page `first` on, as everyone sees it; where. What lies beyond the end of the
+    /// file may be mapped, but not used.
+    ///
+    /// # Errors
+    /// [`MapError`] names the bound.
+    pub fn map_shared(
+        &self,
+        space: &SpaceHandle<P>,
+        file: ObjectId,
+        first: u32,
+        pages: u64,
+        writable: bool,
+    ) -> Result<u64, MapError> {
+        let limit = if writable { Protection::ReadWrite } else { Protection::Read };
+        self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
+    }
+
+    /// Maps `pages` pages of `file` from page `first` on, keeping stores to itself; where: at the lowest multiple
+    /// of 2 MiB, but 0, that has room for it.
+    ///
+    /// To have it at a given address, as a program's image has to be, move it: [`Memory::remap`] with
+    /// [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
+    ///
+    /// # Errors
+    /// [`MapError`] names the bound.
+    pub fn map_private(
+        &self,
+        space: &SpaceHandle<P>,
+        file: ObjectId,
+        first: u32,
+        pages: u64,
+    ) -> Result<u64, MapError> {
+        self.map(space, pages, first, Protection::ReadWrite, |own| {
+            Ok(Source::Private { file, copies: own()? })
+        })
+    }
+
+    fn map(
+        &self,
+        space: &SpaceHandle<P>,
+        pages: u64,
+        first: u32,
+        limit: Protection,
+        source: impl FnOnce(&dyn Fn() -> Result<ObjectId, TooManyObjects>) -> Result<Source, TooManyObjects>,
+    ) -> Result<u64, MapError> {
+        if pages == 0 || pages > USER_END / PAGE_BYTES || u64::from(first) + pages > u64::from(u32::MAX) {
+            return Err(MapError::Length(pages));
+        }
+        let platform = self.platform();
+        platform.work(Work::AreaChange, 1);
+        let source = source(&|| self.objects.create_anonymous(platform))?;
+        let mut areas = space.areas.write(platform);
+        let area = |start: u64| Area {
+            start,
+            end: start + pages * PAGE_BYTES,
+            source,
+            first,
+            protection: limit,
+            limit,
+            locked: false,
+            huge: false,
+        };
+        let Some(start) = areas.room(pages * PAGE_BYTES) else {
+            if let Some(own) = area(0).anonymous() {
+                self.objects.destroy(platform, own);
+            }
+            return Err(MapError::NoRoom(pages));
+        };
+        areas.insert(area(start));
+        self.hook_area(space, &area(start));
+        Ok(start)
+    }
+}

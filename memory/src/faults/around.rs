@@ -1,0 +1,106 @@
+//! A page of a file, mapped together with those of its neighbours that are in memory (fault-around).
+
+use ceasefire::PageSize;
+
+use crate::address::{FrameNumber, ObjectId, Store, PAGE_BYTES};
+use crate::cache::page_cache::Cached;
+use crate::faults::fault::{Access, FaultError, Progress};
+use crate::locks::Lock;
+use crate::machine::{Machine, Work};
+use crate::spaces::area::Area;
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
+use crate::tables::leaf::Leaf;
+use crate::tables::table::LEAF_SHIFT;
+use crate::Memory;
+
+/// The most pages that one fault maps.
+const MOST_AROUND: usize = 64;
+
+impl<P: Machine> Memory<P> {
+    /// Maps the page of `file` at `address`, and its neighbours that are in memory.
+    pub(super) fn map_cached(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        area: &Area,
+        file: ObjectId,
+        address: u64,
+        access: Access,
+    ) -> Result<Progress, FaultError> {
+        let platform = self.platform();
+        let wanted = match self.cached_page(file, area.index(address))? {
+            None => return Err(FaultError::BeyondEnd(address)),
+            Some(Cached::Wait(frame)) => return Ok(Progress::Wait(frame)),
+            Some(Cached::Here(page)) => page,
+        };
+        let around = u64::from(self.config.fault_around).clamp(1, MOST_AROUND as u64) * PAGE_BYTES;
+        let block = address & !(around - 1);
+        let start = block.max(area.start);
+        let end = (block + around).min(area.end);
+        let slots = ((end - start) / PAGE_BYTES) as usize;
+        let mut found = [None; MOST_AROUND];
+        {
+            let pages = self.objects.get(file).pages.lock(platform);
+            platform.work(Work::CacheFind, 1);
+            for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
+                if at == address {
+                    found[slot] = Some(wanted);
+                } else if let Some(frame) = pages.find(area.index(at)) {
+                    // A neighbour that owes is left to whoever needs it.
+                    if self.slot_owes(pages.owed(area.index(at))) {
+                        continue;
+                    }
+                    self.finds(Store::File(file), area.index(at), 1);
+                    if let Cached::Here(frame) = self.hold_cached(frame) {
+                        found[slot] = Some(frame);
+                    }
+                }
+            }
+        }
+        let mut wait = None;
+        {
+            let leaf = self.lock_table(space, table, PageSize::Small);
+            self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
+        }
+        for frame in found.into_iter().take(slots).flatten() {
+            self.put(frame);
+        }
+        Ok(wait.map_or(Progress::Done, Progress::Wait))
+    }
+
+    /// Maps what of `found` can be mapped, and takes it out.
+    fn map_found(
+        &self,
+        leaf: &Leaf<'_, P>,
+        area: &Area,
+        (start, end): (u64, u64),
+        (address, access): (u64, Access),
+        found: &mut [Option<FrameNumber>],
+        wait: &mut Option<FrameNumber>,
+    ) {
+        debug_assert_eq!(start >> LEAF_SHIFT, (end - 1) >> LEAF_SHIFT);
+        for (slot, at) in (start..end).step_by(PAGE_BYTES as usize).enumerate() {
+            let Some(frame) = found[slot] else { continue };
+            let info = self.frames.get(frame);
+            let store = at == address && access == Access::Write;
+            let old = leaf.get(at);
+            // Truncation takes a page out of its file before it looks for mappings.
+            if !old.is_none() || info.place().map(|(_, index)| index) != Some(area.index(at)) {
+                continue;
+            }
+            if store && info.locked() {
+                *wait = Some(frame);
+                continue;
+            }
+            if store {
+                info.set_dirty();
+            }
+            // Used, though only one of them was: Linux's choice for file pages on x86, where the hardware
+            // would set the bit at the first access anyway.
+            leaf.install(at, Entry::page(frame, store).used(store));
+            info.mapped();
+            found[slot] = None;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Pages of a program's own: fresh ones, and copies made for a store.
+//!
+//! Where a translation has to lead elsewhere from now on, because a store made a private copy, the old one is taken away
+//! and flushed everywhere before the new one is visible: no two CPUs ever see different frames at one address.
+
+use ceasefire::{Gather, PageSize};
+
+use crate::address::{FrameNumber, ObjectId};
+use crate::faults::fault::{FaultError, Progress};
+use crate::frames::frame::{Frame, LruState};
+use crate::machine::Machine;
+use crate::spaces::area::Area;
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
+use crate::tables::leaf::{install_new, SettledLeaf};
+use crate::Memory;
+
+impl<P: Machine> Memory<P> {
+    /// Gives the program a page of zeros where nothing is.
+    pub(super) fn fresh_page(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        area: &Area,
+        object: ObjectId,
+        address: u64,
+    ) -> Result<Progress, FaultError> {
+        let fresh = self.allocate(self.home())?;
+        let leaf = self.lock_table(space, table, PageSize::Small);
+        if !leaf.get(address).is_none() {
+            drop(leaf);
+            self.free(fresh);
+            return Ok(Progress::Again);
+        }
+        self.zero(fresh.number(), 1);
+        let number = self.adopt_copy(fresh, area, object, address);
+        leaf.install(address, Entry::page(number, true).used(true));
+        drop(leaf);
+        self.list_soon(number);
+        Ok(Progress::Done)
+    }
+
+    /// Makes a frame the private page of an area at `address`, held by a translation and on its way to the lists.
+    fn adopt_copy(&self, fresh: Frame, area: &Area, object: ObjectId, address: u64) -> FrameNumber {
+        let number = fresh.into_number();
+        self.frames.get(number).adopt(object, area.index(address), 2, 1, LruState::new(true));
+        number
+    }
+
+    /// Gives the program a frame of its own at `address`, with what it could read there so far: `original`, which is held
+    /// and let go of, or zeros.
+    pub(super) fn own_copy(
+        &self,
+        space: &SpaceHandle<P>,
+        table: FrameNumber,
+        area: &Area,
+        object: ObjectId,
+        address: u64,
+        original: Option<FrameNumber>,
+    ) -> Result<Progress, FaultError> {
+        let fresh = match self.allocate(self.home()) {
+            Ok(fresh) => fresh,
+            Err(error) => {
+                if let Some(page) = original {
+                    self.put(page);
+                }
+                return Err(error.into());
+            }
+        };
+        let surplus = {
+            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
+            if self.still_shows(&leaf, area, address, original) {
+                match original {
+                    Some(page) => self.copy(page, fresh.number(), 1),
+                    None => self.zero(fresh.number(), 1),
+                }
+                if leaf.get(address).present() {
+                    self.take_away(space, &leaf, address);
+                }
+                let number = self.adopt_copy(fresh, area, object, address);
+                install_new(&leaf, address, Entry::page(number, true).used(true));
+                drop(leaf);
+                self.list_soon(number);
+                None
+            } else {
+                Some(fresh)
+            }
+        };
+        if let Some(page) = original {
+            self.put(page);
+        }
+        Ok(match surplus {
+            Some(frame) => {
+                self.free(frame);
+                Progress::Again
+            }
+            None => Progress::Done,
+        })
+    }
+
+    /// Whether `address` still shows what is about to be copied.
+    fn still_shows(
+        &self,
+        leaf: &SettledLeaf<'_, P>,
+        area: &Area,
+        address: u64,
+        original: Option<FrameNumber>,
+    ) -> bool {
+        let entry = leaf.get(address);
+        let shown = entry.present() && !entry.writable() && entry.frame() == original.unwrap_or(self.zero);
+        let Some(page) = original else { return entry.is_none() || shown };
+        let place = self.frames.get(page).place();
+        match place {
+            // Truncation takes a page out of its file before it looks for mappings.
+            None => false,
+            Some((object, _)) if object.is_anonymous() => shown,
+            Some(place) => {
+                Some(place) == area.file().map(|file| (file, area.index(address)))
+                    && (entry.is_none() || shown)
+            }
+        }
+    }
+
+    /// Clears and flushes what `address` translates to, before something else takes its place.
+    fn take_away(&self, space: &SpaceHandle<P>, leaf: &SettledLeaf<'_, P>, address: u64) {
+        let mut gather: Gather<'_, P, FrameNumber, _, 1> =
+            Gather::new(&self.engine, space.coherence(), |page| self.put(page));
+        let (old, cleared) = leaf.clear(address);
+        gather.unmap(leaf, cleared, self.unmapped_frame(old));
+        gather.finish();
+    }
+}

@@ -1,0 +1,130 @@
+//! Tables themselves: made, filled, put in the place of others, and unlinked.
+
+use ceasefire::PageSize;
+
+use crate::address::{FrameNumber, PAGE_SHIFT, USER_END};
+use crate::frames::allocate::OutOfMemory;
+use crate::frames::frame::huge_frames;
+use crate::locks::Lock;
+use crate::machine::{Machine, Work};
+use crate::spaces::space::SpaceHandle;
+use crate::tables::entry::Entry;
+use crate::tables::leaf::Leaf;
+use crate::tables::table::{Table, ENTRIES, LEAF_SHIFT, TOP};
+use crate::tables::walk::Found;
+use crate::Memory;
+
+impl<P: Machine> Memory<P> {
+    /// The table for `address`, made where there is none, unless a huge page is in its place.
+    pub(crate) fn make_table(&self, space: &SpaceHandle<P>, address: u64) -> Result<Found, OutOfMemory> {
+        self.make_table_of(space, address, 0)
+    }
+
+    /// The same for the table of `level`, 0 the lowest.
+    pub(crate) fn make_table_of(
+        &self,
+        space: &SpaceHandle<P>,
+        address: u64,
+        level: u32,
+    ) -> Result<Found, OutOfMemory> {
+        let mut frame = space.root();
+        for above in (level + 1..=TOP).rev() {
+            let table = self.platform().table(frame);
+            let index = Table::index(address, above);
+            if table.get(index).is_none() {
+                let child = self.allocate(self.home())?;
+                self.zero(child.number(), 1);
+                self.platform().work(Work::TableChange, 1);
+                let lock = self.table_locks.of(frame).lock(self.platform());
+                if table.get(index).is_none() {
+                    table.set(index, Entry::table(child.into_number()));
+                } else {
+                    drop(lock);
+                    self.free(child);
+                }
+            }
+            let entry = table.get(index);
+            if entry.is_huge() {
+                return Ok(Found::Huge(frame));
+            }
+            frame = entry.frame();
+        }
+        Ok(Found::Leaf(frame))
+    }
+
+    /// Fills a table that nobody knows yet with the entries that say together what the huge `entry` says.
+    pub(crate) fn fill_table(&self, table: FrameNumber, entry: Entry) {
+        let table = self.platform().table(table);
+        for (index, frame) in huge_frames(entry.frame()).enumerate() {
+            table.set(index, entry.part(frame));
+        }
+    }
+
+    /// Changes an entry above the lowest level: a table or a huge page, or nothing, in the place of another. The caller has
+    /// the table locked, and whoever could use what was there has been told. What it was.
+    pub(crate) fn set_table(&self, above: &Leaf<'_, P>, address: u64, entry: Entry) -> Entry {
+        debug_assert_eq!(above.size, PageSize::Huge);
+        if entry.present() && !entry.is_huge() {
+            let (table, root) = (self.platform().table(entry.frame()), above.space.coherence().root());
+            self.ask_shadow(|shadow| {
+                let leading = (0..ENTRIES).map(|index| (index, table.get(index)));
+                leading.filter(|(_, entry)| entry.present()).try_for_each(|(index, entry)| {
+                    let at = (address >> LEAF_SHIFT << LEAF_SHIFT) + ((index as u64) << PAGE_SHIFT);
+                    shadow.installs(root, at, PageSize::Small, entry.frame())
+                })
+            });
+        } else if entry.present() {
+            let root = above.space.coherence().root();
+            self.ask_shadow(|shadow| shadow.installs(root, address, PageSize::Huge, entry.frame()));
+        }
+        self.platform().work(Work::TableChange, 1);
+        above.table.exchange(above.index(address), entry)
+    }
+
+    /// Unlinks every table that translates nothing but addresses in `[floor, ceiling)` and some in `[start, end)`, and
+    /// hands each to `unlinked` with the first address it translated, lowest level first. No translation may be left
+    /// in them, and the space's lock is held exclusively.
+    pub(crate) fn unlink_tables(
+        &self,
+        space: &SpaceHandle<P>,
+        start: u64,
+        end: u64,
+        (floor, ceiling): (u64, u64),
+        unlinked: &mut dyn FnMut(u64, FrameNumber),
+    ) {
+        self.unlink_below(space.root(), TOP, (start, end), (floor, ceiling), unlinked);
+    }
+
+    fn unlink_below(
+        &self,
+        table: FrameNumber,
+        level: u32,
+        (start, end): (u64, u64),
+        (floor, ceiling): (u64, u64),
+        unlinked: &mut dyn FnMut(u64, FrameNumber),
+    ) {
+        let span = 1 << (PAGE_SHIFT + 9 * level);
+        let mut at = start / span * span;
+        while at < end {
+            let index = Table::index(at, level);
+            let entry = self.platform().table(table).get(index);
+            if entry.present() {
+                debug_assert!(!entry.is_huge(), "a huge page is left at {at:#x}");
+                let child = entry.frame();
+                let whole = at >= floor && at + span <= ceiling.min(USER_END);
+                if level > 1 {
+                    // A table that goes takes all below it along: what moved away may have left empty ones.
+                    let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
+                    self.unlink_below(child, level - 1, part, (floor, ceiling), unlinked);
+                }
+                if whole {
+                    let lock = self.table_locks.of(table).lock(self.platform());
+                    self.platform().table(table).set(index, Entry::NONE);
+                    drop(lock);
+                    unlinked(at, child);
+                }
+            }
+            at += span;
+        }
+    }
+}
