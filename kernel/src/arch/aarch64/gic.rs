@@ -36,7 +36,7 @@ const WAKER: u64 = 0x14;
 const GROUP: u64 = OWN + 0x80;
 const ENABLE: u64 = OWN + 0x100;
 const PRIORITY: u64 = OWN + 0x400;
-/// In the type: the last redistributor. In the waker: the redistributor is to sleep, and the CPU is told so.
+/// In the type: the last redistributor. In the waker: the CPU sleeps, and the redistributor has noticed it.
 const LAST: u64 = 1 << 4;
 const SLEEP: u32 = 1 << 1;
 const ASLEEP: u32 = 1 << 2;
