@@ -4,18 +4,11 @@
 //! repository.
 
 mod bench;
-mod costs;
 mod failure;
-mod hosts;
 mod json_file;
 mod kernel;
-mod licences;
-mod links;
-mod msrv;
-mod named_tests;
 mod page;
 mod programs;
-mod speed;
 mod table;
 mod test;
 mod workspace;

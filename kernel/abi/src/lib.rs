@@ -1,14 +1,14 @@
-//! What the kernel and its programs agree on.
+//! The interface between the kernel and its programs.
 //!
-//! A system call puts its number ([`Call`]) and up to five arguments into registers and finds one value there afterwards:
-//! a result, or one of [`Error`]'s numbers. Ranges are given in bytes, page counts in pages of 4 KiB. How the registers are
-//! called is the architecture's business (`ceasefire-kernel`'s `arch` and the programs' `system_call` agree on it).
+//! A system call puts its number ([`Call`]) and up to five arguments into registers, and finds one value there
+//! afterwards: a result, or the number of an [`Error`]. Ranges are given in bytes, page counts in pages of 4 KiB. The
+//! architecture defines the registers (`arch` of `ceasefire-kernel`, and the programs' `system_call`).
 #![no_std]
 
 pub mod sizes;
 pub mod status;
 
-/// Defines an enum of numbers, and how to get it back from one.
+/// Defines an enum of numbers, and the conversion from a number.
 macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -19,7 +19,7 @@ macro_rules! numbers {
         }
 
         impl $name {
-            /// All, in the order of their numbers.
+            /// All of them, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$item),*];
 
             /// The one with this number.
@@ -31,111 +31,116 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// System calls, with their arguments and result.
+    /// System calls, with their arguments and results.
     Call {
-        /// `(code)`: ends the calling thread; the process ends with its last thread, with the first code that is not 0.
+        /// `(code)`: ends the calling thread. The process ends with its last thread, with the first code that is not 0.
         Exit,
         /// `(address, bytes)`: prints a line of UTF-8 text, at most [`LINE`] bytes.
         Log,
-        /// `(entry, argument, cpu)`: a new process of the same image with nothing else mapped than that and a stack, whose
-        /// thread starts at `entry` with `argument` as its first, on `cpu` alone unless that is [`ANYWHERE`]; its number.
+        /// `(entry, argument, cpu)`: starts a process with nothing mapped but the same image and a stack. Its thread
+        /// starts at `entry` with `argument` as its first argument, and runs on `cpu` alone, or on any CPU with
+        /// [`ANYWHERE`]. Returns its number.
         Spawn,
-        /// `(entry, argument, cpu, stack)`: a new thread of this process that starts at `entry` with `argument` as its
-        /// first and `stack` as the end of its stack, on `cpu` alone unless that is [`ANYWHERE`]; its number.
+        /// `(entry, argument, cpu, stack)`: starts a thread of this process at `entry`, with `argument` as its first
+        /// argument and `stack` as the end of its stack. It runs on `cpu` alone, or on any CPU with [`ANYWHERE`].
+        /// Returns its number.
         Thread,
-        /// `()`: a copy of the process with the calling thread alone. 0 in the copy, its number in the original.
+        /// `()`: copies the process with the calling thread alone. Returns 0 in the copy, and the copy's number in the
+        /// original.
         Fork,
-        /// `(number)`: waits until that process or thread has ended; its code.
+        /// `(number)`: waits until that process or thread has ended. Returns its code.
         Wait,
-        /// `()`: lets others run.
+        /// `()`: lets other threads run.
         Yield,
-        /// `(nanoseconds)`: sleeps that long, at the grain of the timer tick.
+        /// `(nanoseconds)`: sleeps that long, rounded up to a tick.
         Sleep,
-        /// `()`: nanoseconds since the machine started.
+        /// `()`: returns the nanoseconds since the machine started.
         Now,
-        /// `()`: the CPU that the caller runs on.
+        /// `()`: returns the CPU that the caller runs on.
         Cpu,
-        /// `(cpu)`: the caller runs on that CPU alone from now on, or on any if it is [`ANYWHERE`].
+        /// `(cpu)`: ties the caller to that CPU, or to none with [`ANYWHERE`].
         Pin,
-        /// `(parameter)`: the value of a [`Parameter`].
+        /// `(parameter)`: returns the value of a [`Parameter`].
         Parameter,
-        /// `(start, end, to)`: an access that cannot succeed, by an instruction in `[start, end)`, goes on at `to` instead
-        /// of ending the run. For the whole process and what it forks.
+        /// `(start, end, to)`: makes an impossible access by an instruction in `[start, end)` continue at `to` instead
+        /// of ending the run. Holds for the whole process and its forks.
         Recover,
-        /// `(pages)`: maps fresh memory; where.
+        /// `(pages)`: maps fresh memory. Returns its address.
         MapAnonymous,
-        /// `(file, first, pages, writable)`: maps a part of a file as everyone sees it; where.
+        /// `(file, first, pages, writable)`: maps a part of a file, shared. Returns its address.
         MapShared,
-        /// `(file, first, pages)`: maps a part of a file, keeping stores to itself; where.
+        /// `(file, first, pages)`: maps a part of a file, with stores private to the process. Returns its address.
         MapPrivate,
         /// `(start, bytes)`: unmaps a range.
         Unmap,
-        /// `(start, bytes, new_bytes, to)`: gives a mapping a new length and place: `to`, or any if it is [`ANYWHERE`];
-        /// where it is.
+        /// `(start, bytes, new_bytes, to)`: gives a mapping a new length and place: `to`, or any place with
+        /// [`ANYWHERE`]. Returns its address.
         Remap,
-        /// `(start, bytes, protection)`: what is allowed from now on: 0 nothing, 1 loads, 2 loads and stores.
+        /// `(start, bytes, protection)`: sets the allowed accesses: 0 none, 1 loads, 2 loads and stores.
         Protect,
-        /// `(start, bytes, advice)`: an [`Advice`].
+        /// `(start, bytes, advice)`: gives an [`Advice`].
         Advise,
-        /// `(pages)`: a new file of that size that reads as zeros; its number.
+        /// `(pages)`: makes a file of that size that reads as zeros. Returns its number.
         CreateFile,
-        /// `(file)`: deletes a file; [`Error::Busy`] if somebody maps it.
+        /// `(file)`: deletes a file; [`Error::Busy`] if it is mapped.
         DeleteFile,
-        /// `(file, offset, address, bytes)`: reads from a file; how many bytes.
+        /// `(file, offset, address, bytes)`: reads from a file. Returns how many bytes.
         ReadFile,
         /// `(file, offset, address, bytes)`: writes to a file.
         WriteFile,
         /// `(file, bytes)`: gives a file a new length.
         Truncate,
-        /// `(file)`: writes what is dirty to the device; how many pages.
+        /// `(file)`: writes dirty pages to the device. Returns how many.
         SyncFile,
-        /// `(process, from, to)`: moves the pages of a process (0: the caller's) from one node to another; how many.
+        /// `(process, from, to)`: moves the pages of a process (0: the caller's) from one node to another. Returns how
+        /// many.
         Migrate,
         /// `(start, bytes, node)`: moves the pages of a range of the caller's to a node, each by itself, at most
-        /// [`MOVE_PAGES`] of them; how many are there now.
+        /// [`MOVE_PAGES`]. Returns how many are there now.
         MovePages,
-        /// `(start, bytes)`: the kernel takes the pages of a range of the caller's that nobody else maps, as it does when
-        /// memory is short; how many.
+        /// `(start, bytes)`: reclaims the pages of a range that only the caller maps, as the kernel does when memory is
+        /// short. Returns how many.
         Reclaim,
-        /// `()`: what is counted for the report is counted from here on.
+        /// `()`: begins the measurement for the report.
         MeasureBegin,
-        /// `(operations)`: it is counted no longer; that many pages were read, moved, and so on.
+        /// `(operations)`: ends the measurement, with that many pages read, moved, and so on.
         MeasureEnd,
-        /// `(counter)`: the present value of a [`Counter`].
+        /// `(counter)`: returns the present value of a [`Counter`].
         Counter,
-        /// `(finding, address, expected, found)`: a [`Finding`]: the run ends at once and has failed.
+        /// `(finding, address, expected, found)`: reports a [`Finding`], which ends the run as failed.
         Report,
     }
 }
 
 numbers! {
-    /// What a run was started with.
+    /// The options of a run.
     Parameter {
-        /// Which program: its place in [`PROGRAMS`].
+        /// The program, by its place in [`PROGRAMS`].
         Program,
         /// CPUs.
         Cpus,
         /// Nodes; CPUs and memory are shared out among them evenly and in order.
         Nodes,
-        /// Frames that the memory manager has.
+        /// Frames of the memory manager.
         Frames,
         /// How long `stale` and `migrate` measure, in seconds.
         Seconds,
-        /// Varies what is left to chance.
+        /// The seed of random choices.
         Seed,
         /// Whether threads that may stay on one CPU do: 0 or 1.
         Pinned,
-        /// How many pages a program uses: the range of `migrate`, all files of `mmap-read` together; 0 for its own choice.
+        /// How many pages a program uses: the range of `migrate`, all files of `mmap-read` together; 0 for the
+        /// program's choice.
         Pages,
-        /// Threads or processes that use memory; 0 for the program's own choice.
+        /// Threads or processes that use memory; 0 for the program's choice.
         Threads,
-        /// Pages that the swap device holds.
+        /// Pages of the swap device.
         Swap,
     }
 }
 
 numbers! {
-    /// What a program can ask about the whole machine while it runs.
+    /// Counters of the whole machine.
     Counter {
         /// Interrupts received for TLB work.
         Interrupts,
@@ -155,41 +160,41 @@ numbers! {
 }
 
 numbers! {
-    /// What a program can say about how it will use a range.
+    /// A program's advice about a range.
     Advice {
-        /// It is not needed: it reads as zeros, or as its file, from now on.
+        /// Drop the contents: the range reads as zeros, or as its file, from now on.
         Discard,
-        /// It can be dropped unwritten when memory is short.
+        /// The contents may be dropped unwritten when memory is short.
         Free,
-        /// It will not be needed soon.
+        /// The range is not needed soon.
         Cold,
-        /// It should go to its device now.
+        /// Write the range out to its device now.
         PageOut,
-        /// Pages of 2 MiB shall be used.
+        /// Use pages of 2 MiB.
         Huge,
     }
 }
 
 numbers! {
-    /// What must not be.
+    /// A program's proof that something went wrong.
     Finding {
-        /// A load showed what was no longer there.
+        /// A load showed contents that were gone.
         StaleRead,
         /// A store that was made is not there.
         LostWrite,
-        /// An access succeeded that had been forbidden.
+        /// A forbidden access succeeded.
         Forbidden,
-        /// Something else that the program relied on is not so; `address` says which, in its own numbering.
+        /// Another assumption of the program failed; `address` is the program's own number for it.
         Broken,
     }
 }
 
 numbers! {
-    /// Why a call failed. On the way it is counted down from the largest number.
+    /// Why a call failed. The result register counts it down from the largest number.
     Error {
         /// An argument names nothing, or is out of its bounds.
         Invalid,
-        /// No memory is left, or no room.
+        /// Out of memory or of room.
         NoMemory,
         /// Too many files, processes or threads.
         TooMany,
@@ -197,7 +202,7 @@ numbers! {
         NotMapped,
         /// Not allowed there.
         Denied,
-        /// Used by someone else at present.
+        /// In use at present.
         Busy,
         /// No such call.
         NoCall,
@@ -205,21 +210,22 @@ numbers! {
 }
 
 impl Error {
-    /// What a call's result register holds instead of a result.
+    /// The value of the result register for this error.
     pub const fn encode(self) -> u64 {
         u64::MAX - self as u64
     }
 
-    /// A call's result out of its register.
+    /// Reads a call's result from its register.
     ///
     /// # Errors
-    /// What [`Error::encode`] put there.
+    /// The error that [`Error::encode`] put there.
     pub fn decode(register: u64) -> Result<u64, Self> {
         Self::from_number(u64::MAX - register).map_or(Ok(register), Err)
     }
 }
 
-/// The programs, by the names of the command line. The last ones show that what goes wrong is reported.
+/// The programs, by their names on the command line. The last three end in failures, to show that failures are
+/// reported.
 pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang"];
 /// Any CPU, any place.
 pub const ANYWHERE: u64 = u64::MAX;
@@ -227,16 +233,16 @@ pub const ANYWHERE: u64 = u64::MAX;
 pub const LINE: usize = 256;
 /// The most pages that one call moves.
 pub const MOVE_PAGES: u64 = 1024;
-/// How often each CPU ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
+/// The period of each CPU's ticks, in milliseconds (Linux: 4, with its default of 250 Hz).
 pub const TICK: u64 = 10;
-/// How old debts may become under mechanism `lazy` unless told otherwise, in milliseconds: three ticks, the least for which
-/// an epoch of debts lasts as long as a tick. (Below two ticks there is nothing that ticks can keep.)
+/// The default age that debts may reach under mechanism `lazy`, in milliseconds. It is three ticks, the least for which
+/// an epoch of debts lasts as long as a tick. (Ticks can keep no bound below two ticks.)
 pub const MAX_AGE: u64 = 3 * TICK;
 /// The most threads and processes that a program starts and waits for.
 pub const CREW: usize = 256;
-/// Where a program's image begins: where the memory manager puts the first mapping of an empty space.
+/// The address of a program's image: the memory manager puts the first mapping of an empty space there.
 pub const IMAGE: u64 = 0x20_0000;
-/// The stack of a process's first thread, in pages.
+/// Pages of the stack of a process's first thread.
 pub const STACK_PAGES: u64 = 16;
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
-//! How memory is shared out, in bytes: what the kernel does, and what `cargo xtask kernel` refuses before anything is booted.
+//! The sizes of the parts of memory, in bytes. The kernel uses them, and `cargo xtask kernel` refuses too little memory
+//! by them before it boots.
 
 /// A page.
 pub const PAGE: u64 = 4096;
 /// A kernel stack. The deepest use is a batch of pages on its way to another node, some 14 KiB, with interrupts on top.
 pub const STACK: u64 = 48 << 10;
-/// What the memory manager has at least on each node.
+/// The least memory of the memory manager on each node.
 pub const LEAST_OF_NODE: u64 = 8 << 20;
 /// The memory manager's frames begin at a multiple of this, its largest blocks, and each node has a multiple of it.
 pub const ALIGNMENT: u64 = 4 << 20;
-/// What programs need of devices that write nothing: their own image is written out when memory is short.
+/// Devices for programs that write nothing: their own image is written out when memory is short.
 pub const DEVICES: u64 = 4 << 20;
 /// Page tables for the stacks: 2 MiB of addresses to a table, and the levels above.
 pub const STACK_TABLES: u64 = 64 * PAGE;
-/// Heap for each page of memory: the memory manager's own records are 32 bytes a frame, the device's directory about as much.
+/// Heap for each page of memory. The memory manager's records take 32 bytes a frame, the device's directory about as
+/// many.
 pub const HEAP_PER_PAGE: u64 = 80;
 
-/// How many kernel stacks there are: some, some for each CPU, and one for each thread that the run was asked for. `stale` has
-/// those in each of its scenarios, and needs some on a small machine too.
+/// How many kernel stacks there are: a fixed number, some for each CPU, and one for each thread that the options ask
+/// for. `stale` has that many threads in each of its scenarios, and needs some stacks on a small machine too.
 pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
     const SCENARIOS: u64 = 20;
     const MOST_READERS: u64 = 16;
@@ -35,7 +37,7 @@ pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
     16 + 12 * cpus + threads
 }
 
-/// The heap, but for what each page of memory takes of it.
+/// The heap, without its part for each page of memory.
 pub const fn heap(cpus: u64) -> u64 {
     (8 << 20) + cpus * (128 << 10)
 }
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_page_tables_map_all_stacks_that_there_can_be() {
-        // Below each stack is a page that is not there.
+        // Below each stack is an unmapped page.
         let addresses = stacks(64, u64::MAX, false).max(stacks(64, u64::MAX, true)) * (STACK + PAGE);
         let tables = addresses.div_ceil(2 << 20) + 1 + 2;
         assert!(tables * PAGE <= STACK_TABLES, "{tables} tables");

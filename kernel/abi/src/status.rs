@@ -1,17 +1,17 @@
-//! What the machine leaves with, for `cargo xtask kernel` to know how a run ended.
+//! The machine's exit status, by which `cargo xtask kernel` knows how a run ended.
 
 /// The run ended well.
 pub const DONE: u32 = 0x10;
-/// A rule was broken: something was found that must not be.
+/// A rule was broken: a forbidden state was found.
 pub const RULE: u32 = 0x11;
-/// The kernel or a program did what it must not.
+/// The kernel panicked or faulted, or a program did.
 pub const FAULT: u32 = 0x12;
-/// Nothing went on.
+/// The run made no progress.
 pub const HANG: u32 = 0x13;
-/// The machine was started with what it cannot do.
+/// The options ask for something that the machine cannot do.
 pub const OPTIONS: u32 = 0x14;
 
-/// What QEMU exits with: its debug-exit device doubles the status and adds one.
+/// QEMU's exit status: its debug-exit device doubles the status and adds one.
 pub const fn of_qemu(status: u32) -> i32 {
     (status << 1 | 1).cast_signed()
 }

@@ -4,10 +4,10 @@ use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANY
 
 use crate::arch;
 
-/// What a range of addresses may be used for.
+/// The accesses that a range of addresses allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// Nothing.
+    /// None.
     Nothing,
     /// Loads.
     Loads,
@@ -15,12 +15,12 @@ pub(crate) enum Protection {
     All,
 }
 
-/// Which of the two a fork has returned to.
+/// The process in which a fork returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forked {
     /// The copy.
     Child,
-    /// The original; the copy's number.
+    /// The original, with the copy's number.
     Parent(u64),
 }
 
@@ -28,12 +28,12 @@ pub(crate) enum Forked {
 fn call<const N: usize>(call: Call, given: [u64; N]) -> Result<u64, Error> {
     let mut arguments = [0; 5];
     arguments[..N].copy_from_slice(&given);
-    // SAFETY: the functions below that write to memory are given it exclusively; those that change mappings are given
-    // ranges that are reached through `arch::try_load` and `arch::try_store` alone, or that a `Mapping` owned.
+    // SAFETY: the functions below that write to memory have exclusive access to it. Those that change mappings are
+    // given ranges that are accessed through `arch::try_load` and `arch::try_store` alone, or that a `Mapping` owned.
     Error::decode(unsafe { arch::call(call as u64, arguments) })
 }
 
-/// A call that cannot fail, whatever the arguments.
+/// A call that cannot fail with any arguments.
 fn certain<const N: usize>(number: Call, given: [u64; N]) -> u64 {
     call(number, given).unwrap_or_else(|error| panic!("{number:?} failed: {error:?}"))
 }
@@ -70,12 +70,12 @@ pub(crate) fn fork() -> Result<Forked, Error> {
     call(Call::Fork, []).map(|number| if number == 0 { Forked::Child } else { Forked::Parent(number) })
 }
 
-/// Waits for a process or thread; its code.
+/// Waits for a process or thread. Returns its code.
 pub(crate) fn wait(number: u64) -> Result<u64, Error> {
     call(Call::Wait, [number])
 }
 
-/// Lets others run.
+/// Lets other threads run.
 pub(crate) fn give_way() {
     certain(Call::Yield, []);
 }
@@ -105,28 +105,28 @@ pub(crate) fn unpin() {
     certain(Call::Pin, [ANYWHERE]);
 }
 
-/// What the run was started with.
+/// A parameter of the run.
 pub(crate) fn parameter(parameter: Parameter) -> u64 {
     certain(Call::Parameter, [parameter as u64])
 }
 
-/// Lets the accesses of [`arch::try_load`] and [`arch::try_store`] fail.
+/// Allows the accesses of [`arch::try_load`] and [`arch::try_store`] to fail.
 pub(crate) fn recover() {
     let arch::Recovery { start, end, to } = arch::recovery();
     certain(Call::Recover, [start, end, to]);
 }
 
-/// Maps fresh memory; where.
+/// Maps fresh memory. Returns its address.
 pub(crate) fn map_anonymous(pages: u64) -> Result<u64, Error> {
     call(Call::MapAnonymous, [pages])
 }
 
-/// Maps a file from its first page on; where.
+/// Maps a file from its first page on. Returns its address.
 pub(crate) fn map_shared(file: u64, pages: u64, writable: bool) -> Result<u64, Error> {
     map_part(file, 0, pages, writable)
 }
 
-/// Maps a file from page `first` on; where.
+/// Maps a file from page `first` on. Returns its address.
 pub(crate) fn map_part(file: u64, first: u64, pages: u64, writable: bool) -> Result<u64, Error> {
     call(Call::MapShared, [file, first, pages, u64::from(writable)])
 }
@@ -141,17 +141,17 @@ pub(crate) fn move_to(start: u64, bytes: u64, to: u64) -> Result<(), Error> {
     call(Call::Remap, [start, bytes, bytes, to]).map(drop)
 }
 
-/// Sets what a range may be used for.
+/// Sets the accesses that a range allows.
 pub(crate) fn protect(start: u64, bytes: u64, protection: Protection) -> Result<(), Error> {
     call(Call::Protect, [start, bytes, protection as u64]).map(drop)
 }
 
-/// Says how a range will be used.
+/// Advises the kernel about a range.
 pub(crate) fn advise(start: u64, bytes: u64, advice: Advice) -> Result<(), Error> {
     call(Call::Advise, [start, bytes, advice as u64]).map(drop)
 }
 
-/// A new file; its number.
+/// Makes a file. Returns its number.
 pub(crate) fn create_file(pages: u64) -> Result<u64, Error> {
     call(Call::CreateFile, [pages])
 }
@@ -161,7 +161,7 @@ pub(crate) fn delete_file(file: u64) -> Result<(), Error> {
     call(Call::DeleteFile, [file]).map(drop)
 }
 
-/// Reads 8 bytes of a file; nothing beyond its end.
+/// Reads 8 bytes of a file; none beyond its end.
 pub(crate) fn read_file(file: u64, offset: u64) -> Result<Option<u64>, Error> {
     let mut bytes = [0; 8];
     let count = call(Call::ReadFile, [file, offset, bytes.as_mut_ptr() as u64, bytes.len() as u64])?;
@@ -192,32 +192,32 @@ pub(crate) fn migrate(from: u64, to: u64) -> Result<(), Error> {
     }
 }
 
-/// Moves the pages of a range that nobody else maps to a node, as far as there is room.
+/// Moves the pages of a range to a node, as far as there is room. Pages that other processes map stay.
 pub(crate) fn move_pages(start: u64, bytes: u64, node: u64) -> Result<(), Error> {
     call(Call::MovePages, [start, bytes, node]).map(drop)
 }
 
-/// Has the kernel take the pages of a range that nobody else maps, as it does when memory is short.
+/// Makes the kernel reclaim the pages of a range, as it does when memory is short. Pages that other processes map stay.
 pub(crate) fn reclaim(start: u64, bytes: u64) -> Result<(), Error> {
     call(Call::Reclaim, [start, bytes]).map(drop)
 }
 
-/// The measurement begins.
+/// Begins the measurement.
 pub(crate) fn measure_begin() {
     certain(Call::MeasureBegin, []);
 }
 
-/// The measurement ends.
+/// Ends the measurement.
 pub(crate) fn measure_end(operations: u64) {
     certain(Call::MeasureEnd, [operations]);
 }
 
-/// What has been counted since the machine started.
+/// The value of a counter since the machine started.
 pub(crate) fn counter(counter: Counter) -> u64 {
     certain(Call::Counter, [counter as u64])
 }
 
-/// Ends the run: it has failed.
+/// Ends the run as failed.
 pub(crate) fn report(finding: Finding, address: u64, expected: u64, found: u64) -> ! {
     loop {
         let _ = call(Call::Report, [finding as u64, address, expected, found]);

@@ -6,7 +6,7 @@ use ceasefire_kernel_abi::LINE;
 
 use crate::call;
 
-/// A line in the making. What does not fit is left out.
+/// A line under construction. Text that does not fit is left out.
 #[derive(Debug)]
 struct Line {
     bytes: [u8; LINE],
@@ -16,13 +16,13 @@ struct Line {
 impl Line {
     fn new(text: fmt::Arguments<'_>) -> Self {
         let mut line = Self { bytes: [0; LINE], used: 0 };
-        // It is written in parts, and is as good as complete if the last ones do not fit.
+        // The text is written in parts. The line is good enough if the last ones do not fit.
         let _ = fmt::write(&mut line, text);
         line
     }
 
     fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.used]).unwrap_or("a line that is no text")
+        core::str::from_utf8(&self.bytes[..self.used]).unwrap_or("a line that is not text")
     }
 }
 
@@ -32,7 +32,7 @@ impl fmt::Write for Line {
         while !text.is_char_boundary(length) {
             length -= 1;
         }
-        // One line is one line, even if a panic's message is not.
+        // A panic's message may have several lines; the log takes one.
         for (to, &from) in self.bytes[self.used..].iter_mut().zip(&text.as_bytes()[..length]) {
             *to = if from == b'\n' { b' ' } else { from };
         }

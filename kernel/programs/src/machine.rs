@@ -1,4 +1,4 @@
-//! What the machine is, and what was asked of the program.
+//! The machine, and the options of the run.
 
 use ceasefire_kernel_abi::Parameter;
 

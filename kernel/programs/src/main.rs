@@ -1,8 +1,8 @@
 //! The programs that the ceasefire kernel runs in user mode, in one image.
 //!
-//! The first process starts at the image's entry and runs the program that the run's parameters name; others start where
-//! `Spawn` says. Everything that depends on the processor is in `arch`; on a host, where there is no kernel to call, the rest
-//! compiles too, and what is logic is tested there.
+//! The first process starts at the image's entry and runs the program that the parameters name; others start at the
+//! entry that `Spawn` names. `arch` holds all that depends on the processor. The rest also compiles on a host, where
+//! its logic is tested without a kernel.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![cfg_attr(not(target_os = "none"), allow(dead_code, reason = "on a host only tests use the programs"))]
 
@@ -42,7 +42,7 @@ fn main() {
     eprintln!("these programs run on the ceasefire kernel: `cargo xtask kernel` builds and boots it");
 }
 
-/// What a program relied on is not so: that is a finding too. Its address is the line of the source.
+/// A panic reports that an assumption of the program failed. The finding's address is the line of the source.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -9,10 +9,10 @@ use crate::call;
 
 /// Words of a page.
 pub(crate) const WORDS: u64 = PAGE / 8;
-/// No image is larger.
+/// The most bytes of an image.
 const IMAGE_BYTES: u64 = 512 << 10;
 
-/// Where the image ends at the latest.
+/// The last address at which the image can end.
 pub(crate) const fn image_end() -> u64 {
     IMAGE + IMAGE_BYTES
 }
@@ -30,7 +30,7 @@ impl Mapping {
         Ok(Self { start: call::map_anonymous(pages)?, pages })
     }
 
-    /// A file, as everyone sees it.
+    /// A file, shared.
     pub(crate) fn shared(file: u64, pages: u64, writable: bool) -> Result<Self, Error> {
         Ok(Self { start: call::map_shared(file, pages, writable)?, pages })
     }
@@ -45,10 +45,10 @@ impl Mapping {
         self.start + self.pages * PAGE
     }
 
-    /// One of its words. Those of a mapping that is not writable can be loaded only; a store faults and ends the run.
+    /// One of its words. In a mapping that is not writable it may only be loaded; a store faults and ends the run.
     pub(crate) fn word(&self, index: u64) -> &AtomicU64 {
         assert!(index < self.pages * WORDS, "word {index} of {} pages", self.pages);
-        // SAFETY: the word lies in the mapping, which is there as long as `self`, and is accessed atomically only.
+        // SAFETY: the word lies in the mapping, which lives as long as `self`, and all accesses are atomic.
         unsafe { AtomicU64::from_ptr((self.start + index * 8) as *mut u64) }
     }
 
@@ -60,9 +60,9 @@ impl Mapping {
         unsafe { core::slice::from_raw_parts(start, WORDS as usize) }
     }
 
-    /// Leaves it mapped for good; its words.
+    /// Leaves it mapped for good. Returns its words.
     pub(crate) fn leak(self) -> &'static [AtomicU64] {
-        // SAFETY: as for `word`. Nobody unmaps it any more, and every bit pattern is a number.
+        // SAFETY: as for `word`. It is never unmapped, and every bit pattern is a number.
         unsafe { core::slice::from_raw_parts(self.start as *const AtomicU64, (self.pages * WORDS) as usize) }
     }
 

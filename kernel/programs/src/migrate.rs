@@ -1,11 +1,12 @@
 //! `migrate`: moving a program's pages back and forth between two nodes while its threads use them (pmbench and
-//! migratepages).
+//! migratepages). It is the experiment of the same name.
 //!
-//! One program, a thread on each CPU of the first node. They first store to every page of a range of anonymous memory, and
-//! then load from and store to random words of it, half and half. Meanwhile a thread on a CPU of the second node moves the
-//! whole program to the second node, back, and so on. It is the experiment of the same name.
+//! The program has a thread on each CPU of the first node. The threads first store to every page of a range of
+//! anonymous memory. Then they load from random words of it and store to others, half and half. Meanwhile a thread on a
+//! CPU of the second node moves the whole program to the second node, back, and so on.
 //!
-//! A word holds zero or its own number, so a load through a translation to another page's frame is noticed at once (R1, R6).
+//! A word holds zero or its own number, so a load through a translation to another page's frame is found at once (R1,
+//! R6).
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -18,17 +19,17 @@ use crate::memory::{Mapping, WORDS};
 use crate::random::Random;
 use crate::thread::{wait_until, Crew};
 
-/// The range is that part of the memory: it moves as a whole, and has to fit on either node.
+/// The range is this part of the memory: it moves as a whole, and must fit on either node.
 const PART_OF_MEMORY: u64 = 8;
 /// The two nodes.
 const NODES: [u64; 2] = [0, 1];
-/// Accesses between two looks at whether it is over.
+/// Accesses between two checks for the end.
 const ACCESSES: u32 = 1024;
-/// What pmbench does around an access takes some 190 ns (see the experiment). Here it is that many steps, of five
+/// pmbench's own work around an access takes some 190 ns (see the experiment). Here it is this many steps of five
 /// instructions each.
 const AROUND_ACCESS: u32 = 30;
 
-/// What the threads share.
+/// The data that the threads share.
 struct Test {
     range: Mapping,
     pages: u64,
@@ -41,7 +42,7 @@ struct Test {
     over: AtomicBool,
 }
 
-/// The program. It is the one who moves the pages.
+/// The program's first thread, which moves the pages.
 pub(crate) fn run(machine: &Machine) {
     assert!(machine.nodes >= 2, "pages move between two nodes: this machine has {}", machine.nodes);
     let users = machine.cpus_of_a_node();
@@ -75,9 +76,9 @@ pub(crate) fn run(machine: &Machine) {
     test.range.unmap().expect("the range stays mapped");
 }
 
-/// One thread.
+/// A thread that uses the pages.
 extern "C" fn use_pages(test: u64) -> ! {
-    // SAFETY: `run` passes the address of what it keeps until all threads have ended, and shares it only.
+    // SAFETY: `run` passes the address of a value that it keeps until all threads have ended, and only shares it.
     let test = unsafe { &*(test as *const Test) };
     let number = test.begun.fetch_add(1, SeqCst);
     for page in (number..test.pages).step_by(test.threads as usize) {
@@ -116,7 +117,7 @@ fn load(test: &Test, index: u64) {
     }
 }
 
-/// What a word holds once it was stored to.
+/// The contents of a word after a store.
 fn own_number(test: &Test, index: u64) -> u64 {
     test.range.start() / 8 + index
 }

@@ -1,11 +1,12 @@
 //! `mmap-read`: reading ten times the memory through mmap (vm-scalability `lru-file-mmap-read`).
 //!
-//! As many single-threaded processes as CPUs. Each maps a sparse file of its own, shared and read-only, and loads every
-//! eighth byte of it once, in order. Together the files are ten times the machine's memory, so nine pages of ten are
-//! reclaimed from under a process that runs on another CPU. It is the experiment of the same name, but that all begin to
-//! read at the same time, when all have been started: what is measured is the reading.
+//! There are as many single-threaded processes as CPUs. Each maps a sparse file of its own, shared and read-only, and
+//! loads every eighth byte of it once, in order. Together the files are ten times the machine's memory, so nine pages
+//! of ten are reclaimed from under a process that runs on another CPU. It is the experiment of the same name, with one
+//! difference: all processes begin to read at the same time, after all have been started, so that only the reading is
+//! measured.
 //!
-//! A hole reads as zeros, so a load of anything else came from a frame that was another's (R1).
+//! A hole reads as zeros, so a load of anything else came from another page's frame (R1).
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -16,13 +17,13 @@ use crate::machine::Machine;
 use crate::memory::Mapping;
 use crate::thread::{pack, unpack, wait_until, Crew};
 
-/// How much is read, in multiples of the memory.
+/// The amount to read, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
-/// The word of the control page that says whether all have been started.
+/// The word of the control page that is set when all processes have been started.
 const GO: u64 = 0;
-/// The one that says how many pages each file has.
+/// The word with the number of pages of each file.
 const PAGES: u64 = 1;
-/// The first of those that say which file is whose.
+/// The first of the words with each reader's file.
 const FILES: u64 = 2;
 
 /// The program.

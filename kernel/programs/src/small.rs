@@ -1,4 +1,4 @@
-//! The programs that show that the machine starts, and that what goes wrong is reported.
+//! Programs that show that the machine starts and that failures are reported.
 
 use crate::call;
 use crate::line::log;
@@ -11,21 +11,21 @@ pub(crate) fn hello(machine: &Machine) {
     call::measure_end(1);
 }
 
-/// `panic`: the kernel sees that it runs this program, and panics. The program waits for that.
+/// `panic`: the kernel panics because it runs this program, which waits for that.
 pub(crate) fn panic() -> ! {
     loop {
         call::give_way();
     }
 }
 
-/// `fault`: loads where nothing is mapped. That has to end the run.
+/// `fault`: loads from an unmapped address, which must end the run.
 pub(crate) fn fault() {
     const NOWHERE: u64 = 0x10;
     let found = crate::arch::load(NOWHERE);
     panic!("a load from {NOWHERE:#x}, where nothing is mapped, found {found:#x}");
 }
 
-/// `hang`: sleeps for ever, on a machine on which nobody else does anything.
+/// `hang`: sleeps for ever, on a machine without other work.
 pub(crate) fn hang() -> ! {
     loop {
         call::sleep(u64::MAX);

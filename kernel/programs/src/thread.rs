@@ -1,14 +1,14 @@
-//! Threads, those that one waits for, and waiting.
+//! Starting threads and processes, and waiting.
 
 use ceasefire_kernel_abi::{CREW, STACK_PAGES};
 
 use crate::call;
 use crate::memory::Mapping;
 
-/// How often [`wait_until`] looks before it lets others run.
+/// How many times [`wait_until`] looks before it lets other threads run.
 const LOOKS: u32 = 256;
 
-/// Threads and processes that were started, to be waited for.
+/// Threads and processes that were started and must be waited for.
 #[derive(Debug)]
 pub(crate) struct Crew {
     numbers: [u64; CREW],
@@ -23,7 +23,7 @@ impl Crew {
     /// Starts a thread.
     pub(crate) fn thread(&mut self, entry: extern "C" fn(u64) -> !, argument: u64, cpu: u64) {
         let stack = Mapping::anonymous(STACK_PAGES).expect("no stack for a thread");
-        // The thread ends with the process at the latest, and the stack not before it.
+        // The thread ends with the process at the latest, and the stack lives that long.
         self.add(call::thread(entry, argument, cpu, stack.end()).expect("no thread"));
     }
 
@@ -38,16 +38,16 @@ impl Crew {
         self.count += 1;
     }
 
-    /// Waits for all.
+    /// Waits for all of them.
     pub(crate) fn wait(self) {
         for &number in &self.numbers[..self.count] {
-            let code = call::wait(number).expect("a thread or process is not there to be waited for");
+            let code = call::wait(number).expect("the thread or process to wait for is unknown");
             assert_eq!(code, 0, "thread or process {number} failed");
         }
     }
 }
 
-/// Waits for something that another thread does.
+/// Waits for another thread to make `condition` true.
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     loop {
         for _ in 0..LOOKS {
@@ -60,13 +60,13 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Two numbers of 32 bits in one argument.
+/// Packs two numbers of 32 bits into one argument.
 pub(crate) const fn pack(high: u64, low: u64) -> u64 {
     assert!(high >> 32 == 0 && low >> 32 == 0);
     high << 32 | low
 }
 
-/// What [`pack`] packed.
+/// Unpacks the numbers of [`pack`].
 pub(crate) const fn unpack(argument: u64) -> (u64, u64) {
     (argument >> 32, argument & 0xffff_ffff)
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn numbers_are_unpacked_as_they_were_packed() {
         for pair in [(0, 0), (1, 2), (0xffff_ffff, 0), (7, 0xffff_ffff)] {
             assert_eq!(unpack(pack(pair.0, pair.1)), pair);
         }

@@ -1,4 +1,4 @@
-//! What depends on the processor: system calls, accesses that may fail, the entry.
+//! The part that depends on the processor: system calls, accesses that may fail, the entry.
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 mod aarch64;
@@ -18,13 +18,13 @@ pub(crate) use host::{call, load, recovery, try_load, try_store};
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
 pub(crate) use x86_64::{call, load};
 
-/// Instructions whose accesses may fail, and where they go on then: the arguments of `Call::Recover`.
+/// Instructions whose accesses may fail, and where they continue after a failure: the arguments of `Call::Recover`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recovery {
     /// The first instruction.
     pub(crate) start: u64,
     /// The address after the last.
     pub(crate) end: u64,
-    /// Where an access that failed goes on.
+    /// Where a failed access continues.
     pub(crate) to: u64,
 }

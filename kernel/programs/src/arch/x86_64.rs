@@ -2,8 +2,8 @@
 
 use core::arch::{asm, global_asm};
 
-// Both accesses lie between `access_load` and `access_end`, and only they can fault there. Neither has pushed anything, so
-// wherever one fails, `access_failed` can return to its caller.
+// Both accesses lie between `access_load` and `access_end`, and only they can fault there. Neither has pushed anything,
+// so after either fails `access_failed` can return to its caller.
 global_asm!(
     r#"
     .section .text.access, "ax", @progbits
@@ -27,11 +27,11 @@ access_failed:
 /// Calls the kernel.
 ///
 /// # Safety
-/// What the call does to this process's memory must be nothing that Rust code relies on otherwise.
+/// Rust code must not otherwise rely on the memory that the call changes.
 pub(crate) unsafe fn call(number: u64, arguments: [u64; 5]) -> u64 {
     let [first, second, third, fourth, fifth] = arguments;
     let result;
-    // SAFETY: the kernel preserves all registers but rax; the caller answers for memory.
+    // SAFETY: the kernel preserves all registers but rax. The caller is responsible for memory.
     unsafe {
         asm!(
             "int 0x80",
@@ -46,7 +46,7 @@ pub(crate) unsafe fn call(number: u64, arguments: [u64; 5]) -> u64 {
     result
 }
 
-/// Loads the 8 bytes at an address. If that cannot be done the run ends.
+/// Loads the 8 bytes at an address. An impossible load ends the run.
 pub(crate) fn load(address: u64) -> u64 {
     let value;
     // SAFETY: a load that succeeds changes nothing.
@@ -56,7 +56,8 @@ pub(crate) fn load(address: u64) -> u64 {
     value
 }
 
-/// Where the first process starts. The kernel has made the stack as a call would have left it, with a return address of 0.
+/// The entry of the first process. The kernel has made the stack as a call would have left it, with a return address of
+/// 0.
 #[unsafe(no_mangle)]
 extern "C" fn start(argument: u64) -> ! {
     crate::run(argument)

@@ -1,4 +1,4 @@
-//! What the threads of a scenario share, in whatever process they are.
+//! The data that a scenario's threads share across processes.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
@@ -8,19 +8,19 @@ use super::sizes::{COUNT, LARGE};
 use super::state::State;
 use crate::memory::{Mapping, PAGE};
 
-/// Where a scenario's operator and readers meet. A file mapped by all processes holds it, so it is zero at first.
+/// The board of one scenario's operator and readers. It lies in a file that all processes map, so it is zero at first.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Board {
     state: AtomicU64,
-    /// 1 and the number of each of the scenario's files.
+    /// For each of the scenario's files, its number plus 1.
     files: [AtomicU64; 2],
     places: [AtomicU64; 2],
     /// For each reader the last state in which it went through the whole region.
     seen: [AtomicU64; SLOTS],
-    /// For each who stores, the last pass in which it stored to all pages.
+    /// For each slot that stores, the last pass in which it stored to all pages.
     progress: [AtomicU64; SLOTS],
-    /// For each page the newest version of the operator's word that it is known to hold: it was stored, or somebody saw it.
+    /// For each page the newest version of the operator's word that was stored or that a reader has seen.
     versions: [AtomicU64; LARGE as usize],
     operations: AtomicU64,
     checks: AtomicU64,
@@ -34,24 +34,24 @@ pub(super) struct Control {
     boards: [Board; COUNT],
 }
 
-/// Pages of the file that holds it.
+/// Pages of the file that holds them.
 pub(super) const PAGES: u64 = (size_of::<Control>() as u64).div_ceil(PAGE);
-/// Where this process has mapped it.
+/// The address at which this process has mapped them.
 static HERE: AtomicU64 = AtomicU64::new(0);
 
 impl Control {
-    /// Maps it, once in each process.
+    /// Maps them. Call it once in each process.
     pub(super) fn map(file: u64) -> &'static Self {
         let words = Mapping::shared(file, PAGES, true).expect("the boards cannot be mapped").leak();
         HERE.store(words.as_ptr() as u64, SeqCst);
         Self::here()
     }
 
-    /// The one that this process has mapped.
+    /// The mapping of this process.
     pub(super) fn here() -> &'static Self {
         let here = HERE.load(SeqCst);
         assert!(here != 0, "the boards are not mapped");
-        // SAFETY: `map` has put there the address of a mapping that stays, large enough, at the start of a page; it is
+        // SAFETY: `map` has stored the address of a mapping that stays, is large enough and begins at a page. It is
         // shared between processes, and consists of atomic words alone.
         unsafe { &*(here as *const Self) }
     }
@@ -60,7 +60,7 @@ impl Control {
         &self.boards[scenario]
     }
 
-    /// Whether all threads shall end.
+    /// Whether all threads must end.
     pub(super) fn over(&self) -> bool {
         self.over.load(SeqCst) != 0
     }
@@ -75,12 +75,12 @@ impl Board {
         State::from_number(self.state.load(SeqCst))
     }
 
-    /// The state was set to `state` by its only writer.
+    /// Sets the state. Only the operator calls it.
     pub(super) fn set_state(&self, state: State) {
         self.state.store(state.number(), SeqCst);
     }
 
-    /// Whether the region is there, and file and places can be asked for.
+    /// Whether the region is mapped, and files and places are known.
     pub(super) fn prepared(&self) -> bool {
         self.state() != State::NONE
     }
@@ -93,7 +93,7 @@ impl Board {
         [self.places[0].load(SeqCst), self.places[1].load(SeqCst)]
     }
 
-    /// The region is there; what happens to it first begins.
+    /// Publishes that the region is mapped. The first state follows.
     pub(super) fn publish(&self, files: [Option<u64>; 2], places: [u64; 2]) {
         for (shared, file) in self.files.iter().zip(files) {
             shared.store(file.map_or(0, |file| file + 1), SeqCst);
@@ -104,7 +104,7 @@ impl Board {
         self.set_state(State::NONE.change());
     }
 
-    /// A reader went through the whole region in this state.
+    /// Notes that a reader went through the whole region in this state.
     pub(super) fn pass(&self, slot: usize, state: State) {
         self.seen[slot].store(state.number(), SeqCst);
     }
@@ -123,12 +123,12 @@ impl Board {
         self.progress[slot].store(sequence, SeqCst);
     }
 
-    /// The version that a load of the operator's word in a page shows at least, if it begins after this.
+    /// The least version that a later load of the operator's word in a page may show.
     pub(super) fn version(&self, page: u64) -> u64 {
         self.versions[page as usize].load(SeqCst)
     }
 
-    /// That word was stored, or seen, in this version.
+    /// Notes that the operator's word was stored or seen in this version.
     pub(super) fn raise_version(&self, page: u64, sequence: u64) {
         self.versions[page as usize].fetch_max(sequence, SeqCst);
     }

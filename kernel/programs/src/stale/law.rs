@@ -1,11 +1,11 @@
-//! What may have become of a word that was stored.
+//! The law of a scenario: how a stored word may change.
 
 use super::state::State;
 
-/// What a scenario's operations do to contents.
+/// The effect of a scenario's operations on contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Law {
-    /// Nothing, whatever happens to translations and frames.
+    /// They are kept, under any change of translations and frames.
     Kept,
     /// They may become zeros at any time after the call, until they are stored again.
     MayBeZero,
@@ -16,25 +16,25 @@ pub(super) enum Law {
 /// The last store to a word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
-    /// What.
+    /// The value.
     pub(super) value: u64,
-    /// The state before it.
+    /// The state before the store.
     pub(super) from: State,
-    /// The state when it was done for certain.
+    /// The state when the store was certainly done.
     pub(super) to: State,
 }
 
 impl Stored {
-    /// Nothing was stored: it is zero.
+    /// No store: the word is zero.
     pub(super) const NOTHING: Self = Self { value: 0, from: State::NONE, to: State::NONE };
 }
 
-/// What a load may show.
+/// The values that a load may show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// That alone.
+    /// This value alone.
     Exactly(u64),
-    /// That, or zero.
+    /// This value, or zero.
     OrZero(u64),
 }
 
@@ -53,7 +53,7 @@ impl Expected {
 }
 
 impl Law {
-    /// What a load shows of the last store, if the states before and after the load were these.
+    /// The values that a load may show after the store `stored`, if the states before and after the load were these.
     pub(super) fn expected(self, stored: Stored, before: State, after: State) -> Expected {
         let Stored { value, from, to } = stored;
         if self == Self::Kept {
@@ -66,7 +66,7 @@ impl Law {
             return Expected::Exactly(value);
         }
         match self {
-            // A store that may have come during the call comes before it or after it.
+            // A store during the call may come before the call's effect or after it.
             Self::Zero if to.is_before_change_to(before) => Expected::Exactly(0),
             _ => Expected::OrZero(value),
         }
@@ -77,21 +77,21 @@ impl Law {
 mod tests {
     use super::*;
 
-    /// What a load that saw the states `load` shows of a store that saw the states `store`.
+    /// The values that a load in the states `load` may show of a store in the states `store`.
     fn expected(law: Law, store: [u64; 2], load: [u64; 2]) -> Expected {
         let ([from, to], [before, after]) = (store.map(State::from_number), load.map(State::from_number));
         law.expected(Stored { value: 7, from, to }, before, after)
     }
 
     #[test]
-    fn what_is_kept_is_there_at_any_time() {
+    fn kept_contents_are_there_at_any_time() {
         for (store, load) in [([2, 2], [2, 2]), ([2, 2], [3, 4]), ([3, 4], [10, 10]), ([2, 3], [5, 5])] {
             assert_eq!(expected(Law::Kept, store, load), Expected::Exactly(7));
         }
     }
 
     #[test]
-    fn what_is_discarded_is_gone_when_the_call_has_returned() {
+    fn discarded_contents_are_gone_when_the_call_has_returned() {
         let expected = |store, load| expected(Law::Zero, store, load);
         assert_eq!(expected([4, 4], [4, 4]), Expected::Exactly(7), "stored since");
         assert_eq!(expected([2, 2], [4, 4]), Expected::Exactly(0), "stored before the call began");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_stays_or_goes_until_it_is_stored_again() {
+    fn freed_contents_stay_or_go_until_they_are_stored_again() {
         let expected = |store, load| expected(Law::MayBeZero, store, load);
         assert_eq!(expected([4, 4], [4, 4]), Expected::Exactly(7));
         for (store, load) in
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_allowed_where_it_is_said() {
+    fn zero_is_allowed_only_where_expected() {
         assert!(
             Expected::OrZero(7).allows(0) && Expected::OrZero(7).allows(7) && !Expected::OrZero(7).allows(8)
         );

@@ -1,41 +1,42 @@
-//! What readers store: words that say whose they are.
+//! The words that readers store: each names its owner.
 
 use crate::memory::{PAGE, WORDS};
 
-/// Words between those of two slots in one page: they lie in different cache lines, and not in the same ones of each page.
+/// Words between those of two slots in one page. They lie in different cache lines, and not in the same lines of each
+/// page.
 const APART: u64 = 24;
-/// The most slots that have words of their own.
+/// The most slots with words of their own.
 pub(super) const SLOTS: usize = 17;
-/// Who is none of the readers: a forked child.
+/// The slot of a forked child, which is no reader.
 pub(super) const STRANGER: usize = 0xff;
 
 const _: () = assert!(SLOTS as u64 * APART <= WORDS);
 
-/// Whose word it is, and where.
+/// The owner of a word, and its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
     /// The scenario's number.
     pub(super) scenario: usize,
-    /// The reader's.
+    /// The reader's slot.
     pub(super) slot: usize,
     /// The page of the region.
     pub(super) page: u64,
 }
 
 impl Owner {
-    /// How far the word is from the start of the region.
+    /// The word's offset from the start of the region.
     pub(super) fn offset(self) -> u64 {
         let word = self.slot as u64 * APART + self.page % APART;
         self.page * PAGE + word * 8
     }
 
-    /// The word for the owner's pass of that number.
+    /// The owner's word in this pass.
     pub(super) fn mark(self, sequence: u64) -> u64 {
         let scenario = self.scenario as u64 + 1;
         scenario << 56 | (self.slot as u64) << 48 | self.page << 32 | (sequence & 0xffff_ffff)
     }
 
-    /// Of which pass a word is: of none if it is zero. `None` if it is not the owner's.
+    /// The pass of a word; 0 if the word is zero. `None` if the word is another owner's.
     pub(super) fn sequence(self, found: u64) -> Option<u64> {
         if found == 0 {
             return Some(0);

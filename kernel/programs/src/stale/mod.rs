@@ -1,25 +1,27 @@
-//! `stale`: looks for translations that are used after they may not be, and for stores that are lost.
+//! `stale`: looks for translations that are used after they became invalid, and for lost stores.
 //!
-//! Each *scenario* is one way to change translations under the feet of other CPUs. One thread, its **operator**, does that
-//! again and again. Some threads on other CPUs, its **readers**, load from and store to the region all the time, so that
-//! their TLBs hold its entries at the very moment when they change. All scenarios run at the same time, most of them in one
-//! process, and memory is short: so what one gives up another gets, with other contents.
+//! Each *scenario* is one way to change translations while other CPUs use them. One thread, its **operator**, does so
+//! again and again. Some threads on other CPUs, its **readers**, load from and store to the region all the time, so
+//! that their TLBs hold its entries at the moment of a change. All scenarios run at the same time, most of them in one
+//! process. Memory is short, so frames that one scenario gives up go to another and get other contents.
 //!
-//! The operator says in a [state word](state::State) what holds: it begins a change before the call, and ends it when the
-//! call has returned. A reader that finds the same stable state before and after an access knows what had to be true at
-//! that access (R3), and checks it at once:
+//! The operator publishes the valid accesses in a [state word](state::State). It begins a change before the call, and
+//! ends it when the call has returned. A reader that finds the same stable state before and after an access knows which
+//! outcome is right (R3), and checks it at once:
 //!
-//! - What is not allowed has to fail. One access that succeeds through an old entry is a finding.
-//! - Each reader has a word of its own in each page, and knows what it stored there last. It has to be there
-//!   ([`law`] says what the operations may do to it), or the frame was another's (R1), or the store went astray (R5).
-//! - Each reader says how far it has come, and looks at the others' words: none may be older than its owner said before the
-//!   load (R6). An operator that changes contents says so page by page, and what one reader has seen of that no other may miss.
-//! - Every word says whose it is ([`mark`]), so a wrong frame is noticed whatever it holds.
+//! - A forbidden access must fail. One access that succeeds through an old entry is a finding.
+//! - Each reader has a word of its own in each page, and knows its last store there. The word must hold that store
+//!   ([`law`] says how the operations may change it). Otherwise the frame was another page's (R1), or the store went
+//!   astray (R5).
+//! - Each reader publishes its progress, and looks at the other readers' words. None may be older than its owner's
+//!   progress before the load (R6). An operator that changes contents publishes that page by page. A version that one
+//!   reader has seen must be visible to all others.
+//! - Every word names its owner ([`mark`]), so a wrong frame is found whatever its contents.
 //!
-//! Readers that are in the middle of an access when the state changes check only what holds at any time. So there are no
-//! false alarms, however coarsely the CPUs share a host's; and no operation waits for readers between its return and the new
-//! state. Between two operations the operator waits until each reader has gone through the whole region once, or a scenario
-//! would change what nobody has in its TLB.
+//! If the state changes during an access, the reader checks only conditions that hold at any time. So there are no
+//! false alarms, however coarsely the CPUs share a host's processors, and no operation waits for readers between its
+//! return and the new state. Between two operations the operator waits until each reader has gone through the whole
+//! region once. Otherwise a scenario would change translations that no TLB holds.
 
 mod board;
 mod law;
@@ -45,11 +47,11 @@ use scenario::{Process, Scenario};
 use scenarios::SCENARIOS;
 use site::Site;
 
-/// A run of that many seconds has to do and check something in every scenario.
+/// A run of at least this many seconds must do and check something in every scenario.
 const ENOUGH_SECONDS: u64 = 5;
-/// Nanoseconds from one scenario's start to the next one's. The first have the machine almost to themselves, and what is wrong
-/// everywhere shows at once: with all of them a reader often loses its translations to other threads before they are old. So
-/// those come first that need old ones.
+/// Nanoseconds from one scenario's start to the next one's. The first scenarios have the machine almost to themselves,
+/// so faults of all scenarios show at once. With all scenarios running, a reader often loses its translations to other
+/// threads before they are old. Scenarios that need old translations therefore come first.
 const HEAD_START: u64 = 50_000_000;
 
 /// The program.
@@ -84,7 +86,7 @@ fn start(process: Process, control: &'static Control, machine: &Machine) -> Crew
     call::recover();
     let mut crew = Crew::new();
     let readers = placement::readers(machine);
-    // Where CPUs are few, whoever sleeps wakes up late: the next may not be late for that too.
+    // Where CPUs are few a sleeper wakes up late. The next start must not be late for that as well.
     let mut next = call::now();
     for (number, scenario) in possible(machine) {
         if process == Process::Guest {
@@ -117,7 +119,7 @@ fn possible(machine: &Machine) -> impl Iterator<Item = (usize, &'static Scenario
     SCENARIOS.iter().enumerate().filter(|(_, scenario)| (scenario.possible)(machine))
 }
 
-/// Says what was done. All threads have ended.
+/// Logs the work of each scenario. All threads have ended.
 fn finish(control: &'static Control, machine: &Machine) {
     call::measure_end(possible(machine).map(|(number, _)| control.board(number).operations()).sum());
     for (number, scenario) in possible(machine) {

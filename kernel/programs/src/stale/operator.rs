@@ -1,4 +1,4 @@
-//! The thread that changes a region.
+//! The operator: the thread that changes a region.
 
 use ceasefire_kernel_abi::Error;
 
@@ -25,8 +25,8 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     while prepared && !control.over() {
         let next = state.settle();
         board.set_state(state.change());
-        // Nothing may come between the call's return and the new state but the return itself: an old translation that a
-        // CPU still has then has to be seen by a reader who knows that it may not be there.
+        // Only the return may lie between the call and the new state. An old translation that a CPU still has must be
+        // seen by a reader that knows it to be invalid.
         if !persist(scenario.name, control, || (scenario.step)(&site, next.phase(scenario.phases.len()))) {
             break;
         }
@@ -43,7 +43,8 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     call::exit(0)
 }
 
-/// Does something until it succeeds or all is over; whether it succeeded. Other scenarios want memory too.
+/// Repeats `act` until it succeeds or the run is over. Returns whether it succeeded. It may fail because other
+/// scenarios use the memory.
 pub(super) fn persist(name: &str, control: &Control, mut act: impl FnMut() -> Result<(), Error>) -> bool {
     loop {
         match act() {

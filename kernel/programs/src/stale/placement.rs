@@ -1,4 +1,4 @@
-//! Which thread runs where.
+//! The CPUs of a scenario's threads.
 
 use ceasefire_kernel_abi::ANYWHERE;
 
@@ -8,11 +8,11 @@ use crate::machine::Machine;
 
 /// The operator's slot. Readers follow.
 pub(super) const OPERATOR: usize = 0;
-/// Where there are guests, every reader of that many is one.
+/// In a scenario with guests, every reader whose slot is a multiple of this is one.
 pub(super) const GUEST: usize = 2;
 
-/// Readers of a scenario, unless the run was started with another number. More find less: CPUs are emulated by few, and who
-/// waits for all readers between two operations then makes fewer of them.
+/// Readers of a scenario, unless the options give another number. More readers find less: few host CPUs emulate the
+/// machine's, and an operator that waits for all readers between two operations then makes fewer of them.
 const READERS: usize = 2;
 
 /// How many readers each scenario has.
@@ -25,8 +25,8 @@ pub(super) fn readers(machine: &Machine) -> usize {
     }
 }
 
-/// On which CPU it runs. No reader shares its operator's, but for a last one that goes where the scheduler puts it: what a
-/// CPU does when it switches to a program that changed meanwhile wants testing too.
+/// The CPU of a thread. No reader shares its operator's CPU, except a last one that runs where the scheduler puts it.
+/// That one tests switches to a program that changed meanwhile.
 pub(super) fn cpu(scenario: usize, slot: usize, machine: &Machine) -> u64 {
     let (cpus, readers) = (machine.cpus, readers(machine) as u64);
     // Spread out where there are more CPUs than scenarios.

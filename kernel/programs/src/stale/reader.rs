@@ -1,4 +1,4 @@
-//! The threads that use a region while it changes.
+//! The readers: the threads that use a region while it changes.
 
 use core::sync::atomic::{fence, Ordering::SeqCst};
 
@@ -18,19 +18,21 @@ use crate::line::log;
 use crate::machine::Machine;
 use crate::thread::{unpack, wait_until};
 
-/// Pages that a reader looks at before it lets others run: some hundred microseconds, as long as operations take.
+/// Pages that a reader looks at before it lets other threads run: some hundred microseconds, as long as operations
+/// take.
 const BEFORE_YIELD: u64 = 1024;
-/// The same for one that loads alone, which is faster. Others' programs take its translations from the CPU.
+/// The same for a reader that only loads, which is faster. The programs of other threads take its translations from the
+/// CPU.
 const LOADS_BEFORE_YIELD: u64 = 4 * BEFORE_YIELD;
 
-/// A reader and what it remembers.
+/// A reader and the state of its checks.
 struct Reader {
     scenario: &'static Scenario,
     site: Site,
     slot: usize,
     /// The number of this pass over the region.
     sequence: u64,
-    /// What was last stored to its own word in each page.
+    /// The last store to its own word in each page.
     stored: [Stored; LARGE as usize],
     checks: u64,
 }
@@ -73,8 +75,8 @@ impl Reader {
         self.sequence += 1;
         let mut stored_all = true;
         for page in 0..self.site.pages {
-            // While the region changes it is used as before: the entries stay in the TLB, and the change has something to
-            // race with.
+            // While the region changes the reader uses it as before, so that entries stay in the TLB and accesses race
+            // with the change.
             let state = board.state();
             let phase = self.scenario.phases[state.phase(self.scenario.phases.len())];
             stored_all &= self.use_page(page, phase, state);
@@ -92,7 +94,8 @@ impl Reader {
         board.count_checks(core::mem::take(&mut self.checks));
     }
 
-    /// Loads from its own word and stores to it, if stores are tried; whether it could store. `before` was read before.
+    /// Loads from its own word and stores to it, if stores are tried. Returns whether it could store. `before` is the
+    /// state from before the load.
     fn use_page(&mut self, page: u64, phase: Phase, before: State) -> bool {
         let owner = self.site.owner(self.slot, page);
         let address = self.site.places[phase.place] + owner.offset();
@@ -107,7 +110,7 @@ impl Reader {
         }
         let value = owner.mark(self.sequence);
         let stored = try_store(address, value);
-        // A load may overtake a store that comes before it: then the state would be one from before the store.
+        // A load may overtake an earlier store. Without the fence the state could be one from before the store.
         fence(SeqCst);
         let after = self.site.board.state();
         if stored {
@@ -117,7 +120,7 @@ impl Reader {
         stored
     }
 
-    /// Whether an access came to what it had to: only in a state that was the same all the time is that known.
+    /// Checks whether an access had the right outcome. That is known only if the state was the same all the time.
     fn judge(&mut self, address: u64, allowed: bool, found: Option<u64>, (before, after): (State, State)) {
         if before != after || !before.is_stable() {
             return;
@@ -125,41 +128,42 @@ impl Reader {
         self.checks += 1;
         match (allowed, found) {
             (true, None) => panic!(
-                "stale/{}: no access to {address:#x} in state {}, though it is allowed",
+                "stale/{}: no access to {address:#x} in state {}, which allows it",
                 self.scenario.name,
                 before.number()
             ),
             (false, Some(found)) => {
-                self.report(Finding::Forbidden, "an access that is not allowed", address, 0, found)
+                self.report(Finding::Forbidden, "a forbidden access succeeded", address, 0, found)
             }
             _ => {}
         }
     }
 
-    /// Whether its own word holds what it stored there.
+    /// Checks whether its own word holds its last store.
     fn compare(&mut self, page: u64, address: u64, found: u64, (before, after): (State, State)) {
         self.checks += 1;
         let stored = &mut self.stored[page as usize];
         let expected = self.scenario.law.expected(*stored, before, after);
         if expected.allows(found) {
-            // What has become zero stays zero.
+            // A word that has become zero stays zero.
             stored.value = found;
             return;
         }
-        // An earlier store of its own: the last one went elsewhere. Anything else was never stored there, or is gone.
+        // An earlier store of its own: the last store went elsewhere. Any other value was never stored there, or is
+        // gone.
         let earlier = self.site.owner(self.slot, page).sequence(found);
         let (finding, what) = if expected.value() != 0 && earlier.is_some() {
-            (Finding::LostWrite, "its own store is lost from a word")
+            (Finding::LostWrite, "its own store to a word is lost")
         } else {
             (Finding::StaleRead, "old or foreign contents in its own word")
         };
         self.report(finding, what, address, expected.value(), found);
     }
 
-    /// Whether a word of another is its, and not older than the other said.
+    /// Checks that a word of another slot belongs to it, and is not older than that slot's progress.
     fn look_at_another(&mut self, page: u64, phase: Phase) {
         let slots = self.site.readers + 1;
-        // Where readers store nothing, the operator's words are all that can change.
+        // Where readers store nothing, only the operator's words can change.
         let slot = if phase.stores { (self.sequence + page) as usize % slots } else { OPERATOR };
         if slot == self.slot {
             return;
@@ -176,7 +180,7 @@ impl Reader {
                 let expected = owner.mark(floor);
                 self.report(Finding::StaleRead, "an old version of another's word", address, expected, found)
             }
-            // From here on nobody may see an older one.
+            // From here on no reader may see an older version.
             Some(sequence) if slot == OPERATOR && sequence > floor => board.raise_version(page, sequence),
             Some(_) => {}
         }

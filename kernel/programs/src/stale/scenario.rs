@@ -1,4 +1,4 @@
-//! What makes a scenario.
+//! The description of a scenario.
 
 use ceasefire_kernel_abi::Error;
 
@@ -11,19 +11,19 @@ use crate::machine::Machine;
 /// Maps a scenario's region into another process.
 pub(super) type Attach = fn(&Site) -> Result<(), Error>;
 
-/// One way to change translations under the feet of other CPUs.
+/// One way to change translations while other CPUs use them.
 #[derive(Debug)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// Where its operator is, and its readers but for guests.
+    /// The process of its operator and of its readers, except guests.
     pub(super) process: Process,
     /// Whether the region is larger than one page table translates, if there is memory for that.
     pub(super) large: bool,
-    /// What the operator brings about, one after the other.
+    /// The phases that the operator goes through, one after the other.
     pub(super) phases: &'static [Phase],
-    /// What that does to contents.
+    /// The effect of its operations on contents.
     pub(super) law: Law,
-    /// Whether the machine has what it takes.
+    /// Whether the machine has what the scenario needs.
     pub(super) possible: fn(&Machine) -> bool,
     /// Makes the region. May be called again if it failed.
     pub(super) prepare: fn(&mut Site) -> Result<(), Error>,
@@ -45,49 +45,49 @@ impl Scenario {
     }
 }
 
-/// What holds in a stable state.
+/// The valid accesses in a stable state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Phase {
-    /// At which of the two places the region is.
+    /// Which of the two places holds the region.
     pub(super) place: usize,
-    /// What it may be used for.
+    /// The accesses that it allows.
     pub(super) allowed: Protection,
-    /// Whether readers try to store, allowed or not. A store that is refused faults, and a processor drops its translation
-    /// then: where that is to grow old, readers load alone.
+    /// Whether readers try to store, allowed or not. A refused store faults, and a processor drops its translation
+    /// then. Where translations must grow old, readers only load.
     pub(super) stores: bool,
-    /// The place where nothing is, if that is to be seen to.
+    /// The place that must be empty, if any.
     pub(super) empty: Option<usize>,
 }
 
 impl Phase {
-    /// It can be used.
+    /// All accesses are allowed.
     pub(super) const USED: Self = Self { place: 0, allowed: Protection::All, stores: true, empty: None };
-    /// It can be loaded from.
+    /// Loads are allowed.
     pub(super) const LOADS: Self = Self { allowed: Protection::Loads, ..Self::USED };
-    /// It is loaded from, and nothing else is tried.
+    /// Loads are allowed, and stores are not tried.
     pub(super) const LOADED: Self = Self { stores: false, ..Self::LOADS };
-    /// It cannot be used.
+    /// No access is allowed.
     pub(super) const GONE: Self = Self { allowed: Protection::Nothing, ..Self::USED };
 }
 
-/// Processes. A scenario has one of its own if others could spoil it, or it them.
+/// Processes. A scenario has a process of its own if other scenarios could spoil it, or it them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Process {
-    /// Most.
+    /// For most scenarios.
     Home,
-    /// Maps regions of others too.
+    /// Maps regions of other processes too.
     Guest,
-    /// In which nobody else maps anything.
+    /// No other scenario maps anything in it.
     Alone,
-    /// With the regions of which each pass takes many faults: these wait for whoever changes the space, so few do here.
+    /// Each pass over its regions takes many faults. Faults wait for changes of the space, so few scenarios change it.
     Faulting,
-    /// Whose pages are taken from under their readers, one by one.
+    /// Its pages are taken from under their readers, one by one.
     Moving,
-    /// In which one file takes another's place: that waits for whoever faults, so nobody else may.
+    /// One file takes another's place in it. That waits for faults of other threads, so it has no other scenario.
     Replacing,
-    /// Which is copied again and again.
+    /// It is copied again and again.
     Forking,
-    /// Which uses more memory than there is.
+    /// It uses more memory than there is.
     Greedy,
 }
 

@@ -1,4 +1,4 @@
-//! Where a scenario happens.
+//! The region of a scenario.
 
 use ceasefire_kernel_abi::Error;
 
@@ -10,14 +10,15 @@ use crate::call;
 use crate::machine::Machine;
 use crate::memory::PAGE;
 
-/// Where scenarios put regions that nothing else may ever come to lie in: far above what the kernel chooses by itself.
+/// The first address of the scenarios' places, far above the addresses that the kernel chooses by itself. No other
+/// mapping ever lies there.
 const FIRST_PLACE: u64 = 0x10_0000_0000;
 /// Bytes from one place to the next.
 const APART: u64 = 1 << 30;
-/// Pages by which the places of small regions are moved against each other from scenario to scenario, and within one, so
-/// that they do not compete for the same entries of a TLB, and lie differently in their tables.
+/// Pages by which the places of small regions are shifted from scenario to scenario, and within one. So they do not
+/// compete for the same entries of a TLB, and lie differently in their page tables.
 const SHIFTS: [u64; 2] = [67, 201];
-/// Large regions need a memory of that many frames.
+/// Large regions need a memory of this many frames.
 const LARGE_FRAMES: u64 = 8192;
 
 /// A scenario's region as one of its threads knows it.
@@ -31,7 +32,7 @@ pub(super) struct Site {
     pub(super) readers: usize,
     /// Pages of the region.
     pub(super) pages: u64,
-    /// Where it may be.
+    /// The two addresses at which it may be.
     pub(super) places: [u64; 2],
     /// The file that it maps, and one that takes its place.
     pub(super) files: [Option<u64>; 2],
@@ -40,7 +41,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// A new one, nothing of which is mapped.
+    /// A new region, of which nothing is mapped.
     pub(super) fn new(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
         let pages = pages(large, machine);
         Self {
@@ -55,7 +56,7 @@ impl Site {
         }
     }
 
-    /// The one that the operator has made known.
+    /// The region that the operator has published.
     pub(super) fn of(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
         let site = Self::new(scenario, large, control, machine);
         Self { places: site.board.places(), files: site.board.files(), ..site }
@@ -65,12 +66,12 @@ impl Site {
         self.pages * PAGE
     }
 
-    /// The file. Only for scenarios that have made one.
+    /// The file, in a scenario that has made one.
     pub(super) fn file(&self) -> u64 {
         self.files[0].expect("the scenario has no file")
     }
 
-    /// Makes the file, if it is not there yet.
+    /// Makes the file, if it does not exist yet.
     pub(super) fn make_file(&mut self, pages: u64) -> Result<u64, Error> {
         make(&mut self.files[0], pages)
     }
@@ -95,7 +96,7 @@ impl Site {
         map_at(self.places[0], self.bytes(), call::map_shared(self.file(), self.pages, writable)?)
     }
 
-    /// Unmaps what is at a place.
+    /// Unmaps a place.
     pub(super) fn unmap(&self, place: usize) -> Result<(), Error> {
         call::unmap(self.places[place], self.bytes())
     }
@@ -110,7 +111,7 @@ fn make(file: &mut Option<u64>, pages: u64) -> Result<u64, Error> {
     Ok(made)
 }
 
-/// Moves a mapping that nobody knows yet to where it belongs.
+/// Moves a new mapping to its place.
 pub(super) fn map_at(place: u64, bytes: u64, mapped: u64) -> Result<(), Error> {
     call::move_to(mapped, bytes, place).inspect_err(|_| {
         let _ = call::unmap(mapped, bytes);
@@ -126,7 +127,7 @@ fn pages(large: bool, machine: &Machine) -> u64 {
     }
 }
 
-/// An address that is a scenario's alone. Large regions begin with a table.
+/// The address of a place, which belongs to this scenario alone. Large regions begin with a table.
 fn place(scenario: usize, which: usize, pages: u64) -> u64 {
     let (scenario, which) = (scenario as u64, which as u64);
     let shift = if pages > TABLE { 0 } else { (scenario * SHIFTS[0] + which * SHIFTS[1]) % TABLE };

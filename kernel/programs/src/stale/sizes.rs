@@ -1,4 +1,4 @@
-//! How many scenarios there are, and how large their regions can be. The layout of the [`board`](super::board) depends on both.
+//! The number of scenarios and the largest region. The layout of the [`board`](super::board) depends on both.
 
 /// The number of scenarios.
 pub(super) const COUNT: usize = 19;

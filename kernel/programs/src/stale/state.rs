@@ -1,14 +1,14 @@
-//! What an operator says about its region.
+//! The state of a region, which its operator publishes.
 
-/// The states of a region, counted: an odd one is a change, an even one is stable. Never the same twice, so whoever finds
-/// the same one before and after an access knows that it was so all the time between.
+/// The states of a region, counted: an odd one is a change, an even one is stable. No state comes twice. A thread that
+/// finds the same state before and after an access therefore knows that it held all the time between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct State(u64);
 
 impl State {
-    /// Nothing is there yet.
+    /// The region is not mapped yet.
     pub(super) const NONE: Self = Self(0);
-    /// The first stable one.
+    /// The first stable state.
     pub(super) const FIRST: Self = Self(2);
 
     pub(super) const fn from_number(number: u64) -> Self {
@@ -19,27 +19,27 @@ impl State {
         self.0
     }
 
-    /// Whether nothing changes.
+    /// Whether no change is under way.
     pub(super) const fn is_stable(self) -> bool {
         self.0.is_multiple_of(2)
     }
 
-    /// The state when the next change has begun; the same if one has.
+    /// The state after the next change has begun; the same if a change is under way.
     pub(super) const fn change(self) -> Self {
         Self(self.0 | 1)
     }
 
-    /// The state when the change is over.
+    /// The state after the change has ended.
     pub(super) const fn settle(self) -> Self {
         Self((self.0 | 1) + 1)
     }
 
-    /// Which of `phases` it is, or was before the change. The first stable state is phase 0.
+    /// The phase of this state, or before the change of this state. The first stable state is phase 0.
     pub(super) const fn phase(self, phases: usize) -> usize {
         ((self.0 >> 1).saturating_sub(1) % phases as u64) as usize
     }
 
-    /// Whether this was over before the change began that led to `stable`.
+    /// Whether this state ended before the change to `stable` began.
     pub(super) const fn is_before_change_to(self, stable: Self) -> bool {
         self.0 + 1 < stable.0
     }

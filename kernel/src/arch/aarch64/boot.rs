@@ -29,16 +29,16 @@ global_asm!(
 
 unsafe extern "C" {
     fn boot_other();
-    /// Where memory begins, as the linker script has it.
+    /// Where memory begins, from the linker script.
     static memory_start: u8;
 }
 
 static TREE: Once<Tree<'static>> = Once::new();
 
-/// The first CPU comes from the loader, with interrupts off.
+/// The first CPU enters here from the loader, with interrupts off.
 extern "C" fn start(argument: u64) -> ! {
     clock::begin();
-    // SAFETY: the first CPU, which has told nobody of its data yet.
+    // SAFETY: this is the first CPU, and no other CPU knows its data yet.
     unsafe { this_cpu::set(cpu::get(0)) };
     cpu::adopt_idle();
     trap::load();
@@ -58,7 +58,7 @@ extern "C" fn start(argument: u64) -> ! {
     let mut controller = tree.find("arm,gic-v3").into_iter().flat_map(places);
     let (Some((distributor, _)), Some(redistributors)) = (controller.next(), controller.next()) else {
         refuse(format_args!(
-            "there is no interrupt controller of version 3 (QEMU's `-M virt,gic-version=3` has it)"
+            "the machine has no interrupt controller of version 3 (QEMU's `-M virt,gic-version=3` has)"
         ));
     };
     gic::set_place(distributor, redistributors);
@@ -67,34 +67,37 @@ extern "C" fn start(argument: u64) -> ! {
     crate::start(loaded(piece(physical(bytes.as_ptr()), bytes.len() as u64), tree))
 }
 
-/// This CPU can be interrupted from now on, once it turns that on, and stopped at once.
+/// Prepares this CPU for interrupts, which it then turns on. From now on it can be stopped.
 fn take_interrupts() {
     let affinity = interrupts::own_affinity();
     if !gic::enable(affinity) {
-        refuse(format_args!("the interrupt controller has no part for the CPU with affinity {affinity:#x}"));
+        refuse(format_args!(
+            "the interrupt controller has no redistributor for the CPU with affinity {affinity:#x}"
+        ));
     }
     interrupts::let_be_stopped();
 }
 
-/// A node's registers, where the kernel sees them: the first, and how many bytes.
+/// A node's registers at the kernel's addresses: the first, and how many bytes.
 fn places(node: Node<'static>) -> impl Iterator<Item = (u64, u64)> {
     node.registers().filter(|&(start, bytes)| piece(start, bytes).1 <= DIRECT_BYTES)
 }
 
-/// The device tree and its bytes: where the loader says, or where QEMU puts it for a kernel that is no Linux, at the beginning of
-/// memory.
+/// The device tree and its bytes. They lie where the loader says, or at the start of memory, where QEMU puts them for a
+/// kernel that is not Linux.
 fn find_tree(argument: u64) -> (&'static [u8], Tree<'static>) {
     let start = physical(&raw const memory_start);
-    // SAFETY: memory that the kernel sees and has not used yet; nothing is changed where a tree is, as `loaded` leaves it out.
+    // SAFETY: memory that the kernel maps and has not used yet. A tree there is not changed, because `loaded` leaves it
+    // out.
     let found = [argument, start]
         .into_iter()
         .filter(|address| (start..DIRECT_BYTES).contains(address) && address % device_tree::ALIGNMENT == 0)
         .filter_map(|address| unsafe { device_tree::bytes_at(direct::<u8>(address)) })
         .find_map(|bytes| Some((bytes, Tree::new(bytes)?)));
-    found.unwrap_or_else(|| refuse(format_args!("there is no device tree")))
+    found.unwrap_or_else(|| refuse(format_args!("the loader gave no device tree")))
 }
 
-/// What the loader said by its device tree, which lies in `place`.
+/// Reads the loader's information from the device tree, which lies in `place`.
 fn loaded(place: Piece, tree: &Tree<'static>) -> Loaded {
     let programs = tree.find("multiboot,ramdisk").and_then(|node| places(node).next()).unwrap_or((0, 0));
     let memory = tree.of_type("memory").flat_map(Node::registers);
@@ -107,20 +110,20 @@ fn loaded(place: Piece, tree: &Tree<'static>) -> Loaded {
     }
 }
 
-/// How many CPUs there are, the first included. They are numbered in the order of the device tree.
+/// How many CPUs there are, the first included. Their numbers follow the order of the device tree.
 pub(crate) fn count_cpus() -> usize {
     let listed = TREE.get().into_iter().flat_map(|tree| tree.of_type("cpu").filter_map(Node::number));
     bring_up::number(interrupts::affinity(0), listed, interrupts::set_affinity)
 }
 
-/// Lets `count` other CPUs begin.
+/// Starts `count` other CPUs.
 ///
 /// # Safety
-/// There is a stack for each.
+/// Each must have a stack.
 pub(crate) unsafe fn start_others(count: usize) {
     let entry = physical(boot_other as *const u8);
     for number in 1..=count {
-        // SAFETY: the entry point makes it a CPU of the kernel's, on the stack that is there for it.
+        // SAFETY: the entry point makes it a CPU of the kernel, on its own stack.
         if let Err(error) = unsafe { psci::start(interrupts::affinity(number), entry, number as u64) } {
             refuse(format_args!(
                 "the firmware does not start CPU {number} of {}: PSCI error {error}",
@@ -130,9 +133,9 @@ pub(crate) unsafe fn start_others(count: usize) {
     }
 }
 
-/// Another CPU comes from the firmware.
+/// Another CPU enters here from the firmware.
 extern "C" fn start_other(number: usize) -> ! {
-    // SAFETY: this CPU's own data, by the number that it was started with.
+    // SAFETY: this CPU's own data, by the number with which it was started.
     unsafe { this_cpu::set(cpu::get(number)) };
     cpu::adopt_idle();
     trap::load();
@@ -141,12 +144,12 @@ extern "C" fn start_other(number: usize) -> ! {
     crate::start_other()
 }
 
-/// The processor's features that matter here, by name.
+/// The processor's features that the kernel uses, by name.
 pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     features::names()
 }
 
-/// This CPU leaves what only booting needed: see `boot.s`.
+/// Gives up the mappings that only the boot needs: see `boot.s`.
 pub(crate) fn forget_low_memory() {
     tlb::load_kernel_root();
     tlb::invalidate_all();

@@ -1,6 +1,7 @@
-// From the loader, or the firmware that starts another CPU, to the kernel's own addresses: at exception level 1, with the MMU on.
+// From the loader, or the firmware that starts another CPU, to the kernel's own addresses, at exception level 1 with
+// the MMU on.
 //
-// Both enter with the MMU off, where the image was loaded, so that everything here is relative to where it runs.
+// Both enter with the MMU off at the image's load address, so all addresses here are relative to the code.
 
 .section .boot, "ax"
 
@@ -17,7 +18,7 @@ boot_start:
     blr x9
     brk #0
 
-// Where PSCI lets another CPU begin, with the CPU's number.
+// PSCI starts another CPU here, with the CPU's number.
 .global boot_other
 boot_other:
     msr daifset, #0xf
@@ -32,18 +33,18 @@ boot_other:
     blr x9
     brk #0
 
-// From exception level 2, if that is where we are, to the caller at level 1, which then has timers and interrupt controller to
-// itself.
+// If the CPU is at exception level 2, returns to the caller at level 1, which then has timers and interrupt controller
+// to itself.
 leave_hypervisor:
     mrs x9, CurrentEL
     cmp x9, #2 << 2
     b.ne 1f
-    mov x9, #1 << 31                // RW: level 1 has 64 bits; nothing of it is trapped
+    mov x9, #1 << 31                // RW: level 1 has 64 bits; nothing is trapped
     msr hcr_el2, x9
     mov x9, #3                      // EL1PCTEN, EL1PCEN
     msr cnthctl_el2, x9
     msr cntvoff_el2, xzr
-    mov x9, #0xf                    // SRE, and that level 1 may use it
+    mov x9, #0xf                    // SRE, and level 1 may use it
     msr icc_sre_el2, x9
     mov x9, #0x33ff                 // RES1: no floating point is trapped
     msr cptr_el2, x9
@@ -62,7 +63,7 @@ leave_hypervisor:
     eret
 1:  ret
 
-// To the caller at the kernel's addresses. Programs' addresses lead for now to where memory is.
+// Returns to the caller at the kernel's addresses. Programs' addresses map memory at its physical addresses for now.
 enable_mmu:
     mov x9, #3 << 20                // FPEN: the compiler uses vector registers
     msr cpacr_el1, x9
@@ -88,8 +89,8 @@ enable_mmu:
 
     .ltorg
 
-// The kernel's own tables to begin with, in blocks of 1 GiB: devices, and as much memory as this machine can have. (An entry
-// that led where nothing is could be followed in advance.)
+// The kernel's first tables, in blocks of 1 GiB: devices, and as much memory as this machine can have. (An entry that
+// leads where nothing is could be followed speculatively.)
 .section .data
     .balign 4096
 .global boot_root

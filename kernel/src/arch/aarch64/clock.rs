@@ -1,10 +1,10 @@
-//! Time: the generic timer's virtual count, which runs alike on all CPUs and says itself how fast; and this CPU's ticks, from
-//! its comparator.
+//! Time: the generic timer's virtual count, which runs alike on all CPUs and states its own frequency; and this CPU's
+//! ticks, from the timer's comparator.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The interrupt of the virtual timer, one of the CPU's own (by the Arm Base System Architecture, and on QEMU).
+/// The interrupt of the virtual timer, private to each CPU (by the Arm Base System Architecture, and on QEMU).
 pub(super) const INTERRUPT: u32 = 27;
 
 /// The count when the kernel started.
@@ -16,7 +16,7 @@ static PERIOD: AtomicU64 = AtomicU64::new(0);
 
 fn count() -> u64 {
     let count;
-    // SAFETY: reads a register; the barrier keeps it from being read before what comes before.
+    // SAFETY: reads a register; the barrier keeps the read after earlier instructions.
     unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack, preserves_flags)) };
     count
 }
@@ -35,13 +35,13 @@ pub(crate) fn now() -> u64 {
     ((u128::from(passed) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// Time starts.
+/// Notes the start of time.
 pub(super) fn begin() {
     START.store(count(), Ordering::Relaxed);
     SCALE.store(((1_000_000_000_u128 << 32) / u128::from(frequency())) as u64, Ordering::Relaxed);
 }
 
-/// This CPU's timer interrupts from now on, each so many milliseconds, if [`next_tick`] is called each time.
+/// Starts this CPU's timer interrupts, one in that many milliseconds, provided that each calls [`next_tick`].
 pub(super) fn start_ticks(milliseconds: u64) {
     PERIOD.store(frequency() * milliseconds / 1000, Ordering::Relaxed);
     set_next(count() + PERIOD.load(Ordering::Relaxed));
@@ -49,7 +49,8 @@ pub(super) fn start_ticks(milliseconds: u64) {
     unsafe { asm!("msr cntv_ctl_el0, {}", "isb", in(reg) 1_u64, options(nostack, preserves_flags)) };
 }
 
-/// The timer's interrupt is being handled: the next comes a tick after the one before, or after now if that is over.
+/// Sets the next tick while an interrupt of the timer is handled: a period after the last tick, or after now if that
+/// time is past.
 pub(super) fn next_tick() {
     let last: u64;
     // SAFETY: reads a register.
@@ -59,6 +60,6 @@ pub(super) fn next_tick() {
 }
 
 fn set_next(at: u64) {
-    // SAFETY: sets when the timer interrupts.
+    // SAFETY: sets the time of the timer's interrupt.
     unsafe { asm!("msr cntv_cval_el0, {}", "isb", in(reg) at, options(nostack, preserves_flags)) };
 }

@@ -1,4 +1,4 @@
-//! The serial port (a PL011), and QEMU's door out.
+//! The serial port (a PL011), and QEMU's exit.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,24 +8,24 @@ use ceasefire_kernel_abi::status;
 use super::memory::direct;
 use super::psci;
 
-/// Where the port is, until the device tree has said it: on QEMU's `virt`.
+/// The address of the port. Until the device tree gives it, the address on QEMU's `virt`.
 static PORT: AtomicU64 = AtomicU64::new(0x0900_0000);
-/// Registers, by their offset, and in the second: no further byte may be sent.
+/// Registers by their offset, and the bit of the second that says that the port takes no further byte.
 const DATA: u64 = 0;
 const FLAGS: u64 = 0x18;
 const FULL: u32 = 1 << 5;
 
-/// The port is there.
+/// Sets the address of the port.
 pub(super) fn set_port(address: u64) {
     PORT.store(address, Ordering::Relaxed);
 }
 
-/// Sends bytes. The caller keeps others from doing so at the same time, if the lines shall stay whole.
+/// Sends bytes. To keep lines whole, the caller must keep other CPUs from sending at the same time.
 pub(crate) fn write(bytes: &[u8]) {
     let port = PORT.load(Ordering::Relaxed);
     let (data, flags) = (direct::<u32>(port + DATA), direct::<u32>(port + FLAGS));
     for &byte in bytes {
-        // SAFETY: the port is the console's alone, mapped all the time, and its registers touch no memory.
+        // SAFETY: the port belongs to the console alone, is mapped all the time, and its registers touch no memory.
         unsafe {
             while flags.read_volatile() & FULL != 0 {
                 core::hint::spin_loop();
@@ -35,7 +35,7 @@ pub(crate) fn write(bytes: &[u8]) {
     }
 }
 
-/// Leaves the machine with a status, by semihosting; without it, with none.
+/// Ends the machine with a status by semihosting, or without a status where there is no semihosting.
 pub(crate) fn exit(status: u32) -> ! {
     /// The operation, and the reason that carries a status (Arm's semihosting specification, `SYS_EXIT`).
     const EXIT: u64 = 0x18;
@@ -49,7 +49,7 @@ pub(crate) fn exit(status: u32) -> ! {
 
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// An instruction of the kernel's is undefined: where nobody listens to semihosting its call is, and the machine is turned off.
+/// Handles an undefined instruction of the kernel. Without semihosting its call is one; the machine is then turned off.
 pub(super) fn undefined() {
     if LEAVING.load(Ordering::SeqCst) {
         psci::off();

@@ -1,4 +1,4 @@
-//! What this processor can do, asked once.
+//! The processor's features, read once.
 
 use core::arch::asm;
 
@@ -32,13 +32,13 @@ pub(super) fn asid_bits() -> u32 {
     }
 }
 
-/// Whether walks set access flags and stores mark entries as dirty by themselves (`FEAT_HAFDBS`,
+/// Whether hardware sets access flags on walks and marks entries as dirty on stores (`FEAT_HAFDBS`,
 /// `ID_AA64MMFR1_EL1.HAFDBS`).
 pub(super) fn manages_entries() -> bool {
     field(memory_model_1(), 0) >= 2
 }
 
-/// Which forms TLBI has: ranges (`ID_AA64ISAR0_EL1.TLB`) and level hints (`ID_AA64MMFR2_EL1.TTL`).
+/// The forms of TLBI: ranges (`ID_AA64ISAR0_EL1.TLB`) and level hints (`ID_AA64MMFR2_EL1.TTL`).
 pub(super) fn tlbi() -> Forms {
     let (instructions, model): (u64, u64);
     // SAFETY: reads registers.
@@ -49,7 +49,7 @@ pub(super) fn tlbi() -> Forms {
     Forms { range: field(instructions, 56) >= 2, hint: field(model, 48) >= 1 }
 }
 
-/// Those that matter here, by name.
+/// The features that the kernel uses and the processor has, by name.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let wide = if asid_bits() == 16 { "asid16" } else { "asid8" };
     let Forms { range, hint } = tlbi();

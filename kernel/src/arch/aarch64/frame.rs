@@ -1,33 +1,33 @@
-//! What a trap stopped.
+//! The registers at a trap.
 
 use core::fmt;
 
-/// The registers of the code that an exception, an interrupt or a system call stopped, as `trap.s` stores them. Vector
-/// registers too: the compiler uses them, in programs and in the kernel.
+/// The registers of the code that an exception, an interrupt or a system call stopped, as `trap.s` stores them. They
+/// include the vector registers, because the compiler uses them in programs and in the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct Frame {
     x: [u64; 31],
     sp: u64,
     pub(super) pc: u64,
-    /// `SPSR_EL1`: in the lowest bits the exception level.
+    /// `SPSR_EL1`: the lowest bits hold the exception level.
     pstate: u64,
-    /// `ESR_EL1` and `FAR_EL1`: what happened, and the address that was accessed.
+    /// `ESR_EL1` and `FAR_EL1`: the syndrome, and the address that was accessed.
     pub(super) syndrome: u64,
     pub(super) address: u64,
     float_control: u64,
     float_status: u64,
-    /// Through which entry it came in: see `trap`.
+    /// The entry of the trap: see `trap`.
     pub(super) entry: u64,
     unused: u64,
     vectors: [u128; 32],
 }
 
-/// In PSTATE: the exception level, and that IRQs are masked.
+/// In PSTATE: the exception level, and the mask of IRQs.
 const LEVEL: u64 = 3 << 2;
 const MASKED: u64 = 1 << 7;
 
-/// What `trap.s` counts on.
+/// `trap.s` relies on these offsets.
 const _: () = assert!(size_of::<Frame>() == 832 && core::mem::offset_of!(Frame, vectors) == 320);
 
 impl Frame {
@@ -47,14 +47,14 @@ impl Frame {
     };
 
     /// A program about to run its first instruction at `entry`, as if called with `argument` and the stack that ends at
-    /// `stack`; there is nowhere to return to.
+    /// `stack`. It has no return address.
     pub(crate) fn of_program(entry: u64, argument: u64, stack: u64) -> Self {
         let mut frame = Self { pc: entry, sp: stack & !15, ..Self::NONE };
         frame.x[0] = argument;
         frame
     }
 
-    /// The registers here, as far as they say anything: for a panic, which no trap leads to.
+    /// The present registers, as far as they are useful: for a panic, which is no trap.
     #[inline(never)]
     pub(crate) fn here() -> Self {
         let (sp, pc, masks, level): (u64, u64, u64, u64);
@@ -81,22 +81,22 @@ impl Frame {
         [self.x[0], self.x[1], self.x[2], self.x[3], self.x[4]]
     }
 
-    /// What the system call returns.
+    /// Sets the result of the system call.
     pub(crate) fn set_result(&mut self, result: u64) {
         self.x[0] = result;
     }
 
-    /// Where it was stopped.
+    /// The address of the instruction that was stopped.
     pub(crate) fn instruction(&self) -> u64 {
         self.pc
     }
 
-    /// It goes on there instead.
+    /// Sets the address at which the code continues.
     pub(crate) fn set_instruction(&mut self, address: u64) {
         self.pc = address;
     }
 
-    /// Whether it was a program.
+    /// Whether a program was stopped.
     pub(crate) fn is_program(&self) -> bool {
         self.pstate & LEVEL == 0
     }

@@ -1,8 +1,8 @@
-//! The interrupt controller, of version 3 (IHI 0069): a distributor for the machine, a redistributor and an interface in
-//! registers for each CPU.
+//! The interrupt controller, of version 3 (IHI 0069): one distributor, and for each CPU a redistributor and an
+//! interface in registers.
 //!
-//! Interrupts of group 1 reach a CPU as IRQs, which the kernel turns off and on; those of group 0 as FIQs, which it leaves on.
-//! One is of group 0: the one that stops a CPU wherever it is, as NMIs do elsewhere.
+//! Interrupts of group 1 reach a CPU as IRQs, which the kernel turns off and on. Those of group 0 reach it as FIQs,
+//! which stay on. Group 0 has one interrupt: it stops a CPU at any instruction, as an NMI does elsewhere.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,17 +17,17 @@ pub(super) mod number {
     pub(crate) const STOP: u32 = 2;
 }
 
-/// Where redistributors are.
+/// The address of the redistributors.
 static REDISTRIBUTORS: AtomicU64 = AtomicU64::new(0);
-/// Where the redistributors end.
+/// The end of the redistributors.
 static END: AtomicU64 = AtomicU64::new(0);
 
-/// The distributor's control register; in it: groups 0 and 1 are on, by affinity; a change is under way.
+/// The distributor's control register. Its bits: groups 0 and 1 are on, by affinity; a change is under way.
 const CONTROL: u64 = 0;
 const ON: u32 = 1 | 1 << 1 | 1 << 4;
 const PENDING: u32 = 1 << 31;
 
-/// From one redistributor to the next, and to its second frame, which is for the CPU's own interrupts.
+/// The distance from one redistributor to the next, and to its second frame, which is for the CPU's own interrupts.
 const STRIDE: u64 = 0x2_0000;
 const OWN: u64 = 0x1_0000;
 /// Registers of a redistributor.
@@ -36,14 +36,14 @@ const WAKER: u64 = 0x14;
 const GROUP: u64 = OWN + 0x80;
 const ENABLE: u64 = OWN + 0x100;
 const PRIORITY: u64 = OWN + 0x400;
-/// In the type: the last of all; in the waker: it sleeps, and has it told the CPU.
+/// In the type: the last redistributor. In the waker: the CPU sleeps, and the redistributor has noticed it.
 const LAST: u64 = 1 << 4;
 const SLEEP: u32 = 1 << 1;
 const ASLEEP: u32 = 1 << 2;
-/// The priority of all interrupts but the one that stops, which comes before them.
+/// The priority of all interrupts except the one that stops a CPU, which comes before them.
 const ORDINARY: u8 = 0xa0;
 
-/// The number of an interrupt that was none after all, and above it all that are none.
+/// The number of a spurious interrupt. No number from here on is an interrupt.
 const NONE: u32 = 1020;
 
 fn read(address: u64) -> u32 {
@@ -52,11 +52,11 @@ fn read(address: u64) -> u32 {
 }
 
 fn write(address: u64, value: u32) {
-    // SAFETY: a register of the controller; what is written affects interrupts alone.
+    // SAFETY: a register of the controller; a write affects interrupts alone.
     unsafe { direct::<u32>(address).write_volatile(value) };
 }
 
-/// It is there, with so many bytes of redistributors: turns the distributor on.
+/// Sets the addresses of the distributor and of the redistributors with their bytes, and turns the distributor on.
 pub(super) fn set_place(distributor: u64, (redistributors, bytes): (u64, u64)) {
     REDISTRIBUTORS.store(redistributors, Ordering::Relaxed);
     END.store(redistributors + bytes, Ordering::Relaxed);
@@ -85,7 +85,7 @@ fn redistributor(affinity: u64) -> Option<u64> {
     None
 }
 
-/// Turns on what this CPU, which has that affinity, takes; whether it is known.
+/// Turns on the interrupts of this CPU, which has that affinity. Returns whether it has a redistributor.
 pub(super) fn enable(affinity: u64) -> bool {
     let Some(own) = redistributor(affinity) else { return false };
     write(own + WAKER, read(own + WAKER) & !SLEEP);
@@ -125,38 +125,39 @@ pub(super) fn disable() {
     }
 }
 
-/// The interrupt that has come as an IRQ, which is being handled from now on.
+/// The interrupt that has come as an IRQ. Its handling begins here.
 pub(super) fn begin() -> Option<u32> {
     let number: u64;
-    // SAFETY: acknowledges it. The barrier is for the controller to know before the handler does anything.
+    // SAFETY: acknowledges the interrupt. The barrier makes the controller know it before the handler does anything.
     unsafe { asm!("mrs {}, icc_iar1_el1", "dsb sy", out(reg) number, options(nostack, preserves_flags)) };
     Some(number as u32).filter(|&number| number < NONE)
 }
 
-/// It has been.
+/// Ends the handling of an interrupt.
 pub(super) fn end(number: u32) {
-    // SAFETY: lets the next one come.
+    // SAFETY: lets the next interrupt come.
     unsafe {
         asm!("msr icc_eoir1_el1, {}", "isb", in(reg) u64::from(number), options(nostack, preserves_flags));
     }
 }
 
-/// What a CPU is asked by: the interrupt, and which CPU, by its affinity.
+/// The command that sends an interrupt to the CPU with that affinity.
 fn request(number: u32, affinity: u64) -> u64 {
     let [aff0, aff1, aff2, _, aff3, ..] = affinity.to_le_bytes().map(u64::from);
-    // 16 neighbours have a bit each; further ones are selected in their order.
+    // 16 neighbours have a bit each; further ones are selected in groups of 16.
     aff3 << 48 | (aff0 >> 4) << 44 | aff2 << 32 | u64::from(number) << 24 | aff1 << 16 | 1 << (aff0 & 15)
 }
 
-/// Interrupts the CPU with that affinity. All that this CPU stored before is visible there.
+/// Interrupts the CPU with that affinity. It sees all that this CPU stored before.
 pub(super) fn send(number: u32, affinity: u64) {
-    // SAFETY: sending an interrupt; whoever gets it knows what to do. Registers do not wait for earlier stores by themselves.
+    // SAFETY: sends an interrupt, for which every CPU has a handler. Writes to registers do not wait for earlier
+    // stores, so a barrier comes first.
     unsafe {
         asm!("dsb ishst", "msr icc_sgi1r_el1, {}", "isb", in(reg) request(number, affinity), options(nostack, preserves_flags));
     }
 }
 
-/// Stops all other CPUs, whether they take interrupts or not.
+/// Stops all other CPUs, even those with interrupts off.
 pub(super) fn stop_others() {
     const ALL_OTHERS: u64 = 1 << 40;
     let request = ALL_OTHERS | u64::from(number::STOP) << 24;

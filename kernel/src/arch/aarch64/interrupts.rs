@@ -1,4 +1,4 @@
-//! Turning interrupts on and off, waiting for one, and sending them.
+//! Interrupts: on and off, waiting for one, and sending them.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::{clock, gic};
 use crate::threads::cpu::MOST_CPUS;
 
-/// The CPUs' affinities: what they are called by the interrupt controller and by firmware.
+/// The CPUs' affinities, their names in the interrupt controller and in firmware.
 static AFFINITIES: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];
 /// In DAIF: IRQs are masked.
 const MASKED: u64 = 1 << 7;
@@ -19,7 +19,7 @@ pub(super) fn affinity(cpu: usize) -> u64 {
     AFFINITIES[cpu].load(Ordering::Relaxed)
 }
 
-/// The affinity of the CPU that executes this: fields Aff3 and Aff2 to Aff0 of `MPIDR_EL1`.
+/// The affinity of the running CPU: fields Aff3 and Aff2 to Aff0 of `MPIDR_EL1`.
 pub(super) fn own_affinity() -> u64 {
     let value: u64;
     // SAFETY: reads a register.
@@ -27,7 +27,7 @@ pub(super) fn own_affinity() -> u64 {
     value & 0xff_00ff_ffff
 }
 
-/// Whether they are on.
+/// Whether interrupts are on.
 pub(crate) fn are_on() -> bool {
     let masks: u64;
     // SAFETY: reads a register.
@@ -35,25 +35,25 @@ pub(crate) fn are_on() -> bool {
     masks & MASKED == 0
 }
 
-/// Turns them on.
+/// Turns interrupts on.
 pub(crate) fn on() {
-    // SAFETY: whoever calls this expects interrupts from now on.
+    // SAFETY: every caller expects interrupts from now on.
     unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
 }
 
-/// Turns them off.
+/// Turns interrupts off.
 pub(crate) fn off() {
-    // SAFETY: interrupts come later.
+    // SAFETY: interrupts are delayed.
     unsafe { asm!("msr daifset, #2", options(nostack, preserves_flags)) };
 }
 
-/// Lets the one interrupt come that stops a CPU wherever it is: from the first moment on that the CPU knows who it is.
+/// Unmasks the interrupt that stops a CPU, as soon as the CPU has its data.
 pub(super) fn let_be_stopped() {
-    // SAFETY: traps lead into the kernel, which then stops.
+    // SAFETY: a trap leads into the kernel, which then stops.
     unsafe { asm!("msr daifclr, #1", options(nostack, preserves_flags)) };
 }
 
-/// Runs `body` with them off.
+/// Runs `body` with interrupts off.
 pub(crate) fn without<R>(body: impl FnOnce() -> R) -> R {
     let were_on = are_on();
     if were_on {
@@ -66,37 +66,37 @@ pub(crate) fn without<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Turns them on and stops the CPU until one comes. One that has come since they were turned off is taken at once: a CPU does
-/// not wait while one is pending, masked or not.
+/// Turns interrupts on and halts the CPU until one comes. An interrupt that came while they were off is taken at once,
+/// because a CPU does not halt while one is pending, masked or not.
 pub(crate) fn wait() {
-    // SAFETY: waits, for what was stored before to be done first.
+    // SAFETY: halts, after all earlier stores are done.
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
     on();
 }
 
-/// Asks `cpu` to do what was put into its inbox. All that this CPU stored before is visible there.
+/// Interrupts `cpu`, which then answers the requests in its inbox. It sees all that this CPU stored before.
 pub(crate) fn send_shootdown(cpu: usize) {
     gic::send(gic::number::SHOOTDOWN, affinity(cpu));
 }
 
-/// Ends the wait of `cpu`.
+/// Ends the halt of `cpu`.
 pub(crate) fn send_wake(cpu: usize) {
     gic::send(gic::number::WAKE, affinity(cpu));
 }
 
-/// Interrupts all others, whether they can be or not.
+/// Stops all other CPUs, even those with interrupts off.
 pub(crate) fn stop_others() {
     gic::stop_others();
 }
 
-/// This CPU ticks from now on, each so many milliseconds.
+/// Starts this CPU's ticks, one in that many milliseconds.
 pub(crate) fn start_ticks(milliseconds: u64) {
     clock::start_ticks(milliseconds);
 }
 
-/// Stops this CPU for good: it is sent no interrupts any more, for one that is pending would keep it going.
+/// Halts this CPU for good. Its interface is turned off first, since a pending interrupt would keep it running.
 pub(crate) fn stop() {
     gic::disable();
-    // SAFETY: waits.
+    // SAFETY: halts.
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
 }

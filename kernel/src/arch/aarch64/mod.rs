@@ -1,5 +1,5 @@
-//! 64-bit Arm, as the Arm Architecture Reference Manual describes it (DDI 0487), with a generic interrupt controller of version 3
-//! (IHI 0069) and firmware that answers PSCI (DEN 0022).
+//! 64-bit Arm, by the Arm Architecture Reference Manual (DDI 0487), with a generic interrupt controller of version 3
+//! (IHI 0069) and firmware with PSCI (DEN 0022).
 
 pub(crate) mod boot;
 pub(crate) mod clock;

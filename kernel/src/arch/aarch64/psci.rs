@@ -1,4 +1,5 @@
-//! Firmware that starts CPUs and turns the machine off (DEN 0022): called by HVC, or by SMC where a hypervisor could be ours.
+//! PSCI: firmware that starts CPUs and turns the machine off (DEN 0022). It is called by HVC, or by SMC where the
+//! kernel could have a hypervisor of its own.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ const SYSTEM_OFF: u64 = 0x8400_0008;
 /// Whether it is called by SMC.
 static SECURE: AtomicBool = AtomicBool::new(false);
 
-/// How it is called, as the device tree says.
+/// Sets the way of calling, from the device tree.
 pub(super) fn set_secure(secure: bool) {
     SECURE.store(secure, Ordering::Relaxed);
 }
@@ -18,7 +19,7 @@ pub(super) fn set_secure(secure: bool) {
 fn call(function: u64, arguments: [u64; 3]) -> i64 {
     let [first, second, third] = arguments;
     let result;
-    // SAFETY: what the functions above do to this CPU is to return, if anything, with the registers of the C ABI used.
+    // SAFETY: these functions do not return to this CPU, or return with the registers of the C ABI changed at most.
     unsafe {
         if SECURE.load(Ordering::Relaxed) {
             asm!("smc #0", inlateout("x0") function => result, in("x1") first, in("x2") second, in("x3") third, clobber_abi("C"));
@@ -29,16 +30,16 @@ fn call(function: u64, arguments: [u64; 3]) -> i64 {
     result
 }
 
-/// Lets the CPU with that affinity begin at the physical address `entry`, with `argument`. It sees all that this CPU stored
+/// Starts the CPU with that affinity at the physical address `entry`, with `argument`. It sees all that this CPU stored
 /// before.
 ///
 /// # Errors
-/// What the firmware says if it will not (DEN 0022, return error codes).
+/// The firmware's refusal (DEN 0022, return error codes).
 ///
 /// # Safety
-/// What is there makes the CPU one of the kernel's.
+/// The code at `entry` must make the CPU one of the kernel's.
 pub(super) unsafe fn start(affinity: u64, entry: u64, argument: u64) -> Result<(), i64> {
-    // SAFETY: a barrier, for a call is none.
+    // SAFETY: a barrier; the call itself is none.
     unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
     match call(CPU_ON, [affinity, entry, argument]) {
         0 => Ok(()),

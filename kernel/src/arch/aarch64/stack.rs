@@ -1,4 +1,4 @@
-//! Kernel stacks: what they begin with, and going from one to another.
+//! Kernel stacks: their first contents, and switching from one to another.
 
 use super::Frame;
 use crate::threads::current;
@@ -8,13 +8,14 @@ unsafe extern "C" {
     fn leave_for_program(frame: *const Frame, end: u64) -> !;
 }
 
-/// What [`switch`] keeps of a thread: x19 to x29, where to go on, and the lower halves of v8 to v15.
+/// The words that [`switch`] keeps of a thread: x19 to x29, the return address, and the lower halves of v8 to v15.
 const WORDS: usize = 20;
 
-/// Puts on the stack that ends at `end` what [`switch`] takes off it to call `main`; where the stack then stands.
+/// Puts onto the stack that ends at `end` the words that [`switch`] takes off it to call `main`. Returns the stack
+/// pointer.
 ///
 /// # Safety
-/// The stack is the caller's, and large enough for a few words; `end` is a multiple of 16.
+/// The stack must be the caller's, and large enough for a few words. `end` must be a multiple of 16.
 pub(crate) unsafe fn prepare(end: u64, main: extern "C" fn() -> !) -> u64 {
     const RETURN: usize = 11;
     let mut words = [0; WORDS];
@@ -25,23 +26,23 @@ pub(crate) unsafe fn prepare(end: u64, main: extern "C" fn() -> !) -> u64 {
     start
 }
 
-/// Leaves the present stack for the one that stands at `load`; where the present one stands goes to `save`. Comes back when
-/// somebody leaves for that. A program that traps finds the kernel's stack where [`leave_to`], or the return from the last
-/// trap, left it: nobody has to be told its end.
+/// Switches from the present stack to the one with stack pointer `load`, and stores the present stack pointer at
+/// `save`. Returns when another thread switches back. The end of the stack is not needed: a program that traps finds
+/// the kernel's stack pointer where [`leave_to`], or the return from the last trap, left it.
 ///
 /// # Safety
-/// With interrupts off. `load` was made by [`prepare`] or saved by this, of a stack that nobody uses.
+/// Interrupts must be off. `load` must come from [`prepare`] or from this function, for a stack that no CPU uses.
 pub(crate) unsafe fn switch(save: *mut u64, load: u64, _end: u64) {
-    // SAFETY: interrupts are off; the caller vouches for the stack.
+    // SAFETY: interrupts are off, and the caller guarantees the stack.
     unsafe { switch_stacks(save, load) };
 }
 
-/// Leaves for the program that `frame` describes, giving up all that is on the present stack, which is the thread's own: the
-/// frame may lie there too.
+/// Leaves for the program in `frame`, giving up the contents of the present stack, which is the thread's own. The frame
+/// may lie there too.
 pub(crate) fn leave_to(frame: &Frame) -> ! {
     super::interrupts::off();
-    // SAFETY: the frame is moved to the end of the stack, from which all registers are restored; nothing else on this stack is
-    // used any more, as this function does not return. The frame is of a program, made by the kernel or copied from one that
-    // trapped.
+    // SAFETY: the frame is moved to the end of the stack, from which all registers are restored. Nothing else on this
+    // stack is used any more, as this function does not return. The frame is a program's, made by the kernel or copied
+    // from one that trapped.
     unsafe { leave_for_program(frame, current::thread().stack_end()) }
 }

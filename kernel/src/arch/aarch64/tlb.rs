@@ -1,13 +1,14 @@
 //! Roots and invalidations: the processor's side of `ceasefire::Platform`.
 //!
-//! The kernel has tables of its own for the upper half of the addresses; a program's root is for the lower half alone, and where no
-//! program runs an empty one is loaded. ASID `n` is hardware's ASID `n + 1`, since the empty root has 0.
+//! The kernel has tables of its own for the upper half of the addresses. A program's root is for the lower half alone;
+//! where no program runs an empty root is loaded. ASID `n` is hardware's ASID `n + 1`, since the empty root has 0.
 //!
-//! An invalidation is an instruction among others: a barrier before it makes the stores to page tables visible to walkers, one after
-//! it waits until it is done, and another keeps what comes next from having begun with what was there. For this CPU's own TLB
-//! it is TLBI in its plain form, and barriers as far as the CPU reaches (NSH). Hardware broadcasts the inner-shareable form (IS),
-//! and DSB ISH waits for all that *this* CPU broadcast. The barrier before is not the form for stores alone (ISHST): often it
-//! was another CPU that changed the tables, and all that this one did is to read that it had.
+//! An invalidation is one instruction between barriers. A barrier before it makes the stores to page tables visible to
+//! walkers. A barrier after it waits until it is done, and another keeps later instructions from having begun with the
+//! old translations. For this CPU's own TLB it is the plain form of TLBI, with barriers that reach as far as the CPU
+//! (NSH). Hardware broadcasts the inner-shareable form (IS), and DSB ISH waits for all broadcasts of *this* CPU. The
+//! barrier before is not the form for stores alone (ISHST): often another CPU changed the tables, and this one only
+//! read that it had.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -19,8 +20,9 @@ use super::features;
 use super::memory::{direct, physical};
 use crate::arch::aarch64_formats::tlbi::Operation;
 
-/// `TCR_EL1`, but for the width of ASIDs: halves of 48 bits each, in pages of 4 KiB; tables are cached, written back and shared with
-/// all CPUs (inner); addresses of memory have 32 bits; walks set access flags, and stores mark entries as dirty.
+/// `TCR_EL1` without the width of ASIDs. Both halves have 48 bits and pages of 4 KiB. Tables are cached, written back
+/// and shared with all CPUs (inner). Physical addresses have 32 bits. Hardware sets access flags and marks entries as
+/// dirty.
 pub(super) const TCR: u64 = {
     const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
     const PAGES_OF_UPPER_HALF: u64 = 2 << 30;
@@ -29,7 +31,7 @@ pub(super) const TCR: u64 = {
 };
 /// In it: ASIDs have 16 bits.
 const WIDE: u64 = 1 << 36;
-/// `SCTLR_EL1`: what has to be one, stack pointers are checked, caches and MMU are on.
+/// `SCTLR_EL1`: the bits that must be one; stack pointers are checked, caches and MMU are on.
 pub(super) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
 
 /// Bits of an ASID.
@@ -38,11 +40,11 @@ static ASID_BITS: AtomicU32 = AtomicU32::new(8);
 /// A root that translates nothing.
 static EMPTY: Table = Table::new();
 
-/// What the processor promises, but for broadcasts.
+/// The processor's promises, without broadcasts.
 ///
-/// Where entries are managed by hardware a store through a cached clean entry has to mark the entry in memory as dirty, by
-/// an atomic change of what it reads there: if the translation is gone the store faults (DDI 0487, hardware management of the dirty
-/// state). Boot insists on that.
+/// Where hardware manages entries, a store through a cached clean entry must mark the entry in memory as dirty, by an
+/// atomic change of the value that it reads there. If the translation is gone the store faults (DDI 0487, hardware
+/// management of the dirty state). The boot refuses a processor without this.
 pub(crate) fn capabilities() -> Capabilities {
     Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
 }
@@ -50,54 +52,55 @@ pub(crate) fn capabilities() -> Capabilities {
 /// How this processor broadcasts invalidations: for every space.
 ///
 /// # Errors
-/// What it lacks for that: nothing.
+/// None.
 pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
     let asids = (1 << ASID_BITS.load(Ordering::Relaxed)) - 1;
     Broadcast::new(asids, features::tlbi().pages(), Holders::Every).map_err(|_| "ASIDs")
 }
 
-/// Uses ASIDs of `bits` bits, if there are that many, or of as many as there are if it is 0. On the first CPU before others
-/// start, and before any program's root is loaded.
+/// Limits ASIDs to `bits` bits; with 0, or with more than there are, all are used. Call it on the first CPU before
+/// others start and before any program's root is loaded.
 pub(crate) fn set_asid_bits(bits: u32) {
     let most = features::asid_bits();
     ASID_BITS.store(if bits == 0 { most } else { bits.min(most) }, Ordering::Relaxed);
     enable_asids();
 }
 
-/// Makes this CPU use ASIDs as wide as the first does. Before it loads any program's root.
+/// Makes this CPU use ASIDs as wide as the first CPU's. Call it before the CPU loads any program's root.
 pub(super) fn enable_asids() {
-    // Those that are narrower than hardware's are used by having fewer of them.
+    // Hardware knows two widths. For a narrower limit fewer ASIDs are given out.
     let wide = if ASID_BITS.load(Ordering::Relaxed) > 8 { WIDE } else { 0 };
-    // SAFETY: all else stays as `boot.s` set it; nothing is tagged with an ASID yet.
+    // SAFETY: all else stays as `boot.s` set it, and nothing is tagged with an ASID yet.
     unsafe { asm!("msr tcr_el1, {}", "isb", in(reg) TCR | wide, options(nostack, preserves_flags)) };
     invalidate_all();
 }
 
-/// Nothing: the kernel has tables of its own.
+/// Does nothing: the kernel has tables of its own.
 pub(crate) fn share_kernel(_root: &Table) {}
 
 /// A page table by its frame.
 pub(crate) fn table(frame: FrameNumber) -> &'static Table {
-    // SAFETY: the kernel maps all of memory all the time; a table is 4096 bytes of atomics, valid whatever they hold, and
-    // frames are never taken away. Who may change which entry when is the memory manager's business.
+    // SAFETY: the kernel maps all of memory all the time. A table is 4096 bytes of atomics, valid with any contents,
+    // and frames are never taken away. The memory manager decides which code may change which entry.
     unsafe { &*direct::<Table>(u64::from(frame.get()) << PAGE_SHIFT) }
 }
 
-/// Hardware's tag.
+/// Hardware's tag for an ASID.
 fn tag(asid: Asid) -> u64 {
     u64::from(asid.get() + 1) << 48
 }
 
 fn set_root(root: u64) {
-    // SAFETY: the lower half is programs' alone. The barrier before it is for new tables to be visible to the walker, and for
-    // what this CPU broadcast to be done before another thread runs here.
+    // SAFETY: the lower half is for programs alone. The barrier makes new tables visible to the walker, and completes
+    // this CPU's broadcasts before another thread runs here.
     unsafe { asm!("dsb ish", "msr ttbr0_el1, {}", "isb", in(reg) root, options(nostack, preserves_flags)) };
 }
 
 /// Loads a program's root.
 ///
-/// What is to be flushed goes while nothing is translated under that ASID: walkers may have cached the way to tables that were
-/// freed since, and one that went it, for an access that nobody makes, would set access flags in whatever is there now.
+/// A flush comes first, while nothing is translated under that ASID. Walkers may have cached the way to page-table
+/// pages that were freed since. A walk along that way, even for a speculative access, would set access flags in the
+/// present contents of those frames.
 pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
     if flush {
         load_kernel_root();
@@ -111,9 +114,10 @@ pub(crate) fn load_kernel_root() {
     set_root(physical(&raw const EMPTY));
 }
 
-/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, and what walkers cached on the way to them.
+/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, with what walkers cached on the way to
+/// them.
 pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSize) {
-    // SAFETY: translations are found again where they are still valid.
+    // SAFETY: translations that are still valid are found again.
     unsafe {
         asm!("dsb nsh", options(nostack, preserves_flags));
         for page in pages(asid, start, count, size) {
@@ -123,14 +127,14 @@ pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSiz
     }
 }
 
-/// What TLBI takes for each of some translations: the tag, and the number of the page.
+/// The operands of TLBI for some translations: the tag, and the number of the page.
 fn pages(asid: Asid, start: u64, count: u32, size: PageSize) -> impl Iterator<Item = u64> {
     const NUMBER: u64 = (1 << 44) - 1;
     (0..u64::from(count))
         .map(move |index| tag(asid) | (start + (index << size.shift())) >> PAGE_SHIFT & NUMBER)
 }
 
-/// Invalidates all that is tagged with `asid`.
+/// Invalidates all entries of `asid`.
 pub(crate) fn invalidate_asid(asid: Asid) {
     // SAFETY: as above.
     unsafe {
@@ -138,14 +142,14 @@ pub(crate) fn invalidate_asid(asid: Asid) {
     }
 }
 
-/// Invalidates all, whatever its tag.
+/// Invalidates all entries, under any tag.
 pub(crate) fn invalidate_all() {
     // SAFETY: as above.
     unsafe { asm!("dsb nsh", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
 }
 
-/// An access was refused that the tables now allow: this CPU forgets a translation with fewer rights. (Other architectures do
-/// so by themselves when they refuse an access.)
+/// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
+/// architectures drop it themselves when they refuse an access.)
 pub(super) fn invalidate_narrow(address: u64) {
     const TAG: u64 = 0xffff << 48;
     let loaded: u64;
@@ -157,7 +161,7 @@ pub(super) fn invalidate_narrow(address: u64) {
     }
 }
 
-/// Starts to invalidate what `flush` covers on every CPU.
+/// Starts the invalidation of `flush` on every CPU.
 pub(crate) fn broadcast(asid: Asid, Flush { extent, tables, mixed }: Flush) {
     // SAFETY: as above.
     unsafe {
@@ -176,10 +180,10 @@ pub(crate) fn broadcast(asid: Asid, Flush { extent, tables, mixed }: Flush) {
     }
 }
 
-/// Starts one, of entries of the last level or with the `tables` on the way to them.
+/// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
 fn start_broadcast(operation: Operation, tables: bool) {
-    // The assembler takes the names of ranges only where it may assume them: by number, `RVAE1IS` and `RVALE1IS`.
-    // SAFETY: as above. A range is made only where the processor has ranges.
+    // The assembler takes the names of ranges only where it may assume them, so they are given by number: `RVAE1IS` and
+    // `RVALE1IS`. SAFETY: as above. A range is made only where the processor has ranges.
     unsafe {
         match (operation, tables) {
             (Operation::Page(bits), true) => {
@@ -198,7 +202,7 @@ fn start_broadcast(operation: Operation, tables: bool) {
     }
 }
 
-/// Starts to invalidate all on every CPU.
+/// Starts the invalidation of all entries on every CPU.
 pub(crate) fn broadcast_everything() {
     // SAFETY: as above.
     unsafe { asm!("dsb ish", "tlbi vmalle1is", options(nostack, preserves_flags)) };

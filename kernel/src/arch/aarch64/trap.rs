@@ -1,4 +1,4 @@
-//! Exceptions, interrupts and system calls, sorted by what they are.
+//! The entry of exceptions, interrupts and system calls, by kind.
 
 use core::arch::{asm, global_asm};
 
@@ -16,17 +16,18 @@ unsafe extern "C" {
     static trap_vectors: u8;
 }
 
-/// Entries, by their numbers in `trap.s`: exceptions that the code itself caused, IRQs and FIQs, in the kernel and in programs.
+/// Entries, by their numbers in `trap.s`: exceptions that the code itself caused, IRQs and FIQs, in the kernel and in
+/// programs.
 const KERNEL_EXCEPTION: u64 = 0;
 const KERNEL_IRQ: u64 = 1;
 const KERNEL_FIQ: u64 = 2;
 const PROGRAM_EXCEPTION: u64 = 4;
 const PROGRAM_IRQ: u64 = 5;
 const PROGRAM_FIQ: u64 = 6;
-/// There was no room on the kernel's stack.
+/// The kernel's stack had no room.
 const NO_STACK: u64 = 16;
 
-/// Makes this CPU come here for whatever happens.
+/// Makes all traps of this CPU enter here.
 pub(super) fn load() {
     // SAFETY: the table has all entries, each of which saves all registers.
     unsafe {
@@ -34,14 +35,14 @@ pub(super) fn load() {
     }
 }
 
-/// The common way in. Interrupts are off.
+/// The common entry. Interrupts are off.
 extern "C" fn trap(frame: &mut Frame) {
     match frame.entry {
         KERNEL_FIQ | PROGRAM_FIQ => failure::stopped(frame),
         NO_STACK => failure::stop(
             Kind::Kernel,
             frame,
-            format_args!("exception at {:#x} without room on the stack: it is used up", frame.pc),
+            format_args!("exception at {:#x} without room on the stack: a stack overflow", frame.pc),
         ),
         _ => interrupts::let_be_stopped(),
     }
@@ -94,16 +95,16 @@ fn exception(frame: &mut Frame) {
     }
 }
 
-/// An access that failed, of the instruction itself or of what it loads or stores.
+/// Handles a failed access: a fetch, a load or a store.
 fn access(frame: &mut Frame, store: bool) {
     let (address, why) = (frame.address, Syndrome(frame.syndrome).why());
     match why {
         Why::Translation | Why::Permission => {}
-        // A table that is none any more, for one.
+        // For example a page-table page that was freed.
         Why::AddressSize => failure::stop(
             Kind::Kernel,
             frame,
-            format_args!("an entry on the way to {address:#x} leads beyond all memory"),
+            format_args!("an entry on the way to {address:#x} leads beyond physical addresses"),
         ),
         Why::Other => failure::stop(
             Kind::Kernel,

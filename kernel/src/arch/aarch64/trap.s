@@ -1,5 +1,5 @@
-// Into the kernel and out of it again: every exception, interrupt and system call takes the same way, and finds the registers of
-// what it stopped in a `Frame`.
+// The way into the kernel and back. Every exception, interrupt and system call takes it, and leaves the registers of
+// the stopped code in a `Frame`.
 
 .set FRAME, 832
 .set FRAME_SP, 248
@@ -10,8 +10,8 @@
 .set FRAME_VECTORS, 320
 
 .text
-// One of the sixteen entries: makes room, and notes what came and where the stack of it stands. Before it, what there is to be
-// done while all registers are those of the code that was stopped.
+// One of the sixteen entries: makes room, and notes the entry's number and the stack pointer of the stopped code. The
+// code before it runs while all registers are those of the stopped code.
 .macro entry number, from
     sub sp, sp, #FRAME
     stp x0, x1, [sp]
@@ -32,7 +32,7 @@ trap_vectors:
     .balign 128
     entry \number, kernel
 .endr
-    // From the kernel. An exception may come because its stack is used up: what was stopped has no room on it then.
+    // From the kernel. An exception may come because the stack is used up, and then the frame has no room on it.
     .balign 128
     msr tpidrro_el0, x0
     sub x0, sp, #FRAME
@@ -51,13 +51,13 @@ trap_vectors:
     .balign 128
     entry \number, program
 .endr
-    // From a program with registers of 32 bits, which there are none of.
+    // From a program with registers of 32 bits. There are none.
 .irp number, 8, 9, 10, 11
     .balign 128
     entry \number, program
 .endr
 
-// On the stack of last resort, with the number that says so.
+// On the stack of last resort, with the number for this case.
 stack_used_up:
     mrs x0, tpidr_el1
     add x0, x0, #{last_stack}
@@ -70,7 +70,7 @@ stack_used_up:
     mov x0, #16
     b trap_entry
 
-// With x0 and x1 stored: their own are the number and the stack pointer.
+// x0 and x1 are stored; they now hold the number and the stack pointer.
 trap_entry:
     stp x2, x3, [sp, #16]
     stp x4, x5, [sp, #32]
@@ -117,7 +117,7 @@ trap_entry:
     mov x0, sp
     bl {trap}
 
-// Back, with interrupts off, to what the frame at the stack pointer says.
+// Returns, with interrupts off, to the code in the frame at the stack pointer.
 trap_return:
     add x1, sp, #FRAME_VECTORS
     ldp q0, q1, [x1]
@@ -136,7 +136,7 @@ trap_return:
     ldp q26, q27, [x1, #416]
     ldp q28, q29, [x1, #448]
     ldp q30, q31, [x1, #480]
-    // Masked as at an exception: what comes now would take the place of what is set here.
+    // Masked as at an exception: a trap here would overwrite the registers that are set.
     msr daifset, #0xf
     ldp x2, x3, [sp, #FRAME_PC]
     ldp x6, x7, [sp, #FRAME_FLOAT]
@@ -168,8 +168,8 @@ trap_return:
     add sp, sp, #FRAME
     eret
 
-// leave_for_program(frame: *const Frame, end: u64): moves the frame to the end of the stack that it is on, last bytes first
-// since the two may overlap, and goes back to what it says.
+// leave_for_program(frame: *const Frame, end: u64): moves the frame to the end of its stack, last bytes first since the
+// two may overlap, and returns to the program in it.
 .global leave_for_program
 leave_for_program:
     add x2, x0, #FRAME
@@ -181,7 +181,8 @@ leave_for_program:
     mov sp, x1
     b trap_return
 
-// switch_stacks(save: *mut u64, load: u64): what a call has to keep goes onto one stack and comes from another.
+// switch_stacks(save: *mut u64, load: u64): saves the registers that a call keeps on one stack, and takes them from
+// another.
 .global switch_stacks
 switch_stacks:
     sub sp, sp, #160
@@ -211,8 +212,8 @@ switch_stacks:
     add sp, sp, #160
     ret
 
-// copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: how many bytes were not copied, or more. A fault in it that
-// cannot be resolved goes on at its end.
+// copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: returns how many bytes were not copied, or more.
+// After a fault that cannot be resolved it continues at its end.
 .global copy_user
 copy_user:
     cmp x2, #8

@@ -10,7 +10,7 @@ use crate::loader::Loaded;
 use crate::start::bring_up;
 use crate::threads::cpu;
 
-/// Where the trampoline of application processors goes: a page below 1 MiB that firmware leaves alone.
+/// The address of the trampoline of application processors: a page below 1 MiB that firmware does not use.
 const TRAMPOLINE: u64 = 0x8000;
 
 global_asm!(
@@ -23,12 +23,12 @@ global_asm!(
     trampoline_at = const TRAMPOLINE,
 );
 
-/// The number of the application processor that comes next.
+/// The number of the next application processor.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
-/// The ACPI tables' root pointer.
+/// The root pointer of the ACPI tables.
 static ROOT_POINTER: AtomicU64 = AtomicU64::new(0);
 
-/// What the loader hands over: Xen's `hvm_start_info`, of version 1 on with a map of memory.
+/// The loader's information: Xen's `hvm_start_info`, from version 1 on with a memory map.
 #[repr(C)]
 struct StartInfo {
     magic: u32,
@@ -42,7 +42,7 @@ struct StartInfo {
     memory_entries: u32,
 }
 
-/// A file that the loader loaded too.
+/// A file that the loader loaded.
 #[repr(C)]
 struct Module {
     address: u64,
@@ -61,11 +61,11 @@ struct MemoryEntry {
 const MAGIC: u32 = 0x336e_c578;
 const RAM: u32 = 1;
 
-/// The first CPU comes from the loader, with interrupts off.
+/// The first CPU enters here from the loader, with interrupts off.
 extern "C" fn start(at: u64) -> ! {
     clock::begin();
     features::detect();
-    // SAFETY: the first CPU, which has told nobody of its data yet.
+    // SAFETY: this is the first CPU, and no other CPU knows its data yet.
     unsafe { this_cpu::set(cpu::get(0)) };
     cpu::adopt_idle();
     trap::load();
@@ -74,20 +74,21 @@ extern "C" fn start(at: u64) -> ! {
     interrupts::mask_old_controllers();
     local_apic::enable(interrupts::vector::SPURIOUS);
     clock::measure();
-    // SAFETY: the loader put it there, in memory that the kernel sees and has not used yet.
+    // SAFETY: the loader put it there, in memory that the kernel maps and has not used yet.
     let info = unsafe { &*direct::<StartInfo>(at) };
     if info.magic != MAGIC || info.version < 1 {
         crate::report::failure::refuse(format_args!(
-            "the loader does not speak PVH with a map of memory (QEMU from 4.0 on does)"
+            "the loader does not speak PVH with a memory map (QEMU from 4.0 on does)"
         ));
     }
     ROOT_POINTER.store(info.root_pointer, Ordering::Relaxed);
     crate::start(loaded(at, info))
 }
 
-/// What it said: `info`, which lies `at` that address.
+/// Reads the loader's information `info`, which lies at physical address `at`.
 fn loaded(at: u64, info: &StartInfo) -> Loaded {
-    // SAFETY: the lists and what they name lie where the loader says, and stay there: they are `taken` below.
+    // SAFETY: the lists and the memory that they name lie where the loader says, and stay there: they are `taken`
+    // below.
     let (map, modules, command_line) = unsafe {
         (
             core::slice::from_raw_parts(direct::<MemoryEntry>(info.memory_map), info.memory_entries as usize),
@@ -116,23 +117,23 @@ fn loaded(at: u64, info: &StartInfo) -> Loaded {
     }
 }
 
-/// How many CPUs there are, the first included. They are numbered in the order of the firmware's table.
+/// How many CPUs there are, the first included. Their numbers follow the order of the firmware's table.
 pub(crate) fn count_cpus() -> usize {
     let listed = madt::apics(ROOT_POINTER.load(Ordering::Relaxed));
     bring_up::number(local_apic::id(), listed, interrupts::set_apic)
 }
 
-/// Lets all other CPUs begin: on this architecture whoever is there, however many are counted on.
+/// Starts all other CPUs. On this architecture that is every CPU of the machine, whatever the count.
 ///
 /// # Safety
-/// There is a stack for each.
+/// Each must have a stack.
 pub(crate) unsafe fn start_others(_count: usize) {
     unsafe extern "C" {
         static trampoline: u8;
         static trampoline_end: u8;
     }
     let (start, end) = (&raw const trampoline, &raw const trampoline_end);
-    // SAFETY: the page is memory that nobody uses, and long enough; the trampoline's code runs wherever it was copied to.
+    // SAFETY: nothing else uses the page, and it is long enough. The trampoline's code runs at any address.
     unsafe { core::ptr::copy_nonoverlapping(start, direct::<u8>(TRAMPOLINE), end as usize - start as usize) };
     local_apic::send_init_to_others();
     let deadline = clock::now() + 10_000_000;
@@ -142,16 +143,16 @@ pub(crate) unsafe fn start_others(_count: usize) {
     local_apic::send_startup_to_others((TRAMPOLINE >> 12) as u8);
 }
 
-/// Another CPU comes from the trampoline.
+/// Another CPU enters here from the trampoline.
 extern "C" fn ap_start() -> ! {
     local_apic::enable(interrupts::vector::SPURIOUS);
     let Some(number) = interrupts::cpu_of_apic(local_apic::id()) else {
-        // Not in the firmware's table: it does not exist for us.
+        // A CPU that the firmware's table does not list is not used.
         loop {
             x86_64::instructions::hlt();
         }
     };
-    // SAFETY: this CPU's own data, as its APIC's number says.
+    // SAFETY: this CPU's own data, by the number of its APIC.
     unsafe { this_cpu::set(cpu::get(number)) };
     cpu::adopt_idle();
     trap::load();
@@ -159,12 +160,12 @@ extern "C" fn ap_start() -> ! {
     crate::start_other()
 }
 
-/// The processor's features that matter here, by name.
+/// The processor's features that the kernel uses, by name.
 pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     features::names()
 }
 
-/// This CPU leaves what only booting needed: see `boot.s`.
+/// Gives up the mappings that only the boot needs: see `boot.s`.
 pub(crate) fn forget_low_memory() {
     tlb::forget_low_memory();
 }

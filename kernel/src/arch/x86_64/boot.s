@@ -1,7 +1,7 @@
 // From the loader's 32 bits, or an application processor's 16, to 64 bits at the kernel's own addresses.
 //
-// The loader is whoever speaks PVH (QEMU's -kernel does): it finds the entry point in a note, and enters it in flat
-// protected mode with the address of what it has to tell in ebx.
+// The loader must speak PVH, as QEMU's -kernel does. It finds the entry point in a note, and enters it in flat
+// protected mode with the address of its information in ebx.
 
 .section .note.pvh, "a", @note
     .balign 4
@@ -13,8 +13,8 @@
 
 .section .boot, "awx", @progbits
 
-// Page tables to begin with, in pages of 1 GiB: memory where it is, as far as 4 GiB, for as long as it takes to get away
-// from there; all of it from the middle of the addresses on (slot 256); the kernel in the last 2 GiB (slot 511).
+// The first page tables, in pages of 1 GiB: memory up to 4 GiB at its physical addresses, until the code has left them;
+// all of memory from the start of the upper half (slot 256); the kernel in the last 2 GiB (slot 511).
     .balign 4096
 .global boot_root
 boot_root:
@@ -84,7 +84,7 @@ boot_64:
     call rax
     ud2
 
-// Copied below 1 MiB, since application processors start there, in real mode.
+// Copied below 1 MiB, where application processors start, in real mode.
 .code16
 .global trampoline
 trampoline:

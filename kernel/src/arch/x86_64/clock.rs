@@ -1,4 +1,4 @@
-//! Time: the time-stamp counter, measured once against the timer that every PC has had (the 8254).
+//! Time: the time-stamp counter, measured once against the timer of every PC (the 8254).
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use super::local_apic;
 
 /// The 8254 counts down at this frequency, in Hz.
 const TIMER_HZ: u64 = 1_193_182;
-/// For how many of its counts we measure: about 20 ms.
+/// The length of the measurement in its counts: about 20 ms.
 const SPAN: u64 = 23_864;
-/// How long a reading of both clocks may take to be believed, in cycles: an emulator may be suspended in between.
+/// The longest valid reading of both clocks, in cycles. A longer one means that the emulator was suspended in between.
 const BELIEVED: u64 = 200_000;
 
 /// The counter's value when the kernel started.
@@ -22,7 +22,7 @@ static SCALE: AtomicU64 = AtomicU64::new(0);
 static APIC_PER_MS: AtomicU64 = AtomicU64::new(0);
 
 fn cycles() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and programs of any kind may use it here.
+    // SAFETY: every x86-64 processor has the instruction, and it is allowed here at every privilege level.
     unsafe { _rdtsc() }
 }
 
@@ -32,12 +32,12 @@ pub(crate) fn now() -> u64 {
     ((u128::from(passed) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
 }
 
-/// Time starts.
+/// Notes the start of time.
 pub(super) fn begin() {
     START.store(cycles(), Ordering::Relaxed);
 }
 
-/// Finds out how fast the clocks are. The local APIC must be on.
+/// Measures the clocks. The local APIC must be on.
 pub(super) fn measure() {
     let (first, last) = loop {
         let mut timer = Timer::start();
@@ -47,7 +47,7 @@ pub(super) fn measure() {
         while first.1.saturating_sub(last.1) < SPAN && !timer.has_ended() {
             last = timer.read();
         }
-        // It counts on from the top, so the count says nothing if we were suspended until then.
+        // The timer counts on from the top, so the count is invalid if the machine was suspended until then.
         if !timer.has_ended() {
             break (first, last);
         }
@@ -59,12 +59,12 @@ pub(super) fn measure() {
     APIC_PER_MS.store(u64::from(last_apic - first_apic) * 1_000_000 / nanoseconds, Ordering::Relaxed);
 }
 
-/// How much the local APIC's timer counts in that many milliseconds.
+/// The counts of the local APIC's timer in that many milliseconds.
 pub(super) fn apic_counts(milliseconds: u64) -> u32 {
     (APIC_PER_MS.load(Ordering::Relaxed) * milliseconds) as u32
 }
 
-/// The 8254's third counter, which no interrupt hangs on.
+/// The 8254's third counter, which causes no interrupt.
 struct Timer {
     data: Port<u8>,
     command: Port<u8>,
@@ -75,7 +75,7 @@ impl Timer {
     /// Starts it from the top.
     fn start() -> Self {
         let (mut data, mut command, mut gate) = (Port::new(0x42), Port::new(0x43), Port::<u8>::new(0x61));
-        // SAFETY: these ports are the timer's; the third counter drives the speaker, which stays off.
+        // SAFETY: these ports are the timer's. The third counter drives the speaker, which stays off.
         unsafe {
             let value = gate.read();
             gate.write(value & !2 | 1);
@@ -87,18 +87,18 @@ impl Timer {
         Self { data, command, gate }
     }
 
-    /// Whether it has come to zero: its output stays high from then on.
+    /// Whether it has reached zero; its output stays high from then on.
     fn has_ended(&mut self) -> bool {
         const OUTPUT: u8 = 1 << 5;
         // SAFETY: reading the port has no effect.
         unsafe { self.gate.read() & OUTPUT != 0 }
     }
 
-    /// What the clocks show at one moment: cycles, what is left of the counter, and the local APIC's.
+    /// All clocks at one moment: cycles, the rest of the counter, and the count of the local APIC.
     fn read(&mut self) -> (u64, u64, u32) {
         loop {
             let before = cycles();
-            // SAFETY: latching and reading the counter has no effect on anything else.
+            // SAFETY: latching and reading the counter has no other effect.
             let count = unsafe {
                 self.command.write(0b1000_0000_u8);
                 u64::from(self.data.read()) | u64::from(self.data.read()) << 8

@@ -1,4 +1,4 @@
-//! What this processor can do, asked once.
+//! The processor's features, read once.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use x86_64::instructions::tlb::Invlpgb;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 use x86_64::registers::model_specific::{Efer, EferFlags};
 
-/// One feature: whether the processor has it.
+/// Whether the processor has a feature.
 #[derive(Debug)]
 pub(super) struct Feature(AtomicBool);
 
@@ -32,16 +32,16 @@ pub(super) static PCID: Feature = Feature::new();
 pub(super) static INVPCID: Feature = Feature::new();
 /// The local APIC is reached through registers instead of memory.
 pub(super) static X2APIC: Feature = Feature::new();
-/// What broadcasts invalidations, if anything does.
+/// Broadcasts of invalidations, if the processor has them.
 static INVLPGB: Once<Invlpgb> = Once::new();
 
-/// The means to broadcast invalidations, if there are any. Not asked for each time: in a virtual machine CPUID is a way out to
-/// the host and back.
+/// Broadcasts of invalidations, if the processor has them. The answer is kept, because CPUID leaves a virtual machine
+/// for the host and returns.
 pub(super) fn invlpgb() -> Option<&'static Invlpgb> {
     INVLPGB.get()
 }
 
-/// Asks the first CPU; all are alike.
+/// Reads the features of the first CPU; all CPUs are alike.
 pub(super) fn detect() {
     let cpuid = CpuId::new();
     let basic = cpuid.get_feature_info();
@@ -53,11 +53,12 @@ pub(super) fn detect() {
     }
 }
 
-/// Turns on what this CPU shall use. Runs on every CPU before it loads its first space.
+/// Turns on the features that the kernel uses. Each CPU must run it before it loads its first space.
 pub(super) fn enable() {
     let mut flags = Cr4::read() | Cr4Flags::PAGE_GLOBAL;
     flags.set(Cr4Flags::PCID, PCID.is_there());
-    // SAFETY: the kernel's pages have no user bit, so SMEP cannot hit it; CR3 holds PCID 0, as turning PCIDs on demands.
+    // SAFETY: the kernel's pages have no user bit, so SMEP does not affect it. CR3 holds PCID 0, as the switch to PCIDs
+    // demands.
     unsafe {
         let smep = CpuId::new().get_extended_feature_info().is_some_and(|info| info.has_smep());
         flags.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, smep);
@@ -67,7 +68,7 @@ pub(super) fn enable() {
     unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };
 }
 
-/// Those that matter here, by name.
+/// The features that the kernel uses and the processor has, by name.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let all = [(&PCID, "pcid"), (&INVPCID, "invpcid"), (&X2APIC, "x2apic")];
     let there = all.into_iter().filter(|(feature, _)| feature.is_there()).map(|(_, name)| name);

@@ -1,4 +1,4 @@
-//! What a trap stopped.
+//! The registers at a trap.
 
 use core::fmt;
 
@@ -6,8 +6,8 @@ use x86_64::registers::rflags::RFlags;
 
 use super::segments;
 
-/// The registers of the code that an exception, an interrupt or a system call stopped, in the order in which `trap.s` and the
-/// processor push them.
+/// The registers of the code that an exception, an interrupt or a system call stopped, in the order in which `trap.s`
+/// and the processor push them.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Frame {
@@ -63,7 +63,7 @@ impl Frame {
     };
 
     /// A program about to run its first instruction at `entry`, as if called with `argument` and the stack that ends at
-    /// `stack`, which is 16 at least; there is nowhere to return to.
+    /// `stack`, which is at least 16. It has no return address.
     pub(crate) fn of_program(entry: u64, argument: u64, stack: u64) -> Self {
         Self {
             rdi: argument,
@@ -77,7 +77,7 @@ impl Frame {
         }
     }
 
-    /// The registers here, as far as they say anything: for a panic, which no trap leads to.
+    /// The present registers, as far as they are useful: for a panic, which is no trap.
     #[inline(never)]
     pub(crate) fn here() -> Self {
         let (rsp, rbp, rip, rflags): (u64, u64, u64, u64);
@@ -101,22 +101,22 @@ impl Frame {
         [self.rdi, self.rsi, self.rdx, self.r10, self.r8]
     }
 
-    /// What the system call returns.
+    /// Sets the result of the system call.
     pub(crate) fn set_result(&mut self, result: u64) {
         self.rax = result;
     }
 
-    /// Where it was stopped.
+    /// The address of the instruction that was stopped.
     pub(crate) fn instruction(&self) -> u64 {
         self.rip
     }
 
-    /// It goes on there instead.
+    /// Sets the address at which the code continues.
     pub(crate) fn set_instruction(&mut self, address: u64) {
         self.rip = address;
     }
 
-    /// Whether it was a program.
+    /// Whether a program was stopped.
     pub(crate) fn is_program(&self) -> bool {
         self.cs & 3 == 3
     }

@@ -1,4 +1,4 @@
-//! Turning interrupts on and off, waiting for one, and sending them.
+//! Interrupts: on and off, waiting for one, and sending them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,47 +28,47 @@ pub(super) fn cpu_of_apic(id: u32) -> Option<usize> {
     APICS.iter().position(|apic| apic.load(Ordering::Relaxed) == id)
 }
 
-/// Keeps the interrupt controllers of old (8259) quiet for good: nothing here hangs on them, and as firmware leaves them their
+/// Masks the old interrupt controllers (8259) for good. Nothing is connected to them, and as firmware leaves them their
 /// interrupts look like exceptions.
 pub(super) fn mask_old_controllers() {
     for port in [0x21, 0xa1] {
-        // SAFETY: the controllers' mask registers; no memory is concerned.
+        // SAFETY: the controllers' mask registers touch no memory.
         unsafe { Port::<u8>::new(port).write(0xff) };
     }
 }
 
-/// Whether they are on.
+/// Whether interrupts are on.
 pub(crate) fn are_on() -> bool {
     processor::are_enabled()
 }
 
-/// Turns them on.
+/// Turns interrupts on.
 pub(crate) fn on() {
     processor::enable();
 }
 
-/// Turns them off.
+/// Turns interrupts off.
 pub(crate) fn off() {
     processor::disable();
 }
 
-/// Runs `body` with them off.
+/// Runs `body` with interrupts off.
 pub(crate) fn without<R>(body: impl FnOnce() -> R) -> R {
     processor::without_interrupts(body)
 }
 
-/// Turns them on and stops the CPU until one comes. One that has come since they were turned off is taken at once: the
-/// instruction after STI belongs to it.
+/// Turns interrupts on and halts the CPU until one comes. An interrupt that came while they were off is taken at once,
+/// because the instruction after STI still runs before any interrupt.
 pub(crate) fn wait() {
     processor::enable_and_hlt();
 }
 
-/// Asks `cpu` to do what was put into its inbox. All that this CPU stored before is visible there.
+/// Interrupts `cpu`, which then answers the requests in its inbox. It sees all that this CPU stored before.
 pub(crate) fn send_shootdown(cpu: usize) {
     send(cpu, vector::SHOOTDOWN);
 }
 
-/// Ends the wait of `cpu`.
+/// Ends the halt of `cpu`.
 pub(crate) fn send_wake(cpu: usize) {
     send(cpu, vector::WAKE);
 }
@@ -77,17 +77,17 @@ fn send(cpu: usize, vector: u8) {
     without(|| local_apic::send(APICS[cpu].load(Ordering::Relaxed), vector));
 }
 
-/// Interrupts all others, whether they can be or not.
+/// Stops all other CPUs, even those with interrupts off.
 pub(crate) fn stop_others() {
     local_apic::send_nmi_to_others();
 }
 
-/// This CPU ticks from now on, each so many milliseconds.
+/// Starts this CPU's ticks, one in that many milliseconds.
 pub(crate) fn start_ticks(milliseconds: u64) {
     local_apic::start_ticks(vector::TICK, clock::apic_counts(milliseconds));
 }
 
-/// Stops this CPU for good, if they are off.
+/// Halts this CPU for good if interrupts are off.
 pub(crate) fn stop() {
     x86_64::instructions::hlt();
 }

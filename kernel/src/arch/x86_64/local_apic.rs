@@ -1,12 +1,12 @@
-//! The local APIC (SDM volume 3, chapter 11): interrupts to other CPUs, and this one's timer. Through registers of the
-//! processor where it has an x2APIC, in memory where not.
+//! The local APIC (SDM volume 3, chapter 11): interrupts to other CPUs, and this CPU's timer. It is reached through
+//! registers of the processor with an x2APIC, and in memory without one.
 
 use x86_64::registers::model_specific::Msr;
 
 use super::features::X2APIC;
 use super::memory::direct;
 
-/// Where the registers are in memory, unless somebody moved them, and their first in the x2APIC's space.
+/// The address of the registers in memory unless they were moved, and the first register in the x2APIC's space.
 const MEMORY: u64 = 0xfee0_0000;
 const X2APIC_FIRST: u32 = 0x800;
 /// `IA32_APIC_BASE`, and its bits that turn on the APIC and the x2APIC.
@@ -30,7 +30,8 @@ enum Register {
     TimerDivide = 0x3e0,
 }
 
-/// In the command register: how it is delivered, that it is asserted, to all but this CPU, and that it is under way.
+/// In the command register: the kinds of delivery, assertion, the destination "all but this CPU", and a delivery under
+/// way.
 const INIT: u32 = 5 << 8;
 const STARTUP: u32 = 6 << 8;
 const NMI: u32 = 4 << 8;
@@ -39,7 +40,7 @@ const ALL_OTHERS: u32 = 3 << 18;
 const PENDING: u32 = 1 << 12;
 /// In the spurious-interrupt register: the APIC is on.
 const ENABLE: u32 = 1 << 8;
-/// In the timer's register: again and again; and in its divider: by 16.
+/// In the timer's register: periodic, or masked; and in its divider: by 16.
 const PERIODIC: u32 = 1 << 17;
 const MASKED: u32 = 1 << 16;
 const BY_16: u32 = 3;
@@ -49,7 +50,8 @@ fn model_specific(register: Register) -> Msr {
 }
 
 fn read(register: Register) -> u32 {
-    // SAFETY: the register exists and reading it has no effect on memory; in memory it is mapped all the time.
+    // SAFETY: the register exists, and reading it has no effect on memory. Its address in memory is mapped all the
+    // time.
     unsafe {
         if X2APIC.is_there() {
             model_specific(register).read() as u32
@@ -60,7 +62,7 @@ fn read(register: Register) -> u32 {
 }
 
 fn write(register: Register, value: u32) {
-    // SAFETY: the register exists; what is written affects interrupts alone.
+    // SAFETY: the register exists, and a write affects interrupts alone.
     unsafe {
         if X2APIC.is_there() {
             model_specific(register).write(u64::from(value));
@@ -70,10 +72,10 @@ fn write(register: Register, value: u32) {
     }
 }
 
-/// Turns this CPU's on. `spurious` is the vector of interrupts that were none after all.
+/// Turns this CPU's APIC on. `spurious` is the vector of spurious interrupts.
 pub(super) fn enable(spurious: u8) {
     let mut base = Msr::new(BASE);
-    // SAFETY: turning the APIC on, in the mode that the processor has.
+    // SAFETY: turns the APIC on, in the mode that the processor has.
     unsafe {
         let value = base.read() | ON;
         base.write(value);
@@ -85,7 +87,7 @@ pub(super) fn enable(spurious: u8) {
     write(Register::Spurious, ENABLE | u32::from(spurious));
 }
 
-/// This CPU's own number.
+/// The number of this CPU's APIC.
 pub(super) fn id() -> u32 {
     let id = read(Register::Id);
     if X2APIC.is_there() {
@@ -95,7 +97,7 @@ pub(super) fn id() -> u32 {
     }
 }
 
-/// The interrupt that is being handled is done.
+/// Ends the handling of the present interrupt.
 pub(super) fn end_of_interrupt() {
     write(Register::EndOfInterrupt, 0);
 }
@@ -104,7 +106,7 @@ fn command(target: u32, low: u32) {
     if X2APIC.is_there() {
         // WRMSR to the APIC does not wait for earlier stores (SDM volume 3, section 11.12.3).
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-        // SAFETY: sending an interrupt; whoever gets it knows what to do.
+        // SAFETY: sends an interrupt, for which every CPU has a handler.
         unsafe {
             core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags));
             model_specific(Register::Command).write(u64::from(target) << 32 | u64::from(low));
@@ -118,12 +120,12 @@ fn command(target: u32, low: u32) {
     }
 }
 
-/// Interrupts the CPU whose APIC has that number. With interrupts off: the command takes two stores.
+/// Interrupts the CPU whose APIC has that number. Interrupts must be off: the command takes two stores.
 pub(super) fn send(target: u32, vector: u8) {
     command(target, ASSERT | u32::from(vector));
 }
 
-/// An NMI to all other CPUs.
+/// Sends an NMI to all other CPUs.
 pub(super) fn send_nmi_to_others() {
     command(0, ASSERT | ALL_OTHERS | NMI);
 }
@@ -133,24 +135,24 @@ pub(super) fn send_init_to_others() {
     command(0, ASSERT | ALL_OTHERS | INIT);
 }
 
-/// Lets all other CPUs that were reset begin at `page` of the first MiB.
+/// Starts all other CPUs, after a reset, at `page` of the first MiB.
 pub(super) fn send_startup_to_others(page: u8) {
     command(0, ASSERT | ALL_OTHERS | STARTUP | u32::from(page));
 }
 
-/// Lets the timer run down once, without an interrupt, from as much as there is.
+/// Lets the timer run down once from its highest count, without an interrupt.
 pub(super) fn start_count() {
     write(Register::TimerDivide, BY_16);
     write(Register::Timer, MASKED);
     write(Register::TimerInitial, u32::MAX);
 }
 
-/// How far it has run since [`start_count`].
+/// The counts since [`start_count`].
 pub(super) fn counted() -> u32 {
     u32::MAX - read(Register::TimerCurrent)
 }
 
-/// An interrupt each `count`.
+/// Starts an interrupt each `count` counts.
 pub(super) fn start_ticks(vector: u8, count: u32) {
     write(Register::TimerDivide, BY_16);
     write(Register::Timer, PERIODIC | u32::from(vector));

@@ -1,11 +1,11 @@
-//! The CPUs that there are: the ACPI table that lists interrupt controllers (ACPI 6.5, section 5.2.12).
+//! The machine's CPUs: the ACPI table that lists interrupt controllers (ACPI 6.5, section 5.2.12).
 
 use super::memory::direct;
 
-/// Bytes of the header that every table has, and where the length is in it.
+/// Bytes of the header of every table, and the offset of the length in it.
 const HEADER: u64 = 36;
 const LENGTH: u64 = 4;
-/// Entries of the table begin there.
+/// The offset of the table's first entry.
 const ENTRIES: u64 = 44;
 /// Kinds of entries: a local APIC, a local x2APIC.
 const LOCAL_APIC: u8 = 0;
@@ -14,11 +14,12 @@ const LOCAL_X2APIC: u8 = 9;
 const USABLE: u32 = 1;
 
 fn read<T: Copy>(address: u64) -> T {
-    // SAFETY: the firmware's tables lie in memory that nobody changes, and the kernel sees all of it. T is an integer.
+    // SAFETY: the firmware's tables lie in memory that nothing changes, and the kernel maps all of it. T is an integer.
     unsafe { direct::<T>(address).read_unaligned() }
 }
 
-/// The numbers of the usable CPUs' APICs, by the root pointer that the loader handed over; none if there is no such table.
+/// The numbers of the usable CPUs' APICs, from the root pointer that the loader handed over. Empty without such a
+/// table.
 pub(super) fn apics(root_pointer: u64) -> impl Iterator<Item = u32> {
     let table = find(root_pointer, *b"APIC").unwrap_or(0);
     let end = if table == 0 { 0 } else { table + u64::from(read::<u32>(table + LENGTH)) };
@@ -45,7 +46,7 @@ fn find(root_pointer: u64, signature: [u8; 4]) -> Option<u64> {
     if root_pointer == 0 {
         return None;
     }
-    // From revision 2 on there is a list of wide addresses.
+    // From revision 2 on the list has wide addresses.
     let wide = read::<u8>(root_pointer + 15) >= 2;
     let (list, width) = if wide {
         (read::<u64>(root_pointer + 24), 8)

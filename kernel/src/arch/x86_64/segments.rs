@@ -1,4 +1,4 @@
-//! Descriptor tables: segments that say little but "kernel" and "program", and the stacks to change to.
+//! Descriptor tables: segments, which only tell the kernel from programs, and the stacks that the processor changes to.
 
 use core::cell::UnsafeCell;
 
@@ -9,11 +9,11 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector
 use x86_64::structures::tss::TaskStateSegment;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
-/// Selectors of programs, with their privilege level; in the order in which [`Segments::load`] appends them.
+/// Selectors of programs, with their privilege level, in the order in which [`Segments::load`] appends them.
 pub(super) const USER_DATA: u64 = 3 << 3 | 3;
 pub(super) const USER_CODE: u64 = 4 << 3 | 3;
 
-/// The stacks for what may come at any instruction: NMI, double fault, machine check.
+/// The number of stacks for traps that may come at any instruction: NMI, double fault, machine check.
 const ANYWHERE_STACKS: usize = 3;
 const ANYWHERE_BYTES: usize = 8192;
 
@@ -29,7 +29,7 @@ struct Tables {
     stacks: [Stack; ANYWHERE_STACKS],
 }
 
-// SAFETY: only the CPU that it belongs to reaches into it: while it starts, and with interrupts off when it changes threads.
+// SAFETY: only its own CPU accesses it: while it starts, and with interrupts off when it changes threads.
 unsafe impl Sync for Segments {}
 
 impl Segments {
@@ -42,13 +42,12 @@ impl Segments {
         }))
     }
 
-    /// Makes this CPU use them.
+    /// Makes this CPU use these tables.
     ///
     /// # Safety
-    /// Once, by the CPU that they belong to, before it takes any interrupt.
+    /// Their own CPU must call it, once, before it takes any interrupt.
     pub(super) unsafe fn load(&'static self) {
-        // SAFETY: the caller is the only one who reaches them, and does so once; what is lent to the processor below stays
-        // in a static.
+        // SAFETY: the caller alone accesses them, and once. The parts lent to the processor below stay in a static.
         unsafe {
             let Tables { segments, task, stacks } = &mut *self.0.get();
             for (index, stack) in stacks.iter().enumerate() {
@@ -73,12 +72,13 @@ impl Segments {
         }
     }
 
-    /// Programs that trap on this CPU continue on the kernel stack that ends there.
+    /// Makes programs that trap on this CPU continue on the kernel stack that ends at `end`.
     ///
     /// # Safety
-    /// Called by the CPU that they belong to, with interrupts off; nobody else uses that stack while the program runs.
+    /// The tables' own CPU must call it, with interrupts off. Nothing else may use that stack while the program runs.
     pub(super) unsafe fn set_kernel_stack(&self, end: u64) {
-        // SAFETY: as the caller says, nobody else reaches the field now; the processor reads it at the next trap.
+        // SAFETY: as the caller guarantees, nothing else accesses the field now. The processor reads it at the next
+        // trap.
         unsafe { (*self.0.get()).task.privilege_stack_table[0] = VirtAddr::new(end) };
     }
 }

@@ -1,4 +1,4 @@
-//! The CPU's own data: its address is in the base of GS while the kernel runs.
+//! The CPU's own data. Its address is in the base of GS while the kernel runs.
 
 use core::arch::asm;
 
@@ -8,15 +8,15 @@ use x86_64::VirtAddr;
 use super::segments::Segments;
 use crate::threads::cpu::PerCpu;
 
-/// What the architecture keeps for each CPU; the first of what [`PerCpu`] has, so that GS leads to it.
+/// The architecture's data for each CPU. It is the first field of [`PerCpu`], so that GS leads to it.
 #[repr(C)]
 pub(crate) struct ArchCpu {
-    /// Its own address, since a base cannot be read faster than through itself.
+    /// Its own address, because reading through the base is the fastest way to learn the base.
     own: core::cell::UnsafeCell<*const PerCpu>,
     pub(super) segments: Segments,
 }
 
-// SAFETY: `own` is written once, by its own CPU before it reads it.
+// SAFETY: its own CPU writes `own` once, before it reads it.
 unsafe impl Sync for ArchCpu {}
 
 impl ArchCpu {
@@ -25,25 +25,25 @@ impl ArchCpu {
     }
 }
 
-/// The data of the CPU that executes this. It stays that CPU's for as long as the thread is not moved: until it sleeps or
-/// gives way, which it does nowhere but in the scheduler.
+/// The data of the running CPU. They remain valid for the thread until it sleeps or gives way, since only the scheduler
+/// moves a thread.
 pub(crate) fn get() -> &'static PerCpu {
     let cpu: *const PerCpu;
-    // SAFETY: in the kernel GS leads to this CPU's `ArchCpu`, whose first field leads to the `PerCpu` in a static; `set`
-    // wrote both before anything could call this.
+    // SAFETY: in the kernel GS leads to this CPU's `ArchCpu`, whose first field leads to the `PerCpu` in a static.
+    // `set` wrote both before any call of this.
     unsafe {
         asm!("mov {}, gs:[0]", out(reg) cpu, options(nostack, preserves_flags, readonly));
         &*cpu
     }
 }
 
-/// Makes this CPU the one with that data, and load its descriptor tables.
+/// Gives this CPU its data, and loads its descriptor tables.
 ///
 /// # Safety
-/// Once on each CPU, before it takes interrupts, with data that no other CPU is given.
+/// Call it once on each CPU, before the CPU takes interrupts, with data that no other CPU is given.
 pub(super) unsafe fn set(cpu: &'static PerCpu) {
-    // SAFETY: the CPU is alone with its data, and takes no interrupt yet; loading segments clears the base, so it comes
-    // after. Programs begin with a base of 0.
+    // SAFETY: no other CPU uses the data, and this one takes no interrupt yet. Loading segments clears the base, so the
+    // base is set after it. Programs begin with a base of 0.
     unsafe {
         *cpu.arch.own.get() = cpu;
         cpu.arch.segments.load();

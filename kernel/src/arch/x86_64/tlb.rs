@@ -1,7 +1,7 @@
 //! Roots and invalidations: the processor's side of `ceasefire::Platform`.
 //!
-//! Without PCIDs loading CR3 flushes all that is not global. With them ASID `n` is PCID `n + 1`, since the kernel's own tables
-//! run under PCID 0; loading then keeps what is tagged unless told otherwise.
+//! Without PCIDs a load of CR3 flushes all entries that are not global. With PCIDs, ASID `n` is PCID `n + 1`, since the
+//! kernel's own tables run under PCID 0. A load then keeps tagged entries unless told otherwise.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,10 +16,10 @@ use x86_64::{PhysAddr, VirtAddr};
 use super::features;
 use super::memory::{direct, kernel_root};
 
-/// PCIDs beyond the kernel's own: those of 12 bits, unless fewer bits are to be used.
+/// The PCIDs without the kernel's own: all of 12 bits, or fewer if the options say so.
 static ASIDS: AtomicU32 = AtomicU32::new((1 << PCID_BITS) - 1);
 const PCID_BITS: u32 = 12;
-/// What the processor promises (SDM volume 3, sections 4.8 and 4.10), but for broadcasts.
+/// The processor's promises (SDM volume 3, sections 4.8 and 4.10), without broadcasts.
 pub(crate) fn capabilities() -> Capabilities {
     Capabilities { clean_stores_walk: true, asids: features::PCID.is_there(), broadcast: None }
 }
@@ -27,7 +27,7 @@ pub(crate) fn capabilities() -> Capabilities {
 /// How this processor broadcasts invalidations: for wide spaces, under PCIDs.
 ///
 /// # Errors
-/// What it lacks for that.
+/// The feature that is missing.
 pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
     let hardware = features::invlpgb().filter(|_| features::PCID.is_there());
     let hardware = hardware.ok_or("INVLPGB with PCIDs (CPUID 8000_0008, EBX bit 3; CPUID 1, ECX bit 17)")?;
@@ -36,7 +36,7 @@ pub(crate) fn broadcasting() -> Result<Broadcast, &'static str> {
     Broadcast::new(asids, pages, Holders::Wide).map_err(|_| "more ASIDs than each CPU's own slots take")
 }
 
-/// Uses ASIDs of `bits` bits, if there are that many, or of as many as there are if it is 0. Before any program's root is
+/// Limits ASIDs to `bits` bits; with 0, or with more than there are, all are used. Call it before any program's root is
 /// loaded.
 pub(crate) fn set_asid_bits(bits: u32) {
     let bits = if bits == 0 { PCID_BITS } else { bits.min(PCID_BITS) };
@@ -51,7 +51,8 @@ pub(crate) fn share_kernel(root: &Table) {
     }
 }
 
-/// Takes what `boot.s` mapped where programs will be out of the kernel's own root; on each CPU when all have started.
+/// Removes from the kernel's own root the mappings that `boot.s` made in the half of programs. Each CPU runs it when
+/// all have started.
 pub(super) fn forget_low_memory() {
     let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
     kernel.set(0, Entry::NONE);
@@ -60,8 +61,8 @@ pub(super) fn forget_low_memory() {
 
 /// A page table by its frame.
 pub(crate) fn table(frame: FrameNumber) -> &'static Table {
-    // SAFETY: the kernel maps all of memory all the time; a table is 4096 bytes of atomics, valid whatever they hold, and
-    // frames are never taken away. Who may change which entry when is the memory manager's business.
+    // SAFETY: the kernel maps all of memory all the time. A table is 4096 bytes of atomics, valid with any contents,
+    // and frames are never taken away. The memory manager decides which code may change which entry.
     unsafe { &*direct::<Table>(u64::from(frame.get()) << PAGE_SHIFT) }
 }
 
@@ -74,15 +75,15 @@ pub(crate) fn load_root(root: Root, asid: Asid, flush: bool) {
     }
 }
 
-/// Loads the kernel's own. What is tagged stays, where there are tags: no program runs under this one.
+/// Loads the kernel's own root. Tagged entries stay, since no program runs under this root.
 pub(crate) fn load_kernel_root() {
     load(kernel_root(), 0, !features::PCID.is_there());
 }
 
 fn load(root: u64, pcid: u16, flush: bool) {
     let frame = PhysFrame::containing_address(PhysAddr::new(root));
-    // SAFETY: the root has the kernel's half, so that the code goes on where it is; a PCID other than 0 is only used where
-    // CR4 turned them on.
+    // SAFETY: the root has the kernel's half, so that the code continues where it is. A PCID other than 0 is used only
+    // where CR4 turned PCIDs on.
     unsafe {
         match Pcid::new(pcid) {
             Ok(pcid) if pcid.value() != 0 && flush => Cr3::write_pcid(frame, pcid),
@@ -92,22 +93,22 @@ fn load(root: u64, pcid: u16, flush: bool) {
     }
 }
 
-/// Loads the root that is loaded once more, under the PCID that it has: that flushes what is not global.
+/// Loads the present root again, under its PCID, which flushes all entries of that PCID that are not global.
 fn reload() {
     let (root, pcid) = Cr3::read_raw();
     // SAFETY: addresses translate as before.
     unsafe { Cr3::write_raw(root, pcid) };
 }
 
-/// Invalidates `count` translations that lie `size` apart, and what walkers cached on the way to them: under the PCID that is
-/// loaded, for which the engine asks.
+/// Invalidates `count` translations that lie `size` apart, with what walkers cached on the way to them. It does so
+/// under the PCID that is loaded: the engine asks for no other.
 pub(crate) fn invalidate_pages(_asid: Asid, start: u64, count: u32, size: PageSize) {
     for index in 0..u64::from(count) {
         tlb::flush(VirtAddr::new_truncate(start + (index << size.shift())));
     }
 }
 
-/// Invalidates all that is tagged with `asid`.
+/// Invalidates all entries of `asid`.
 pub(crate) fn invalidate_asid(asid: Asid) {
     match Pcid::new(asid.pcid()) {
         Ok(pcid) if features::PCID.is_there() && features::INVPCID.is_there() => {
@@ -119,7 +120,7 @@ pub(crate) fn invalidate_asid(asid: Asid) {
     }
 }
 
-/// Invalidates all that is not global, whatever its tag.
+/// Invalidates all entries that are not global, under any tag.
 pub(crate) fn invalidate_all() {
     if features::INVPCID.is_there() {
         // SAFETY: the processor has the instruction.
@@ -127,7 +128,7 @@ pub(crate) fn invalidate_all() {
     } else if features::PCID.is_there() {
         // Changing PGE flushes everything (SDM volume 3, section 4.10.4.1).
         let flags = Cr4::read();
-        // SAFETY: whether the kernel's pages are global is no question of what they translate to.
+        // SAFETY: the kernel's pages translate alike whether they are global or not.
         unsafe {
             Cr4::write(flags - Cr4Flags::PAGE_GLOBAL);
             Cr4::write(flags);
@@ -137,7 +138,7 @@ pub(crate) fn invalidate_all() {
     }
 }
 
-/// Starts to invalidate what `flush` covers on every CPU, with what walkers cached on the way.
+/// Starts the invalidation of `flush` on every CPU, with what walkers cached on the way.
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     let Some(hardware) = features::invlpgb() else { return };
     let Ok(pcid) = Pcid::new(asid.pcid()) else { return };
@@ -172,7 +173,7 @@ pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     }
 }
 
-/// Starts to invalidate all that is not global on every CPU.
+/// Starts the invalidation of all entries that are not global on every CPU.
 pub(crate) fn broadcast_everything() {
     if let Some(hardware) = features::invlpgb() {
         hardware.build().flush();

@@ -1,4 +1,4 @@
-//! Exceptions, interrupts and system calls, sorted by what they are.
+//! The entry of exceptions, interrupts and system calls, by kind.
 
 use core::arch::global_asm;
 
@@ -23,7 +23,7 @@ unsafe extern "C" {
     static trap_vectors: u8;
 }
 
-/// Exceptions that get attention of their own.
+/// Exceptions with a handling of their own.
 const NMI: u64 = 2;
 const DOUBLE_FAULT: u64 = 8;
 const PAGE_FAULT: u64 = 14;
@@ -35,7 +35,7 @@ const RESERVED: u64 = 1 << 3;
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
-/// Makes this CPU come here for whatever happens.
+/// Makes all traps of this CPU enter here.
 pub(super) fn load() {
     TABLE.call_once(table).load();
 }
@@ -43,8 +43,8 @@ pub(super) fn load() {
 fn table() -> InterruptDescriptorTable {
     let mut table = InterruptDescriptorTable::new();
     let entry = |vector: u64| VirtAddr::from_ptr(&raw const trap_vectors) + vector * ENTRY_BYTES;
-    // SAFETY: each address is an entry of `trap_vectors`, which saves all registers, knows which vectors push an error code,
-    // and returns with IRETQ. The stacks with these numbers are set up by `Segments::load`.
+    // SAFETY: each address is an entry of `trap_vectors`, which saves all registers, knows which vectors push an error
+    // code, and returns with IRETQ. `Segments::load` sets up the stacks with these numbers.
     unsafe {
         table.divide_error.set_handler_addr(entry(0));
         table.debug.set_handler_addr(entry(1));
@@ -76,7 +76,7 @@ fn table() -> InterruptDescriptorTable {
     table
 }
 
-/// The common way in. Interrupts are off.
+/// The common entry. Interrupts are off.
 extern "C" fn trap(frame: &mut Frame) {
     const SYSTEM_CALL: u64 = vector::SYSTEM_CALL as u64;
     match frame.vector {
@@ -106,12 +106,13 @@ extern "C" fn trap(frame: &mut Frame) {
     if frame.is_program() {
         traps::leave_for_program();
         if frame.rip >= USER_END {
-            // A call in the last two bytes of the program's half. IRETQ would fault in the kernel, with GS changed already.
+            // A call in the last two bytes of the program's half. IRETQ would fault in the kernel, with GS changed
+            // already.
             let rip = frame.rip;
             failure::stop(
                 Kind::Program,
                 frame,
-                format_args!("a program goes on at {rip:#x}, which is not its own"),
+                format_args!("a program would continue at {rip:#x}, outside its half"),
             );
         }
     }
@@ -123,7 +124,7 @@ fn page_fault(frame: &mut Frame) {
         failure::stop(Kind::Kernel, frame, format_args!("page fault at {address:#x} from {:#x}", frame.rip))
     };
     if frame.error & RESERVED != 0 {
-        // A table that is none any more, for one.
+        // For example a page-table page that was freed.
         failure::stop(
             Kind::Kernel,
             frame,
@@ -145,7 +146,7 @@ fn page_fault(frame: &mut Frame) {
     }
 }
 
-/// The way in for what comes at any instruction.
+/// The entry of traps that may come at any instruction.
 extern "C" fn trap_anywhere(frame: &mut Frame) -> ! {
     match frame.vector {
         NMI => failure::stopped(frame),
@@ -155,7 +156,7 @@ extern "C" fn trap_anywhere(frame: &mut Frame) -> ! {
                 Kind::Kernel,
                 frame,
                 format_args!(
-                    "double fault at {:#x}, last page fault at {address:#x}: a stack that is used up?",
+                    "double fault at {:#x}, last page fault at {address:#x}: a stack overflow?",
                     frame.rip
                 ),
             );

@@ -1,5 +1,5 @@
-// Into the kernel and out of it again: every exception, interrupt and system call takes the same way, and finds the
-// registers of what it stopped in a `Frame`.
+// The way into the kernel and back. Every exception, interrupt and system call takes it, and leaves the registers of
+// the stopped code in a `Frame`.
 
 .text
 .macro save_registers
@@ -38,10 +38,10 @@
     pop rax
 .endm
 
-// Offset of the stopped code's segment in a Frame: its lowest bits say whether it was a program.
+// The offset of the stopped code's segment in a Frame. Its lowest bits say whether it was a program.
 .set FRAME_CS, 18 * 8
 
-// One entry for each vector, 16 bytes long: an error code where the processor pushes none, and the number.
+// One entry for each vector, 16 bytes long. It pushes an error code where the processor pushes none, and the vector.
     .balign 16
 .global trap_vectors
 trap_vectors:
@@ -61,7 +61,7 @@ trap_vectors:
     .set vector, vector + 1
 .endr
 
-// The common way: where it came from says which base GS has.
+// The common entry. The stopped code's segment says which base GS has.
     .balign 16
 trap_entry:
     save_registers
@@ -83,8 +83,9 @@ trap_return:
     add rsp, 16
     iretq
 
-// NMI, double fault, machine check end the run. They come on stacks of their own and at any instruction, in between the two of
-// an entry or exit that agree on GS as well. The base itself says whose it is: the kernel's has its highest bit set.
+// NMI, double fault and machine check end the run. They come on stacks of their own at any instruction, also within an
+// entry or exit, where segment and GS do not agree. The base of GS itself then says whose it is: the kernel's has its
+// highest bit set.
     .balign 16
 trap_anywhere:
     save_registers
@@ -99,7 +100,8 @@ trap_anywhere:
     call {trap_anywhere}
     ud2
 
-// switch_stacks(save: *mut u64, load: u64): what a call has to keep goes onto one stack and comes from another.
+// switch_stacks(save: *mut u64, load: u64): saves the registers that a call keeps on one stack, and takes them from
+// another.
     .balign 16
 .global switch_stacks
 switch_stacks:
@@ -119,8 +121,8 @@ switch_stacks:
     pop rbp
     ret
 
-// copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: how many bytes were not copied. A fault in it that
-// cannot be resolved goes on at its end.
+// copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: returns how many bytes were not copied. After a fault
+// that cannot be resolved it continues at its end.
     .balign 16
 .global copy_user
 copy_user:

@@ -1,8 +1,8 @@
-//! Storing to a file through another mapping of it, right after a page was taken from under those who read it (R6).
+//! Storing to a file through another mapping of it, right after a page was taken from under its readers (R6).
 //!
-//! The readers' mapping is for loads alone; the operator has one for stores elsewhere. No system call says that the bytes change:
-//! all that the kernel sees is the fault at the first store. A CPU that kept its translation to the frame where the page was
-//! before reads an older version than the operator has stored, or than another reader has seen.
+//! The readers' mapping is for loads alone; the operator has one for stores elsewhere. No system call announces new
+//! bytes: the kernel sees only the fault at the first store. A CPU that kept its translation to the page's old frame
+//! reads an older version than the operator has stored, or than another reader has seen.
 
 use ceasefire_kernel_abi::{Advice, Error};
 
@@ -15,7 +15,7 @@ use crate::stale::placement::OPERATOR;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 
-/// Neighbours that a fault maps too, if they are in memory: a block of so many.
+/// A fault also maps neighbours that are in memory, in a block of this many pages.
 const AROUND: u64 = 16;
 
 pub(super) const ALIAS: Scenario = Scenario {
@@ -40,7 +40,7 @@ pub(super) const ALIAS: Scenario = Scenario {
 fn store(site: &Site) -> Result<(), Error> {
     let sequence = site.round + 1;
     call::sync_file(site.file())?;
-    // A page that is mapped twice stays where it is; and this is for the fault at the first store.
+    // A page that is mapped twice does not move; and the fault at the first store is the subject here.
     call::advise(site.places[1], site.bytes(), Advice::Discard)?;
     let mut first = 0;
     while first < site.pages {

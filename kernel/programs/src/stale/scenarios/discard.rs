@@ -1,7 +1,7 @@
 //! Giving up contents (madvise DONTNEED; R1, R3).
 //!
-//! The mapping stays, so every access succeeds; but what was stored before the call has to be gone when it has returned. A CPU
-//! that kept an entry sees it still.
+//! The mapping stays, so every access succeeds, but the contents from before the call must be gone when it has
+//! returned. A CPU that kept an entry still sees them.
 
 use ceasefire_kernel_abi::Advice;
 

@@ -1,11 +1,12 @@
 //! Taking read-only pages from under their readers, one by one.
 //!
-//! What nobody can store to may be taken away before it is flushed, if the flush comes before anyone can tell. So a scenario
-//! takes pages away and does at once what its readers could tell by. A page moves to another node: the old frame is free while CPUs
-//! still have translations to it. Now and then it is reclaimed: then it is unmapped, and the next load brings it back from its
-//! device in another frame. Both are the kernel's own doing, which promises nothing to the program.
+//! A page that no CPU can store to may be taken away before its flush, as long as the flush comes before the effect is
+//! visible. A scenario takes such pages away and makes the effect visible at once. A page moves to another node: the
+//! old frame is free while CPUs still have translations to it. Now and then a page is reclaimed: it is unmapped, and
+//! the next load brings it back from its device in another frame. Both are unmaps that the kernel does on its own
+//! account, which promise nothing to the program.
 //!
-//! Pages move alone: a batch with others' would be flushed with them.
+//! Pages move alone: a batch with pages of other scenarios would be flushed with them.
 
 use core::ops::Range;
 
@@ -15,10 +16,11 @@ use crate::call;
 use crate::memory::PAGE;
 use crate::stale::site::Site;
 
-/// In every operation of that many pages are reclaimed: they take long to come back.
+/// One operation in this many reclaims pages, because they take long to come back.
 const RECLAIM: u64 = 8;
 
-/// Takes away some pages of the first place, which nobody else maps. If they move, then to node `to`, counted round.
+/// Takes away some pages of the first place, which no other process maps. They move to node `to` modulo the number of
+/// nodes, or are reclaimed.
 pub(super) fn displace(site: &Site, pages: Range<u64>, to: u64) -> Result<(), Error> {
     let (nodes, start) = (site.machine.nodes, site.places[0] + pages.start * PAGE);
     let bytes = (pages.end - pages.start) * PAGE;

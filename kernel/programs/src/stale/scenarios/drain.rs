@@ -1,9 +1,9 @@
 //! Using the frames of read-only pages for something else at once (R1, R2).
 //!
-//! The pages of the region leave a node, some at a time. The operator, on a CPU of that node, takes as many frames again at once,
-//! and fills them: single pages, page tables, and every other time pages of 2 MiB, for which what a CPU does not keep for itself
-//! has been merged. The readers' file never changes. Through an old translation they may read it in its old frame, but nothing
-//! that was put there since.
+//! The pages of the region leave a node, some at a time. The operator, on a CPU of that node, at once takes as many
+//! frames again and fills them: single pages, page tables, and every other time pages of 2 MiB. The latter come from
+//! frames outside the CPU's own reserve, which have been merged. The readers' file never changes. Through an old
+//! translation they may read it in its old frame, but no later contents of that frame.
 
 use ceasefire_kernel_abi::{Advice, Error};
 
@@ -17,10 +17,10 @@ use crate::stale::placement::OPERATOR;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
-/// Pages that leave at a time. All together are more than a CPU keeps free for itself; one time takes less than a millisecond, or
-/// the readers' CPUs would have flushed all for other reasons by the time.
+/// Pages that leave at a time. All together are more than a CPU keeps free for itself. One step takes less than a
+/// millisecond; in a longer one the readers' CPUs would have flushed everything for other reasons.
 const CHUNK: u64 = 32;
-/// Page tables that are taken for each, and as many pages.
+/// Page tables that are taken in each step, and as many pages.
 const TABLES: u64 = 8;
 /// Bytes that a table translates.
 const TABLE_BYTES: u64 = 2 << 20;
@@ -31,7 +31,7 @@ pub(super) const DRAIN: Scenario = Scenario {
     name: "drain",
     process: Process::Moving,
     large: true,
-    // They come, and go.
+    // The pages come, and go.
     phases: &[Phase::LOADED; 2],
     law: Law::Kept,
     possible: always,
@@ -58,7 +58,7 @@ fn prepare(site: &mut Site) -> Result<(), Error> {
     site.map_file(false)
 }
 
-/// Empties node `here` of the region's pages, and takes memory instead.
+/// Empties node `here` of the region's pages, and takes its memory.
 fn drain(site: &Site, here: u64) -> Result<(), Error> {
     site.map_anonymous(1)?;
     let bytes = site.pages.div_ceil(CHUNK) * TABLES * TABLE_BYTES;
@@ -88,7 +88,8 @@ fn take(site: &Site, here: u64, sparse: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fills a page of the second place as far as readers look into those of the file; whether there was a frame for it.
+/// Fills a page of the second place as far as readers look into pages of the file. Returns whether a frame was free for
+/// it.
 fn fill(site: &Site, page: u64) -> bool {
     let end = Owner { scenario: site.scenario, slot: site.readers + 1, page: 0 }.offset();
     let stranger = Owner { slot: STRANGER, ..site.owner(OPERATOR, page) }.mark(site.round + 1);

@@ -1,7 +1,8 @@
 //! Copying a process whose threads store all the time (R3, R6).
 //!
-//! The fork takes the right to store from every entry of the parent. A CPU that kept it stores into a page that the child sees
-//! too, so its word changes while the child looks. And the child's own stores may not be seen in the parent.
+//! The fork takes the right to store from every entry of the parent. A CPU that kept it stores into a page that the
+//! child sees too, so a word changes while the child looks at it. The child's own stores must not be visible in the
+//! parent either.
 
 use ceasefire_kernel_abi::{Error, Finding};
 
@@ -14,7 +15,7 @@ use crate::stale::mark::{Owner, SLOTS, STRANGER};
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
-/// How often the child looks whether something has changed.
+/// How many times the child looks for changes.
 const LOOKS: u64 = 4;
 
 pub(super) const FORK: Scenario = Scenario {
@@ -38,13 +39,13 @@ fn fork(site: &Site) -> Result<(), Error> {
         Forked::Child => child(site, &floors),
         Forked::Parent(child) => {
             let code = call::wait(child)?;
-            assert_eq!(code, 0, "the child has failed");
+            assert_eq!(code, 0, "the child failed");
             Ok(())
         }
     }
 }
 
-/// What the child does. `floors` says which pass of each reader was complete before the fork.
+/// The child. `floors` holds the pass of each reader that was complete before the fork.
 fn child(site: &Site, floors: &[u64; SLOTS]) -> ! {
     call::unpin();
     let words =
@@ -62,7 +63,7 @@ fn child(site: &Site, floors: &[u64; SLOTS]) -> ! {
             ),
         }
     }
-    // What all words come to. A store of a parent's thread would change it.
+    // A digest of all words. A store of a parent's thread would change it.
     let sum = || words().fold(0_u64, |sum, owner| sum.wrapping_mul(31).wrapping_add(load(site, owner)));
     let first = sum();
     for look in 1..=LOOKS {

@@ -1,7 +1,7 @@
 //! Letting the kernel drop pages unwritten (madvise FREE), and making it do so (R1, R5).
 //!
-//! Entries become clean. A store that comes later has to be seen as one: if a CPU stores through an entry that it holds as
-//! dirty, the page is dropped all the same, and the store with it.
+//! Entries become clean, and a later store must mark them dirty. If a CPU stores through an entry that it holds as
+//! dirty, the page is dropped all the same, and the store is lost.
 
 use ceasefire_kernel_abi::Advice;
 

@@ -1,7 +1,8 @@
 //! Moving the pages of the process from node to node (R1, R5, R6).
 //!
-//! That is all pages of all scenarios in this process; this one adds a region that nothing else happens to. While a page moves
-//! nobody may store to it or load from it, or there are two versions: one of which is lost.
+//! This moves all pages of all scenarios in this process. The scenario adds a region that no other operation changes.
+//! While a page moves no CPU may store to it or load from it. Otherwise the page would have two versions, of which one
+//! is lost.
 
 use crate::call;
 use crate::stale::law::Law;

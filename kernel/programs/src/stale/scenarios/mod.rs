@@ -1,5 +1,5 @@
-//! The scenarios, one file for each idea. [`displace`] is what the scenarios for lazy debts share: it takes pages away as the kernel
-//! does on its own account.
+//! The scenarios, one file for each idea. The scenarios for lazy debts share [`displace`], which takes pages away as
+//! the kernel does on its own account.
 
 mod alias;
 mod discard;
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn there_are_stacks_for_all_threads() {
-        // A first thread for each process; a copy that `fork` makes; and the kernel's reclaimer.
+        // A first thread for each process, a copy that `fork` makes, and the kernel's reclaimer.
         let others = Process::OTHERS.len() as u64 + 1 + 2;
         for threads in 0..=16 {
             let machine = Machine { threads, ..MACHINE };

@@ -1,7 +1,7 @@
 //! Reclaiming anonymous pages while they are used (madvise COLD and PAGEOUT; R1, R5, R6).
 //!
-//! Pages go to the swap device and come back in other frames, if there is such a device. A store through an old entry lands in
-//! a page that is written already, or that is another's by now.
+//! With a swap device, pages go to it and come back in other frames. A store through an old entry lands in a page that
+//! is written already, or in another page's frame.
 
 use ceasefire_kernel_abi::Advice;
 
@@ -9,7 +9,7 @@ use crate::call;
 use crate::stale::law::Law;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
-/// One after the other.
+/// The two kinds, in turn.
 const ADVICE: [Advice; 2] = [Advice::PageOut, Advice::Cold];
 
 pub(super) const PAGE_OUT: Scenario = Scenario {

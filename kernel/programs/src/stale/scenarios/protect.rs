@@ -1,7 +1,7 @@
 //! Taking away the right to store, then the right to load, then giving both back (R3).
 //!
-//! A CPU that kept an entry can store where nobody may, or load where nobody may. What was stored before has to be there all the
-//! time: entries that are hidden or narrowed still lead to the page.
+//! A CPU that kept an entry can still store or load where that is forbidden. Earlier stores must be there all the time:
+//! withheld and narrowed entries still lead to the page.
 
 use crate::call;
 use crate::stale::law::Law;

@@ -1,9 +1,9 @@
 //! Using more memory than there is (R1, R5, R6).
 //!
-//! The file has three parts. The first is the region, which readers in two processes store to all the time. The second is
-//! stored to, left alone until it has gone to the device, and compared when it has come back; so is some anonymous memory,
-//! where there is a swap device. The third is a hole twice as large as the memory: reading it makes memory short, for the other
-//! scenarios too, and nothing but zeros may be found in it.
+//! The file has three parts. Readers in two processes store to the first, the region, all the time. The second is
+//! stored to, left alone until it has gone to the device, and compared when it has come back. With a swap device, some
+//! anonymous memory is treated likewise. The third is a hole twice as large as the memory. Reading it makes memory
+//! short, for the other scenarios too, and must find only zeros.
 
 use ceasefire_kernel_abi::{Error, Finding};
 
@@ -17,9 +17,9 @@ use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 use crate::stale::{mark::Owner, placement::OPERATOR};
 
-/// In how many operations all cold pages are stored to once, and the whole hole is read once if it is not too large.
+/// In this many operations all cold pages are stored to once, and the whole hole is read once if it is not too large.
 const PARTS: u64 = 16;
-/// The most pages of the hole that one operation reads: an operation takes some milliseconds at most.
+/// The most pages of the hole that one operation reads, so that an operation takes some milliseconds at most.
 const MOST: u64 = 4096;
 /// Loads from each page of the hole.
 const LOADS: u64 = 4;
@@ -42,7 +42,7 @@ pub(super) const RECLAIM: Scenario = Scenario {
     },
 };
 
-/// How the memory that is used beside the region is shared out, in pages.
+/// The parts of the memory that is used beside the region, in pages.
 #[derive(Debug)]
 struct Parts {
     cold: u64,
@@ -71,7 +71,7 @@ fn prepare(site: &mut Site) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compares the next part of some pages with what was stored to it last, and stores the next version.
+/// Compares the next part of some pages with their last contents, and stores the next version.
 fn rewrite(site: &Site, start: u64, pages: u64) {
     let (sweep, part) = (site.round / PARTS, site.round % PARTS);
     for page in pages * part / PARTS..pages * (part + 1) / PARTS {
@@ -80,7 +80,7 @@ fn rewrite(site: &Site, start: u64, pages: u64) {
         let expected = if sweep == 0 { 0 } else { owner.mark(sweep) };
         let found = load(address);
         if found != expected {
-            log(format_args!("stale/reclaim: page {page} has come back as another, or older"));
+            log(format_args!("stale/reclaim: page {page} came back as another page, or older"));
             let finding =
                 if owner.sequence(found).is_some() { Finding::LostWrite } else { Finding::StaleRead };
             call::report(finding, address, expected, found);

@@ -1,7 +1,7 @@
 //! Moving a region to another place and back (R3, R7).
 //!
-//! The same frames are reached through other addresses. What was stored has to be there at the new place, and nothing at the
-//! old one. A store that races with the move lands before it, or fails.
+//! The same frames are reached through other addresses. Earlier stores must be visible at the new place, and the old
+//! place must be empty. A store that races with the move lands before it, or fails.
 
 use crate::call;
 use crate::stale::law::Law;

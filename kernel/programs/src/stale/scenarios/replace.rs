@@ -1,9 +1,10 @@
-//! Mapping another file where one was whose pages were just taken from under their readers (R6).
+//! Mapping another file in the place of one whose pages were just taken from under their readers (R6).
 //!
-//! Pages that were reclaimed have left nothing in the page table, so the unmapping finds nothing to flush for them. A CPU
-//! that kept a translation reads the first file at an address where the second has been mapped since. It goes by a few pages at
-//! a time: so the other readers have not brought them back yet, no page table becomes free, and few pages are flushed for those
-//! that they did bring back. (More, or a table, and CPUs flush everything, whatever else is owed.)
+//! Pages that were reclaimed have left nothing in the page table, so the unmapping finds nothing to flush for them. A
+//! CPU that kept a translation reads the first file at an address where the second is mapped by now. The scenario
+//! replaces a few pages at a time. So the other readers have not brought them back yet, no page table becomes free, and
+//! few pages are flushed for those that readers did bring back. (With more pages, or a table, CPUs flush everything,
+//! owed or not.)
 
 use core::ops::Range;
 
@@ -35,7 +36,7 @@ pub(super) const REPLACE: Scenario = Scenario {
     step: |site, _| replace(site),
 };
 
-/// Puts one file in the other's place. The one that comes holds a newer version than the one that goes.
+/// Puts one file in the other's place. The new file holds a newer version than the old one.
 fn replace(site: &Site) -> Result<(), Error> {
     let sequence = site.round + 1;
     let next = site.files[(sequence % 2) as usize].expect("the scenario has two files");
@@ -53,13 +54,13 @@ fn replace(site: &Site) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts some pages of a file where pages of the other are.
+/// Puts some pages of a file in the place of pages of the other.
 fn replace_part(site: &Site, file: u64, pages: Range<u64>) -> Result<(), Error> {
     let (place, count) = (site.places[0] + pages.start * PAGE, pages.end - pages.start);
     let bytes = count * PAGE;
     let mapped = call::map_part(file, pages.start, count, false)?;
     match call::reclaim(place, bytes) {
-        // Nothing is there if the last attempt came as far as that.
+        // The place is empty if the last attempt failed after the unmapping.
         Ok(()) | Err(Error::NotMapped) => {}
         Err(error) => {
             call::unmap(mapped, bytes)?;

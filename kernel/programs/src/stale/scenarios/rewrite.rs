@@ -1,7 +1,7 @@
 //! Writing to a page of a file by system call right after it was taken from under its readers (R6).
 //!
-//! As `write`, but each page has just gone to another frame when its bytes change. A CPU that kept its translation reads the old
-//! frame, which nobody stores to any more: an old version, though the call has returned.
+//! As `write`, but each page has just gone to another frame when its bytes change. A CPU that kept its translation
+//! reads the old frame, which is not stored to any more: an old version, though the call has returned.
 
 use ceasefire_kernel_abi::Error;
 
@@ -12,7 +12,7 @@ use crate::stale::placement::OPERATOR;
 use crate::stale::scenario::{Phase, Process, Scenario};
 use crate::stale::site::Site;
 
-/// How often an operation goes through the region.
+/// How many times an operation goes through the region.
 const SWEEPS: u64 = 4;
 
 pub(super) const REWRITE: Scenario = Scenario {
@@ -27,14 +27,14 @@ pub(super) const REWRITE: Scenario = Scenario {
         site.make_file(site.pages)?;
         site.map_file(false)
     },
-    // Pages that others map too do not move. `write` has those.
+    // Pages that other processes map too do not move. `write` covers those.
     attach: None,
     step: |site, _| rewrite(site),
 };
 
 fn rewrite(site: &Site) -> Result<(), Error> {
     for sweep in site.round * SWEEPS..(site.round + 1) * SWEEPS {
-        // Clean again: what differs from its device is flushed before it is written there.
+        // Clean again: a page that differs from its device is flushed before it is written there.
         call::sync_file(site.file())?;
         for page in 0..site.pages {
             displace(site, page..page + 1, sweep)?;

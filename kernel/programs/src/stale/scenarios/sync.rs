@@ -1,7 +1,7 @@
 //! Writing out a file while it is stored to, then dropping its pages (R5, R6).
 //!
-//! A page that was declared clean is dropped without being written. A store that came later through an entry that a CPU held
-//! as dirty is lost then: what comes back from the device is older.
+//! A page that was declared clean is dropped without being written. A later store through an entry that a CPU held as
+//! dirty is then lost: the contents that come back from the device are older.
 
 use ceasefire_kernel_abi::Advice;
 
@@ -20,7 +20,7 @@ pub(super) const SYNC: Scenario = Scenario {
         site.make_file(site.pages)?;
         site.map_file(true)
     },
-    // Pages that others map too are not paged out.
+    // Pages that other processes map too are not paged out.
     attach: None,
     step: |site, phase| match phase {
         0 => call::sync_file(site.file()),

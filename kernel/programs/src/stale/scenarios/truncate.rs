@@ -1,7 +1,7 @@
 //! Cutting a file to nothing and letting it grow again, under two processes that map it (R1, R6).
 //!
-//! While it is cut nobody may reach its pages, in neither process. When it has grown it reads as zeros: what was stored before
-//! belongs to no file any more.
+//! While it is cut, its pages must be out of reach in both processes. When it has grown it reads as zeros: the pages
+//! with the earlier stores belong to no file any more.
 
 use crate::call;
 use crate::stale::law::Law;

@@ -1,8 +1,8 @@
 //! Unmapping, and mapping fresh memory at the same place (R1, R2, R3, R7).
 //!
-//! The frames and the page table go back to the allocator and come out of it as something else: a table as a page, a page as
-//! a table, and as pages of other scenarios. A CPU that kept an entry reads what was there before, or someone else's words,
-//! or stores into them.
+//! The frames and the page table go back to the allocator and come out of it for another use: a table as a page, a page
+//! as a table, and as pages of other scenarios. A CPU that kept an entry reads the old contents, or another scenario's
+//! words, or stores into them.
 
 use ceasefire_kernel_abi::{Advice, Error};
 
@@ -11,7 +11,7 @@ use crate::stale::law::Law;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
-/// Between the two nothing is there, and every access has to fail.
+/// The place is empty in between, and every access must fail.
 pub(super) const UNMAP: Scenario = Scenario {
     name: "unmap",
     process: Process::Home,
@@ -40,8 +40,8 @@ pub(super) const UNMAP_HUGE: Scenario = Scenario {
     ..UNMAP
 };
 
-/// Without a pause: the kernel chooses the same place again, for in this process nobody else maps anything. So all that
-/// stands between old and new memory is the flush.
+/// Without a pause. The kernel chooses the same place again, because no other scenario of this process maps anything.
+/// So only the flush stands between old and new memory.
 pub(super) const REUSE: Scenario = Scenario {
     name: "reuse",
     process: Process::Alone,

@@ -1,7 +1,7 @@
 //! Writing to a file by system call, while two processes read it through mappings (R3, R6).
 //!
-//! Nobody may see an older version once the call has returned; and a mapping that is for loads alone never lets a store through.
-//! The pages stay where they are unless memory is short: that is others' business.
+//! No load may show an older version once the call has returned, and a mapping for loads alone must never let a store
+//! through. The pages stay where they are unless memory is short; other scenarios test that.
 
 use ceasefire_kernel_abi::{Error, Finding};
 

@@ -1,10 +1,15 @@
 //! `cargo xtask test`: everything a change has to pass, cheapest first where the order is free.
 
+mod hosts;
+mod licences;
+mod links;
+mod msrv;
+mod named_tests;
+
 use std::process::Command;
 
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
-use crate::{hosts, licences, links, msrv, named_tests};
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];

@@ -125,12 +125,12 @@ mod tests {
     fn links_lead_to_files_and_headings() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         for (target, expected) in [
-            ("src/links.rs", true),
+            ("src/test/links.rs", true),
             ("src", true),
-            ("src/lynx.rs", false),
+            ("src/test/lynx.rs", false),
             ("https://example.com/x.md", true),
             ("missing.md#heading", false),
-            ("src/links.rs#no-such-heading", false),
+            ("src/test/links.rs#no-such-heading", false),
         ] {
             assert_eq!(resolves(&here, target).unwrap(), expected, "{target}");
         }

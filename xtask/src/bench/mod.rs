@@ -1,10 +1,13 @@
 //! `cargo xtask bench`: the engine's costs and the simulator's speed beside what is asked of them.
 
+mod costs;
+mod speed;
+
 use serde_json::{json, Value};
 
 use crate::failure::Failure;
+use crate::json_file;
 use crate::workspace::Workspace;
-use crate::{costs, json_file, speed};
 
 /// What the command line asks for.
 #[derive(Debug, Default, PartialEq)]
