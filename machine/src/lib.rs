@@ -1,9 +1,9 @@
 //! A simulated SMP machine in simulated time, with an oracle for TLB coherence.
 //!
-//! It runs the engine and the memory manager as they are: the same code that a kernel would run, on CPUs with clocks,
-//! TLBs, interrupts and locks whose costs come from a machine file. A run is deterministic, says how long everything
-//! took and how often CPUs were interrupted, and an [oracle](Rule) that looks at every TLB and page table says whether
-//! any rule was broken.
+//! It runs the engine and the memory manager unchanged: the same code as in a kernel, on CPUs with clocks, TLBs,
+//! interrupts and locks. Their costs come from a machine file. A run is deterministic. It reports how long everything
+//! took and how often CPUs were interrupted. An [oracle](Rule) looks at every TLB and page table and reports each
+//! broken rule.
 //!
 //! [`Simulation`] is the entry: build one from a [`config::Machine`], start programs on it, run it, and read the
 //! [`Outcome`].

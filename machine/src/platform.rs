@@ -17,10 +17,10 @@ use crate::world::state::{Sim, World};
 use crate::world::task::Sleep;
 
 impl Sim {
-    /// What a processor promises to a kernel that turns its broadcasts on, or does not.
+    /// The promises of a processor to a kernel that turns its broadcasts on (`broadcast`) or does not.
     ///
     /// # Errors
-    /// [`BroadcastError`] if it has too few ASIDs to broadcast under.
+    /// [`BroadcastError`] if the processor has too few ASIDs for broadcasts.
     pub(crate) fn promises(processor: &Processor, broadcast: bool) -> Result<Capabilities, BroadcastError> {
         let pages = processor.broadcast_pages;
         let every = processor.broadcast_asids.map(|asids| Broadcast::new(asids, pages, Holders::Every));
@@ -35,11 +35,11 @@ impl Sim {
     }
 }
 
-// SAFETY: one host thread runs everything. `this_cpu` is the CPU whose turn it is; a thread moves to another only in
-// `give_way` or when it sleeps, and `leave`, through which both go, refuses it inside `interrupts_off` and `pinned`. With
-// interrupts off (`off` > 0) `take_interrupts` does nothing and the queue does not consider the CPU's interrupt; the bodies
-// that the engine runs with interrupts off contain no point at which another CPU could take its turn on the same state,
-// since each `Cpu` belongs to one index of the array.
+// SAFETY: one host thread runs everything. `this_cpu` is the CPU whose turn it is. A thread moves to another CPU only
+// in `give_way` or when it sleeps. Both go through `leave`, which refuses this inside `interrupts_off` and `pinned`.
+// With interrupts off (`off` > 0) `take_interrupts` does nothing, and the queue ignores the CPU's interrupt. The
+// bodies that the engine runs with interrupts off contain no point at which another CPU could take its turn on the
+// same state, since each `Cpu` belongs to one index of the array.
 unsafe impl Platform for Sim {
     type Space = SpaceHandle<Self>;
 
@@ -93,7 +93,7 @@ unsafe impl Platform for Sim {
     }
 
     fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
-        // As INVLPG: whatever translates the address goes, of either size.
+        // Like INVLPG, this drops the entries of either size for the address.
         self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
         self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
         self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
@@ -142,7 +142,7 @@ unsafe impl Platform for Sim {
         for target in targets.iter() {
             let target = target.index();
             let travel = self.between(me, target);
-            // The request's line goes to the target as the interrupt does.
+            // The request's cache line travels to the target like the interrupt.
             self.during(Doing::Flushes, || {
                 self.spend(costs.interrupt_send);
                 self.stall(travel);
@@ -169,7 +169,8 @@ unsafe impl Platform for Sim {
     fn answered(&self, initiator: CpuId, last: bool) {
         let travel = self.between(self.here.get(), initiator.index());
         self.stall(travel * u64::from(self.machine.contention.request));
-        // Who answers last need not be who is done last: a handler runs ahead of those that began after it.
+        // The CPU that answers last need not be the last one done: a handler runs ahead of handlers that began after
+        // it.
         let answered_at = &self.cpus[initiator.index()].answered_at;
         answered_at.set(answered_at.get().max(World::cpu(self).clock.get() + travel));
         if last {
@@ -200,7 +201,8 @@ impl Machine for Sim {
 
     fn zero(&self, first: FrameNumber, count: u32) {
         self.spend(self.machine.costs.frame_zero * u64::from(count));
-        // Without contents frames hold nothing but page tables, and a table that is freed has lost all its entries.
+        // Without contents only page-table pages use their bytes, and a freed page-table page has lost all its
+        // entries.
         if self.contents.is_some() {
             neighbours(first, count).for_each(|frame| self.ram.zero(frame));
         }

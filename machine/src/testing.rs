@@ -1,4 +1,4 @@
-//! Page tables as the memory manager would not write them: what tests of the hardware and of the oracle start from.
+//! Small machines for tests, and page tables that the memory manager would not write.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub(crate) fn machine(cpus: u16) -> Machine {
     machine
 }
 
-/// What a thread does, and when it starts.
+/// The start and the body of a thread.
 pub(crate) type Thread = (Picoseconds, Box<dyn FnOnce(&Program)>);
 
 pub(crate) fn thread(start: Picoseconds, body: impl FnOnce(&Program) + 'static) -> Thread {
@@ -39,10 +39,10 @@ pub(crate) const PRESENT: u64 = 1;
 pub(crate) const WRITABLE: u64 = 1 << 1;
 pub(crate) const USER: u64 = 1 << 2;
 pub(crate) const LARGE: u64 = 1 << 7;
-/// What the memory manager sets in an entry that it hides.
+/// The bit that the memory manager sets in an entry that it hides.
 pub(crate) const HIDDEN: u64 = 1 << 9;
 
-/// The first of 512 frames that the memory manager does not come to in a short test.
+/// The first of 512 frames that the memory manager does not use in a short test.
 pub(crate) const FRAME: u32 = 2048;
 
 /// One node of `cpus` with 16 MiB.
@@ -53,7 +53,7 @@ pub(crate) fn roomy(cpus: u16) -> Machine {
     machine
 }
 
-/// One entry of a page table.
+/// One page-table entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     /// The first address that it translates.
@@ -63,7 +63,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The entry of `size` for `address`, whose tables above are there.
+    /// The entry of `size` for `address`. The page tables above it must exist.
     pub(crate) fn of(program: &Program, address: u64, size: PageSize) -> Self {
         let level = match size {
             PageSize::Small => 0,
@@ -77,14 +77,14 @@ impl Slot {
         Self { address: address & !(size.bytes() - 1), table, index: Table::index(address, level) }
     }
 
-    /// A small page of the program's own that has been stored to, under tables of its own.
+    /// A private small page that has been stored to, with its own page tables.
     pub(crate) fn small(program: &Program) -> Self {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
         program.store(base, 1, 0).expect("a mapped page");
         Self::of(program, base, PageSize::Small)
     }
 
-    /// A huge page that leads to [`FRAME`], where the memory manager knows of nothing.
+    /// A huge page that leads to [`FRAME`], unknown to the memory manager.
     pub(crate) fn huge(program: &Program) -> Self {
         let beside = Self::small(program).address;
         let slot = Self::of(program, beside ^ 1 << PageSize::Huge.shift(), PageSize::Huge);
@@ -100,7 +100,7 @@ impl Slot {
         program.sim.ram.words(self.table)[self.index].store(entry, Ordering::Relaxed);
     }
 
-    /// The address of a page in it.
+    /// The address of a page in a huge page.
     pub(crate) fn at(self, page: u64) -> u64 {
         self.address + page * PAGE_BYTES
     }
@@ -131,11 +131,11 @@ pub(crate) fn alone_with_contents(body: impl FnOnce(&Program) + 'static) -> Outc
     run_as(&roomy(1), options, vec![thread(0, body)])
 }
 
-/// The rules seen broken so far and where.
+/// The rules reported broken so far, and the addresses.
 pub(crate) fn broken(program: &Program) -> Vec<(Rule, Option<u64>)> {
     let oracle = program.sim.oracle.as_ref().expect("it watches");
     oracle.kept().iter().map(|violation| (violation.rule, violation.address)).collect()
 }
 
-/// What threads noted, in order.
+/// Notes of threads, in order.
 pub(crate) type Notes<T> = Rc<RefCell<Vec<T>>>;

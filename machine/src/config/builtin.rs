@@ -16,10 +16,10 @@ pub const BUILTIN: &[&str] = &[
     "milan-8192",
 ];
 
-/// The built-in machine called `name`, or nothing if there is none.
+/// The built-in machine called `name`, if there is one.
 ///
 /// # Errors
-/// As [`Machine::from_toml`]; the files that come with the program are valid.
+/// As for [`Machine::from_toml`]. The built-in files are valid.
 pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
     let text = match name {
         "4-node-48-cpu" => include_str!("../../machines/4-node-48-cpu.toml"),
@@ -36,7 +36,7 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
     Some(Machine::from_toml(name, text, "".as_ref()))
 }
 
-/// What is assumed of a machine about which Linux says no more than its topology: a machine file without `[topology]`.
+/// The assumptions about a computer of which Linux describes only the topology: a machine file without `[topology]`.
 pub(super) const HOST: &str = include_str!("../../machines/host.toml");
 
 macro_rules! matrices {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_small_machine_costs_what_one_socket_does() {
+    fn the_small_machine_has_the_costs_of_one_socket() {
         let machine = |name| builtin(name).expect("a listed name").expect("a valid file");
         let (small, socket) = (machine("small-vm"), machine("1-socket"));
         assert_eq!((small.topology.cpu_count(), small.topology.bytes()), (2, 256 << 20));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_of_one_published_row_are_fitted_and_those_that_predict_are_not() {
+    fn only_the_fitted_machines_have_fitted_numbers() {
         let fitted = |name| {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
             machine.sources.iter().any(Parameter::is_fitted)
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_milans_differ_in_their_cpus_alone() {
+    fn the_two_milans_differ_only_in_their_cpus() {
         let machine = |name| builtin(name).expect("a listed name").expect("a valid file");
         let (cores, threads) = (machine("milan-36"), machine("milan-72"));
         assert_eq!((cores.topology.cpu_count(), threads.topology.cpu_count()), (36, 72));
@@ -221,7 +221,8 @@ mod tests {
         assert_eq!(machine.storage.map(|device| device.queue_depth.get()), Some(128));
     }
 
-    /// The mean of all pairs of CPUs, in whole nanoseconds: the files state it in the sources of their interrupts.
+    /// The mean latency of all pairs of CPUs, in whole nanoseconds. The machine files state it in the sources of
+    /// their interrupts.
     fn mean_latency(machine: &Machine) -> u64 {
         let cpus = machine.topology.cpu_count();
         let sum: u64 = (0..cpus)

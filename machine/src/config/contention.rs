@@ -1,31 +1,32 @@
-//! What it costs when CPUs come to the same lock, or ask the same CPU, at the same time.
+//! The cost of contention: several CPUs come to the same lock, or send requests to the same CPU, at once.
 
 use super::document::Section;
 use super::error::MachineError;
 use super::quantity::{read_whole, Parameter, TIME};
 use super::Picoseconds;
 
-/// The most lines, or transfers: more than any lock has.
+/// The greatest number of lines or transfers: more than any lock has.
 const MOST: u32 = 64;
 
-/// How many lines move between CPUs where they contend, each for as long as the latency of the pair; and waking.
+/// The numbers of cache-line transfers under contention, and the cost of waking a thread. A transfer takes the
+/// latency of its pair of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contention {
-    /// Transfers from the moment at which a holder lets go until the next, who spins, has the lock.
+    /// Transfers from the release of a spinning lock until the next CPU has it.
     pub hand_over: u32,
-    /// Transfers of the lock's line to a CPU that takes shared access while others come to it too: one for each time that it
-    /// touches the line, since in between it goes to another.
+    /// Transfers of the lock's line to a CPU that takes shared access while others come to it too: one for each time
+    /// that it touches the line, since another CPU takes the line in between.
     pub shared: u32,
-    /// Lines of what a lock guards that move to the new holder as well, such as the head of a list.
+    /// Lines of the guarded data that move to the new holder too, such as the head of a list.
     pub guarded: u32,
-    /// Lines that move to a CPU that is asked for a flush, for each request.
+    /// Lines that move to the target of a flush, for each request.
     pub request: u32,
-    /// What it costs who lets go of a lock to wake one that sleeps for it, beside the interrupt.
+    /// The cost for the releasing CPU to wake a thread that sleeps for the lock, beside the interrupt.
     pub wake: Picoseconds,
 }
 
 impl Default for Contention {
-    /// One line, once. What else moves is part of the cost of the work.
+    /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
         Self { hand_over: 1, shared: 1, guarded: 0, request: 1, wake: 0 }
     }
@@ -37,7 +38,7 @@ impl Contention {
         let mut count =
             |key: &str, unit: &str, least| read_whole(section.take(key)?, unit, (least, MOST), sources);
         let (hand_over, shared) = (count("hand_over", "transfers", 1)?, count("shared", "transfers", 1)?);
-        // A lock may guard no line, as it does without the section; its own moves in any case.
+        // A lock may guard no line, which is the default. Its own line always moves.
         let (guarded, request) = (count("guarded", "lines", 0)?, count("request", "lines", 1)?);
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_all_numbers_and_refuses_what_is_no_count_of_lines() {
+    fn all_numbers_are_read_and_checked() {
         let lines = |hand_over, guarded| {
             let given = [
                 ("hand_over", hand_over, "transfers"),

@@ -1,4 +1,4 @@
-//! What copying a page costs, from tier to tier.
+//! The cost of copying a page, from tier to tier.
 
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
@@ -6,16 +6,16 @@ use super::quantity::{Parameter, TIME};
 use super::topology::Topology;
 use super::Picoseconds;
 
-/// What copying one page of 4 KiB costs from a node of one tier to a node of another, or of the same.
+/// The cost of copying one page of 4 KiB from a node of one tier to a node of another or of the same tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyCost {
-    /// The tier that is copied from.
+    /// The tier of the source.
     pub from: u8,
-    /// The tier that is copied to.
+    /// The tier of the destination.
     pub to: u8,
-    /// The cost within one node, if it is given; never where the tiers differ.
+    /// The cost within one node, if it is given; never given if the tiers differ.
     pub same_node: Option<Picoseconds>,
-    /// The cost between two nodes, if it is given; always where the tiers differ.
+    /// The cost between two nodes, if it is given; always given if the tiers differ.
     pub other_node: Option<Picoseconds>,
 }
 
@@ -58,7 +58,7 @@ impl CopyCost {
     }
 }
 
-/// A tier that a node of `topology` is of.
+/// Reads a tier. At least one node of `topology` must be of it.
 fn read_tier(entry: &Entry<'_>, topology: &Topology) -> Result<u8, MachineError> {
     let tier = entry.count(0, u8::MAX.into())? as u8;
     if topology.nodes().iter().any(|node| node.tier == tier) {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_costs_within_and_between_nodes() {
+    fn costs_within_and_between_nodes_are_read() {
         let (costs, sources) = read(&format!(
             "{{ from = 0, to = 0, same_node = {COST}, other_node = {COST} }},\n\
              {{ from = 0, to = 2, other_node = {COST} }},\n\
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_costs() {
+    fn bad_costs_are_refused() {
         for (items, expected) in [
             (
                 format!("{{ from = 1, to = 0, other_node = {COST} }}"),

@@ -1,4 +1,4 @@
-//! What everything costs, in simulated time.
+//! The costs of all operations, in simulated time.
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
@@ -10,7 +10,7 @@ use super::Picoseconds;
 pub struct Cost {
     /// The key in a machine file's `[costs]`.
     pub key: &'static str,
-    /// What it is the cost of.
+    /// The operation.
     pub meaning: &'static str,
     /// The cost.
     pub value: Picoseconds,
@@ -18,7 +18,7 @@ pub struct Cost {
 
 macro_rules! costs {
     ($($field:ident: $meaning:literal,)*) => {
-        /// What everything costs; each field is the `[costs]` key of the same name.
+        /// The cost of every operation. Each field is the `[costs]` key of the same name.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Costs {
             $(#[doc = $meaning] pub $field: Picoseconds,)*
@@ -50,20 +50,20 @@ macro_rules! costs {
 
 costs! {
     access: "One load or store of a program that hits the first-level TLB, with the program's own work for it.",
-    l2_hit: "What an access costs more when only the second-level TLB has its translation.",
+    l2_hit: "The additional cost of an access whose translation only the second-level TLB holds.",
     walk_step: "One level of a page walk whose line is in a cache.",
     walk_memory: "One level of a page walk whose line comes from memory.",
     invalidate_page: "Invalidating one page in this CPU's TLB.",
     invalidate_asid: "Invalidating everything under one ASID in this CPU's TLB.",
     root_load: "Loading a page-table root without a flush.",
     interrupt_send: "Sending an interrupt, per target, at the sender.",
-    interrupt_deliver: "An interrupt's travel to a target, to which the latency of the pair of CPUs is added.",
+    interrupt_deliver: "An interrupt's travel to a target. The latency of the pair of CPUs is added.",
     interrupt_handle: "Entering and leaving the handler at the target.",
     broadcast_send: "Starting to invalidate some pages, or one ASID, in the TLBs of all CPUs (Arm's TLBI, AMD's INVLPGB).",
     broadcast_wait: "Waiting until all CPUs have made the invalidations that this one started (Arm's DSB ISH, AMD's TLBSYNC).",
     context_switch: "Switching from one thread to another, without the load of the root.",
     system_call: "Entering and leaving the kernel for a system call.",
-    lock: "Acquiring and releasing a lock that nobody else wants.",
+    lock: "Acquiring and releasing a lock without contention.",
     fault: "Entering and leaving the kernel for a page fault, and finding the area of the address.",
     cache_find: "Looking up a page in the page cache.",
     cache_insert: "Adding a page to the page cache.",
@@ -76,20 +76,20 @@ costs! {
     unmap: "Clearing one translation from a page table.",
     protect: "Changing the rights of one translation in a page table.",
     rmap: "Visiting one mapping of a page through the reverse map.",
-    lru_add: "Adding one page to an LRU list, or taking one off that nobody holds.",
+    lru_add: "Adding one page to an LRU list, or removing an unused one.",
     lru_isolate: "Taking one page off an LRU list for reclaim or migration.",
     lru_putback: "Putting one isolated page back on an LRU list.",
-    reclaim_page: "What else reclaim does for each page it scans: accounting, page state, cache misses.",
-    migrate_page: "What else migration does for each page, beside copy, map, unmap, reverse map, lists and frames.",
+    reclaim_page: "The rest of reclaim's work for each page it scans: accounting, page state, cache misses.",
+    migrate_page: "The rest of migration's work for each page, beside copy, map, unmap, reverse map, lists and frames.",
     table_allocate: "Allocating and clearing one page-table page.",
     write_out: "Submitting one page to be written out, or read, without the device's own time.",
     area_change: "Adding or removing one range of addresses of a process.",
-    time_slice: "How long a thread runs before another that waits for its CPU gets it.",
+    time_slice: "The time that a thread runs before another thread in its CPU's queue gets the CPU.",
 }
 
 impl Costs {
-    /// The kernel's work may be free, but a time slice of nothing would switch threads for ever, and a program whose loads take
-    /// no time would never come to the end of any.
+    /// The kernel's work may be free. But a time slice of 0 would switch threads for ever, and a program whose
+    /// accesses take no time would never end.
     fn check(&self) -> Result<(), Problem> {
         for (key, cost) in [("time_slice", self.time_slice), ("access", self.access)] {
             if cost == 0 {
@@ -105,7 +105,7 @@ mod tests {
     use super::super::document::{parse, Entry};
     use super::*;
 
-    /// `[costs]` on line 1, then each cost on a line of its own: 1 ns, 2 ns and so on.
+    /// `[costs]` on line 1, then each cost on its own line: 1 ns, 2 ns and so on.
     fn lines() -> Vec<String> {
         let cost = |(index, key)| format!("{key} = {{ value = {}, unit = 'ns', source = 's' }}", index + 1);
         let costs = Costs::KEYS.iter().enumerate().map(cost);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_cost_under_its_own_key() {
+    fn each_cost_is_read_under_its_own_key() {
         let (costs, sources) = read(&lines()).expect("valid");
         for (index, (cost, parameter)) in costs.all().zip(&sources).enumerate() {
             assert_eq!(cost.value, 1000 * (index as Picoseconds + 1));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_every_cost_that_is_left_out() {
+    fn a_missing_cost_is_refused() {
         for (index, key) in Costs::KEYS.iter().enumerate() {
             let mut lines = lines();
             lines.remove(index + 1);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_costs() {
+    fn bad_costs_are_refused() {
         for (line, expected) in [
             (
                 "access = { value = -3, unit = 'ns', source = 's' }",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_an_unknown_cost() {
+    fn an_unknown_cost_is_refused() {
         let mut lines = lines();
         lines.push("teleport = { value = 3, unit = 'ns', source = 's' }".to_owned());
         let expected = format!("f:{}: costs.teleport: unknown key", lines.len());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_would_let_a_run_never_end() {
+    fn a_cost_of_0_that_would_never_let_a_run_end_is_refused() {
         for key in ["time_slice", "access"] {
             let mut lines = lines();
             let place = lines.iter().position(|line| line.starts_with(key)).expect("a cost");

@@ -1,10 +1,10 @@
-//! A TOML document, taken apart key by key; every part knows where it stands.
+//! A TOML document, read key by key. Every part knows its place.
 
 use toml::de::{DeTable, DeValue};
 
 use super::error::{MachineError, Problem};
 
-/// Longest value that an error repeats, in characters.
+/// The greatest number of characters of a value that an error repeats.
 const SHOWN: usize = 60;
 
 /// Parses `text`; `file` is its name in errors.
@@ -20,7 +20,7 @@ pub(super) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, Mac
     }
 }
 
-/// Where a part of a document stands.
+/// The place of a part of a document.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'a> {
     file: &'a str,
@@ -46,7 +46,7 @@ impl Place<'_> {
         &self.key
     }
 
-    /// The place of `key` within this one, as long as nothing better is known about where it stands.
+    /// The place of `key` within this one, at the offset of this one.
     fn inner(&self, key: &str) -> Self {
         let dot = if self.key.is_empty() { "" } else { "." };
         Self { key: format!("{}{dot}{key}", self.key), ..self.clone() }
@@ -57,7 +57,7 @@ impl Place<'_> {
     }
 }
 
-/// A table, from which the keys that mean something are taken, until none may be left.
+/// A table. The reader takes out the keys that it knows, and then no key may be left.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     place: Place<'a>,
@@ -65,12 +65,12 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Where the table stands.
+    /// The place of the table.
     pub(super) fn place(&self) -> &Place<'a> {
         &self.place
     }
 
-    /// Takes out the value of `key`, or says that it is missing.
+    /// Takes out the value of `key`, or reports that it is missing.
     pub(super) fn take(&mut self, key: &str) -> Result<Entry<'a>, MachineError> {
         self.take_if_there(key).ok_or_else(|| self.place.inner(key).error(Problem::Missing))
     }
@@ -82,7 +82,7 @@ impl<'a> Section<'a> {
         Some(Entry { place, value: value.into_inner() })
     }
 
-    /// Refuses whatever was not taken.
+    /// Refuses a key that was not taken.
     pub(super) fn finish(self) -> Result<(), MachineError> {
         match self.table.iter().map(|(key, _)| key).min_by_key(|key| key.span().start) {
             None => Ok(()),
@@ -93,7 +93,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes `source`: a text, not blank, that says where the numbers of this table come from.
+    /// Takes `source`: a text, not blank, that names the source of the numbers in this table.
     pub(super) fn source(&mut self) -> Result<String, MachineError> {
         self.take("source")?.text()
     }
@@ -107,7 +107,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Where the value stands.
+    /// The place of the value.
     pub(super) fn place(&self) -> &Place<'a> {
         &self.place
     }
@@ -218,19 +218,19 @@ mod tests {
     }
 
     #[test]
-    fn names_the_line_of_a_syntax_error() {
+    fn a_syntax_error_names_its_line() {
         let error = message(parse("f", "a = 1\nb = = 2\n"));
         assert!(error.starts_with("f:2: "), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
 
     #[test]
-    fn refuses_a_key_given_twice() {
+    fn a_duplicate_key_is_refused() {
         assert_eq!(message(parse("f", "a = 1\na = 2\n")), "f:2: duplicate key");
     }
 
     #[test]
-    fn names_what_is_missing_and_what_is_too_much() {
+    fn errors_name_missing_and_unknown_keys() {
         let mut root = parse("f", "[s]\nx = 1\n\n[t]\n").expect("valid");
         assert_eq!(message(root.take("u")), "f: u: missing");
         let mut section = root.take("s").and_then(Entry::section).expect("a table");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn names_wrong_types() {
+    fn errors_name_wrong_types() {
         assert_eq!(message(value("a = 1").text()), "f:1: a: expected a text, found a whole number");
         assert_eq!(message(value("a = 'x'").number()), "f:1: a: expected a number, found a text");
         assert_eq!(message(value("a = 1.5").count(0, 9)), "f:1: a: expected a whole number, found a number");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_values_out_of_bounds() {
+    fn values_out_of_bounds_are_refused() {
         assert_eq!(message(value("a = -1").count(0, 9)), "f:1: a: -1: must be 0 to 9");
         assert_eq!(message(value("a = 0x10").count(0, 9)), "f:1: a: 0x10: must be 0 to 9");
         assert_eq!(message(value("a = inf").number()), "f:1: a: inf: must be a finite number");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_no_endless_value() {
+    fn an_error_shortens_a_long_value() {
         let text = format!("a = {}", "9".repeat(500));
         let error =
             message(parse("f", &text).and_then(|mut root| root.take("a")).and_then(|entry| entry.number()));
@@ -269,19 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn reads_numbers_of_either_kind() {
+    fn integers_and_floats_are_numbers() {
         assert_eq!(value("a = 1_000").number(), Ok(1000.0));
         assert_eq!(value("a = 2.5e1").number(), Ok(25.0));
         assert_eq!(value("a = 0x10").count(0, 16), Ok(16));
     }
 
     #[test]
-    fn reads_flags() {
+    fn flags_are_true_or_false() {
         assert_eq!((value("a = true").flag(), value("a = false").flag()), (Ok(true), Ok(false)));
     }
 
     #[test]
-    fn keys_items_by_position() {
+    fn the_items_of_a_list_are_keyed_by_position() {
         let mut items = value("a = [1,\n 'x']").items().expect("a list");
         assert_eq!(message(items.remove(1).number()), "f:2: a[1]: expected a number, found a text");
     }

@@ -1,13 +1,13 @@
-//! What is wrong with a machine, in one line that names the place and the bound.
+//! Errors in a machine, in one line that names the place and the bound.
 
 use std::fmt::{self, Write as _};
 
-/// Why a machine cannot be had, and where the cause stands.
+/// An error in a machine, and its place.
 ///
 /// Displayed as one line, `file:line:column: key: problem`, without the parts that are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineError {
-    /// The machine file, matrix file or Linux file at fault, or the machine's name where no file is.
+    /// The machine file, matrix file or Linux file with the error, or the machine's name if there is no file.
     pub file: String,
     /// The line in `file`, from 1.
     pub line: Option<u32>,
@@ -15,39 +15,39 @@ pub struct MachineError {
     pub column: Option<u32>,
     /// The dotted key, such as `costs.access.unit`.
     pub key: Option<String>,
-    /// What is wrong there.
+    /// The problem there.
     pub problem: Problem,
 }
 
-/// What is wrong at the place that a [`MachineError`] names.
+/// The problem at the place that a [`MachineError`] names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// The file cannot be read; what the operating system said.
+    /// The file cannot be read. Holds the operating system's message.
     Unreadable(String),
-    /// Not TOML; what the parser said.
+    /// The text is not TOML. Holds the parser's message.
     Syntax(String),
-    /// A value that must be there is not.
+    /// A required value is missing.
     Missing,
-    /// A key that means nothing here.
+    /// An unknown key.
     Unknown,
-    /// A value of another type than the key asks for.
+    /// A value of the wrong type.
     WrongType {
-        /// The type that the key asks for.
+        /// The type that the key requires.
         expected: &'static str,
         /// The type that was found.
         found: &'static str,
     },
     /// A value of the right type that is not allowed.
     Invalid {
-        /// The value as it was written.
+        /// The value as written.
         value: String,
-        /// What it must be.
+        /// The allowed values.
         bound: String,
     },
 }
 
 impl Problem {
-    /// An [`Invalid`](Problem::Invalid) value and what it must be.
+    /// An [`Invalid`](Problem::Invalid) value, and the allowed values.
     pub(super) fn invalid(value: impl fmt::Display, bound: impl Into<String>) -> Self {
         Self::Invalid { value: value.to_string(), bound: bound.into() }
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_every_known_part() {
+    fn an_error_names_every_known_part() {
         let error = MachineError {
             file: "a.toml".into(),
             line: Some(3),
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_unknown_parts() {
+    fn an_error_leaves_out_unknown_parts() {
         assert_eq!(Problem::Missing.in_file("a.toml").to_string(), "a.toml: missing");
     }
 
     #[test]
-    fn stays_on_one_line() {
+    fn an_error_stays_on_one_line() {
         let error = Problem::invalid("x\ny", "z").in_file("a\r\n.toml");
         assert_eq!(error.to_string(), r"a\r\n.toml: x\ny: must be z");
     }

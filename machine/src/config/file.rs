@@ -22,17 +22,17 @@ impl Machine {
     /// The machine that the TOML file at `path` describes.
     ///
     /// # Errors
-    /// The file or its matrix cannot be read or is not valid; the error names the place.
+    /// The file or its matrix cannot be read or is not valid. The error names the place.
     pub fn from_file(path: &Path) -> Result<Self, MachineError> {
         let text = read_text(path)?;
         Self::from_toml(&path.to_string_lossy(), &text, path.parent().unwrap_or_else(|| "".as_ref()))
     }
 
-    /// The machine that `text` describes; `file` names it in errors and `base_dir` is where its matrix is looked for,
-    /// unless the matrix is a built-in one.
+    /// The machine that `text` describes. Errors name `file`. `base_dir` is the folder of its matrix, unless the
+    /// matrix is built in.
     ///
     /// # Errors
-    /// The text is not valid, or the matrix cannot be read or is not valid; the error names the place.
+    /// The text is not valid, or the matrix cannot be read or is not valid. The error names the place.
     pub fn from_toml(file: &str, text: &str, base_dir: &Path) -> Result<Self, MachineError> {
         let mut root = document::parse(file, text)?;
         let mut sources = Vec::new();
@@ -139,7 +139,8 @@ fn read_latency(
     Ok(Latency::whole(&matrix, topology))
 }
 
-/// A built-in matrix, so that a file of the same name cannot change what a published machine means, or else a file.
+/// A built-in matrix, or else a file. Built-in matrices come first: a file of the same name must not change a
+/// published machine.
 fn load_matrix(name: &str, base_dir: &Path) -> Result<Matrix, MachineError> {
     if let Some(text) = builtin::matrix(name) {
         return Matrix::parse(name, text);
@@ -148,8 +149,8 @@ fn load_matrix(name: &str, base_dir: &Path) -> Result<Matrix, MachineError> {
     Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)
 }
 
-/// Two lists of CPUs of `matrix`, no CPU twice, equally long, such that each node of `topology` is a part of a list or
-/// a whole number of lists.
+/// Two lists of CPUs of `matrix`, equally long, with no CPU twice. Each node of `topology` must be a part of a list
+/// or a whole number of lists.
 fn read_sockets(
     entry: Entry<'_>,
     matrix: &Matrix,
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_whole_machine() {
+    fn a_whole_machine_is_read() {
         let machine = read(&text(UNIFORM)).expect("valid");
         assert_eq!((machine.name.as_str(), machine.description.as_str()), ("small", "for tests"));
         assert_eq!(machine.latency.pair(0, 1), 60_000);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_may_be_left_out() {
+    fn optional_parts_are_read() {
         let plain = read(&text(UNIFORM)).expect("valid");
         assert_eq!((plain.copies.len(), plain.storage, plain.processor), (0, None, Processor::default()));
 
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_missing_and_unknown_parts() {
+    fn missing_and_unknown_parts_are_refused() {
         for key in ["name", "description", "topology", "tlb", "latency", "costs"] {
             let text =
                 text(UNIFORM).replace(&format!("[{key}]"), "[x]").replace(&format!("{key} = '"), "x = '");
@@ -260,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_syntax_in_one_line() {
+    fn bad_syntax_is_refused_in_one_line() {
         let error = read("name = 'x'\n[costs\n").expect_err("must be refused");
         assert!(error.starts_with("f:2: ") && !error.contains('\n'), "{error}");
     }
 
     #[test]
-    fn refuses_bad_latencies() {
+    fn bad_latencies_are_refused() {
         let x5650 = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'";
         for (latency, expected) in [
             (String::new(), "f:3: latency.matrix: missing"),
@@ -293,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn composes_from_a_built_in_matrix() {
+    fn latencies_are_composed_from_a_built_in_matrix() {
         let latency = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'\nsockets = [[0], [6]]";
         assert_eq!(read(&text(latency)).expect("valid").latency.pair(0, 1), 71_869);
     }
 
     #[test]
-    fn composes_a_node_from_several_sockets() {
+    fn a_node_is_composed_from_several_sockets() {
         let latency = "matrix = 'intel-xeon-x5650-westmere-2s.csv'\nsource = 's'\nsockets = [[0, 1], [6, 7]]";
         let with_cpus = |cpus: u16| text(latency).replace("cpus = 1,", &format!("cpus = {cpus},"));
         let machine = read(&with_cpus(4)).expect("valid");
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_matrix_beside_the_machine_file() {
+    fn the_matrix_is_found_beside_the_machine_file() {
         let dir = TempDir::new();
         dir.write("m.csv", ",\n7,\n");
         dir.write("machine.toml", &text("matrix = 'm.csv'\nsource = 's'"));
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn names_a_file_that_cannot_be_read() {
+    fn an_error_names_a_file_that_cannot_be_read() {
         let dir = TempDir::new();
         let error =
             Machine::from_file(&dir.path().join("none.toml")).expect_err("must be refused").to_string();

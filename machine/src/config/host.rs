@@ -1,4 +1,4 @@
-//! A machine like the one that this program runs on, as far as Linux tells.
+//! A machine like the computer that runs this program, as far as Linux describes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,19 +12,19 @@ use super::topology::{Node, Topology, MAX_CPUS};
 use super::{builtin, document, Machine};
 
 impl Machine {
-    /// A machine with this machine's nodes, online CPUs and memory, and the size of its second-level TLB where Linux
-    /// tells it (AMD). Everything else is assumed, and its source says so.
+    /// A machine with this computer's nodes, online CPUs and memory, and the size of its second-level TLB if Linux
+    /// reports it (AMD). Everything else is assumed, and its source says so.
     ///
     /// # Errors
-    /// A file of Linux that must be there is not or cannot be understood; or more than [`MAX_CPUS`] CPUs are online.
+    /// A required file of Linux is missing or cannot be parsed, or more than [`MAX_CPUS`] CPUs are online.
     pub fn host() -> Result<Self, MachineError> {
         Self::host_from("/".as_ref())
     }
 
-    /// As [`host`](Self::host), from the `sys` and `proc` below `root`.
+    /// Like [`host`](Self::host), from the `sys` and `proc` below `root`.
     ///
     /// # Errors
-    /// As [`host`](Self::host).
+    /// See [`host`](Self::host).
     pub fn host_from(root: &Path) -> Result<Self, MachineError> {
         let mut sources = Vec::new();
         let topology = read_topology(root, &mut sources)?;
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// Nodes with memory and their online CPUs, renumbered without gaps; CPUs without such a node go to the first one.
+/// Nodes with memory and their online CPUs, renumbered without gaps. CPUs without such a node go to the first one.
 fn read_topology(root: &Path, sources: &mut Vec<Parameter>) -> Result<Topology, MachineError> {
     let online_path = root.join("sys/devices/system/cpu/online");
     let online = read_list(&online_path)?;
@@ -137,7 +137,7 @@ fn read_memory(path: &Path) -> Result<u64, MachineError> {
     })
 }
 
-/// The second-level TLB that `/proc/cpuinfo` speaks of, if it does.
+/// The second-level TLB from `/proc/cpuinfo`, if it is there.
 fn second_level(root: &Path) -> Option<TlbLevel> {
     let text = fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
     let size = text.lines().find_map(|line| line.strip_prefix("TLB size")?.trim().strip_prefix(':'))?;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_nodes_and_renumbers_online_cpus() {
+    fn online_cpus_are_renumbered_without_gaps() {
         let machine = Machine::host_from(two_nodes().path()).expect("valid");
         assert_eq!(cpus(&machine), [&[0, 2, 3][..], &[1, 4], &[]]);
         assert_eq!(machine.topology.bytes(), 3 * (2 << 30));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn falls_back_to_one_node() {
+    fn a_computer_without_nodes_has_one() {
         let root = TempDir::new();
         root.write("sys/devices/system/cpu/online", "0-3\n");
         root.write("proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_cpus_of_nodes_without_memory_to_the_first_node() {
+    fn cpus_of_nodes_without_memory_go_to_the_first_node() {
         let root = two_nodes();
         root.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 0 kB\n");
         let machine = Machine::host_from(root.path()).expect("valid");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_size_of_the_second_level_tlb_where_it_is_told() {
+    fn the_size_of_the_second_level_tlb_is_taken_if_linux_reports_it() {
         for (line, expected) in [
             ("TLB size\t: 2560 4K pages\n", (2560, 10)),
             ("TLB size\t: 3072 4K pages\n", (3072, 12)),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn says_that_everything_else_is_assumed() {
+    fn everything_else_is_marked_as_assumed() {
         let machine = Machine::host_from(two_nodes().path()).expect("valid");
         let (told, assumed): (Vec<_>, Vec<_>) =
             machine.sources.iter().partition(|parameter| parameter.key.starts_with("topology."));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_linux_does_not_tell() {
+    fn errors_name_the_missing_file_or_value() {
         let root = TempDir::new();
         assert!(refused(&root).starts_with("/sys/devices/system/cpu/online: cannot read: "));
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_more_cpus_than_can_be_numbered() {
+    fn more_cpus_than_can_be_numbered_are_refused() {
         let root = TempDir::new();
         let ranges: Vec<_> = (0..9).map(|n| format!("{}-{}", n * 8192, n * 8192 + 8191)).collect();
         root.write("sys/devices/system/cpu/online", &ranges.join(","));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_this_machine() {
+    fn this_computer_is_read() {
         assert!(Machine::host().is_ok_and(|machine| machine.topology.cpu_count() > 0));
     }
 }

@@ -1,13 +1,13 @@
-//! How far the CPUs of a machine are from each other.
+//! The latencies between the CPUs of a machine.
 //!
-//! The measured matrix stays as it is; each CPU of the machine only knows which measured CPUs it stands for. So 8192
-//! CPUs take 48 KiB beside the matrix.
+//! The measured matrix stays as it is. Each CPU of the machine only records the measured CPUs that it stands for. So
+//! 8192 CPUs take 48 KiB beside the matrix.
 //!
-//! CPUs form **blocks** whose pairs are measured ones. What a block is, and what lies between two blocks, depends on how
-//! the matrix is used:
-//! - whole: a block is the measured machine; CPU k of node n stands for the CPU that is k-th of node n in the machine
-//!   file. CPUs beyond those begin another block. Between blocks lies the longest latency of the matrix.
-//! - by sockets: a block is one measured socket; CPU k of a node stands for CPU k of the first list. CPUs of a node
+//! CPUs form **blocks**, and the pairs within a block are measured ones. The use of the matrix decides the blocks and
+//! the latency between them:
+//! - whole: a block is the measured machine. CPU k of node n stands for the k-th CPU of node n in the machine file.
+//!   Further CPUs begin another block. The latency between blocks is the longest of the matrix.
+//! - by sockets: a block is one measured socket. CPU k of a node stands for CPU k of the first list. CPUs of a node
 //!   beyond the list begin another block. Between blocks, the CPU with the lower number stands for its place in the
 //!   first list, the other for its place in the second.
 
@@ -19,13 +19,13 @@ use super::Picoseconds;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latency {
     layout: Layout,
-    /// Rows of measured CPUs; one column more than CPUs, for what lies outside the matrix.
+    /// Rows of measured CPUs, with one extra column for CPUs outside the matrix.
     cells: Box<[u32]>,
     width: u32,
     seats: Box<[Seat]>,
 }
 
-/// How a matrix becomes a machine.
+/// The use of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Layout {
     Uniform,
@@ -46,7 +46,7 @@ struct Seat {
 }
 
 impl Latency {
-    /// A machine of `cpus` whose pairs all have the same `latency`, which is capped at `u32::MAX` ps (4.29 ms).
+    /// A machine of `cpus` with the same `latency` between all, capped at `u32::MAX` ps (4.29 ms).
     pub fn uniform(cpus: u16, latency: Picoseconds) -> Self {
         let latency = u32::try_from(latency).unwrap_or(u32::MAX);
         let seat = Seat { block: 0, near: 0, far: 0 };
@@ -58,13 +58,13 @@ impl Latency {
         }
     }
 
-    /// The machine that was measured; `matrix` and `topology` have equally many CPUs.
+    /// The measured machine. `matrix` and `topology` must have equally many CPUs.
     pub(super) fn whole(matrix: &Matrix, topology: &Topology) -> Self {
         let nodes = topology.nodes().iter().map(|node| node.cpus.clone()).collect();
         Self::composed(matrix, Layout::Whole(nodes), topology)
     }
 
-    /// A machine whose nodes are sockets of `matrix`; the lists name CPUs of it, equally many.
+    /// A machine whose nodes are sockets of `matrix`. The lists name its CPUs, equally many.
     pub(super) fn of_sockets(matrix: &Matrix, sockets: [Vec<u16>; 2], topology: &Topology) -> Self {
         Self::composed(matrix, Layout::Sockets(sockets), topology)
     }
@@ -76,7 +76,7 @@ impl Latency {
         Self { layout, cells: rows.collect(), width: u32::from(matrix.cpus()) + 1, seats }
     }
 
-    /// The same interconnect under a machine of another number of CPUs.
+    /// The same interconnect for a machine with another number of CPUs.
     pub(super) fn reseated(&self, topology: &Topology) -> Self {
         let outside = (self.width - 1) as u16;
         Self { seats: self.layout.seats(topology, outside), ..self.clone() }
@@ -97,7 +97,7 @@ impl Latency {
 }
 
 impl Layout {
-    /// The seat of every CPU of `topology`; `outside` is the column that lies outside the matrix.
+    /// The seat of every CPU of `topology`. `outside` is the column for CPUs outside the matrix.
     fn seats(&self, topology: &Topology, outside: u16) -> Box<[Seat]> {
         let mut seats =
             vec![Seat { block: 0, near: 0, far: 0 }; usize::from(topology.cpu_count())].into_boxed_slice();
@@ -108,7 +108,7 @@ impl Layout {
                 Self::Whole(nodes) => &nodes[index],
                 Self::Sockets([first, _]) => first,
             };
-            // A node without measured CPUs has none here either: CPUs are only ever spread over nodes that had some.
+            // A node without measured CPUs has none here either: CPUs are only spread over nodes that had some.
             for (chunk, cpus) in node.cpus.chunks(near.len().max(1)).enumerate() {
                 for (place, &cpu) in cpus.iter().enumerate() {
                     seats[usize::from(cpu)] = match self {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_a_measured_machine_as_it_was_measured() {
+    fn a_whole_matrix_gives_the_measured_latencies() {
         let latency = Latency::whole(&matrix(4), &topology(2, 2));
         assert_eq!(latency.pair(3, 1), 31_000);
         assert_eq!(latency.pair(1, 3), 31_000);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_a_measured_machine_as_blocks() {
+    fn a_measured_machine_repeats_in_blocks() {
         let small = topology(2, 2);
         let large = small.with_cpus(8).expect("allowed");
         let latency = Latency::whole(&matrix(4), &small).reseated(&large);
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn shrinks_a_measured_machine_evenly() {
+    fn a_measured_machine_shrinks_evenly() {
         let full = topology(2, 2);
         let latency = Latency::whole(&matrix(4), &full).reseated(&full.with_cpus(2).expect("allowed"));
         assert_eq!(latency.pair(0, 1), 20_000);
     }
 
     #[test]
-    fn composes_nodes_from_sockets() {
+    fn nodes_are_composed_from_sockets() {
         let latency = Latency::of_sockets(&matrix(4), [vec![0, 2], vec![1, 3]], &topology(3, 2));
         assert_eq!(latency.pair(0, 1), 20_000, "CPUs 0 and 2 of the first socket");
         assert_eq!(latency.pair(4, 5), 20_000, "the same in another node");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn begins_another_socket_when_one_is_full() {
+    fn a_full_socket_is_followed_by_another() {
         let small = topology(1, 2);
         let large = small.with_cpus(4).expect("allowed");
         let latency = Latency::of_sockets(&matrix(4), [vec![0, 2], vec![1, 3]], &small).reseated(&large);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn reaches_the_largest_machine_without_a_free_pair() {
+    fn no_pair_of_the_largest_machine_is_free() {
         let small = topology(4, 3);
         let large = small.with_cpus(8192).expect("allowed");
         for latency in [
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn is_uniform_when_told_so() {
+    fn a_uniform_machine_has_one_latency() {
         let latency = Latency::uniform(3, 60_000);
         assert_eq!((latency.pair(0, 2), latency.pair(1, 1)), (60_000, 0));
         assert_eq!(Latency::uniform(2, u64::MAX).pair(0, 1), u64::from(u32::MAX));

@@ -2,7 +2,7 @@
 
 use super::error::{MachineError, Problem};
 
-/// The most CPUs of a matrix, which bounds its cells to 4 MiB.
+/// The greatest number of CPUs of a matrix, which limits its cells to 4 MiB.
 const MAX_SOURCE_CPUS: usize = 1024;
 
 /// The longest latency, in nanoseconds.
@@ -17,7 +17,8 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// Reads the CSV text of `file`: a row and a column for each CPU, nanoseconds below the diagonal, nothing elsewhere.
+    /// Reads the CSV text of `file`: a row and a column for each CPU, nanoseconds below the diagonal, nothing
+    /// elsewhere.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, MachineError> {
         let cpus = text.lines().count();
         if cpus == 0 || cpus > MAX_SOURCE_CPUS {
@@ -47,7 +48,7 @@ impl Matrix {
         Ok(Self { cpus: cpus as u16, cells })
     }
 
-    /// How many CPUs were measured.
+    /// The number of measured CPUs.
     pub(super) fn cpus(&self) -> u16 {
         self.cpus
     }
@@ -64,7 +65,7 @@ impl Matrix {
     }
 }
 
-/// A cell in picoseconds; those that are not below the diagonal say nothing.
+/// A cell in picoseconds. Only cells below the diagonal hold a value.
 fn parse_cell(cell: &str, below_diagonal: bool) -> Result<u32, Problem> {
     match (cell.is_empty(), below_diagonal) {
         (true, true) => Err(Problem::Missing),
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_the_lower_triangle() {
+    fn the_lower_triangle_is_mirrored() {
         let matrix = Matrix::parse("m.csv", ",,\n1.5,,\r\n2,3,\n").expect("valid");
         assert_eq!(matrix.cpus(), 3);
         assert_eq!(matrix.row(0), [0, 1500, 2000]);
@@ -102,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn allows_a_single_cpu() {
+    fn a_single_cpu_is_allowed() {
         assert_eq!(Matrix::parse("m.csv", "\n").map(|matrix| matrix.longest()), Ok(0));
     }
 
     #[test]
-    fn names_the_place_of_bad_cells() {
+    fn an_error_names_the_place_of_a_bad_cell() {
         for (text, expected) in [
             ("", "m.csv: 0 rows: must be 1 to 1024 rows"),
             (",\n", "m.csv:1: 2 cells: must be 1, as many as rows"),

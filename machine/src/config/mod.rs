@@ -1,7 +1,7 @@
-//! What a machine is made of: its nodes, CPUs, TLBs, distances and costs, each number with its unit and its source.
+//! The description of a machine: its nodes, CPUs, TLBs, latencies and costs. Each number has a unit and a source.
 //!
-//! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the machine that
-//! this program runs on ([`Machine::host`]).
+//! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the computer
+//! that runs this program ([`Machine::host`]).
 
 mod builtin;
 mod contention;
@@ -43,38 +43,39 @@ pub type Picoseconds = u64;
 pub struct Machine {
     /// A short name.
     pub name: String,
-    /// Which real machine it stands for.
+    /// The real machine that it models.
     pub description: String,
     /// Nodes, their CPUs and their memory.
     pub topology: Topology,
     /// The TLBs of each CPU.
     pub tlb: TlbGeometry,
-    /// What everything costs.
+    /// The cost of every operation.
     pub costs: Costs,
-    /// How far the CPUs are from each other.
+    /// The latencies between the CPUs.
     pub latency: Latency,
-    /// What copying a page costs between tiers, as far as it is known; [`copy_cost`](Self::copy_cost) tells it for nodes.
+    /// The costs of copying a page between tiers, as far as they are known. [`copy_cost`](Self::copy_cost) gives the
+    /// cost between two nodes.
     pub copies: Vec<CopyCost>,
-    /// The storage device. `None`: a page that is written out costs its submission and no more.
+    /// The storage device. `None`: writing out a page costs only its submission.
     pub storage: Option<Storage>,
-    /// What the processor can do.
+    /// The features of the processor.
     pub processor: Processor,
-    /// What it costs to come to the same lock or CPU at once.
+    /// The cost of contention for a lock or a CPU.
     pub contention: Contention,
-    /// Which CPUs share a core. `None`: none do, or what they lose by it is part of the costs.
+    /// The CPUs that share a core. `None`: none do, or the costs include the effect.
     pub smt: Option<Smt>,
     /// Every number of the machine, with its unit and its source.
     pub sources: Vec<Parameter>,
-    /// What its file says and what was taken for something else, a line each.
+    /// The values in its file that were replaced, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Machine {
-    /// The same machine with `count` CPUs, spread as [`Topology::with_cpus`] says. Where that is more than was measured,
-    /// the measured latencies repeat in blocks, the same for every run.
+    /// The same machine with `count` CPUs, spread as in [`Topology::with_cpus`]. Beyond the measured CPUs, the
+    /// measured latencies repeat in blocks, the same for every run.
     ///
     /// # Errors
-    /// A count of 0, more than [`MAX_CPUS`], or so few that none is left for a node of tier 0.
+    /// A count of 0 or more than [`MAX_CPUS`], or one that leaves no CPU for the nodes of tier 0.
     pub fn with_cpus(&self, count: u32) -> Result<Self, MachineError> {
         let topology = self.topology.with_cpus(count).map_err(|problem| self.error("cpus", problem))?;
         let latency = self.latency.reseated(&topology);
@@ -89,10 +90,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The same machine with each node's memory times `factor`, as [`Topology::scaled`] says.
+    /// The same machine with each node's memory times `factor`, as in [`Topology::scaled`].
     ///
     /// # Errors
-    /// A factor that is not finite or not more than 0, or that gives a node more than 1024 TiB.
+    /// A factor that is not a finite number above 0, or that gives a node more than 1024 TiB.
     pub fn scaled(&self, factor: f64) -> Result<Self, MachineError> {
         let topology = self.topology.scaled(factor).map_err(|problem| self.error("scale", problem))?;
         let mut machine = Self { topology, ..self.clone() };
@@ -108,8 +109,9 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What copying one page of 4 KiB from a frame of `from_node` to one of `to_node` costs: what [`copies`](Self::copies)
-    /// says of their tiers, or twice `frame_zero` where it says nothing, since a copy reads as much as it writes.
+    /// The cost of copying one page of 4 KiB from a frame of `from_node` to one of `to_node`.
+    /// [`copies`](Self::copies) gives it for their tiers. If it has no such entry, the cost is twice `frame_zero`,
+    /// since a copy reads as much as it writes.
     ///
     /// # Panics
     /// If the machine has no such node.
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_sources_true_when_cpus_are_chosen() {
+    fn choosing_cpus_updates_their_sources() {
         let machine = machine().with_cpus(8190).expect("allowed");
         assert_eq!(machine.topology.cpu_count(), 8190);
         assert!(machine.latency.pair(0, 8189) > machine.latency.pair(0, 1));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_sources_true_when_memory_is_scaled() {
+    fn scaling_memory_updates_its_sources() {
         let machine = machine().scaled(0.5).expect("allowed");
         assert_eq!(machine.topology.bytes(), 32 << 30);
         let memory = parameter(&machine, "topology.nodes[0].memory");
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_bound_of_a_bad_choice() {
+    fn an_error_names_the_bound_that_was_crossed() {
         assert_eq!(
             machine().with_cpus(8193).map_err(|error| error.to_string()),
             Err("4-node-48-cpu: cpus: 8193 CPUs: must be 1 to 8192 CPUs".to_owned())
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_at_the_cost_of_the_tiers() {
+    fn a_copy_costs_what_its_tiers_state() {
         let mut machine = machine();
         let mut nodes = machine.topology.nodes().to_vec();
         nodes.push(Node { cpus: Vec::new(), bytes: 4096, tier: 1 });
@@ -188,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn is_the_same_again() {
+    fn the_same_choice_gives_the_same_machine() {
         assert_eq!(machine().with_cpus(8192), machine().with_cpus(8192));
         assert_eq!(machine().with_cpus(48).map(|machine| machine.latency), Ok(machine().latency));
     }
 
     #[test]
-    fn gives_every_number_a_source() {
+    fn every_number_has_a_source() {
         for name in BUILTIN {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
             for key in Costs::KEYS {

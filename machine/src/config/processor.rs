@@ -7,32 +7,33 @@ use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, TIME};
 use super::Picoseconds;
 
-/// The least ASIDs of an x86 kernel: each CPU's own slots, the one that it keeps for itself, and the last, which it leaves
-/// unused (Linux: `MAX_ASID_AVAILABLE`).
+/// The smallest number of ASIDs of an x86 kernel: each CPU's own slots, one for the kernel, and the last, which the
+/// kernel leaves unused (Linux: `MAX_ASID_AVAILABLE`).
 const LEAST_ASIDS: u32 = DYNAMIC_ASIDS as u32 + 2;
-/// The most ASIDs: as many as 16 bits tell apart.
+/// The greatest number of ASIDs: 16 bits.
 const MAX_ASIDS: u32 = 65_536;
-/// The most pages of one broadcast: as many as 16 bits count (INVLPGB: ECX).
+/// The greatest number of pages of one broadcast: 16 bits (INVLPGB: ECX).
 const MAX_PAGES: u32 = 65_536;
 
 /// What the processor can do beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
-    /// TLB entries carry ASIDs, so that they survive a switch of spaces.
+    /// Whether TLB entries carry ASIDs, which lets them survive a switch of spaces.
     pub asids: bool,
-    /// How many ASIDs its entries can tell apart: 4096 on x86, of which page-table isolation leaves 2048.
+    /// The number of ASIDs that its entries can distinguish: 4096 on x86, of which page-table isolation leaves 2048.
     pub asid_space: u32,
-    /// The kernel has the processor broadcast all invalidations to all CPUs, under ASIDs that mean the same on each, and has
-    /// so many of them, as on Arm. `None`: other CPUs are asked by interrupts, unless a mechanism turns broadcasts on.
+    /// The number of ASIDs with which the kernel always broadcasts its invalidations to all CPUs, as on Arm. Such an
+    /// ASID means the same on each CPU. `None`: flushes use interrupts, unless a mechanism turns broadcasts on.
     pub broadcast_asids: Option<u32>,
-    /// How many neighbouring pages one broadcast invalidates at most; more take several. At least 1.
+    /// The number of neighbouring pages that one broadcast can invalidate. More pages take several broadcasts. At
+    /// least 1.
     pub broadcast_pages: u32,
-    /// How long the interconnect works on one broadcast before it takes the next, whoever sends it.
+    /// The time that the interconnect spends on one broadcast before it takes the next, from any CPU.
     pub broadcast_interval: Picoseconds,
 }
 
 impl Default for Processor {
-    /// ASIDs, and no broadcast: an x86 of the last decade.
+    /// ASIDs and no broadcasts: an x86 of the last decade.
     fn default() -> Self {
         Self {
             asids: true,
@@ -45,8 +46,8 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// Reads `[processor]` and adds what it says to `sources`; `asids` counts as 1 or 0. What is taken for something else
-    /// than it says goes to `warnings`, a line each.
+    /// Reads `[processor]` and adds its numbers to `sources`; `asids` counts as 1 or 0. A value that is replaced adds
+    /// a line to `warnings`.
     pub(super) fn read(
         mut section: Section<'_>,
         sources: &mut Vec<Parameter>,
@@ -86,7 +87,7 @@ impl Processor {
         if let Some(entry) = section.take_if_there("broadcast_pages") {
             let count = entry.count(0, MAX_PAGES)?;
             if count == 0 {
-                // What a kernel reads before it has asked the processor (Linux commit cb6075bc62dc).
+                // A kernel reads 0 before it has asked the processor (Linux commit cb6075bc62dc).
                 let problem = Problem::invalid(count, "at least 1, and is taken for 1");
                 warnings.push(entry.place().error(problem).to_string());
             }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn has_asids_and_no_broadcast_unless_told_otherwise() {
+    fn the_default_has_asids_and_no_broadcasts() {
         assert_eq!(read(""), Ok((Processor::default(), Vec::new(), Vec::new())));
         let processor = Processor::default();
         assert_eq!((processor.asids, processor.asid_space, processor.broadcast_asids), (true, 4096, None));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_is_told() {
+    fn every_key_is_read() {
         let (processor, sources, _) = read("broadcast_asids = 65536").expect("valid");
         assert_eq!(processor, Processor { broadcast_asids: Some(65_536), ..Processor::default() });
         assert_eq!((sources[0].key.as_str(), sources[0].value as u32), ("processor.broadcast_asids", 65_536));
@@ -146,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_of_no_pages_is_one_of_a_page_with_a_warning() {
+    fn a_broadcast_of_0_pages_becomes_one_page_with_a_warning() {
         let (processor, sources, warnings) = read("broadcast_pages = 0").expect("valid");
         assert_eq!((processor.broadcast_pages, sources[0].value as u32), (1, 1));
         assert_eq!(warnings, ["f:3: processor.broadcast_pages: 0: must be at least 1, and is taken for 1"]);
     }
 
     #[test]
-    fn refuses_what_no_processor_does() {
+    fn impossible_processors_are_refused() {
         for (text, expected) in [
             ("asids = 1", "f:3: processor.asids: expected true or false, found a whole number"),
             ("asid_space = 0", "f:3: processor.asid_space: 0: must be 8 to 65536"),

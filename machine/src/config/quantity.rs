@@ -14,12 +14,12 @@ pub struct Parameter {
     pub value: f64,
     /// The unit, such as `ns`, `GiB` or `entries`.
     pub unit: String,
-    /// Where the number comes from: a publication, `assumed: <why>` or `fitted: <published row>`.
+    /// The source of the number: a publication, `assumed: <why>` or `fitted: <published row>`.
     pub source: String,
 }
 
 impl Parameter {
-    /// Whether the number was chosen so that the simulation meets a published result, which it then cannot predict.
+    /// Whether the number was fitted to a published result. The simulation cannot predict that result.
     pub fn is_fitted(&self) -> bool {
         self.source.starts_with("fitted: ")
     }
@@ -28,7 +28,7 @@ impl Parameter {
 /// The units of one kind of quantity.
 #[derive(Debug)]
 pub(super) struct Scale {
-    /// Each unit and how many of the smallest it is.
+    /// Each unit, as a multiple of the smallest.
     units: &'static [(&'static str, f64)],
     /// The largest allowed value, in the smallest unit.
     most: f64,
@@ -57,7 +57,7 @@ pub(super) const MEMORY: Scale = Scale {
 };
 
 impl Scale {
-    /// Reads `{ value, unit, source }`, adds it to `sources` and gives it in the smallest unit, rounded.
+    /// Reads `{ value, unit, source }`, adds it to `sources`, and returns it in the smallest unit, rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {
         let mut section = entry.section()?;
         let key = section.place().key().to_owned();
@@ -82,7 +82,7 @@ impl Scale {
     }
 }
 
-/// Reads `{ value, unit, source }` of things that are counted in `unit`, 1 to `most`, and adds it to `sources`.
+/// Reads `{ value, unit, source }` of a count of `unit`, from 1 to `most`, and adds it to `sources`.
 pub(super) fn read_count(
     entry: Entry<'_>,
     unit: &str,
@@ -93,7 +93,7 @@ pub(super) fn read_count(
     read_whole(entry, unit, (1, most), sources).map(|count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN))
 }
 
-/// The same with another least than 1.
+/// The same with a lower bound of `least`.
 pub(super) fn read_whole(
     entry: Entry<'_>,
     unit: &str,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn converts_every_unit() {
+    fn every_unit_is_converted() {
         for (scale, unit, expected) in [
             (&TIME, "ps", 2),
             (&TIME, "ns", 1_500),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_number_as_written() {
+    fn a_parameter_keeps_the_number_as_written() {
         let (_, sources) =
             read(&TIME, "a = { value = 6.76, unit = 'ns', source = 'fitted: user, before' }").expect("valid");
         let [parameter] = &sources[..] else { panic!("one parameter, not {sources:?}") };
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_things() {
+    fn a_count_has_its_own_unit_and_bounds() {
         let count = |text| {
             let mut sources = Vec::new();
             parse("f", text)
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_quantities() {
+    fn bad_quantities_are_refused() {
         for (text, expected) in [
             ("a = 3", "f:1: a: expected a table, found a whole number"),
             ("a = { unit = 'ns', source = 's' }", "f:1: a.value: missing"),

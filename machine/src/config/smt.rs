@@ -6,16 +6,17 @@ use super::quantity::{read_count, read_whole, Parameter};
 use super::topology::{Topology, MAX_CPUS};
 use super::Picoseconds;
 
-/// The most by which a CPU may be slowed down, in percent of what it takes alone.
+/// The greatest slowdown of a CPU, in percent of the time that work takes alone.
 const MOST_SLOWDOWN: u32 = 1000;
 
-/// Which CPUs share a core, and what that costs them.
+/// The CPUs that share a core, and their slowdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Smt {
-    /// The CPUs of a node are numbered in groups: first so many cores, then the second thread of each.
+    /// The number of cores in a group of a node's CPUs. CPUs are numbered group by group: the first thread of each
+    /// core of the group, then the second thread of each.
     pub apart: u32,
-    /// How long a CPU works on anything while the other one of its core works too, in percent of what it takes alone. What
-    /// it waits for takes no longer.
+    /// The time that work takes while the other CPU of the core works too, in percent of the time that it takes
+    /// alone. Waiting takes no longer.
     pub slowdown: u32,
 }
 
@@ -23,7 +24,7 @@ impl Smt {
     /// Reads `[smt]` and adds its numbers to `sources`.
     pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
         let apart = read_count(section.take("apart")?, "CPUs", u32::from(MAX_CPUS), sources)?.get();
-        // Nobody works faster because another does too.
+        // No CPU works faster because its sibling works too.
         let slowdown = read_whole(section.take("slowdown")?, "percent", (100, MOST_SLOWDOWN), sources)?;
         section.finish()?;
         Ok(Self { apart, slowdown })
@@ -43,7 +44,7 @@ impl Smt {
         siblings
     }
 
-    /// How long work takes beside the other thread of the core that takes `time` alone.
+    /// The time of work that takes `time` alone, beside the other thread of the core.
     pub fn slowed(&self, time: Picoseconds) -> Picoseconds {
         time * u64::from(self.slowdown) / 100
     }
@@ -67,20 +68,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_both_numbers() {
+    fn both_numbers_are_read() {
         let (smt, count) = read(160).expect("valid");
         assert_eq!((smt, count), (Smt { apart: 36, slowdown: 160 }, 2));
         assert_eq!(smt.slowed(50), 80);
     }
 
     #[test]
-    fn no_core_is_faster_for_being_shared() {
+    fn a_slowdown_below_100_percent_is_refused() {
         assert_eq!(read(99), Err("f:3: smt.slowdown.value: 99: must be 100 to 1000".to_owned()));
         assert!(read(100).is_ok());
     }
 
     #[test]
-    fn the_two_threads_of_a_core_are_each_others_and_a_core_may_have_one() {
+    fn the_threads_of_a_core_are_siblings_and_a_core_may_have_one_thread() {
         let node =
             |first: u16, cpus: u16| Node { cpus: (first..first + cpus).collect(), bytes: 4096, tier: 0 };
         let topology = Topology::new(vec![node(0, 5), node(5, 4)]).expect("valid");

@@ -1,4 +1,4 @@
-//! The device that pages are written to and read from.
+//! The device for files and swap.
 
 use std::num::NonZeroU32;
 
@@ -7,17 +7,17 @@ use super::error::MachineError;
 use super::quantity::{read_count, Parameter, TIME};
 use super::Picoseconds;
 
-/// The most requests that a device works on at once.
+/// The greatest number of requests at once.
 const MAX_QUEUE_DEPTH: u32 = 65_536;
 
 /// A storage device. The CPU's own time to submit a request is the cost `write_out`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Storage {
-    /// How long the device takes to read one page of 4 KiB.
+    /// The time that the device takes to read one page of 4 KiB.
     pub read: Picoseconds,
-    /// How long the device takes to write one page of 4 KiB.
+    /// The time that the device takes to write one page of 4 KiB.
     pub write: Picoseconds,
-    /// How many requests it works on at once.
+    /// The number of requests that it works on at once.
     pub queue_depth: NonZeroU32,
 }
 
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_times_and_depth() {
+    fn times_and_depth_are_read() {
         let (storage, sources) = read(&[READ, WRITE, DEPTH]).expect("valid");
         assert_eq!((storage.read, storage.write), (80_000_000, 20_000_000));
         assert_eq!(storage.queue_depth.get(), 64);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_devices() {
+    fn bad_devices_are_refused() {
         let depth = "queue_depth = { value = 0, unit = 'requests', source = 's' }";
         let unit = "queue_depth = { value = 1, unit = 'ns', source = 's' }";
         for (lines, expected) in [

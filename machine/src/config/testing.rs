@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-/// A directory of its own, gone when dropped.
+/// A new directory, removed when dropped.
 pub(super) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -20,7 +20,7 @@ impl TempDir {
         &self.0
     }
 
-    /// Writes `text` to the file called `name`, whose directories are made.
+    /// Writes `text` to the file called `name`, and creates its directories.
     pub(super) fn write(&self, name: &str, text: &str) {
         let path = self.0.join(name);
         if let Some(parent) = path.parent() {
@@ -32,7 +32,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // Left behind at worst; a second panic here would hide the first.
+        // At worst the directory is left behind. A second panic here would hide the first.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,10 +1,10 @@
-//! How the TLBs of a CPU are built.
+//! The geometry of a CPU's TLBs.
 
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::quantity::Parameter;
 
-/// The most entries of a TLB level or of the walk cache.
+/// The greatest number of entries of a TLB level or of the walk cache.
 pub const MAX_ENTRIES: u32 = 65_536;
 
 /// The TLBs of one CPU.
@@ -16,16 +16,16 @@ pub struct TlbGeometry {
     pub instruction: Option<TlbLevel>,
     /// The second level, asked when the first misses.
     pub l2: TlbLevel,
-    /// Entries of upper page-table levels that the page walker keeps; 0 for a walker that keeps none.
+    /// The number of entries of the walk cache; 0 for a walker without one.
     pub walk_cache: u32,
 }
 
 /// One level of TLB: `entries / ways` sets, a power of two, of `ways` entries each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlbLevel {
-    /// All entries.
+    /// The number of entries.
     pub entries: u32,
-    /// Entries of a set; `entries` for a fully associative level.
+    /// The number of entries in a set; `entries` for a fully associative level.
     pub ways: u32,
 }
 
@@ -33,7 +33,7 @@ impl TlbLevel {
     /// A level of `entries` in sets of `ways`.
     ///
     /// # Errors
-    /// No entries, more than [`MAX_ENTRIES`], no ways, more ways than entries, or a number of sets that is not a whole
+    /// No entries or more than [`MAX_ENTRIES`], no ways or more ways than entries, or a number of sets that is not a
     /// power of two.
     pub fn new(entries: u32, ways: u32) -> Result<Self, Problem> {
         if entries == 0 || entries > MAX_ENTRIES {
@@ -52,7 +52,7 @@ impl TlbLevel {
         Ok(Self { entries, ways })
     }
 
-    /// How many sets the level has: a power of two.
+    /// The number of sets: a power of two.
     pub fn sets(self) -> u32 {
         self.entries / self.ways
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_both_levels_and_the_walk_cache() {
+    fn both_levels_and_the_walk_cache_are_read() {
         let (tlb, sources) = read(LEVEL, "{ entries = 1536, ways = 12, source = 's' }", WALK).expect("valid");
         assert_eq!(tlb.l1, TlbLevel { entries: 64, ways: 4 });
         assert_eq!((tlb.l2.sets(), tlb.walk_cache), (128, 32));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_level_for_instructions_if_there_is_one() {
+    fn the_optional_level_for_instructions_is_read() {
         let level = |text: &str| read(&format!("{LEVEL}{text}"), LEVEL, WALK);
         assert_eq!(level("").expect("valid").0.instruction, None);
         let (tlb, sources) =
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn allows_full_associativity() {
+    fn full_associativity_is_allowed() {
         assert_eq!(TlbLevel::new(48, 48).map(TlbLevel::sets), Ok(1));
     }
 
     #[test]
-    fn refuses_bad_levels() {
+    fn bad_levels_are_refused() {
         for (level, expected) in [
             ("{ entries = 0, ways = 4, source = 's' }", "f:2: tlb.l1: 0 entries: must be 1 to 65536 entries"),
             (
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_walk_caches() {
+    fn bad_walk_caches_are_refused() {
         let refused = |walk_cache| read(LEVEL, LEVEL, walk_cache).expect_err("must be refused");
         assert_eq!(refused("32"), "f:4: tlb.walk_cache: expected a table, found a whole number");
         assert_eq!(

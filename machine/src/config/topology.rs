@@ -4,25 +4,25 @@ use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, MEMORY};
 
-/// The most CPUs of a machine: as many as the engine's sets hold.
+/// The greatest number of CPUs of a machine: the capacity of the engine's sets.
 pub const MAX_CPUS: u16 = ceasefire::MAX_CPUS as u16;
 
-/// The most nodes of a machine.
+/// The greatest number of nodes of a machine.
 pub const MAX_NODES: u16 = 1024;
 
 const PAGE: u64 = 4096;
 
-/// The most memory of a node, so that no sum of nodes overflows.
+/// The largest memory of a node. No sum of nodes overflows.
 const MAX_BYTES: u64 = 1 << 50;
 
 /// A part of the machine whose CPUs are equally near to its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The numbers of its CPUs, ascending; none for a node that is memory alone.
+    /// The numbers of its CPUs, ascending; none for a node with memory alone.
     pub cpus: Vec<u16>,
     /// Its memory, in bytes: from one page of 4 KiB to 1024 TiB.
     pub bytes: u64,
-    /// How slow its memory is: 0 for the fastest, more for slower.
+    /// The tier of its memory: 0 for the fastest, higher for slower.
     pub tier: u8,
 }
 
@@ -37,8 +37,8 @@ impl Topology {
     /// A machine of `nodes`.
     ///
     /// # Errors
-    /// No CPU, more than [`MAX_CPUS`], more than [`MAX_NODES`], a node without memory or with more than 1024 TiB, CPU
-    /// numbers that are not 0, 1, 2 and so on, each once, or no CPU on a node of tier 0.
+    /// No CPU, more than [`MAX_CPUS`], no node or more than [`MAX_NODES`], a node without memory or with more than
+    /// 1024 TiB, CPU numbers that are not 0, 1, 2 and so on, each once, or no CPU on a node of tier 0.
     pub fn new(mut nodes: Vec<Node>) -> Result<Self, Problem> {
         if nodes.is_empty() || nodes.len() > usize::from(MAX_NODES) {
             return Err(Problem::invalid(
@@ -78,7 +78,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// How many CPUs the machine has: at least 1, at most [`MAX_CPUS`]. They are numbered from 0.
+    /// The number of CPUs, from 1 to [`MAX_CPUS`]. They are numbered from 0.
     pub fn cpu_count(&self) -> u16 {
         self.node_of.len() as u16
     }
@@ -96,24 +96,24 @@ impl Topology {
         self.nodes.iter().map(|node| node.bytes).sum()
     }
 
-    /// The same with each node's memory times `factor`, in whole pages and never less than one.
+    /// The same with each node's memory times `factor`, in whole pages, with at least one page each.
     ///
     /// # Errors
-    /// A factor that is not finite or not more than 0, or that gives a node more than 1024 TiB.
+    /// A factor that is not a finite number above 0, or that gives a node more than 1024 TiB.
     pub fn scaled(&self, factor: f64) -> Result<Self, Problem> {
         if !(factor.is_finite() && factor > 0.0) {
-            return Err(Problem::invalid(factor, "a finite number more than 0"));
+            return Err(Problem::invalid(factor, "a finite number above 0"));
         }
         let scale = |bytes: u64| ((bytes as f64 * factor) as u64 / PAGE).max(1) * PAGE;
         let node = |node: &Node| Node { bytes: scale(node.bytes), ..node.clone() };
         Self::new(self.nodes.iter().map(node).collect())
     }
 
-    /// The same with `count` CPUs, spread evenly over the nodes that have any: the first nodes get what does not divide,
-    /// and the numbers run through one node after the other.
+    /// The same with `count` CPUs, spread evenly over the nodes that have any. The first nodes get the remainder.
+    /// CPUs are numbered node by node.
     ///
     /// # Errors
-    /// A count of 0, more than [`MAX_CPUS`], or so few that none is left for a node of tier 0.
+    /// A count of 0 or more than [`MAX_CPUS`], or one that leaves no CPU for the nodes of tier 0.
     pub fn with_cpus(&self, count: u32) -> Result<Self, Problem> {
         check_cpus(count as usize)?;
         let count = count as u16;
@@ -158,7 +158,7 @@ impl Topology {
     }
 }
 
-/// The CPUs of a node that are numbered from `first`.
+/// The CPUs of a node, numbered from `first`.
 fn read_cpus(
     entry: &Entry<'_>,
     first: u16,
@@ -170,7 +170,7 @@ fn read_cpus(
     Ok((first..first + count as u16).collect())
 }
 
-/// A whole number of a node, from 0 to `most`, which the source of the whole section stands for.
+/// A whole number of a node, from 0 to `most`. Its source is that of the whole section.
 fn read_number(
     entry: &Entry<'_>,
     most: u32,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_node_of_every_cpu() {
+    fn every_cpu_has_a_node() {
         let topology =
             Topology::new(vec![node(&[2, 0], PAGE), node(&[], PAGE), node(&[1], PAGE)]).expect("valid");
         assert_eq!((0..topology.cpu_count()).map(|cpu| topology.node_of(cpu)).collect::<Vec<_>>(), [0, 2, 0]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_impossible_machines() {
+    fn impossible_machines_are_refused() {
         for (nodes, expected) in [
             (vec![], "0 nodes: must be 1 to 1024 nodes"),
             (vec![node(&[], PAGE)], "0 CPUs: must be 1 to 8192 CPUs"),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_cpus_over_the_nodes_that_have_any() {
+    fn cpus_are_spread_over_the_nodes_that_have_any() {
         let topology =
             Topology::new(vec![node(&[0], PAGE), node(&[], PAGE), node(&[1], PAGE)]).expect("valid");
         let cpus = |count| {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_memory_in_whole_pages() {
+    fn memory_is_scaled_in_whole_pages() {
         let topology = Topology::new(vec![node(&[0], 10 * PAGE), node(&[1], PAGE)]).expect("valid");
         let bytes = |factor| {
             topology.scaled(factor).expect("allowed").nodes().iter().map(|n| n.bytes).collect::<Vec<_>>()
@@ -288,26 +288,26 @@ mod tests {
         for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(
                 refused(topology.scaled(factor)),
-                format!("{factor}: must be a finite number more than 0")
+                format!("{factor}: must be a finite number above 0")
             );
         }
     }
 
     #[test]
-    fn keeps_slow_memory_slow_and_without_cpus() {
+    fn slow_memory_stays_slow_and_without_cpus() {
         let topology = Topology::new(vec![node(&[0], PAGE), slow(&[], 4 * PAGE)]).expect("valid");
         let changed = topology.with_cpus(3).and_then(|topology| topology.scaled(0.5)).expect("allowed");
         assert_eq!(changed.nodes(), [node(&[0, 1, 2], PAGE), slow(&[], 2 * PAGE)]);
     }
 
     #[test]
-    fn refuses_to_leave_the_fast_nodes_without_a_cpu() {
+    fn a_choice_that_leaves_the_fast_nodes_without_a_cpu_is_refused() {
         let topology = Topology::new(vec![slow(&[0], PAGE), node(&[1], PAGE)]).expect("valid");
         assert_eq!(refused(topology.with_cpus(1)), "0 CPUs on nodes of tier 0: must be at least 1 CPU");
     }
 
     #[test]
-    fn reads_the_tier_of_a_node() {
+    fn the_tier_of_a_node_is_read() {
         let (topology, sources) = read(
             "[topology]\nsource = 's'\nnodes = [\n{ cpus = 1, memory = { value = 1, unit = 'GiB', source = 'm' } },\n\
              { cpus = 0, tier = 255, memory = { value = 1, unit = 'GiB', source = 'm' } } ]",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_nodes_in_order() {
+    fn nodes_are_read_in_order() {
         let (topology, sources) = read(
             "[topology]\nsource = 's'\nnodes = [\n{ cpus = 2, memory = { value = 1, unit = 'GiB', source = 'm' } },\n\
              { cpus = 0, memory = { value = 2, unit = 'GiB', source = 'm' } } ]",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bad_sections() {
+    fn bad_sections_are_refused() {
         let memory = "memory = { value = 1, unit = 'GiB', source = 'm' }";
         for (nodes, expected) in [
             ("[]".to_owned(), "f:1: topology: 0 nodes: must be 1 to 1024 nodes"),

@@ -1,9 +1,9 @@
-//! Which CPUs may hold entries of an ASID, so that whoever has to visit these visits no others.
+//! The CPUs that may hold entries of each ASID, so that a visit of these need not include the others.
 //!
-//! A CPU holds none of an ASID that it never loaded. So it is noted when it loads one, and no more once everything of
-//! that ASID was invalidated everywhere while it had another loaded. In between it may long have dropped all of them: then
-//! a visit finds nothing, as that of the hardware would. With 8192 CPUs and a thousand spaces this is the difference
-//! between a handful of visits and all of them.
+//! A CPU holds no entries of an ASID that it never loaded. It is recorded when it loads the ASID. It is removed once
+//! everything of that ASID was invalidated on all CPUs while it had another ASID loaded. In between it may have
+//! dropped all its entries: then a visit finds nothing, like a visit by the hardware. With 8192 CPUs and a thousand
+//! spaces this saves nearly all visits.
 
 use ceasefire::{CpuId, CpuSet};
 
@@ -12,7 +12,8 @@ use crate::hardware::numbers::cpu_id;
 /// The CPUs of one ASID.
 #[derive(Debug)]
 struct Holders {
-    /// Those that have it loaded now: all that remain once it is emptied. Kept, so that nobody has to ask each CPU.
+    /// The CPUs that have it loaded now, which are all that remain after [`MayHold::emptied`]. Stored, to avoid a
+    /// scan of all CPUs.
     loaded: CpuSet,
     may_hold: CpuSet,
 }
@@ -26,7 +27,7 @@ impl MayHold {
         self.0.get_mut(usize::from(asid))?.as_deref_mut()
     }
 
-    /// A CPU loads an ASID instead of another one, and may fill entries under it from now on.
+    /// A CPU loads an ASID in place of another, and may fill entries under it from now on.
     pub(crate) fn loads(&mut self, cpu: usize, instead_of: u16, asid: u16) {
         if let Some(before) = self.find(instead_of) {
             before.loaded.remove(cpu_id(cpu));
@@ -50,17 +51,17 @@ impl MayHold {
             .flat_map(|holders| holders.may_hold.iter().map(CpuId::index))
     }
 
-    /// Every entry of an ASID was invalidated everywhere: only CPUs that have it loaded may come to hold one.
+    /// Every entry of an ASID was invalidated on all CPUs. Only CPUs that have it loaded may fill new ones.
     pub(crate) fn emptied(&mut self, asid: u16) {
         if let Some(Holders { loaded, may_hold }) = self.find(asid) {
             may_hold.clone_from(loaded);
         }
     }
 
-    /// Every entry of every ASID was.
+    /// Every entry of every ASID was invalidated on all CPUs.
     pub(crate) fn all_emptied(&mut self) {
         for slot in &mut self.0 {
-            // Of what nobody has loaded nothing is left to be known.
+            // An ASID that no CPU has loaded needs no record.
             slot.take_if(|holders| holders.loaded.is_empty());
             if let Some(holders) = slot {
                 holders.may_hold.clone_from(&holders.loaded);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loaded_an_asid_may_hold_it_until_it_is_emptied_elsewhere() {
+    fn a_cpu_that_left_an_asid_may_hold_it_until_it_is_emptied() {
         let mut may_hold = MayHold::default();
         for (cpu, before, asid) in [(3, 0, 9), (0, 0, 9), (8191, 0, 9), (1, 9, 2)] {
             may_hold.loads(cpu, before, asid);

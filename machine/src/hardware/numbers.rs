@@ -2,13 +2,13 @@
 
 use ceasefire::{CpuId, PageSize};
 
-/// log2 of the small pages in a huge one.
+/// log2 of the number of small pages in a huge page.
 pub(crate) const HUGE_SHIFT: u32 = PageSize::Huge.shift() - PageSize::Small.shift();
 
-/// Small pages in a huge one.
+/// The number of small pages in a huge page.
 pub(crate) const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
 
-/// The level of the entries that translate that much.
+/// The page-table level whose entries translate a page of that size.
 pub(crate) const fn level_of(size: PageSize) -> u32 {
     match size {
         PageSize::Small => 0,
@@ -16,10 +16,10 @@ pub(crate) const fn level_of(size: PageSize) -> u32 {
     }
 }
 
-/// No root: the kernel's own tables.
+/// The root of the kernel's own tables.
 pub(crate) const KERNEL_ROOT: u32 = u32::MAX;
 
-/// A CPU by its place.
+/// The identifier of a CPU by its index.
 pub(crate) fn cpu_id(index: usize) -> CpuId {
     // The configuration bounds the number of CPUs.
     CpuId::new(index).unwrap_or_else(|error| unreachable!("{error}"))

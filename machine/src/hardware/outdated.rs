@@ -1,10 +1,10 @@
-//! What broadcasts have invalidated, remembered instead of visited.
+//! A record of the invalidations by broadcast, so that a broadcast need not visit any TLB.
 //!
-//! A broadcast reaches every CPU, and nearly all of them hold nothing of what it invalidates. So none is visited: the
-//! moment is noted, for the pages or for the whole ASID, and a CPU that finds a translation in its TLB looks whether it was
-//! made before that. So a broadcast costs the same on a machine of 8192 CPUs as on one of two. What is found to be outdated is
-//! dropped then; in between it waits for its turn to be replaced like any entry. So a CPU finds what it would find if the
-//! broadcast had visited it; and since no run visits any, one with the oracle is the same as one without.
+//! A broadcast reaches every CPU, but nearly all CPUs hold no affected entry. So it only notes the moment, for its
+//! pages or for the whole ASID. A CPU that finds an entry in its TLB checks whether the entry was filled before that
+//! moment, and drops it if so. Until then the entry stays in its set and is replaced like any other. A lookup
+//! therefore has the same result as if the broadcast had visited the TLB, and a broadcast costs the same with 8192
+//! CPUs as with two. A run with the oracle visits no TLB either, so it equals a run without.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,19 +13,19 @@ use ceasefire::Extent;
 
 use crate::hardware::numbers::HUGE_SHIFT;
 
-/// What a broadcast invalidates.
+/// The part of the TLBs that a broadcast invalidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broadcast {
-    /// A part of what is tagged with an ASID.
+    /// Some or all entries under an ASID.
     Tagged(u16, Extent),
-    /// All of every CPU's TLB.
+    /// Every entry of every CPU.
     Everything,
 }
 
-/// Pages of one ASID after which those are forgotten that no TLB holds any more.
+/// The number of remembered pages of one ASID above which [`Outdated::forget`] is due.
 const MOST: usize = 1 << 16;
 
-/// One multiplication: the keys are page numbers.
+/// One multiplication suffices: the keys are page numbers.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct PageHasher(u64);
 
@@ -41,28 +41,28 @@ impl Hasher for PageHasher {
     }
 
     fn finish(&self) -> u64 {
-        // The table takes its place from the low bits and its mark from the high ones.
+        // The hash table takes the bucket from the low bits and its control byte from the high bits.
         self.0 ^ self.0 >> 32
     }
 }
 
 type Moments = HashMap<u64, u64, BuildHasherDefault<PageHasher>>;
 
-/// The latest invalidations under one ASID.
+/// The moments of the latest invalidations under one ASID.
 #[derive(Debug, Default)]
 struct OfAsid {
     count: u64,
-    /// When all of it was, each page was, and any page of each 2 MiB was.
+    /// Of the whole ASID, of each page, and of any page in each 2 MiB.
     all: u64,
     pages: Moments,
     tables: Moments,
 }
 
-/// When what was invalidated by a broadcast last.
+/// The moments of the latest invalidations by broadcast.
 #[derive(Debug, Default)]
 pub(crate) struct Outdated {
     asids: Vec<Option<Box<OfAsid>>>,
-    /// When everything was, and how often.
+    /// The latest invalidation of everything, and the number of those.
     everything: u64,
     count: u64,
 }
@@ -82,18 +82,19 @@ impl Outdated {
         self.asids.get(usize::from(asid))?.as_deref()
     }
 
-    /// Everything was invalidated.
+    /// Notes that everything was invalidated.
     pub(crate) fn everything(&mut self, moment: u64) {
         self.everything = moment;
         self.count += 1;
     }
 
-    /// Everything under an ASID was invalidated.
+    /// Notes that everything under an ASID was invalidated.
     pub(crate) fn all(&mut self, asid: u16, moment: u64) {
         self.of(asid).all = moment;
     }
 
-    /// One page was; whether so many are remembered that [`Outdated::forget`] is due.
+    /// Notes that one page was invalidated. Returns whether the number of remembered pages makes [`Outdated::forget`]
+    /// due.
     pub(crate) fn page(&mut self, asid: u16, page: u64, moment: u64) -> bool {
         let of_asid = self.of(asid);
         of_asid.pages.insert(page, moment);
@@ -101,7 +102,7 @@ impl Outdated {
         of_asid.pages.len() > MOST
     }
 
-    /// Whether the translation of a page that was cached at `filled` is no longer valid.
+    /// Whether the entry of a page that was filled at `filled` is invalid.
     pub(crate) fn has_page(&self, asid: u16, page: u64, filled: u64) -> bool {
         self.everything > filled
             || self.known(asid).is_some_and(|of| {
@@ -109,7 +110,8 @@ impl Outdated {
             })
     }
 
-    /// Whether what was cached at `filled` for the 2 MiB around a page is: its translation, or the way to its table.
+    /// Whether an entry for the 2 MiB around a page, or the path to its page-table page, is invalid if it was cached
+    /// at `filled`.
     pub(crate) fn has_table(&self, asid: u16, page: u64, filled: u64) -> bool {
         self.everything > filled
             || self.known(asid).is_some_and(|of| {
@@ -117,12 +119,12 @@ impl Outdated {
             })
     }
 
-    /// How many broadcasts there were that concern an ASID.
+    /// The number of broadcasts that concerned an ASID.
     pub(crate) fn count(&self, asid: u16) -> u64 {
         self.count + self.known(asid).map_or(0, |of| of.count)
     }
 
-    /// No TLB holds anything of an ASID any more that is outdated.
+    /// Forgets the pages of an ASID. No TLB may hold an outdated entry of it.
     pub(crate) fn forget(&mut self, asid: u16) {
         if let Some(Some(of)) = self.asids.get_mut(usize::from(asid)) {
             of.pages.clear();
@@ -143,9 +145,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against the plain history of what was invalidated when.
+        /// The reference is the list of all invalidations and their moments.
         #[test]
-        fn it_says_what_a_history_of_all_broadcasts_would(
+        fn it_agrees_with_the_history_of_all_broadcasts(
             history in prop::collection::vec(
                 (prop::option::weighted(0.9, 0_u16..3), prop::option::weighted(0.9, 0_u64..2000)),
                 1..60,
@@ -180,7 +182,7 @@ mod tests {
         }
     }
 
-    /// What happens to the TLB of one CPU; pages and ASIDs are few, so that they meet.
+    /// An event in the TLB of one CPU. There are few pages and ASIDs, so events often concern the same ones.
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Access(u16, u64, Side, PageSize),
@@ -199,7 +201,7 @@ mod tests {
             asid: u16,
         },
         BroadcastEverything,
-        /// What is done when too many pages are remembered.
+        /// The measures taken when too many pages are remembered.
         Relief {
             asid: u16,
         },
@@ -207,11 +209,11 @@ mod tests {
 
     fn event() -> impl Strategy<Value = Event> {
         let (asid, page) = (0_u16..2, prop_oneof![0_u64..8, 510_u64..516]);
-        let who = prop_oneof![Just(Side::Data), Just(Side::Instruction)];
+        let side = prop_oneof![Just(Side::Data), Just(Side::Instruction)];
         let size = prop_oneof![4 => Just(PageSize::Small), 1 => Just(PageSize::Huge)];
         prop_oneof![
-            24 => (asid.clone(), page.clone(), who, size)
-                .prop_map(|(asid, page, who, size)| Event::Access(asid, page, who, size)),
+            24 => (asid.clone(), page.clone(), side, size)
+                .prop_map(|(asid, page, side, size)| Event::Access(asid, page, side, size)),
             2 => (asid.clone(), page.clone()).prop_map(|(asid, page)| Event::FlushPage { asid, page }),
             2 => asid.clone().prop_map(|asid| Event::FlushAsid { asid }),
             4 => (asid.clone(), page).prop_map(|(asid, page)| Event::BroadcastPage { asid, page }),
@@ -221,15 +223,15 @@ mod tests {
         ]
     }
 
-    /// A page is looked up, and cached at that moment if it was not; on which level it was found, and when that and the
-    /// way to its table had been cached.
+    /// Looks up a page, and fills it at `moment` on a miss. Returns the level that hit, the moment of that entry's
+    /// fill, and the moment at which the path to its page-table page was cached.
     fn access(
         tlb: &mut Tlb,
-        (asid, page, who, size): (u16, u64, Side, PageSize),
+        (asid, page, side, size): (u16, u64, Side, PageSize),
         outdated: &Outdated,
         moment: u64,
     ) -> (Option<(u8, u64)>, Option<u64>) {
-        let found = match tlb.find_valid(page, asid, who, outdated) {
+        let found = match tlb.find_valid(page, asid, side, outdated) {
             Hit::First(entry) => Some((1, entry.filled)),
             Hit::Second(entry) => Some((2, entry.filled)),
             Hit::None => None,
@@ -238,7 +240,7 @@ mod tests {
         let path = path.filter(|&filled| !outdated.has_table(asid, page, filled));
         if found.is_none() {
             let fill = Fill { size, frame: 0, filled: moment, root: 1, writable: true, dirty: true };
-            tlb.fill(page, asid, who, fill);
+            tlb.fill(page, asid, side, fill);
             if path.is_none() {
                 tlb.fill_path(page, asid, 9, moment);
             }
@@ -249,17 +251,17 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// In TLBs that nothing falls out of: which entry makes room for another is left open.
+        /// The TLBs are large enough never to replace an entry, since the choice of the replaced entry may differ.
         #[test]
-        fn what_is_found_is_as_if_the_tlb_had_been_visited(history in prop::collection::vec(event(), 1..200)) {
+        fn a_lookup_has_the_result_of_a_tlb_that_each_broadcast_visited(history in prop::collection::vec(event(), 1..200)) {
             let all = TlbLevel::new(128, 128).expect("valid");
             let geometry = TlbGeometry { l1: all, instruction: Some(all), l2: all, walk_cache: 2 };
             let (mut visited, mut remembers) = (Tlb::new(&geometry), Tlb::new(&geometry));
             let (none, mut outdated) = (Outdated::default(), Outdated::default());
             for (moment, &event) in (1..).zip(&history) {
                 match event {
-                    Event::Access(asid, page, who, size) => {
-                        let what = (asid, page, who, size);
+                    Event::Access(asid, page, side, size) => {
+                        let what = (asid, page, side, size);
                         let expected = access(&mut visited, what, &none, moment);
                         prop_assert_eq!(access(&mut remembers, what, &outdated, moment), expected);
                     }
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_to_be_relieved_of_many_pages_and_keeps_what_concerns_the_whole() {
+    fn many_pages_are_due_to_be_forgotten_but_not_the_whole_asid() {
         let mut outdated = Outdated::default();
         outdated.all(1, 5);
         let due = (0..=MOST as u64).find(|&page| outdated.page(1, page, 9));

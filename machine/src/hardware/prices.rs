@@ -1,10 +1,10 @@
-//! What work costs: from the memory manager's units to the machine file's numbers.
+//! The costs of the memory manager's units of work, from the machine file.
 
 use ceasefire_memory::Work;
 
 use crate::config::{Costs, Picoseconds};
 
-/// The cost of each unit of work, to be indexed by [`Work`].
+/// The cost of each unit of work, indexed by [`Work`].
 #[derive(Debug)]
 pub(crate) struct Prices([Picoseconds; 19]);
 

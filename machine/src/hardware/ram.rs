@@ -1,15 +1,15 @@
 //! The machine's memory.
 //!
-//! One sparse anonymous mapping stands for all of it; the host gives memory only to the frames that are touched.
-//! Those are the page tables. Pages of programs have bytes only if asked for ([`Contents`](crate::hardware::contents::Contents)):
-//! what they hold does not matter for time, and 64 GiB would not fit.
+//! One sparse anonymous mapping represents all memory. The host provides memory only for the frames that are touched.
+//! These are the page tables, and the pages of programs if the run keeps their bytes
+//! ([`Contents`](crate::hardware::contents::Contents)). Bytes do not affect time, and 64 GiB would not fit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_BYTES};
 use memmap2::{MmapMut, MmapOptions};
 
-/// The bytes of a frame, as the host's words.
+/// The bytes of a frame, as words of the host.
 pub(crate) type Words = [AtomicU64; ENTRIES];
 
 /// All frames of a machine.
@@ -23,10 +23,11 @@ impl Ram {
     /// `frames` frames of zeros.
     ///
     /// # Errors
-    /// The host's, if it does not give that many addresses.
+    /// The host's error, if it does not provide that many addresses.
     pub(crate) fn new(frames: u32) -> std::io::Result<Self> {
         let bytes = frames as usize * PAGE_BYTES as usize;
-        // Without reservation: far more than the host has may be mapped as long as little is touched.
+        // Without reservation: the mapping may be far larger than the host's memory as long as little of it is
+        // touched.
         let memory = MmapOptions::new().len(bytes.max(1)).no_reserve_swap().map_anon()?;
         Ok(Self { memory, frames })
     }
@@ -38,7 +39,7 @@ impl Ram {
     pub(crate) fn table(&self, frame: FrameNumber) -> &Table {
         assert!(frame.get() < self.frames, "{frame:?} of {} frames", self.frames);
         let start = frame.index() * PAGE_BYTES as usize;
-        // The mapping is aligned to pages, which the cast cannot see.
+        // The mapping is aligned to pages, but the cast cannot see that.
         #[allow(clippy::cast_ptr_alignment)]
         // SAFETY: the frame lies inside the mapping, which lives as long as `self` and is aligned to the host's pages,
         // at least 4096 bytes, as is each frame in it. A `Table` is 512 `AtomicU64`s, valid for any bytes; the mapping
@@ -76,7 +77,7 @@ impl Ram {
     /// Copies bytes out of a frame.
     ///
     /// # Panics
-    /// If they do not lie in it.
+    /// If the bytes do not lie within the frame.
     pub(crate) fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
         let words = self.words(frame);
         for (at, byte) in (offset..).zip(into) {
@@ -87,7 +88,7 @@ impl Ram {
     /// Copies bytes into a frame.
     ///
     /// # Panics
-    /// If they do not lie in it.
+    /// If the bytes do not lie within the frame.
     pub(crate) fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
         let words = self.words(frame);
         for (at, &byte) in (offset..).zip(from) {
@@ -103,14 +104,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_the_host_has_can_be_mapped_and_reads_as_empty_tables() {
+    fn a_mapping_may_exceed_the_hosts_memory_and_reads_as_empty_tables() {
         let ram = Ram::new(1 << 24).expect("64 GiB of addresses");
         let last = ram.table(FrameNumber::new((1 << 24) - 1));
         assert!(!last.get(511).present());
     }
 
     #[test]
-    fn bytes_are_where_they_were_put_and_nowhere_else() {
+    fn a_store_changes_its_own_bytes_and_no_others() {
         let ram = Ram::new(3).expect("three frames");
         let [first, second, third] = [0, 1, 2].map(FrameNumber::new);
         let written: Vec<u8> = (1..=20).collect();

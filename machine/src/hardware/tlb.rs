@@ -1,14 +1,14 @@
-//! A CPU's TLB: two levels, set-associative, tagged with ASIDs, and the walk cache in front of the page tables.
+//! A CPU's TLB: two set-associative levels tagged with ASIDs, and the walk cache in front of the page tables.
 //!
-//! Sets are kept in order of use, the last used first, so the entry replaced is the one unused for longest. Flushing
-//! an ASID raises its epoch, which makes every entry from before it invalid at once; such entries are replaced like
-//! any other, so the misses that a flush causes later are all there.
+//! Each set is in order of use, the most recently used entry first, so a fill replaces the least recently used entry.
+//! Flushing an ASID raises its epoch, which makes all older entries invalid at once. Invalid entries are replaced
+//! like any other, so the simulation includes the misses that follow a flush.
 //!
-//! Instruction fetches have a first level of their own where the machine has one, and share that of loads and stores
-//! where it has none; the second level is always shared.
+//! Instruction fetches use a first level of their own if the machine has one, and otherwise share that of loads and
+//! stores. The second level is always shared.
 //!
-//! Translations of 2 MiB share both levels with those of 4 KiB, each in the set that its own page number picks; a
-//! lookup asks for both sizes, but only once the TLB has held a large one.
+//! Entries for 2 MiB share both levels with entries for 4 KiB. The page number of each size picks the set. A lookup
+//! asks for both sizes, but only once the TLB has held a huge entry.
 
 use ceasefire::PageSize;
 
@@ -16,26 +16,27 @@ use crate::config::TlbGeometry;
 use crate::hardware::numbers::HUGE_SHIFT;
 use crate::hardware::outdated::Outdated;
 
-/// What a set's vacancies carry: no page has this tag.
+/// The tag of a vacant way. No page has this tag.
 const VACANT: u64 = u64::MAX;
-/// Where in a tag the page number starts: above it are at most 36 bits, below the size and 16 bits of ASID.
+/// The lowest bit of the page number in a tag. The page number has at most 36 bits. Below it are one bit for the size
+/// and 16 bits of ASID.
 const TAG_PAGE: u32 = 17;
 const TAG_HUGE: u64 = 1 << 16;
 
-/// A cached translation.
+/// A TLB entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cached {
     tag: u64,
     epoch: u32,
-    /// The frame that it leads to, the first if it is huge.
+    /// The frame, or the first frame of a huge page.
     frame: u32,
-    /// The moment at which it was made.
+    /// The moment of the fill.
     pub(crate) filled: u64,
-    /// The root of the tables that it came from.
+    /// The root of the page tables that it was filled from.
     pub(crate) root: u32,
-    /// Stores are allowed.
+    /// Whether stores are allowed.
     pub(crate) writable: bool,
-    /// A store through it does not go to the page table any more.
+    /// Whether a store no longer needs to set the dirty bit in the page table.
     pub(crate) dirty: bool,
 }
 
@@ -48,7 +49,7 @@ impl Cached {
         self.tag & TAG_HUGE != 0
     }
 
-    /// The frame that holds `page`, which it translates.
+    /// The frame that holds `page`. The entry must translate `page`.
     pub(crate) fn frame(&self, page: u64) -> u32 {
         if self.tag & TAG_HUGE == 0 {
             self.frame
@@ -58,7 +59,7 @@ impl Cached {
     }
 }
 
-/// What a walk found, to be cached.
+/// The result of a walk, to be cached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
     pub(crate) size: PageSize,
@@ -69,7 +70,7 @@ pub(crate) struct Fill {
     pub(crate) dirty: bool,
 }
 
-/// A walk's way to a lowest-level table.
+/// A walk-cache entry: it leads to a lowest-level page-table page.
 #[derive(Debug, Clone, Copy)]
 struct Path {
     tag: u64,
@@ -88,7 +89,7 @@ impl Path {
     }
 }
 
-/// What tells the entries of a TLB apart: page, size and ASID.
+/// The tag of a TLB entry: page, size and ASID.
 fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
     match size {
         PageSize::Small => page << TAG_PAGE | u64::from(asid),
@@ -118,7 +119,8 @@ impl Level {
         &mut self.entries[start..start + self.ways]
     }
 
-    /// Finds an entry and makes it the last used of its set; or drops it if a broadcast has invalidated it.
+    /// Finds an entry and moves it to the front of its set. If a broadcast has invalidated the entry, drops it
+    /// instead.
     fn find(&mut self, tag: u64, epoch: u32, outdated: impl FnOnce(&Cached) -> bool) -> Option<&mut Cached> {
         let set = self.set(tag);
         let way = set.iter().position(|entry| entry.tag == tag && entry.epoch == epoch)?;
@@ -132,7 +134,7 @@ impl Level {
 
     fn insert(&mut self, entry: Cached) {
         let set = self.set(entry.tag);
-        // An older entry of the same page must not stay behind the new one.
+        // The new entry replaces an older one of the same page.
         let way = set.iter().position(|old| old.tag == entry.tag).unwrap_or(set.len() - 1);
         set[way] = entry;
         set[..=way].rotate_right(1);
@@ -147,16 +149,16 @@ impl Level {
     }
 }
 
-/// Who asks a TLB: it decides which first level answers.
+/// The kind of access, which selects the first level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// A load or a store.
     Data,
-    /// The fetch of an instruction.
+    /// An instruction fetch.
     Instruction,
 }
 
-/// Where a translation was found.
+/// The level on which a lookup found the translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hit {
     First(Cached),
@@ -168,13 +170,13 @@ pub(crate) enum Hit {
 #[derive(Debug)]
 pub(crate) struct Tlb {
     first: Level,
-    /// The first level for instructions, if they have one of their own.
+    /// The first level for instructions, if it is separate.
     instruction: Option<Level>,
     second: Level,
     walk: Box<[Path]>,
-    /// How often each ASID was flushed, as far as any was used.
+    /// The number of flushes of each ASID, up to the highest ASID used so far.
     epochs: Vec<u32>,
-    /// It may hold huge entries.
+    /// Whether it may hold huge entries.
     huge: bool,
 }
 
@@ -191,12 +193,12 @@ impl Tlb {
         }
     }
 
-    /// An ASID under which nothing was cached yet is in its first epoch.
+    /// An ASID without any entry so far is in its first epoch.
     fn epoch(&self, asid: u16) -> u32 {
         self.epochs.get(asid as usize).copied().unwrap_or(0)
     }
 
-    /// The epoch for something that is about to be cached.
+    /// The epoch for an entry that is about to be filled.
     fn epoch_to_fill(&mut self, asid: u16) -> u32 {
         if self.epochs.len() <= asid as usize {
             self.epochs.resize(asid as usize + 1, 0);
@@ -204,7 +206,7 @@ impl Tlb {
         self.epochs[asid as usize]
     }
 
-    /// The first level that a side asks.
+    /// The first level for a kind of access.
     fn first_of(&mut self, side: Side) -> &mut Level {
         match (side, &mut self.instruction) {
             (Side::Instruction, Some(level)) => level,
@@ -217,13 +219,13 @@ impl Tlb {
         [&mut self.first, &mut self.second].into_iter().chain(&mut self.instruction)
     }
 
-    /// Looks a page up where no broadcast has invalidated anything.
+    /// Looks up a page, without any broadcast.
     #[cfg(test)]
     fn find(&mut self, page: u64, asid: u16, side: Side) -> Hit {
         self.find_valid(page, asid, side, &Outdated::default())
     }
 
-    /// Looks a page up, as an access does; `outdated` says what broadcasts have invalidated.
+    /// Looks up a page, as an access does. `outdated` records the invalidations by broadcast.
     pub(crate) fn find_valid(&mut self, page: u64, asid: u16, side: Side, outdated: &Outdated) -> Hit {
         let small_is = |entry: &Cached| outdated.has_page(asid, page, entry.filled);
         let huge_is = |entry: &Cached| outdated.has_table(asid, page, entry.filled);
@@ -246,14 +248,14 @@ impl Tlb {
         Hit::Second(entry)
     }
 
-    /// Looks a page up without any effect.
+    /// Looks up a page without any effect.
     #[cfg(test)]
     pub(crate) fn peek(&self, page: u64, asid: u16) -> Option<Cached> {
         let tags = [tag(page, PageSize::Small, asid), tag(page, PageSize::Huge, asid)];
         self.under(asid).find(|entry| tags.contains(&entry.tag))
     }
 
-    /// Every valid entry under an ASID; a page may come twice.
+    /// Every valid entry under an ASID. A page may have several.
     #[cfg(test)]
     pub(crate) fn under(&self, asid: u16) -> impl Iterator<Item = Cached> + '_ {
         let epoch = self.epoch(asid);
@@ -265,7 +267,7 @@ impl Tlb {
         })
     }
 
-    /// Caches what a walk found.
+    /// Caches the result of a walk.
     pub(crate) fn fill(&mut self, page: u64, asid: u16, side: Side, fill: Fill) {
         let Fill { size, frame, filled, root, writable, dirty } = fill;
         let epoch = self.epoch_to_fill(asid);
@@ -275,14 +277,15 @@ impl Tlb {
         self.second.insert(entry);
     }
 
-    /// The lowest-level table that a walk for `page` may start at, and when that was cached.
+    /// The lowest-level page-table page at which a walk for `page` may start, and the moment at which this was
+    /// cached.
     pub(crate) fn path(&self, page: u64, asid: u16) -> Option<(u32, u64)> {
         let tag = tag(page, PageSize::Huge, asid);
         let path = self.walk.get(self.walk_slot(page)?)?;
         (path.tag == tag && path.epoch == self.epoch(asid)).then_some((path.table, path.filled))
     }
 
-    /// Caches the way to a lowest-level table.
+    /// Caches the path to a lowest-level page-table page.
     pub(crate) fn fill_path(&mut self, page: u64, asid: u16, table: u32, filled: u64) {
         if let Some(slot) = self.walk_slot(page) {
             let (tag, epoch) = (tag(page, PageSize::Huge, asid), self.epoch_to_fill(asid));
@@ -294,7 +297,7 @@ impl Tlb {
         (!self.walk.is_empty()).then(|| (page >> HUGE_SHIFT) as usize % self.walk.len())
     }
 
-    /// The tables to which there is a valid way under an ASID.
+    /// The page-table pages to which a valid path is cached under an ASID.
     pub(crate) fn tables_under<'a>(
         &'a self,
         asid: u16,
@@ -306,8 +309,8 @@ impl Tlb {
         self.walk.iter().filter(valid).map(|path| path.table)
     }
 
-    /// Invalidates what translates one page, of either size, and the walk cache's way to it (Intel SDM volume 3, section
-    /// 4.10.4.1).
+    /// Invalidates the entries of either size that translate a page, and the walk cache's path to it (Intel SDM
+    /// volume 3, section 4.10.4.1).
     pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
         let small = tag(page, PageSize::Small, asid);
         let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
@@ -325,7 +328,7 @@ impl Tlb {
         }
     }
 
-    /// Drops what broadcasts have invalidated under an ASID.
+    /// Drops the entries and paths that broadcasts have invalidated under an ASID.
     pub(crate) fn drop_outdated(&mut self, asid: u16, outdated: &Outdated) {
         for entry in self.levels_mut().flat_map(|level| &mut level.entries) {
             let number = entry.tag >> TAG_PAGE;
@@ -349,11 +352,11 @@ impl Tlb {
 
     /// Invalidates everything under an ASID.
     pub(crate) fn invalidate_asid(&mut self, asid: u16) {
-        // Where the ASID was never used there is nothing to invalidate.
+        // An unused ASID has no entries.
         let Some(epoch) = self.epochs.get_mut(asid as usize) else { return };
         *epoch = epoch.wrapping_add(1);
         if *epoch == 0 {
-            // The count has come round: entries from its first time must not come alive again.
+            // The epoch has wrapped: entries from its first use must not become valid again.
             self.invalidate_all();
         }
     }
@@ -385,7 +388,7 @@ mod tests {
         })
     }
 
-    /// The same with a first level of two sets for instructions.
+    /// The same with a first level for instructions of two sets.
     fn split() -> Tlb {
         Tlb { instruction: Some(Level::new(4, 2)), ..tlb() }
     }
@@ -398,7 +401,7 @@ mod tests {
         Fill { size: PageSize::Huge, ..fill(frame) }
     }
 
-    /// Where a page's translation is found, and to which frame it leads.
+    /// The frame to which the TLB translates a page.
     fn found(tlb: &mut Tlb, page: u64, asid: u16) -> Option<u32> {
         match tlb.find(page, asid, Data) {
             Hit::First(entry) | Hit::Second(entry) => Some(entry.frame(page)),
@@ -412,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_out_of_the_first_level_is_found_in_the_second() {
+    fn an_entry_replaced_in_the_first_level_is_found_in_the_second() {
         let mut tlb = tlb();
         for page in [0, 4, 8] {
             tlb.fill(page, 0, Data, fill(page as u32 + 100));
@@ -421,7 +424,7 @@ mod tests {
         assert!(matches!(tlb.find(0, 0, Data), Hit::First(_)));
         assert!(
             matches!(tlb.find(4, 0, Data), Hit::Second(_)),
-            "the least recently used of the set made room"
+            "the least recently used entry of the set was replaced"
         );
     }
 
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn asids_take_memory_when_they_are_used() {
+    fn an_asid_takes_memory_only_once_it_is_used() {
         let mut tlb = tlb();
         tlb.invalidate_asid(u16::MAX);
         assert_eq!((tlb.find(1, u16::MAX, Data), tlb.epochs.len()), (Hit::None, 0));
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn invalidating_a_page_takes_it_from_both_levels_and_the_walk_cache() {
+    fn invalidating_a_page_removes_it_from_both_levels_and_the_walk_cache() {
         let mut tlb = tlb();
         tlb.fill(1, 0, Data, fill(1));
         tlb.fill(2, 0, Data, fill(2));
@@ -486,12 +489,12 @@ mod tests {
             assert_eq!(found(&mut tlb, page, 2), frame, "page {page}");
         }
         assert_eq!(found(&mut tlb, 1800, 1), None);
-        // The small page of the same number is another entry.
+        // The small page of the same number has an entry of its own.
         assert_eq!(found(&mut tlb, 3, 2), None);
     }
 
     #[test]
-    fn a_huge_entry_that_fell_out_of_the_first_level_comes_back_from_the_second() {
+    fn a_huge_entry_replaced_in_the_first_level_is_found_in_the_second() {
         let mut tlb = tlb();
         for number in [0, 4, 8] {
             tlb.fill(number * 512, 0, Data, huge(number as u32 * 512));
@@ -501,8 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn invalidating_a_page_takes_the_huge_entry_that_translates_it_and_the_small_one_but_not_its_neighbours()
-    {
+    fn invalidating_a_page_removes_its_huge_and_its_small_entry_but_no_neighbours() {
         let mut tlb = tlb();
         tlb.fill(512, 0, Data, huge(1024));
         tlb.fill(513, 0, Data, fill(7));
@@ -510,7 +512,7 @@ mod tests {
         tlb.fill(1024, 0, Data, huge(2048));
         tlb.invalidate_page(513, 0);
         assert_eq!(found(&mut tlb, 513, 0), None);
-        assert_eq!(found(&mut tlb, 512, 0), None, "it went as a whole");
+        assert_eq!(found(&mut tlb, 512, 0), None, "the huge entry is removed as a whole");
         assert_eq!(found(&mut tlb, 514, 0), Some(8));
         assert_eq!(found(&mut tlb, 1025, 0), Some(2049));
         tlb.invalidate_all();
@@ -523,7 +525,7 @@ mod tests {
         tlb.fill(1, 0, Data, fill(7));
         assert!(matches!(tlb.find(1, 0, Instruction), Hit::Second(entry) if entry.frame == 7));
         assert!(matches!(tlb.find(1, 0, Instruction), Hit::First(_)));
-        // What data brings in pushes nothing out of the level of instructions.
+        // Fills for data replace nothing in the level for instructions.
         for page in [5, 9, 13] {
             tlb.fill(page, 0, Data, fill(8));
         }
@@ -532,14 +534,14 @@ mod tests {
     }
 
     #[test]
-    fn instructions_share_the_first_level_of_data_if_they_have_none() {
+    fn instructions_without_a_first_level_of_their_own_share_that_of_data() {
         let mut tlb = tlb();
         tlb.fill(1, 0, Instruction, fill(7));
         assert!(matches!(tlb.find(1, 0, Data), Hit::First(_)));
     }
 
     #[test]
-    fn every_invalidation_reaches_the_level_of_instructions() {
+    fn every_invalidation_reaches_the_first_level_for_instructions() {
         let ways: [fn(&mut Tlb); 3] =
             [|tlb| tlb.invalidate_page(513, 3), |tlb| tlb.invalidate_asid(3), Tlb::invalidate_all];
         for invalidate in ways {

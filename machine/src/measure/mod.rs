@@ -1,4 +1,4 @@
-//! What a run counts.
+//! The counts and times of a run.
 //!
 //! `spent` divides the CPUs' time and `tallies` counts events. A `reading` is all counts at one moment, a `series` many
 //! readings over time. `trace` writes a line for each flush and each interrupt.

@@ -1,4 +1,4 @@
-//! What the machine, the engine and the memory manager have counted up to a moment.
+//! All counts of the machine, the engine and the memory manager at one moment.
 
 use ceasefire::Counters;
 use ceasefire_memory::Statistics;
@@ -10,27 +10,27 @@ use crate::measure::tallies::Tallies;
 /// All counts at one moment, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The moment, on the clock of the CPU that took the reading; or the time between two.
+    /// The moment, on the clock of the CPU that took the reading; or the time between two readings.
     pub time: Picoseconds,
-    /// What the engine counted.
+    /// The engine's counts.
     pub counters: Counters,
-    /// What the memory manager counted.
+    /// The memory manager's counts.
     pub statistics: Statistics,
     /// Loads and stores of programs.
     pub accesses: u64,
     /// Loads that missed both levels of the TLB.
     pub misses_load: u64,
-    /// Stores that did, or that found the page clean or read-only.
+    /// Stores that missed both levels of the TLB, or found the page clean or read-only.
     pub misses_store: u64,
     /// Fetches of instructions that missed both levels of the TLB.
     pub misses_fetch: u64,
     /// Time that CPUs waited for locks.
     pub lock_wait: Picoseconds,
-    /// How often a CPU waited for a lock.
+    /// The number of waits for locks.
     pub lock_waits: u64,
-    /// Time that CPUs waited for others to answer a flush, or for broadcasts to be done.
+    /// Time that CPUs waited for other CPUs to answer a flush, or for broadcasts to be done.
     pub answer_wait: Picoseconds,
-    /// Where the time of all CPUs went.
+    /// The time of all CPUs by kind of work.
     pub spent: Spent,
 }
 
@@ -56,7 +56,7 @@ impl Reading {
         }
     }
 
-    /// What was counted since an earlier reading.
+    /// The counts since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,14 +1,14 @@
-//! How the counts grew: readings at equal steps of simulated time.
+//! The growth of the counts: readings at equal steps of simulated time.
 //!
-//! How long a run will take is not known when it begins, so the step starts small; whenever the readings are as many as are
-//! kept, every second one goes and the step doubles. Their number stays between half the most and the most, and each is at a
-//! multiple of the step. A reading is of the moment before the first event that is not earlier, so it depends on nothing but
-//! the run.
+//! The length of a run is not known when it begins, so the step starts small. When the readings reach their greatest
+//! number, every second one is dropped and the step doubles. So there are always between half the greatest number and
+//! the greatest number, each at a multiple of the step. A reading shows the moment before the first event at or after
+//! its time, so it depends on the run alone.
 
 use crate::config::Picoseconds;
 use crate::measure::reading::Reading;
 
-/// The most readings that are kept.
+/// The greatest number of readings.
 const MOST: usize = 128;
 /// The first step: 1 us.
 const FIRST_STEP: Picoseconds = 1_000_000;
@@ -25,23 +25,23 @@ impl Series {
         Self { step: FIRST_STEP, readings: Vec::with_capacity(MOST) }
     }
 
-    /// The time between two readings, and between the machine's start and the first.
+    /// The time between two readings, and between the start and the first.
     pub fn step(&self) -> Picoseconds {
         self.step
     }
 
-    /// The readings, in order: all that had been counted up to one step, two, and so on. What came after the last whole step
-    /// is in none.
+    /// The readings, in order: the counts up to one step, two steps, and so on. Counts after the last whole step are
+    /// in none.
     pub fn readings(&self) -> &[Reading] {
         &self.readings
     }
 
-    /// When the next reading is due.
+    /// The time at which the next reading is due.
     pub(crate) fn due(&self) -> Picoseconds {
         self.step * (self.readings.len() as Picoseconds + 1)
     }
 
-    /// Takes all readings that are due by `now`, to which nothing has been counted since the last event.
+    /// Takes all readings that are due by `now`. `reading` holds the counts after the last event before `now`.
     pub(crate) fn take(&mut self, now: Picoseconds, reading: &Reading) {
         while self.due() <= now {
             self.readings.push(Reading { time: self.due(), ..*reading });
@@ -73,7 +73,7 @@ mod tests {
             let mut events = vec![0];
             for gap in gaps {
                 now += gap;
-                // As the run does: what was counted before this event.
+                // As in a run: the counts before this event.
                 if series.due() <= now {
                     series.take(now, &Reading { accesses: events.len() as u64, ..Reading::default() });
                 }

@@ -1,16 +1,16 @@
-//! Where the CPUs' time goes.
+//! The division of the CPUs' time among the kinds of work.
 //!
-//! A CPU does one thing at a time: it runs its program, handles a fault, flushes, or waits. Each CPU says which (`doing`), and
-//! whatever moves its clock is charged to that. What is done inside something else takes precedence: a flush in a fault is a
-//! flush, and the handler of an interrupt that comes while its CPU waits for a lock is a flush too. So the parts never
-//! overlap, and with the time in which a CPU has nothing to do they add up to the clock. A thread that loses its CPU in the
-//! middle of a fault takes that along and goes on with it.
+//! A CPU does one kind of work at a time: it runs its program, handles a fault, flushes, or waits. It records the
+//! kind in `doing`, and all time that passes on its clock is charged to that. The inner of two nested kinds takes
+//! precedence: a flush in a fault is a flush, and so is an interrupt handler that runs while its CPU waits for a
+//! lock. So the parts never overlap, and with idle time they add up to the clock. A thread that loses its CPU in the
+//! middle of a fault keeps its kind of work and resumes with it.
 
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
 
-/// What a CPU does.
+/// The kind of work that a CPU does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     User,
@@ -20,11 +20,11 @@ pub(crate) enum Doing {
     Answers,
     Locks,
     Kernel,
-    /// A thread has the CPU and leaves it unused: its time is nobody's.
+    /// A thread has the CPU and leaves it unused. This time is charged to no thread.
     Nothing,
 }
 
-/// Time of all CPUs by what they did.
+/// The time of all CPUs by kind of work.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger([Cell<Picoseconds>; Doing::Nothing as usize + 1]);
 
@@ -48,32 +48,35 @@ impl Ledger {
     }
 }
 
-/// Where the time of all CPUs went, each picosecond in one place. Time in which a CPU had nothing to do is in none.
+/// The time of all CPUs by kind of work, each picosecond counted once. Idle time is not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Programs.
+    /// Running programs.
     pub user: Picoseconds,
-    /// The second level of the TLB, and page walks that found a translation or the lack of one.
+    /// Looking up the second level of the TLB, and walking the page tables, whether or not the walk finds a
+    /// translation.
     pub walks: Picoseconds,
-    /// Page faults, with the reclaim that they do themselves.
+    /// Handling page faults, including direct reclaim.
     pub faults: Picoseconds,
-    /// Invalidating, starting broadcasts, sending interrupts for either, and handling these.
+    /// Invalidating, starting broadcasts, sending interrupts for either, and handling these interrupts.
     pub flushes: Picoseconds,
-    /// Waiting until others have answered a flush, or broadcasts are done. Handlers that run meanwhile are flushes.
+    /// Waiting for other CPUs to answer a flush, or for broadcasts to be done. Handlers that run meanwhile count as
+    /// flushes.
     pub answers: Picoseconds,
-    /// Taking locks: until their lines have come, and while others hold them. Likewise.
+    /// Taking locks: waiting for their cache lines, and for other holders. Handlers that run meanwhile count as
+    /// flushes.
     pub locks: Picoseconds,
     /// The kernel's other work: system calls, background reclaim, switching.
     pub kernel: Picoseconds,
 }
 
 impl Spent {
-    /// All of it.
+    /// The sum of all parts.
     pub fn sum(&self) -> Picoseconds {
         self.user + self.walks + self.faults + self.flushes + self.answers + self.locks + self.kernel
     }
 
-    /// What was spent since an earlier reading.
+    /// The time spent since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -107,13 +110,13 @@ mod tests {
         program.reading().spent
     }
 
-    /// A page of the program's own, not touched yet.
+    /// A private page of the program that has not been touched.
     fn fresh(program: &Program) -> u64 {
         program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room")
     }
 
     #[test]
-    fn each_part_of_an_access_is_charged_once_and_all_of_it_is() {
+    fn each_part_of_an_access_is_charged_exactly_once() {
         alone(|program| {
             let costs = &program.sim.machine.costs;
             let address = fresh(program);
@@ -123,7 +126,7 @@ mod tests {
             assert_eq!(first.sum(), now(program) - begun);
             assert_eq!(first.user, 3 * costs.access);
             assert!(first.faults >= costs.fault && first.walks > 0, "{first:?}");
-            assert!(first.locks > 0 && first.locks.is_multiple_of(costs.lock), "free ones: {first:?}");
+            assert!(first.locks > 0 && first.locks.is_multiple_of(costs.lock), "free locks: {first:?}");
             assert_eq!((first.flushes, first.answers, first.kernel), (0, 0, 0));
             let before = spent(program);
             program.sim.invalidate_all();
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_in_a_wait_is_a_flush_and_the_rest_is_the_wait() {
+    fn a_handler_during_a_wait_is_charged_as_a_flush_and_the_rest_as_the_wait() {
         let lock = Rc::new(SimLock::new(&CLASS, ()));
         let found = Rc::new(RefCell::new(Spent::default()));
         let (holder, told) = (lock.clone(), found.clone());
@@ -149,7 +152,7 @@ mod tests {
                     let address = fresh(program);
                     program.store(address, 1, 0).expect("a mapped page");
                     let guard = holder.lock(&program.sim);
-                    // The other waits for the lock by now, and has the space loaded.
+                    // By now the other thread waits for the lock, and its CPU has the space loaded.
                     program.compute(100 * US);
                     let unmap =
                         |memory: &ceasefire_memory::Memory<_>, space: &_| memory.unmap(space, address, 4096);
@@ -167,7 +170,7 @@ mod tests {
         );
         let (waited, all) = (found.borrow().locks, outcome.reading.spent);
         assert!((60 * US..100 * US).contains(&waited), "{waited}");
-        // Beside that wait, locks that were free.
+        // The rest is the cost of locks that were free.
         let free = all.locks - outcome.reading.lock_wait;
         assert!(free > 0 && free < 2 * US, "{free}");
         assert_eq!(outcome.reading.counters.interrupts, 1);
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_together_are_what_the_threads_took() {
+    fn the_parts_add_up_to_the_time_of_the_threads() {
         let outcome = run_on(
             &roomy(2),
             (0..2)
@@ -198,7 +201,7 @@ mod tests {
         let threads: Picoseconds = outcome.threads.iter().map(|thread| thread.user + thread.system).sum();
         let spent = outcome.reading.spent;
         assert!(spent.answers > 0 && spent.flushes > 0 && spent.kernel > 0, "{spent:?}");
-        // An idle CPU's handlers are no thread's.
+        // Handlers on an idle CPU are charged to no thread.
         assert!(spent.sum() >= threads && spent.sum() - threads < 20 * US, "{spent:?} of {threads}");
         assert_eq!(spent.user, outcome.threads.iter().map(|thread| thread.user).sum::<Picoseconds>());
     }

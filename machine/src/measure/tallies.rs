@@ -1,11 +1,11 @@
-//! Counts of the machine's own.
+//! Counts that the machine itself keeps.
 
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Ledger;
 
-/// Counts of the machine's own, next to those of the engine and the memory manager.
+/// The machine's counts, beside those of the engine and the memory manager.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     pub(crate) accesses: Cell<u64>,

@@ -1,7 +1,7 @@
-//! A run, event by event: one line for each flush and each interrupt.
+//! The trace of a run: one line for each flush and each interrupt.
 //!
-//! `time-us cpu event`, separated by spaces; a flush names Linux's reason in quotes, how many pages (`all` for
-//! everything) and the space (0 for a batch over several).
+//! A line is `time-us cpu event`, separated by spaces. A flush gives Linux's reason in quotes, the number of pages
+//! (`all` for everything) and the space (0 for a batch over several).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,13 +11,13 @@ use ceasefire::FlushEvent;
 
 use crate::config::Picoseconds;
 
-/// Where the lines go, if anywhere.
+/// The output for the lines, if there is one.
 #[derive(Default)]
 pub(crate) struct Trace {
     out: Option<RefCell<Box<dyn Write>>>,
-    /// The run is over: what the machine does to come to rest is no part of it.
+    /// The run is over. Events while the machine comes to rest are not part of it.
     closed: Cell<bool>,
-    /// The first thing that went wrong with it.
+    /// The first error in writing.
     error: Cell<Option<io::Error>>,
 }
 
@@ -60,15 +60,15 @@ impl Trace {
         }
     }
 
-    /// Another run begins.
+    /// Begins another run.
     pub(crate) fn open(&self) {
         self.closed.set(false);
     }
 
-    /// Writes out what is buffered; the run is over.
+    /// Writes the buffered lines and ends the run.
     ///
     /// # Errors
-    /// The first error of any line.
+    /// The first error in writing any line.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.closed.set(true);
         if let Some(error) = self.error.take() {

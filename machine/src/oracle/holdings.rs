@@ -1,8 +1,8 @@
-//! What one CPU may hold under one ASID: every translation that it cached and nobody invalidated since.
+//! The translations that one CPU may hold under one ASID: all that it cached and that were not invalidated since.
 //!
-//! A real TLB forgets most of it, but no code may rely on that. On a large machine this is nearly a translation for
-//! each frame, so pages are kept in chunks of neighbours, and the rare second translation of a page by itself, as are
-//! translations of 2 MiB.
+//! A real TLB replaces most of them, but no code may rely on that. On a large machine there is nearly one translation
+//! for each frame. So neighbouring pages share a chunk. The rare second translation of a page is stored separately,
+//! and so are translations of 2 MiB.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use ceasefire::PageSize;
 
 use crate::hardware::numbers::HUGE_SHIFT;
 
-/// Neighbouring pages in a chunk.
+/// The number of neighbouring pages in a chunk.
 const CHUNK: u64 = 64;
 
 /// A translation that a CPU may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// When it was first filled, by the oracle's clock.
+    /// The moment of the first fill, on the oracle's clock.
     pub(crate) filled: u64,
-    /// Where it leads; the first of 512 if it is huge.
+    /// The frame, or the first of 512 frames of a huge page.
     pub(crate) frame: u32,
     pub(crate) writable: bool,
-    /// Stores through it do not go to the page table.
+    /// Whether stores through it no longer need to set the dirty bit in the page table.
     pub(crate) dirty: bool,
 }
 
@@ -33,13 +33,13 @@ struct Chunk {
 }
 
 impl Held {
-    /// The same translation once more, maybe with other rights: a CPU may hold either.
+    /// Adds another fill of the same translation, perhaps with other rights. A CPU may hold either.
     fn merge(&mut self, again: Self) {
         (self.writable, self.dirty) = (self.writable | again.writable, self.dirty | again.dirty);
     }
 }
 
-/// All of it, by page.
+/// The translations of one ASID, by page.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     chunks: BTreeMap<u64, Box<Chunk>>,
@@ -50,8 +50,8 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    /// Adds a translation; one of the same page to another frame may live on beside it, and so may one of another size.
-    /// Whether it was not known before.
+    /// Adds a translation, and returns whether it is new. A translation of the same page to another frame, or of
+    /// another size, stays beside it.
     pub(crate) fn add(&mut self, page: u64, size: PageSize, held: Held) -> bool {
         if size == PageSize::Huge {
             let known = self.huge.entry(page >> HUGE_SHIFT).or_default();
@@ -87,7 +87,7 @@ impl Holdings {
         true
     }
 
-    /// Takes out what translates a page, of either size.
+    /// Removes the translations of a page, of either size.
     pub(crate) fn remove(&mut self, page: u64) {
         self.further.remove(&page);
         self.huge.remove(&(page >> HUGE_SHIFT));
@@ -100,7 +100,7 @@ impl Holdings {
         }
     }
 
-    /// Takes everything out.
+    /// Removes all translations.
     pub(crate) fn clear(&mut self) {
         self.chunks.clear();
         self.further.clear();
@@ -142,22 +142,22 @@ impl Holdings {
     }
 }
 
-/// What one CPU may hold, by ASID. ASIDs that were never used take no memory but a word.
+/// The translations that one CPU may hold, by ASID. An ASID that was never used takes one word.
 #[derive(Debug, Default)]
 pub(crate) struct ByAsid(Vec<Option<Box<Holdings>>>);
 
 impl ByAsid {
-    /// What it may hold under an ASID, if anything.
+    /// The translations under an ASID, if there are any.
     pub(crate) fn get(&self, asid: u16) -> Option<&Holdings> {
         self.0.get(asid as usize)?.as_deref()
     }
 
-    /// The same, to take something out.
+    /// The same, for removal.
     pub(crate) fn get_mut(&mut self, asid: u16) -> Option<&mut Holdings> {
         self.0.get_mut(asid as usize)?.as_deref_mut()
     }
 
-    /// The same, to add something.
+    /// The same, for addition.
     pub(crate) fn under(&mut self, asid: u16) -> &mut Holdings {
         let index = asid as usize;
         if self.0.len() <= index {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_add_up_as_long_as_the_frame_stays() {
+    fn fills_of_the_same_frame_combine_their_rights() {
         for size in [PageSize::Small, PageSize::Huge] {
             let mut holdings = Holdings::default();
             holdings.add(1, size, Held { writable: true, ..held(7) });
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_translation_covers_512_pages_and_goes_with_any_of_them() {
+    fn a_huge_translation_covers_512_pages_and_is_removed_with_any_of_them() {
         let mut holdings = Holdings::default();
         holdings.add(512, PageSize::Huge, held(1024));
         holdings.add(700, PageSize::Huge, held(2048));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn asids_are_apart() {
+    fn asids_are_separate() {
         let mut held_by = ByAsid::default();
         held_by.under(u16::MAX).add(1, PageSize::Small, held(1));
         assert!(held_by.get(0).is_none() && held_by.get_mut(3).is_none());

@@ -1,17 +1,18 @@
-//! The oracle: it knows every TLB and every page table, and says when a rule is broken.
+//! The oracle: it knows every TLB and every page table, and reports each broken rule.
 //!
-//! It looks from outside, at the machine's state itself, and shares nothing with the engine's bookkeeping. Where a
-//! rule says what no CPU *can* do, it does not wait for a CPU to do it: at each moment that matters (a frame is freed,
-//! a translation becomes visible, an operation returns, a write-out begins) it looks at what the CPUs that run the space
-//! may still hold: every entry that they filled and nobody invalidated since, whether or not their TLBs were too small to
-//! keep it, because no code may rely on that. An entry counts as reachable on a CPU that has the space loaded under the
-//! entry's ASID and is not lazy. For the rest, each access that hits is checked against the frame's history.
+//! It looks at the machine's state itself, and shares nothing with the engine's bookkeeping. If a rule forbids a CPU
+//! an access, the oracle does not wait for the access. It checks at each moment that matters: when a frame is freed,
+//! a translation becomes visible, an operation returns, or a write-out begins. It then checks all entries that the
+//! CPUs running the space may still hold: every entry that they filled and that was not invalidated since. It does
+//! not matter whether a TLB was too small to keep the entry, because no code may rely on that. An entry counts as
+//! reachable on a CPU that has the space loaded under the entry's ASID and is not lazy. In addition, each access that
+//! hits is checked against the history of its frame.
 //!
-//! A frame that was let go of owing may still be read, through entries that allow nothing else: until it is handed out
-//! again, until another copy of its page can be found, and for no longer than the engine's bounds say.
+//! A frame that was let go of owing may still be read through read-only entries. This ends when the frame is
+//! allocated again or when another copy of its page can be found, and at the latest at the engine's bounds.
 //!
-//! It has a clock of its own, which ticks whenever something is cached or a frame is freed: what was cached before its
-//! frame's last free is from before it, of whatever size the entry is.
+//! The oracle has its own clock, which ticks at each fill and each free of a frame. An entry of any size that was
+//! filled before its frame's last free is from before that free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,44 +28,44 @@ use crate::oracle::place::Place;
 use crate::oracle::rule::{Rule, Violation};
 use crate::oracle::view::View;
 
-/// Violations of each rule kept in full; beyond these only the count goes on.
+/// The number of violations of each rule that are stored. Later ones are only counted.
 const KEPT: usize = 16;
 
-/// What the oracle remembers of each frame.
+/// The oracle's record of a frame.
 #[derive(Debug, Clone, Copy)]
 struct History {
-    /// The first place where a small translation of it was cached since it was last freed.
+    /// The first place at which a small translation of it was cached since the frame was last freed.
     place: Place,
-    /// When that was; 0 if it never was.
+    /// The moment of the last free; 0 if it was never freed.
     freed: u64,
 }
 
-/// A frame that CPUs may still read.
+/// A frame that was let go of owing, which CPUs may still read.
 #[derive(Debug, Clone, Copy)]
 struct Left {
-    /// Since when, in nanoseconds.
+    /// The moment at which it was let go, in nanoseconds.
     since: u64,
     block: Option<Block>,
 }
 
-/// What the oracle knows.
+/// The oracle.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     frames: RefCell<Box<[History]>>,
-    /// The further places of the few frames that have more than one.
+    /// The further places of the few frames with more than one.
     more: RefCell<HashMap<u32, Vec<Place>>>,
-    /// Where huge translations were cached, by the first frame.
+    /// The places of huge translations, by the first frame.
     huge: RefCell<BTreeMap<u32, Vec<Place>>>,
-    /// What each CPU may hold.
+    /// The translations that each CPU may hold.
     held: Box<[RefCell<ByAsid>]>,
     /// The CPUs that have each root loaded.
     loaded: RefCell<BTreeMap<u32, BTreeSet<usize>>>,
     clock: Cell<u64>,
-    /// Frames that were let go of owing and not handed out since.
+    /// Frames that were let go of owing and have not been allocated since.
     left: RefCell<HashMap<u32, Left>>,
-    /// The last of them that held each block's page, until it can be found elsewhere.
+    /// For each block, the frames in `left` that held its page, until the page can be found elsewhere.
     left_blocks: RefCell<HashMap<Block, Vec<u32>>>,
-    /// For each thread in a system call, when it began.
+    /// For each thread in a system call, the moment at which it began.
     calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
     kept: RefCell<Vec<Violation>>,
@@ -102,13 +103,13 @@ impl Oracle {
         self.stale_hits.get()
     }
 
-    /// The time of something that is cached or freed now: later than all before it.
+    /// The time of a fill or a free now: later than all before.
     pub(crate) fn tick(&self) -> u64 {
         self.clock.set(self.clock.get() + 1);
         self.clock.get()
     }
 
-    /// When a frame was last freed.
+    /// The moment at which a frame was last freed.
     fn freed_at(&self, frame: u32) -> u64 {
         self.frames.borrow()[frame as usize].freed
     }
@@ -122,12 +123,12 @@ impl Oracle {
         }
     }
 
-    /// A CPU cached a translation.
+    /// A CPU fills an entry.
     pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, fill: &Fill) {
         let Fill { size, frame, filled, writable, dirty, .. } = *fill;
         let held = Held { filled, frame, writable, dirty };
         if !self.held[cpu].borrow_mut().under(asid).add(page, size, held) {
-            // Where it is was noted when it was filled first.
+            // Its place was recorded at the first fill.
             return;
         }
         if size == PageSize::Huge {
@@ -144,7 +145,7 @@ impl Oracle {
         }
     }
 
-    /// A CPU loads a root in place of another; either may be the kernel's.
+    /// A CPU loads a root in place of another. Either may be the kernel's.
     pub(crate) fn loads(&self, cpu: usize, before: u32, root: u32) {
         let mut loaded = self.loaded.borrow_mut();
         if let Some(cpus) = loaded.get_mut(&before) {
@@ -163,12 +164,12 @@ impl Oracle {
         self.calls.borrow_mut().insert(thread, self.clock.get());
     }
 
-    /// It leaves.
+    /// A thread leaves the kernel.
     pub(crate) fn left(&self, thread: usize) {
         self.calls.borrow_mut().remove(&thread);
     }
 
-    /// What a CPU held for a page was invalidated, or everything under an ASID.
+    /// A CPU's entries for a page, or all under an ASID, were invalidated.
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
         let mut held = self.held[cpu].borrow_mut();
         let Some(held) = held.get_mut(asid) else { return };
@@ -178,12 +179,12 @@ impl Oracle {
         }
     }
 
-    /// Everything that a CPU held was invalidated.
+    /// All entries of a CPU were invalidated.
     pub(crate) fn invalidated_all(&self, cpu: usize) {
         self.held[cpu].take();
     }
 
-    /// A CPU used a cached translation of a page.
+    /// A CPU used an entry for a page.
     pub(crate) fn hit(&self, view: &impl View, cpu: usize, page: u64, entry: &Cached) {
         let (address, frame) = (Some(page << PAGE_SHIFT), entry.frame(page));
         if entry.filled < self.freed_at(frame) {
@@ -199,7 +200,7 @@ impl Oracle {
         }
     }
 
-    /// A walker used a way to a table that was cached at some time.
+    /// A walker used a path to a page-table page that was cached at `filled`.
     pub(crate) fn walked(&self, view: &impl View, cpu: usize, page: u64, table: u32, filled: u64) {
         if filled < self.freed_at(table) {
             self.broken(view, Rule::Table, cpu, Some(page << PAGE_SHIFT), table);
@@ -210,7 +211,7 @@ impl Oracle {
         match event {
             Event::FrameFreed(frame) => self.freed(view, frame.get()),
             Event::FrameAllocated(frame) => {
-                // One that owes was never freed.
+                // An owing frame was not reported as freed.
                 if self.left.borrow().contains_key(&frame.get()) {
                     self.freed(view, frame.get());
                 }
@@ -233,7 +234,7 @@ impl Oracle {
         }
     }
 
-    /// Nobody may reach the frame any more.
+    /// A frame is freed: no CPU may reach it.
     fn freed(&self, view: &impl View, frame: u32) {
         self.owes_no_more(frame);
         self.reachable(view, frame, |cpu, page, _| {
@@ -243,7 +244,7 @@ impl Oracle {
         self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
     }
 
-    /// If the frame was let go of owing, that is over.
+    /// Ends the debt of a frame that was let go of owing.
     fn owes_no_more(&self, frame: u32) {
         let Some(left) = self.left.borrow_mut().remove(&frame) else { return };
         if let Some(block) = left.block {
@@ -257,7 +258,7 @@ impl Oracle {
         }
     }
 
-    /// A frame is let go of owing: what CPUs may hold of it must not allow stores.
+    /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores.
     fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
         self.reachable(view, frame, |cpu, page, held| {
             if held.writable {
@@ -270,7 +271,7 @@ impl Oracle {
         }
     }
 
-    /// A block's page can be found from now on: nobody may read an older copy.
+    /// A block's page can be found from now on: no CPU may read an older copy.
     fn settled(&self, view: &impl View, block: Block) {
         let left = self.left_blocks.borrow_mut().remove(&block);
         for frame in left.into_iter().flatten() {
@@ -280,7 +281,7 @@ impl Oracle {
         }
     }
 
-    /// A table is freed: no CPU may have it on its walker's way, lazy CPUs included, nor have it as its root.
+    /// A page-table page is freed. No CPU, lazy CPUs included, may have it as its root or in its walk cache.
     fn table_freed(&self, view: &impl View, table: u32) {
         for cpu in 0..view.cpu_count() {
             let Some(root) = view.root(cpu) else { continue };
@@ -290,10 +291,10 @@ impl Oracle {
         }
     }
 
-    /// A translation became visible: no CPU may hold one of any of its pages, of whatever size, that leads elsewhere.
-    /// Other rights to the same frame are another matter.
+    /// A translation becomes visible: no CPU may hold an entry of either size for any of its pages that leads to
+    /// another frame. Other rights to the same frame are allowed.
     fn installed(&self, view: &impl View, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
-        // Where an entry leads does not depend on its size: the distance from page to frame is the same.
+        // The size of an entry does not matter: the distance from page to frame is the same.
         let differs =
             |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
         self.running(view, space, |index| {
@@ -311,10 +312,12 @@ impl Oracle {
         });
     }
 
-    /// An operation on a range returns: what CPUs have held for it since before it was called must be what the page
-    /// tables say now. What they filled since then may be on its way out by another operation, which answers for it.
+    /// An operation on a range returns. Entries for the range that CPUs have held since before the call must agree
+    /// with the current page tables. A later entry may be about to be removed by another operation, which is
+    /// responsible for it.
     ///
-    /// Where loads are still allowed only an entry that allows stores is judged: the others may be owed a flush.
+    /// If loads are still allowed, only entries that allow stores are checked, since the flush of the others may
+    /// still be owed.
     fn returned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
         let began =
@@ -334,8 +337,7 @@ impl Oracle {
         });
     }
 
-    /// Calls `visit` with the CPU, the page and the entry for each entry that leads to `frame` and that a CPU may hold
-    /// and use.
+    /// Calls `visit` with the CPU, the page and the entry for each entry to `frame` that a CPU may hold and use.
     fn reachable(&self, view: &impl View, frame: u32, mut visit: impl FnMut(usize, u64, Held)) {
         let usable = |place: Place| {
             let cpu = place.cpu();
@@ -365,7 +367,7 @@ impl Oracle {
             if let Some(held) = found.filter(|_| usable(*place)) {
                 visit(place.cpu(), place.page() + u64::from(offset), held);
             }
-            // Single frames of it come and go, so nothing but this says when the place is forgotten.
+            // Its frames are freed one by one, so a place is forgotten only here.
             found.is_some()
         });
         if places.is_empty() {
@@ -389,15 +391,15 @@ fn root_of(space: &AddressSpace) -> u32 {
     (space.root().0 >> PAGE_SHIFT) as u32
 }
 
-/// Adds a place to those that are known.
+/// Adds a place, unless it is already known.
 fn note(places: &mut Vec<Place>, place: Place) {
     if !places.contains(&place) {
         places.push(place);
     }
 }
 
-/// The first page of `judged` for which an entry from `first` on is not, or allows more than, what the page tables say
-/// now, with the frame to which the entry leads.
+/// The first page in `judged` for which an entry that translates from `first` on disagrees with the current page
+/// tables or allows more, with the frame to which the entry leads.
 fn disagrees(
     view: &impl View,
     root: u32,
@@ -434,12 +436,12 @@ mod tests {
         program.sim.observe(event);
     }
 
-    /// Tells the oracle that a translation became visible.
+    /// Reports to the oracle that a translation became visible.
     fn install(program: &Program, address: u64, to: FrameNumber, size: PageSize) {
         observe(program, Event::Installed { space: program.space.coherence(), address, frame: to, size });
     }
 
-    /// Enters the kernel, lets `change` happen, and returns from an operation on one page.
+    /// Enters the kernel, runs `change`, and returns from an operation on one page.
     fn change_and_return(program: &Program, address: u64, change: impl FnOnce()) {
         program.system_call(|_, space| {
             change();
@@ -465,16 +467,16 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_amid_a_huge_page_is_freed_while_a_cpu_holds_the_huge_entry() {
+    fn freeing_a_frame_within_a_huge_page_that_a_cpu_holds_breaks_r1() {
         with_huge(|program, huge| {
             observe(program, Event::FrameFreed(frame(300)));
             assert_eq!(broken(program), [(Rule::Frame, Some(huge.at(300)))]);
-            // Using it is worse; the frames beside it are as good as before.
+            // A use of the freed frame is another violation. The neighbouring frames may be used.
             program.load(huge.at(299), 1).expect("a present entry");
             assert_eq!(broken(program).len(), 1);
             program.load(huge.at(300), 1).expect("a present entry");
             assert_eq!(broken(program)[1..], [(Rule::Frame, Some(huge.at(300)))]);
-            // It is known as long as it is held, however often single frames go.
+            // The huge entry stays known while it is held, although single frames are freed.
             observe(program, Event::FrameFreed(frame(301)));
             assert_eq!(broken(program)[2..], [(Rule::Frame, Some(huge.at(301)))]);
             flush(program, huge.at(7));
@@ -484,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_amid_a_huge_page_is_written_while_a_cpu_holds_a_dirty_huge_entry() {
+    fn writing_out_a_frame_within_a_huge_page_held_dirty_breaks_r5() {
         with_huge(|program, huge| {
             observe(program, Event::WriteOut(frame(511)));
             assert_eq!(broken(program), [(Rule::Clean, Some(huge.at(511)))]);
@@ -492,7 +494,7 @@ mod tests {
             huge.set(program, huge.get(program) & !(1 << 6));
             program.load(huge.at(1), 1).expect("a present entry");
             observe(program, Event::WriteOut(frame(511)));
-            assert_eq!(broken(program).len(), 1, "a clean entry walks again before it stores");
+            assert_eq!(broken(program).len(), 1, "a store through a clean entry walks again");
         });
     }
 
@@ -540,11 +542,11 @@ mod tests {
     }
 
     #[test]
-    fn a_small_translation_may_not_lead_elsewhere_than_a_huge_one_that_is_held() {
+    fn a_small_translation_must_agree_with_a_huge_entry_that_is_held() {
         with_huge(|program, huge| {
             install(program, huge.at(9), frame(9), PageSize::Small);
             install(program, huge.address, frame(0), PageSize::Huge);
-            assert_eq!(broken(program), [], "the same frames, in another size");
+            assert_eq!(broken(program), [], "the frames are the same, in another size");
             install(program, huge.at(9), frame(8), PageSize::Small);
             assert_eq!(broken(program), [(Rule::OneTranslation, Some(huge.at(9)))]);
             install(program, huge.address, frame(512), PageSize::Huge);
@@ -553,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_translation_may_not_lead_elsewhere_than_a_small_one_that_is_held() {
+    fn a_huge_translation_must_agree_with_a_small_entry_that_is_held() {
         alone(|program| {
             let small = Slot::small(program);
             let (page, at) =
@@ -567,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_returns_while_a_hidden_entry_may_be_used() {
+    fn returning_while_the_old_entry_of_a_hidden_translation_is_held_breaks_r3() {
         alone(|program| {
             let small = Slot::small(program);
             let entry = small.get(program);
@@ -576,7 +578,7 @@ mod tests {
             let hide = || small.set(program, entry & !PRESENT | HIDDEN);
             change_and_return(program, small.address, hide);
             assert_eq!(broken(program), [(Rule::Return, Some(small.address))]);
-            // Other rights: fewer are to be flushed, more are not.
+            // Fewer rights need a flush, more rights do not.
             for (now, expected) in [(entry, 1), (entry & !WRITABLE, 2)] {
                 change_and_return(program, small.address, || small.set(program, now));
                 assert_eq!(broken(program).len(), expected);
@@ -588,11 +590,11 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_on_one_page_returns_while_it_may_be_used_through_a_huge_entry() {
+    fn returning_while_a_huge_entry_covers_the_cleared_page_breaks_r3() {
         with_huge(|program, huge| {
             change_and_return(program, huge.at(7), || ());
             assert_eq!(broken(program), []);
-            // Split: the table that takes over leads to the same frames, but for one page.
+            // Split: the new table leads to the same frames, except for one page.
             let table = FrameNumber::new(FRAME + 600);
             for (page, word) in (0..).zip(program.sim.ram.words(table)) {
                 let entry = (u64::from(FRAME) + page) << PAGE_SHIFT | PRESENT | WRITABLE | USER;
@@ -607,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_during_an_operation_is_not_its_business() {
+    fn an_operation_does_not_answer_for_entries_filled_during_it() {
         alone(|program| {
             let small = Slot::small(program);
             flush(program, small.address);
@@ -621,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_of_an_entry_that_is_hidden_by_now_is_stale() {
+    fn using_the_old_entry_of_a_hidden_translation_is_a_stale_hit() {
         let outcome = with_huge(|program, huge| {
             program.load(huge.at(3), 1).expect("a held entry");
             huge.set(program, huge.get(program) & !PRESENT | HIDDEN);

@@ -1,12 +1,12 @@
-//! Where a translation was cached.
+//! The place of a cached translation.
 
-/// Where an entry was filled, in one number, since there is one for each frame: from the top the page (35 bits, all
-/// that a program can reach), the CPU (13 bits) and the ASID (16 bits).
+/// The place at which an entry was filled, in one number, since there is one for each frame. From the top: the page
+/// (35 bits, enough for all user addresses), the CPU (13 bits) and the ASID (16 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// The last page below the kernel's, which nobody maps.
+    /// No place: the last page below the kernel's, which is never mapped.
     pub(crate) const NOWHERE: Self = Self(u64::MAX);
 
     pub(crate) fn new(cpu: usize, page: u64, asid: u16) -> Self {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_keep_what_they_are_given() {
+    fn a_place_keeps_its_cpu_page_and_asid() {
         for (cpu, page, asid) in [(0, 0, 0), (8191, (1 << 35) - 2, u16::MAX), (17, 0x7_1234_5678, 0x1234)] {
             let place = Place::new(cpu, page, asid);
             assert_eq!((place.cpu(), place.page(), place.asid()), (cpu, page, asid));

@@ -1,25 +1,27 @@
-//! The rules, and how it is told that one was broken.
+//! The rules, and the report of a broken one.
 
 use std::fmt;
 
-/// A rule of TLB coherence that the machine can see broken.
+/// A rule of TLB coherence that the oracle checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
     /// R1 frame: no CPU can reach a frame through an entry from before the frame's last free.
     Frame,
     /// R2 table: no walker can read a page-table page after it was freed.
     Table,
-    /// R3 return: once an operation that takes translations or rights away returned, no CPU uses the old translation.
+    /// R3 return: once an operation that removes translations or rights has returned, no CPU uses the old
+    /// translation.
     Return,
     /// R4 tag: an entry found under an ASID was filled by that ASID's present owner.
     Tag,
     /// R5 clean: no store lands in a page after it was declared clean or its write-out began.
     Clean,
-    /// R6 one version: no CPU reads an old copy once any CPU could have seen a newer one of the same page.
+    /// R6 one version: no CPU reads an old copy of a page once any CPU could have seen a newer one.
     OneVersion,
-    /// R7 one translation: no two CPUs see different frames at one address. The same frame with other rights is no break.
+    /// R7 one translation: no two CPUs see different frames at one address. Different rights to the same frame do not
+    /// break it.
     OneTranslation,
-    /// R8 bounded: no debt is older than its greatest age and a tick.
+    /// R8 bounded: no debt is older than its maximum age and one tick.
     Bounded,
 }
 
@@ -39,18 +41,18 @@ impl Rule {
     }
 }
 
-/// A rule seen broken.
+/// A rule that the oracle found broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// On which CPU the entry was.
+    /// The CPU that held the entry.
     pub cpu: u16,
-    /// When, in nanoseconds of simulated time.
+    /// The moment, in nanoseconds of simulated time.
     pub time_ns: u64,
-    /// At which address, if the entry had one.
+    /// The address, if the entry had one.
     pub address: Option<u64>,
-    /// Which frame it led to.
+    /// The frame to which the entry led.
     pub frame: u32,
 }
 

@@ -1,16 +1,16 @@
-//! What this machine tells the shadow record of the memory manager.
+//! The memory manager's shadow record, and its reports.
 //!
-//! The same that a kernel would tell it: roots that are loaded, invalidations, broadcasts, and which CPUs run no program. The
-//! record sees nothing of the simulated TLBs, nor of the oracle's books; so the two judge the same run by different means.
+//! The machine informs the record as a kernel would: of loaded roots, invalidations, broadcasts, and CPUs that run no
+//! program. The record sees neither the simulated TLBs nor the oracle's data, so the two judge a run independently.
 
 use std::cell::RefCell;
 
 use ceasefire_memory::shadow::{Misuse, Shadow};
 
-/// Misuses kept; beyond these only the count goes on.
+/// The number of misuses that are stored. Later ones are only counted.
 const KEPT: usize = 16;
 
-/// The record, and what it saw.
+/// The record, and its reports.
 #[derive(Debug)]
 pub(crate) struct Watch {
     shadow: RefCell<Shadow>,

@@ -1,4 +1,4 @@
-//! What the oracle looks at.
+//! The part of the machine that the oracle looks at.
 
 /// The machine as the oracle sees it.
 pub(crate) trait View {

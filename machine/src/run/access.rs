@@ -1,4 +1,4 @@
-//! How a program's access is translated.
+//! The translation of a program's access: TLB, page walk, fault.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,7 +13,7 @@ use crate::measure::spent::Doing;
 use crate::run::program::Program;
 use crate::world::state::World;
 
-/// How a program uses a page.
+/// The way in which a program uses a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Load,
@@ -22,7 +22,7 @@ pub(super) enum Use {
 }
 
 impl Use {
-    /// What the page's entry has to allow.
+    /// The right that the page's entry must allow.
     const fn access(self) -> Access {
         match self {
             Self::Load | Self::Fetch => Access::Read,
@@ -30,7 +30,7 @@ impl Use {
         }
     }
 
-    /// Which first level of the TLB it asks.
+    /// The first level of the TLB that it asks.
     const fn side(self) -> Side {
         match self {
             Self::Load | Self::Store => Side::Data,
@@ -40,7 +40,7 @@ impl Use {
 }
 
 impl Program {
-    /// Uses the page at `address`; what `touch` makes of the word there, if pages have contents.
+    /// Uses the page at `address`. Returns the result of `touch` on the word there, if pages have contents.
     pub(super) fn access<R>(
         &self,
         address: u64,
@@ -51,7 +51,7 @@ impl Program {
         let world: &World = &self.sim;
         world.sync();
         let frame = self.translate(address, how)?;
-        // At the instant of the translation: no other CPU had a turn since.
+        // At the instant of the translation: no other CPU has had a turn since.
         let touched = world.contents.is_some().then(|| {
             let words = world.ram.words(FrameNumber::new(frame));
             touch(&words[(address % PAGE_BYTES / 8) as usize])
@@ -64,13 +64,13 @@ impl Program {
         world.compute(world.machine.costs.access * u64::from(count));
         world.give_way();
         if count > 1 && before != (world.here.get(), world.invalidations_of(world.here.get())) {
-            // Something was invalidated between the first of these accesses and the last.
+            // An entry was invalidated between the first of these accesses and the last.
             self.translate(address, how)?;
         }
         Ok(touched)
     }
 
-    /// Makes the CPU's TLB hold a translation that allows the use; the frame of the page.
+    /// Makes the CPU's TLB hold an entry that allows the use, and returns the frame of the page.
     fn translate(&self, address: u64, how: Use) -> Result<u32, FaultError> {
         let (world, page, access) = (&*self.sim, address >> PAGE_SHIFT, how.access());
         if address >= USER_END {
@@ -104,8 +104,8 @@ impl Program {
             };
             misses.set(misses.get() + 1);
             if !world.during(Doing::Walks, || self.walk(page, how)) {
-                // A fault invalidates what led to it (Intel SDM volume 3, section 4.10.4.1), or a stale way to a table
-                // would lead to the same fault for ever.
+                // A fault invalidates the entries that led to it (Intel SDM volume 3, section 4.10.4.1). Otherwise a
+                // stale path to a page-table page would lead to the same fault for ever.
                 world.forget_page(world.here.get(), world.cpu().asid.get(), page);
                 world.sync();
                 world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
@@ -114,10 +114,10 @@ impl Program {
         }
     }
 
-    /// Walks the page tables for a page and caches what it finds; whether that allows the access.
+    /// Walks the page tables for a page, caches the result, and returns whether that allows the access.
     ///
     /// # Panics
-    /// If a huge translation leads to a frame that is not aligned to its size: the hardware has no way to say that.
+    /// If a huge translation leads to a frame that is not aligned to its size. Hardware cannot express this.
     fn walk(&self, page: u64, how: Use) -> bool {
         let world: &World = &self.sim;
         let costs = &world.machine.costs;
@@ -142,7 +142,8 @@ impl Program {
             }
             (table, size)
         };
-        // Eight entries share a line; the next page's is there already. Lines are told apart by their entries' level.
+        // Eight page-table entries share a cache line, so the next page's entry is already cached. The level is part
+        // of a line's number.
         let level = level_of(size);
         let line = page >> (9 * level) >> 3 | u64::from(level) << 63;
         let near = cpu.walked_line.replace(line) == line;
@@ -188,7 +189,7 @@ mod tests {
     use crate::{Program, Rule};
 
     #[test]
-    fn a_huge_entry_is_found_one_level_up_and_then_serves_all_its_pages() {
+    fn a_walk_for_a_huge_page_ends_one_level_up_and_its_entry_serves_all_pages() {
         alone(|program| {
             let huge = Slot::huge(program);
             let costs = &program.sim.machine.costs;
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_misses_on_its_own_account_and_goes_past_the_entries_of_data() {
+    fn a_fetch_misses_in_its_own_first_level_and_is_counted_apart() {
         let mut machine = roomy(1);
         machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
         let fetches = |program: &Program| {
@@ -240,14 +241,14 @@ mod tests {
                 [&tallies.misses_load, &tallies.misses_store, &tallies.misses_fetch].map(Cell::get)
             };
             let before = misses();
-            // The second level has it from the store that made the page.
+            // The second level holds it since the store that made the page.
             assert_eq!([time(), time()], [costs.l2_hit, 0]);
             assert_eq!(misses(), before);
             let accesses = program.sim.tallies.accesses.get();
             program.sim.forget_page(0, program.sim.cpus[0].asid.get(), slot.address >> PAGE_SHIFT);
             assert!(time() >= costs.walk_step);
             assert_eq!(misses(), [before[0], before[1], before[2] + 1]);
-            assert_eq!(program.sim.tallies.accesses.get(), accesses, "neither a load nor a store");
+            assert_eq!(program.sim.tallies.accesses.get(), accesses, "a fetch is neither a load nor a store");
             let begun = now(program);
             program.fetch(slot.address, 3).expect("a present entry");
             assert_eq!(now(program) - begun, 3 * costs.access);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_sees_what_fetches_use() {
+    fn the_oracle_checks_the_entries_that_fetches_use() {
         let mut machine = roomy(1);
         machine.tlb.instruction = Some(TlbLevel { entries: 4, ways: 2 });
         run_on(
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_from_where_nothing_is_mapped_faults() {
+    fn a_fetch_from_an_unmapped_address_faults() {
         alone(|program| assert_eq!(program.fetch(4096, 1), Err(FaultError::NotMapped(4096))));
     }
 }

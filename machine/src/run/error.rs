@@ -1,4 +1,4 @@
-//! Why a machine cannot be set up, or a run has no outcome.
+//! The errors of setting a machine up and of running it.
 
 use std::fmt;
 use std::io;
@@ -8,21 +8,21 @@ use ceasefire_memory::{ConfigError, OutOfMemory};
 
 use crate::world::timeline::END;
 
-/// Why a machine cannot be set up.
+/// The reason for which a machine cannot be set up.
 #[derive(Debug)]
 pub enum SetupError {
-    /// It has more memory than frame numbers reach.
+    /// The machine has more memory than frame numbers reach.
     TooLarge {
-        /// How many frames.
+        /// The number of frames.
         frames: u64,
     },
-    /// The host does not give enough addresses.
+    /// The host does not provide enough addresses.
     Host(io::Error),
-    /// It has too few ASIDs to broadcast under.
+    /// The machine has too few ASIDs for broadcasts.
     Asids(BroadcastError),
-    /// The memory manager cannot be set up as it was asked to be.
+    /// The memory manager cannot be set up as requested.
     Config(ConfigError),
-    /// The machine has not enough memory to start at all.
+    /// The machine has too little memory to start.
     OutOfMemory,
 }
 
@@ -32,8 +32,8 @@ impl fmt::Display for SetupError {
             Self::TooLarge { frames } => {
                 write!(f, "{frames} frames of memory: at most {} can be simulated", u32::MAX - 1)
             }
-            Self::Host(error) => write!(f, "the host gives no memory for the machine: {error}"),
-            // Of `processor.asid_space` x86 keeps the first for the kernel, and leaves the last unused.
+            Self::Host(error) => write!(f, "the host provides no memory for the machine: {error}"),
+            // x86 keeps the first ASID of `processor.asid_space` for the kernel, and leaves the last unused.
             Self::Asids(error) => {
                 write!(f, "processor.asid_space, less the 2 that x86 does not use: {error}")
             }
@@ -55,7 +55,7 @@ impl From<ConfigError> for SetupError {
     }
 }
 
-/// Why there is no outcome of a run.
+/// The reason for which a run has no outcome.
 #[derive(Debug)]
 pub enum RunError {
     /// The trace could not be written.
@@ -70,7 +70,7 @@ impl fmt::Display for RunError {
             Self::Trace(error) => write!(f, "the trace cannot be written: {error}"),
             Self::TooLong => {
                 let most = END / 1_000_000_000_000;
-                write!(f, "programs still run after {most} s of simulated time, the most that there is")
+                write!(f, "programs still run after {most} s of simulated time, the limit")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How a machine is run.
+//! The options of a run.
 
 use std::fmt;
 use std::io::Write;
@@ -8,51 +8,52 @@ use ceasefire_memory::Config;
 
 use crate::config::Picoseconds;
 
-/// The most that a CPU runs ahead of the others unless told otherwise.
+/// The default limit on how far a CPU runs ahead of the others.
 pub(super) const MOST_SLACK: Picoseconds = 2_000_000;
 
 /// Linux's default, `CONFIG_HZ=250`: 4 ms.
 const TICK: Picoseconds = 4_000_000_000;
 
-/// How a machine is run.
-// Each is a switch of its own.
+/// The options of a run.
+// Each is an independent switch.
 #[allow(clippy::struct_excessive_bools)]
 pub struct Options {
-    /// When the kernel's own unmaps are flushed.
+    /// The schedule of flushes for the kernel's own unmaps.
     pub schedule: Schedule,
-    /// Whether the kernel turns the processor's broadcasts on, where it has ASIDs. Without it only a processor broadcasts whose
-    /// file says that its kernel always does ([`Processor::broadcast_asids`](crate::config::Processor::broadcast_asids)).
+    /// Whether the kernel turns the processor's broadcasts on, if the processor has ASIDs. Without this, only a
+    /// processor whose file says that its kernel always broadcasts does so
+    /// ([`Processor::broadcast_asids`](crate::config::Processor::broadcast_asids)).
     pub broadcast: bool,
-    /// After how many flushes of a space somebody looks whether it deserves a global ASID, where the kernel turns broadcasts
-    /// on; 0 for never.
+    /// The number of flushes of a space between two checks of whether it deserves a global ASID, if the kernel turns
+    /// broadcasts on; 0 for no checks.
     pub look_every: u64,
-    /// How many CPUs have to run it then to get one.
+    /// The number of CPUs that must run the space then to give it one.
     pub wide: u32,
-    /// Whether the oracle watches. Without it a run is faster and reports no violation whatever happens.
+    /// Whether the oracle checks the run. Without it a run is faster and reports no violation.
     pub oracle: bool,
-    /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) watches too. On in builds with debug
-    /// assertions unless told otherwise; it takes no simulated time.
+    /// Whether the memory manager's own [shadow record](ceasefire_memory::shadow) also checks the run. By default it
+    /// is on in builds with debug assertions. It takes no simulated time.
     pub shadow: bool,
-    /// Whether pages keep their bytes, in frames and on devices. Without, loads give zeros, and a run needs far less of
-    /// the host's memory.
+    /// Whether pages keep their bytes, in frames and on devices. Without them, loads return zeros, and a run needs
+    /// far less of the host's memory.
     pub contents: bool,
     /// How far, in picoseconds, a CPU may run ahead of the one that is furthest behind before that one goes on. 0 is
-    /// exact; more saves switches between them. `None`: as long as an interrupt takes at least, since nothing else of
-    /// what another CPU does reaches this one by itself, but at most 2 us, so that the order in which CPUs come to a
-    /// lock stays right to within that.
+    /// exact. A larger value saves switches between CPUs. `None`: the shortest time of an interrupt, since no other
+    /// action of a CPU reaches another by itself, but at most 2 us. So the order in which CPUs come to a lock is
+    /// right to within 2 us.
     pub slack: Option<Picoseconds>,
-    /// What settles the debts of [`Schedule::Lazy`].
+    /// The way in which the debts of [`Schedule::Lazy`] are settled.
     pub settle: Settle,
-    /// How often, in picoseconds, the timer of a CPU that runs threads ticks; 0 for never.
+    /// The period, in picoseconds, of the timer of a CPU that runs threads; 0 for no ticks.
     pub tick: Picoseconds,
-    /// Changes the memory manager's setup before it starts. Nodes and frame numbers stay as the machine has them.
+    /// Changes the memory manager's setup before it starts. It must keep the machine's nodes and frame numbers.
     pub configure: Box<dyn FnOnce(&mut Config)>,
-    /// Where each flush and interrupt is written, one line each.
+    /// The output for the trace: one line for each flush and each interrupt.
     pub trace: Option<Box<dyn Write>>,
 }
 
 impl Options {
-    /// The oracle on, no contents, no trace, Linux's choices.
+    /// Linux's choices, with the oracle, and without contents or a trace.
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,

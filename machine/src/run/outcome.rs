@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use ceasefire_memory::shadow::Misuse;
 
@@ -7,38 +7,39 @@ use crate::measure::reading::Reading;
 use crate::measure::series::Series;
 use crate::oracle::rule::Violation;
 
-/// What a thread took.
+/// The time of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadTime {
     /// The name it was started with.
     pub name: String,
-    /// It runs in the kernel alone.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// Time in the program.
     pub user: Picoseconds,
-    /// Time in the kernel, interrupts that it was interrupted for included.
+    /// Time in the kernel, including the interrupts that it took.
     pub system: Picoseconds,
-    /// When it ended; `None` for the kernel's own, which never do.
+    /// The time at which it ended; `None` for kernel threads, which never end.
     pub ended: Option<Picoseconds>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// When the last program ended.
+    /// The time at which the last program ended.
     pub elapsed: Picoseconds,
-    /// What each thread took.
+    /// The time of each thread.
     pub threads: Vec<ThreadTime>,
-    /// What was counted in all.
+    /// All counts at the end.
     pub reading: Reading,
-    /// How that came about over time.
+    /// The counts over time.
     pub series: Series,
-    /// Uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
+    /// The number of uses of an entry whose flush was still owed, which the rules allow. 0 with the oracle off.
     pub stale_hits: u64,
-    /// How often the oracle saw a rule broken, and the shadow record a flush missing. 0 with both off.
+    /// The number of broken rules that the oracle reported, and of misuses that the shadow record reported. 0 with
+    /// both off.
     pub violations: u64,
-    /// The first few of the oracle's.
+    /// The first reports of the oracle.
     pub broken: Vec<Violation>,
-    /// The first few of the shadow record's.
+    /// The first reports of the shadow record.
     pub misuses: Vec<Misuse>,
 }

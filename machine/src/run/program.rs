@@ -1,4 +1,4 @@
-//! What a program can do: compute, and access memory through its CPU's TLB.
+//! A program's thread: it computes, and accesses memory through its CPU's TLB.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::schedule::scheduler;
 use crate::world::state::{Sim, World};
 use crate::world::task::Kind;
 
-/// A thread of a program on the simulated machine, seen from inside.
+/// A thread of a program on the simulated machine, as its own code sees it.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) sim: Sim,
@@ -32,7 +32,7 @@ impl Program {
         &self.space
     }
 
-    /// Enters the kernel and leaves it again around `call`.
+    /// Enters the kernel, runs `call`, and leaves the kernel.
     pub fn system_call<R>(&self, call: impl FnOnce(&Memory<Sim>, &SpaceHandle<Sim>) -> R) -> R {
         self.sim.spend(self.sim.machine.costs.system_call);
         let watched = self.sim.oracle.as_ref().zip(World::cpu(&self.sim).task.get());
@@ -46,8 +46,8 @@ impl Program {
         result
     }
 
-    /// The thread uses its space no more and is about to end: what it says to those that will take the space apart
-    /// ([`Memory::exit`]) it says after this. Until then its CPU may have the space loaded.
+    /// The thread stops using its space, because it is about to end. It must call this before it informs the threads
+    /// that will end the space ([`Memory::exit`]). Until then its CPU may have the space loaded.
     pub fn leave_space(&self) {
         self.sim.rest();
     }
@@ -58,18 +58,18 @@ impl Program {
         self.sim.give_way();
     }
 
-    /// Loads `count` times from the page at `address`, and works with what it loads for as long as the machine's file
-    /// says. The 8 bytes at `address & !7` as they were at the first of these loads; 0 if pages have no contents.
+    /// Loads `count` times from the page at `address`, and works on the loaded data for as long as the machine file
+    /// says. Returns the 8 bytes at `address & !7` at the first of these loads; 0 if pages have no contents.
     ///
     /// # Errors
-    /// [`FaultError`] if the page cannot be had: the program would get a signal.
+    /// [`FaultError`] if the fault cannot be resolved: the program would get a signal.
     pub fn load(&self, address: u64, count: u32) -> Result<u64, FaultError> {
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
         Ok(self.access(address, count, Use::Load, read)?.unwrap_or(0))
     }
 
-    /// The same, and shows the word to `seen` at the instant of the first load, before any other CPU has a turn; not at all
-    /// if pages have no contents.
+    /// The same, and passes the word to `seen` at the instant of the first load, before any other CPU has a turn.
+    /// `seen` is not called if pages have no contents.
     ///
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
@@ -78,8 +78,8 @@ impl Program {
         self.access(address, count, Use::Load, read).map(|_| ())
     }
 
-    /// Stores `count` times to the page at `address`: `value` into the 8 bytes at `address & !7`, if pages have
-    /// contents, at the first of these stores.
+    /// Stores `count` times to the page at `address`. If pages have contents, the first of these stores writes
+    /// `value` to the 8 bytes at `address & !7`.
     ///
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
@@ -88,8 +88,8 @@ impl Program {
         self.access(address, count, Use::Store, write).map(|_| ())
     }
 
-    /// The same, and calls `stored` at the instant of the first store, before any other CPU has a turn; not at all if pages
-    /// have no contents.
+    /// The same, and calls `stored` at the instant of the first store, before any other CPU has a turn. `stored` is
+    /// not called if pages have no contents.
     ///
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
@@ -107,9 +107,9 @@ impl Program {
         self.access(address, count, Use::Store, write).map(|_| ())
     }
 
-    /// Executes from the page at `address`: `count` instructions that touch no memory, each of which takes as long as a
-    /// load that hits the TLB. With a `count` of 0 the CPU only comes by: loads and stores have the time of the
-    /// instructions that make them.
+    /// Executes `count` instructions from the page at `address` that touch no memory. Each takes as long as a load
+    /// that hits the TLB. With a `count` of 0 the CPU only translates the address, since the time of loads and stores
+    /// includes their instructions.
     ///
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
@@ -117,7 +117,7 @@ impl Program {
         self.access(address, count, Use::Fetch, |_| ()).map(|_| ())
     }
 
-    /// Starts a thread in another space, or another one in its own, on a CPU; it may run from now on.
+    /// Starts a thread in any space on a CPU. It may run from now on.
     ///
     /// # Errors
     /// [`SetupError::Host`] if the host has no room for its stack.
@@ -135,7 +135,7 @@ impl Program {
         program.start(name.into(), cpu, self.now(), body)
     }
 
-    /// Starts the thread that this is on a CPU at a time.
+    /// Starts this thread on a CPU at a time.
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -155,12 +155,12 @@ impl Program {
         Ok(())
     }
 
-    /// The time on the clock of the CPU that it runs on.
+    /// The time on the clock of its CPU.
     pub fn now(&self) -> Picoseconds {
         World::cpu(&self.sim).clock.get()
     }
 
-    /// What has been counted so far, on the whole machine.
+    /// All counts of the machine so far.
     pub fn reading(&self) -> Reading {
         self.sim.reading()
     }
@@ -177,7 +177,7 @@ mod tests {
     use crate::Program;
 
     #[test]
-    fn a_thread_starts_one_in_another_space_that_begins_no_earlier() {
+    fn a_thread_starts_another_that_begins_no_earlier_in_another_space() {
         let ran = Rc::new(Cell::new(0));
         let times = ran.clone();
         let outcome = alone(move |program| {
@@ -189,7 +189,7 @@ mod tests {
                 assert_eq!(
                     child.load(own, 1),
                     Err(FaultError::NotMapped(own)),
-                    "it maps nothing of its parent's"
+                    "the child's space maps no page of the parent's"
                 );
                 times.set(times.get() + 1);
             };

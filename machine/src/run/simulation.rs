@@ -1,4 +1,4 @@
-//! Setting up a machine, running programs on it, and what came of it.
+//! A simulation: a machine with its memory manager, and programs to run on it.
 
 use std::rc::Rc;
 
@@ -30,10 +30,10 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Sets a machine up: all memory free, all CPUs idle, the background reclaimers asleep.
+    /// Sets a machine up, with all memory free, all CPUs idle and background reclaim asleep.
     ///
     /// # Errors
-    /// [`SetupError`] if machine and host do not fit together.
+    /// [`SetupError`] if the machine, the options and the host do not fit together.
     pub fn new(machine: &Machine, options: Options) -> Result<Self, SetupError> {
         let frames_of = |bytes: u64| bytes / PAGE_BYTES;
         let frames: u64 = machine.topology.nodes().iter().map(|node| frames_of(node.bytes)).sum();
@@ -66,7 +66,7 @@ impl Simulation {
         world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config, capabilities)));
         let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
-        // Set once, here.
+        // The cell is set only here.
         let _ = sim.memory.set(Rc::downgrade(&memory));
         let simulation = Self { sim, memory };
         for node in 0..machine.topology.nodes().len() {
@@ -75,13 +75,13 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// The memory manager, for setting up files before the run and looking at it afterwards.
+    /// The memory manager, to set up files before the run and to inspect it afterwards.
     pub fn memory(&self) -> &Rc<Memory<Sim>> {
         &self.memory
     }
 
-    /// Starts a program's thread in `space` on a CPU at a time. A thread that cannot go on (a fault that cannot be
-    /// resolved) should return; whatever it returns is its own business.
+    /// Starts a program's thread in `space` on a CPU at a time. A thread that cannot go on, because a fault cannot be
+    /// resolved, should return.
     ///
     /// # Errors
     /// [`SetupError::Host`] if the host has no room for its stack.
@@ -100,11 +100,11 @@ impl Simulation {
         program.start(name.into(), cpu, start, body)
     }
 
-    /// Runs until every program has ended. `progress` is called now and then with the simulated time and the pages
-    /// looked at so far; it ends the run early by returning false.
+    /// Runs until every program has ended. `progress` is called from time to time with the simulated time and the
+    /// number of accesses so far. It ends the run early by returning false.
     ///
     /// # Errors
-    /// [`RunError`] if the trace could not be written, or simulated time is over.
+    /// [`RunError`] if the trace cannot be written, or the limit of simulated time is reached.
     ///
     /// # Panics
     /// If all threads wait for each other: a deadlock in the code under test.
@@ -123,7 +123,7 @@ impl Simulation {
             if series.due() <= now && now != NEVER {
                 series.take(now, &sim.reading());
             }
-            assert!(sim.step(), "deadlock: {} threads wait and nothing will happen", sim.alive.get());
+            assert!(sim.step(), "deadlock: {} threads wait and no event is left", sim.alive.get());
             steps += 1;
             if steps.is_multiple_of(1 << 14) && !progress(sim.cpu().clock.get(), sim.tallies.accesses.get()) {
                 break;
@@ -143,7 +143,7 @@ impl Simulation {
         Ok(outcome)
     }
 
-    /// A thread that reclaims a node's memory whenever it is woken.
+    /// Adds a kernel thread that reclaims a node's memory each time it is woken.
     fn add_reclaimer(&self, node: u16) -> Result<(), SetupError> {
         let (sim, memory) = (self.sim.clone(), Rc::downgrade(&self.memory));
         let id = scheduler::add(&self.sim, format!("reclaim/{node}"), Kind::Kernel(node), move || {
@@ -189,7 +189,7 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // Threads that have not ended hold the machine, and the machine holds them: taking them out lets both go.
+        // Threads that have not ended hold the machine, and the machine holds them. Removing them frees both.
         let tasks = std::mem::take(&mut *self.sim.tasks.borrow_mut());
         drop(tasks);
     }

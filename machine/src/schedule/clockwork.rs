@@ -1,4 +1,4 @@
-//! The order in which CPUs go on.
+//! The order in which CPUs go on, and the delivery of interrupts.
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Doing;
@@ -6,15 +6,15 @@ use crate::world::state::World;
 use crate::world::timeline::NEVER;
 
 impl World {
-    /// A point where CPUs can notice each other: whoever is further behind goes first, and interrupts that have arrived
-    /// are taken.
+    /// A point where CPUs can notice each other. A CPU that is further behind goes first, and interrupts that have
+    /// arrived are taken.
     pub(crate) fn sync(&self) {
         if !self.running.in_task() {
             return;
         }
         let cpu = self.cpu();
         if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
-            // Its interrupts are taken in their turn, among all that happens.
+            // Its interrupts are taken in their turn among all events.
             cpu.wake.set(cpu.clock.get());
             self.running.pause();
         } else {
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Waits until somebody sets a time at which this CPU goes on.
+    /// Waits until a time is set at which this CPU goes on.
     pub(crate) fn wait(&self) {
         self.cpu().wake.set(NEVER);
         self.running.pause();
@@ -38,7 +38,7 @@ impl World {
         self.requeue(index);
     }
 
-    /// Puts a CPU where its next event is.
+    /// Updates the time of a CPU's next event.
     pub(crate) fn requeue(&self, index: usize) {
         let cpu = &self.cpus[index];
         let next = cpu.wake.get().min(cpu.next_interrupt());
@@ -46,12 +46,12 @@ impl World {
         self.horizon.set(self.horizon.get().min(next));
     }
 
-    /// When the earliest event comes; [`NEVER`] if nothing will ever happen again.
+    /// The time of the earliest event; [`NEVER`] if no event can come any more.
     pub(crate) fn earliest(&self) -> Picoseconds {
         self.timeline.borrow().earliest()
     }
 
-    /// The CPU with the earliest event takes its turn; false if nothing will ever happen again.
+    /// Gives the CPU with the earliest event its turn. Returns false if no event can come any more.
     pub(crate) fn step(&self) -> bool {
         let earliest = self.earliest();
         if earliest != NEVER {
@@ -84,7 +84,7 @@ impl World {
         true
     }
 
-    /// Takes the interrupts that have arrived, and the timer's tick, if interrupts are on.
+    /// Takes the interrupts that have arrived and the timer's tick, if interrupts are on.
     pub(crate) fn take_interrupts(&self) {
         let cpu = self.cpu();
         while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {
@@ -95,8 +95,8 @@ impl World {
         }
     }
 
-    /// Handles one interrupt at the moment it arrived, or at which interrupts were turned on again. What the CPU has
-    /// done of its own since then is delayed by as much.
+    /// Handles one interrupt at the moment it arrived, or at which interrupts were turned on again. Work that the CPU
+    /// has done since then is delayed by the time that the handler takes.
     fn take_interrupt(&self) {
         let cpu = self.cpu();
         let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());

@@ -1,15 +1,17 @@
 //! Locks in simulated time.
 //!
-//! A lock is a resource with a time at which it becomes free, and a queue, first come first served. Taking it costs its own
-//! instructions and, if another CPU touched it last, the transfer of its line. Only one CPU has the line at a time: those that
-//! come to it at once get it one after the other, though all they want is to read together; and since letting go of shared
-//! access is an atomic operation too, that takes the line once more.
+//! A lock is a resource with a time at which it becomes free, and a queue, first come, first served. Taking it costs
+//! its own instructions and, if another CPU touched it last, the transfer of its cache line. Only one CPU has the
+//! line at a time. CPUs that come at once get it one after the other, even if they only want shared access. Releasing
+//! shared access is an atomic operation too, so it takes the line once more.
 //!
-//! Who waits for a lock that spins does so with interrupts on, and answers them, or with interrupts off (a class says which),
-//! and then does not: that is how one contended lock makes everybody wait who sends its holder's rivals an interrupt. Such a
-//! lock is handed over by as many transfers as the machine says ([`Contention`](crate::config::Contention)). Who waits for a
-//! lock that sleeps leaves its CPU to others, unless it holds another lock, which would go along. If there are none the CPU
-//! idles, nobody interrupts it for a flush of pages, and to wake it takes an interrupt from the one that let go.
+//! A lock's class says how a CPU waits for it. A CPU that waits for a spinning lock keeps interrupts on and answers
+//! them, or has them off and does not answer. In the second case one contended lock delays every CPU that sends an
+//! interrupt to the waiters. Such a lock is handed over by as many transfers as the machine states
+//! ([`Contention`](crate::config::Contention)). A thread that waits for a sleeping lock leaves its CPU to other
+//! threads, unless it holds another lock, which it cannot take with it. If there is no other thread, the CPU idles
+//! and no flush of pages interrupts it. To wake the thread takes an interrupt from the CPU that releases the lock.
+//!
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -23,11 +25,11 @@ use crate::measure::spent::Doing;
 use crate::world::state::{Sim, World};
 use crate::world::task::{Sleep, Stop, TaskId};
 
-/// Who waits, and for what.
+/// A waiter.
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     cpu: usize,
-    /// The thread, if it sleeps.
+    /// The thread, if it sleeps. `None`: the CPU spins.
     task: Option<TaskId>,
     shared: bool,
 }
@@ -36,13 +38,14 @@ struct Waiter {
 #[derive(Debug)]
 struct Turnstile {
     class: &'static LockClass,
-    /// Exclusive holders (0 or 1) and shared ones.
+    /// The number of exclusive holders (0 or 1) and of shared ones.
     writers: Cell<u32>,
     readers: Cell<u32>,
-    /// When the last exclusive holder let go, and the last of the shared ones: they may have run ahead of who comes now.
+    /// The time at which the last exclusive holder released it, and the last shared one. They may have run ahead of
+    /// the next CPU.
     free_at: Cell<Picoseconds>,
     unread_at: Cell<Picoseconds>,
-    /// The CPU that touched it last, and when it was done with that.
+    /// The CPU that touched it last, and the time at which it was done with that.
     last: Cell<usize>,
     line_at: Cell<Picoseconds>,
     waiters: RefCell<VecDeque<Waiter>>,
@@ -62,8 +65,8 @@ impl Turnstile {
         }
     }
 
-    /// Brings the lock's line to this CPU, after all others that have come to it, and if there are any, again for each of its
-    /// `touches`; how long it travels.
+    /// Brings the lock's line to this CPU after all other CPUs that came to it. If there were any, the line moves
+    /// once for each of the `touches`. Returns the time of one transfer.
     fn fetch_line(&self, world: &World, touches: u32) -> Picoseconds {
         let index = world.here.get();
         let last = self.last.replace(index);
@@ -92,7 +95,8 @@ impl Turnstile {
             let transfer = self.fetch_line(world, touches);
             world.spend(world.machine.costs.lock);
             let sleeps = self.may_sleep(world);
-            // Who was woken has been at the head of the queue; who cannot sleep must not wait for one who has no CPU yet.
+            // A woken thread has been at the head of the queue already. A CPU that cannot sleep must not wait for a
+            // thread that has no CPU yet.
             let first = begun.is_none();
             let queues = first && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
             begun.get_or_insert(world.cpu().clock.get());
@@ -104,13 +108,13 @@ impl Turnstile {
             if !sleeps {
                 let waiter = Waiter { cpu: world.here.get(), task: None, shared };
                 self.waiters.borrow_mut().push_back(waiter);
-                // Whoever lets go hands the lock over before it sets the time.
+                // The releasing CPU hands the lock over before it sets the time.
                 world.wait();
                 break;
             }
             self.sleep(world, shared, first);
         }
-        // Perhaps on another CPU.
+        // The thread may be on another CPU by now.
         world.cpu().doing.set(doing);
         let waited = world.cpu().clock.get().saturating_sub(begun.unwrap_or_default());
         if waited > 0 {
@@ -124,7 +128,7 @@ impl Turnstile {
         self.writers.get() > 0 || (!shared && self.readers.get() > 0)
     }
 
-    /// Whether the thread that has just asked for the lock may leave its CPU meanwhile: it holds no other.
+    /// Whether the thread that has just asked for the lock may leave its CPU meanwhile: it holds no other lock.
     fn may_sleep(&self, world: &World) -> bool {
         if !self.class.sleeps || !world.running.in_task() {
             return false;
@@ -136,8 +140,9 @@ impl Turnstile {
         may
     }
 
-    /// Sleeps until whoever lets go wakes the thread, which then has to ask again: who holds a lock has a CPU. One that waited
-    /// for a lock whose next holder waits for that one's CPU would wait for ever.
+    /// Sleeps until a releasing CPU wakes the thread, which then asks for the lock again. The lock is not handed to a
+    /// thread without a CPU. Otherwise the next holder could wait for the CPU of a thread that waits for this lock,
+    /// for ever.
     fn sleep(&self, world: &World, shared: bool, first: bool) {
         let cpu = world.cpu();
         let waiter = Waiter { cpu: world.here.get(), task: cpu.task.get(), shared };
@@ -148,11 +153,11 @@ impl Turnstile {
         }
         cpu.held.release(self.class);
         world.running.stop(Stop::Sleep(Sleep::Amid));
-        // On another CPU, it may be.
+        // The thread may be on another CPU by now.
         world.cpu().held.acquire(self.class);
     }
 
-    /// Comes after the last holder, who may have run ahead.
+    /// Waits for the last holder, which may have run ahead.
     fn follow(&self, world: &World, shared: bool, transfer: Picoseconds) {
         let free_at = self.free_at.get().max(if shared { 0 } else { self.unread_at.get() });
         if free_at > world.cpu().clock.get() {
@@ -181,7 +186,8 @@ impl Turnstile {
         let mut woken = false;
         while self.writers.get() == 0 {
             let next = self.waiters.borrow().front().copied();
-            // Who was woken takes the lock when it runs: until then nobody else is woken but those who share it with it.
+            // A woken thread takes the lock when it runs. Until then only waiters that can share the lock with it are
+            // woken.
             let Some(next) = next.filter(|next| next.shared || (self.readers.get() == 0 && !woken)) else {
                 break;
             };
@@ -196,7 +202,7 @@ impl Turnstile {
             }
         }
         if woken {
-            self.pass_to_who_spins(world);
+            self.pass_to_spinning(world);
         }
         cpu.held.release(self.class);
         if self.class.interrupts_off {
@@ -207,8 +213,8 @@ impl Turnstile {
         }
     }
 
-    /// Whoever was woken may have no CPU for a while: the lock goes to those first who keep theirs.
-    fn pass_to_who_spins(&self, world: &World) {
+    /// A woken thread may have no CPU for a while, so the lock goes first to waiters that spin on their CPUs.
+    fn pass_to_spinning(&self, world: &World) {
         while self.writers.get() == 0 {
             let readers = self.readers.get();
             let spins = |waiter: &Waiter| waiter.task.is_none() && (waiter.shared || readers == 0);
@@ -219,7 +225,7 @@ impl Turnstile {
         }
     }
 
-    /// Lets a waiter go on: one that spins has the lock already, one that sleeps is woken to ask for it again.
+    /// Lets a waiter go on. A spinning one has the lock already. A sleeping one is woken to ask for it again.
     fn hand_over(&self, world: &World, next: Waiter) {
         let now = world.cpu().clock.get();
         let from = if next.shared { now } else { now.max(self.unread_at.get()) };

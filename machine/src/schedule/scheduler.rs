@@ -1,4 +1,8 @@
-//! The scheduler, which gives threads CPUs.
+//! The scheduler, which gives CPUs to threads.
+//!
+//! It is as simple as fairness allows. Each CPU runs its threads round robin with a time slice. An idle CPU takes a
+//! thread that waits for another CPU. A kernel thread whose slice is over moves to the CPU of its node whose program
+//! has had the most time. So it delays all programs equally, as load balancing would.
 
 use std::cmp::Reverse;
 use std::io;
@@ -29,7 +33,7 @@ pub(crate) fn add(
 }
 
 impl World {
-    /// Lets the CPU's thread run until it stops; if it has none, gives it one.
+    /// Runs the CPU's thread until it stops. A CPU without a thread gets one.
     pub(crate) fn run_task(&self) {
         let cpu = self.cpu();
         let Some(id) = cpu.task.get() else {
@@ -54,7 +58,7 @@ impl World {
                         let task = &mut self.tasks.borrow_mut()[id.0];
                         task.asleep = Some(how);
                         if how == Sleep::Amid {
-                            // Who wakes it may be behind it.
+                            // The CPU that wakes it may be behind it.
                             task.start = cpu.clock.get();
                         }
                     }
@@ -82,7 +86,7 @@ impl World {
         self.wake_task_at(id, how, self.cpu().clock.get());
     }
 
-    /// The same, but the news reaches an idle CPU at `time`.
+    /// The same, but an idle CPU learns of it at `time`.
     pub(crate) fn wake_task_at(&self, id: TaskId, how: Sleep, time: Picoseconds) {
         let woken = {
             let task = &mut self.tasks.borrow_mut()[id.0];
@@ -97,7 +101,7 @@ impl World {
         }
     }
 
-    /// Lets a new thread start on a CPU at `time`.
+    /// Starts a new thread on a CPU at `time`.
     pub(crate) fn start_on(&self, id: TaskId, index: usize, time: Picoseconds) {
         {
             let task = &mut self.tasks.borrow_mut()[id.0];
@@ -111,12 +115,12 @@ impl World {
         }
     }
 
-    /// Whether a thread has started as far as this CPU's clock goes.
+    /// Whether a thread may have started by this CPU's clock.
     fn started(&self, id: TaskId) -> bool {
         self.tasks.borrow()[id.0].start <= self.cpu().clock.get()
     }
 
-    /// When the first of the threads that sleep here goes on.
+    /// The time at which the first thread that sleeps here goes on.
     fn next_sleeper(&self) -> Picoseconds {
         self.cpu().sleepers.borrow().front().map_or(NEVER, |&(time, _)| time)
     }
@@ -129,7 +133,7 @@ impl World {
                 || cpu.ready.borrow().iter().any(|&id| self.started(id)))
     }
 
-    /// A place where another thread may take over, if no lock is held.
+    /// A point where another thread may take the CPU, if no lock is held.
     pub(crate) fn give_way(&self) {
         self.sync();
         if self.running.in_task() && self.cpu().held.is_empty() && self.should_give_way() {
@@ -137,11 +141,12 @@ impl World {
         }
     }
 
-    /// Settles the accounts of a thread that leaves its CPU. What runs there next is decided when the CPU's turn comes
-    /// again: until then others may be behind it, whose threads it must not take.
+    /// Closes the accounts of a thread that leaves its CPU. The CPU's next thread is chosen when its turn comes
+    /// again, since other CPUs may be behind it until then, and it must not take their threads.
     ///
     /// # Panics
-    /// If something ties it to the CPU, such as a lock: the CPU's next thread would seem to hold it.
+    /// If the thread holds a lock, is pinned, or has interrupts off: the CPU's next thread would seem to hold the
+    /// lock.
     fn leave(&self, id: TaskId) {
         let cpu = self.cpu();
         assert!(
@@ -162,10 +167,10 @@ impl World {
     /// Gives the CPU its next thread, or leaves it idle.
     fn next_task(&self) {
         let cpu = self.cpu();
-        // What it did since its last thread left belongs to nobody.
+        // Time since its last thread left is charged to no thread.
         cpu.user.set(0);
         cpu.system.set(0);
-        // Who slept has had the least time.
+        // A thread that slept has had the least time.
         let slept =
             if self.next_sleeper() <= cpu.clock.get() { cpu.sleepers.borrow_mut().pop_front() } else { None };
         let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here.get(), |_| true));
@@ -209,20 +214,21 @@ impl World {
         taken
     }
 
-    /// When the first of the threads in a CPU's queue may run.
+    /// The time at which the first thread in a CPU's queue may run.
     fn next_queued(&self, index: usize) -> Picoseconds {
         let tasks = self.tasks.borrow();
         let starts = self.cpus[index].ready.borrow().iter().map(|id| tasks[id.0].start).min();
         starts.unwrap_or(NEVER)
     }
 
-    /// To be called whenever a CPU's queue has changed.
+    /// Must be called after each change of a CPU's queue.
     fn note_queue(&self, index: usize) {
         self.queued.borrow_mut().set(index, self.next_queued(index));
     }
 
-    /// A thread that waits for another CPU, of the own node first. After many were woken there are as many queues, and none
-    /// of these threads has started yet: so only those queues are looked at that have one which may run by now.
+    /// Takes a thread that waits for another CPU, preferably of this node. After many threads were woken, there are
+    /// as many queues of threads that have not started yet. So only the queues with a thread that may run by now are
+    /// searched.
     fn steal(&self) -> Option<TaskId> {
         let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
             Kind::Program(_) => true,
@@ -240,8 +246,8 @@ impl World {
         self.take_from(from?, allowed)
     }
 
-    /// Finds a CPU for a thread that could run: an idle one, or else, for a kernel thread, the one of its node that
-    /// can best spare the time, and for a program's the one it was on.
+    /// Chooses a CPU for a thread that can run: an idle one if there is one. Otherwise a kernel thread gets the CPU
+    /// of its node whose program has had the most time, and a program's thread its last CPU.
     fn place(&self, id: TaskId, time: Picoseconds) {
         let (kind, last) = {
             let task = &self.tasks.borrow()[id.0];
@@ -254,7 +260,7 @@ impl World {
         let on_node = |index: &usize| node.is_none_or(|node| self.serves(*index, node));
         let free = |index: &usize| self.cpus[*index].idle.get();
         let idle = match kind {
-            // What it used is still warm there.
+            // Its caches are still warm there.
             Kind::Program(_) if free(&last) => Some(last),
             _ => self.resting.borrow().iter().map(CpuId::index).find(on_node),
         };
@@ -273,7 +279,7 @@ impl World {
         self.cpus[index].node == node || self.machine.topology.nodes()[usize::from(node)].cpus.is_empty()
     }
 
-    /// CPU time that the thread on a CPU has had; nothing for a CPU that others wait for or that runs the kernel's.
+    /// The CPU time that the thread on a CPU has had; 0 for a CPU with a queue or with a kernel thread.
     fn time_had(&self, index: usize) -> Picoseconds {
         let cpu = &self.cpus[index];
         let tasks = self.tasks.borrow();
@@ -285,8 +291,8 @@ impl World {
         }
     }
 
-    /// Puts a thread in a CPU's queue, and wakes the CPU if it is idle. A kernel thread goes first: it slept, so it has
-    /// had the least time.
+    /// Puts a thread in a CPU's queue, and wakes the CPU if it is idle. A kernel thread goes to the front: it slept,
+    /// so it has had the least time.
     fn enlist(&self, id: TaskId, index: usize, time: Picoseconds) {
         let cpu = &self.cpus[index];
         if matches!(self.tasks.borrow()[id.0].kind, Kind::Kernel(_)) {

@@ -1,11 +1,11 @@
-//! Taking the timer's ticks.
+//! The delivery of the timer's ticks.
 
 use crate::config::Picoseconds;
 use crate::world::state::World;
 use crate::world::timeline::NEVER;
 
 impl World {
-    /// CPUs other than `running` take their ticks up to `time`, before which nothing else happens to them.
+    /// CPUs other than `running` take their ticks up to `time`. No other event of theirs may come before that.
     pub(crate) fn take_ticks_until(&self, time: Picoseconds, running: Option<usize>) {
         let here = self.here.get();
         while self.timer.next() <= time {
@@ -23,8 +23,8 @@ impl World {
         self.here.set(here);
     }
 
-    /// Takes this CPU's tick at the moment it came, or at which interrupts were turned on again. What the CPU has done of
-    /// its own since then is delayed by as long as the tick takes.
+    /// Takes this CPU's tick at the moment it came, or at which interrupts were turned on again. Work that the CPU
+    /// has done since then is delayed by the time that the tick takes.
     pub(crate) fn take_tick(&self) {
         let cpu = self.cpu();
         let (start, ahead) = (cpu.next_tick.get().max(cpu.on_since.get()), cpu.clock.get());
@@ -45,7 +45,7 @@ impl World {
         if ahead > start {
             cpu.clock.set(ahead + (end - start));
         } else if cpu.task.get().is_some() {
-            // It waited until the tick came.
+            // The CPU waited until the tick came.
             cpu.system.set(cpu.system.get() + (start - ahead));
             self.tallies.spent.charge(cpu.doing.get(), start - ahead);
         }
@@ -67,7 +67,8 @@ mod tests {
 
     type Body = Box<dyn FnOnce(&Program)>;
 
-    /// Runs one thread on each of the first CPUs of a machine of four, whose ticks come every 4 ms; the ticks of each CPU.
+    /// Runs one thread on each of the first CPUs of a machine of four with a tick every 4 ms, and returns the ticks
+    /// of each CPU.
     fn ticks(bodies: Vec<Body>) -> [u64; 4] {
         let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
         assert_eq!(exact.tick, 4 * MS);
@@ -91,14 +92,14 @@ mod tests {
 
     #[test]
     fn a_busy_cpu_ticks_every_period_and_an_idle_one_never() {
-        // Alone, a CPU never waits for another; beside others it does.
+        // A CPU that runs alone never waits for another. Beside others it does.
         assert_eq!(ticks(vec![compute(41 * MS)]), [10, 0, 0, 0]);
-        // The second begins at 1 ms, the third ends before its first.
+        // The ticks of the second CPU begin at 1 ms. The third CPU's thread ends before its first tick.
         assert_eq!(ticks(vec![compute(41 * MS), compute(42 * MS), compute(MS)]), [10, 11, 0, 0]);
     }
 
     #[test]
-    fn ticks_wait_for_interrupts_and_only_one_is_left() {
+    fn one_tick_is_taken_when_interrupts_are_turned_on_again() {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let notes = seen.clone();
         let counted = ticks(vec![Box::new(move |program| {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_waits_for_an_answer_ticks_meanwhile() {
+    fn a_cpu_that_waits_for_an_answer_takes_ticks() {
         let done = Rc::new(Cell::new(false));
         let (flag, seen) = (done.clone(), Rc::new(Cell::new(0)));
         let told = seen.clone();
@@ -128,7 +129,7 @@ mod tests {
             for _ in 0..90 {
                 program.compute(100 * US);
             }
-            // Before the answer comes.
+            // Noted before the answer comes.
             told.set(program.sim.cpus[0].ticks.get());
             flag.set(true);
             let now = crate::testing::now(program);

@@ -1,9 +1,9 @@
-//! Threads that wait for something other than a CPU or a lock: for a page, or for a device.
+//! Threads that wait for a page or for a device.
 //!
-//! Who waits sleeps, and its CPU goes on with others. Only a thread that holds a lock waits for a device on its CPU, with
-//! interrupts on: it can leave its CPU no more than its locks can. If all of these are locks that sleep, as those of a fault
-//! that reads a file are, the CPU is as good as idle meanwhile: it is lazy, so nobody interrupts it for a flush of pages, its
-//! timer does not tick, and the time is nobody's.
+//! A waiting thread sleeps, and its CPU runs other threads. A thread that holds a lock cannot leave its CPU, so it
+//! waits there, with interrupts on. If all its locks sleep, like those of a fault that reads a file, the CPU counts
+//! as idle meanwhile. It is lazy, so no flush of pages interrupts it. Its timer does not tick, and the time is
+//! charged to no thread.
 
 use ceasefire_memory::{Block, FrameNumber, SpaceHandle};
 
@@ -15,22 +15,24 @@ use crate::world::task::{Kind, Sleep, Stop};
 use crate::world::timeline::NEVER;
 
 impl World {
-    /// Lets the running thread sleep until `busy` says no, asking again each time that the frame's page is ready.
+    /// Puts the running thread to sleep until `busy` returns false. It asks again each time the frame's page is
+    /// ready.
     ///
     /// # Panics
-    /// If it would have to wait where nothing can sleep: outside of any thread, pinned, with interrupts off or a lock held.
+    /// If the thread must wait but cannot sleep: outside of any thread, pinned, with interrupts off, or with a lock
+    /// held.
     pub(crate) fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool) {
         while busy() {
             let cpu = self.cpu();
-            assert!(self.running.in_task(), "{frame:?} is waited for where no thread runs that could sleep");
-            assert!(cpu.may_be_left(), "{frame:?} is waited for pinned, with interrupts off or a lock held");
+            assert!(self.running.in_task(), "waiting for {frame:?} where no thread runs that could sleep");
+            assert!(cpu.may_be_left(), "waiting for {frame:?} pinned, with interrupts off or a lock held");
             let Some(id) = cpu.task.get() else { unreachable!("a thread runs") };
             self.waiters.borrow_mut().entry(frame.get()).or_default().push(id);
             self.running.stop(Stop::Sleep(Sleep::Amid));
         }
     }
 
-    /// Wakes those that wait for a frame's page, in the order in which they came.
+    /// Wakes the threads that wait for a frame's page, in order of arrival.
     pub(crate) fn page_ready(&self, frame: FrameNumber) {
         let waiters = self.waiters.borrow_mut().remove(&frame.get());
         for id in waiters.into_iter().flatten() {
@@ -38,7 +40,7 @@ impl World {
         }
     }
 
-    /// Writes pages out, with the bytes that they have now.
+    /// Writes pages out, with the bytes that they hold now.
     pub(crate) fn write_out(&self, pages: &[(Block, FrameNumber)]) {
         let taken: Option<Vec<_>> = self
             .contents
@@ -52,7 +54,7 @@ impl World {
         }
     }
 
-    /// Reads pages in, with the bytes that their blocks have now.
+    /// Reads pages in, with the bytes that their blocks hold now.
     ///
     /// # Panics
     /// If a block of the swap device was never written out.
@@ -70,7 +72,7 @@ impl World {
         }
     }
 
-    /// Hands `count` pages to the device, if there is one, and waits for the last.
+    /// Submits `count` pages to the device, if there is one, and waits for the last.
     fn transfer(&self, count: usize, service: impl Fn(&Storage) -> Picoseconds) {
         self.spend(self.machine.costs.write_out * count as u64);
         let Some((storage, device)) = self.storage.as_ref().filter(|_| !self.standing.get()) else { return };
@@ -79,7 +81,7 @@ impl World {
         self.wait_until(last.unwrap_or(now));
     }
 
-    /// The running thread goes on at `time`.
+    /// The running thread waits until `time`.
     fn wait_until(&self, time: Picoseconds) {
         let cpu = self.cpu();
         if cpu.may_be_left() && cpu.clock.get() < time {
@@ -106,7 +108,7 @@ impl World {
         }
     }
 
-    /// The space of the running thread, if it is a program's and its CPU has nothing to do while it waits.
+    /// The space of the running thread, if it is a program's thread and its CPU is idle while it waits.
     fn idle_space(&self) -> Option<SpaceHandle<Sim>> {
         let cpu = self.cpu();
         let free = cpu.off.get() == 0 && cpu.pins.get() == 0 && cpu.held.may_sleep();
@@ -167,16 +169,16 @@ mod tests {
         Block { store: Store::Swap, index }
     }
 
-    /// Blocks from `first` on, each with a frame.
+    /// `count` blocks from `first` on, each with a frame.
     fn pages(first: u32, count: u32) -> Vec<(Block, FrameNumber)> {
         (first..first + count).map(|index| (block(index), FrameNumber::new(900 + index))).collect()
     }
 
     #[test]
-    fn waiters_wake_in_the_order_in_which_they_came_when_the_page_is_ready() {
+    fn waiters_wake_in_order_of_arrival_when_the_page_is_ready() {
         let bench = Bench::new(2, None);
         let (busy, notes) = (Rc::new(Cell::new(true)), Notes::default());
-        // All on one CPU: it goes on with the next when one sleeps.
+        // All threads are on one CPU, which runs the next when one sleeps.
         for (name, start) in [("second", 20 * US), ("first", 0), ("third", 40 * US)] {
             let (busy, notes) = (busy.clone(), notes.clone());
             bench.thread(1, start, move |program| {
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_too_early_sleeps_again() {
+    fn a_thread_woken_too_early_sleeps_again() {
         let bench = Bench::new(2, None);
         let (busy, ended) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
         let (flag, told) = (busy.clone(), ended.clone());
@@ -217,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_on_before_he_went_to_sleep() {
+    fn a_thread_does_not_go_on_before_it_slept() {
         let bench = Bench::new(3, None);
         let (busy, ended) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
         let (flag, told) = (busy.clone(), ended.clone());
         bench.thread(0, 0, move |program| {
-            // Ahead of the others, and unnoticed by them: CPU 2 could have it back before that.
+            // This CPU is ahead of the others, unnoticed by them: CPU 2 could get the thread before this time.
             program.sim.spend(100 * US);
             program.sim.wait_for_page(PAGE, &|| flag.get());
             told.set(now(program));
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_goes_on_where_it_was_and_costs_nothing_meanwhile() {
+    fn a_waiter_goes_on_on_its_cpu_and_is_charged_no_time_meanwhile() {
         let bench = Bench::new(3, None);
         let (busy, flag) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
         let (locked, ended) = (busy.clone(), flag.clone());
@@ -250,7 +252,7 @@ mod tests {
             program.compute(100 * US);
             busy.set(false);
             program.sim.page_ready(PAGE);
-            assert!(flag.get() == 0, "not before the other's turn");
+            assert!(flag.get() == 0, "the waiter has not had its turn yet");
             let ready = now(program);
             program.compute(100 * US);
             assert_eq!(flag.get(), ready + program.sim.machine.costs.context_switch);
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_the_page_ready_does_not_wait() {
+    fn a_thread_does_not_wait_for_a_page_that_is_ready() {
         let bench = Bench::new(1, None);
         bench.simulation.sim.wait_for_page(PAGE, &|| false);
         bench.thread(0, 0, |program| {
@@ -275,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "frame 0x3e8 is waited for where no thread runs that could sleep")]
+    #[should_panic(expected = "waiting for frame 0x3e8 where no thread runs that could sleep")]
     fn waiting_between_runs_is_refused() {
         Bench::new(1, None).simulation.sim.wait_for_page(PAGE, &|| true);
     }
 
     #[test]
-    #[should_panic(expected = "frame 0x3e8 is waited for pinned, with interrupts off or a lock held")]
+    #[should_panic(expected = "waiting for frame 0x3e8 pinned, with interrupts off or a lock held")]
     fn waiting_with_a_lock_held_is_refused() {
         let bench = Bench::new(1, None);
         bench.thread(0, 0, |program| {
@@ -308,7 +310,7 @@ mod tests {
         bench.run();
     }
 
-    /// What a call that transfers pages took on a CPU of its own.
+    /// The time that a call took that transfers pages, on a CPU of its own.
     fn took(storage: Option<Storage>, locked: bool, call: impl FnOnce(&Sim) + 'static) -> Picoseconds {
         let bench = Bench::new(1, storage);
         let result = Rc::new(Cell::new(0));
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_takes_the_submissions_and_then_as_many_rounds_as_the_queue_needs() {
+    fn a_transfer_takes_its_submissions_and_one_round_for_each_full_queue() {
         let costs = machine(1).costs;
         let (submit, switch) = (costs.write_out, costs.context_switch);
         let write = |count: u32| move |sim: &Sim| Machine::write_out(sim, &pages(0, count));
@@ -339,7 +341,7 @@ mod tests {
         assert_eq!(took(Some(STORAGE), false, write(2)), 2 * submit + 30 * US + switch);
         assert_eq!(took(Some(STORAGE), false, write(5)), 5 * submit + 90 * US + switch);
         assert_eq!(took(Some(STORAGE), false, both), 6 * submit + 60 * US + 200 * US + 2 * switch);
-        // With a lock held nobody else gets the CPU, so there is no switch back either.
+        // With a lock held no other thread gets the CPU, so there is no switch back.
         assert_eq!(took(Some(STORAGE), true, both), 6 * submit + 60 * US + 200 * US);
     }
 
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_goes_on_with_others_while_a_thread_waits_for_a_device_and_gives_it_the_cpu_then() {
+    fn a_cpu_runs_other_threads_while_one_waits_for_a_device() {
         let bench = Bench::new(1, Some(STORAGE));
         let notes = Notes::default();
         let (writer, other) = (notes.clone(), notes.clone());
@@ -385,15 +387,15 @@ mod tests {
         let &[("written", written), ("computed", computed)] = &notes.borrow()[..] else {
             panic!("{notes:?}")
         };
-        // At its next step after the device is done the other gives way.
+        // The other thread gives way at its first step after the device is done.
         assert!((done..done + 2 * US).contains(&(written - costs.context_switch)), "{written} after {done}");
-        assert!(computed < 100 * US, "{computed}: in the time that was left");
+        assert!(computed < 100 * US, "{computed}: the other computed while the device worked");
         let slice = costs.time_slice;
-        assert!(slice > 100 * US, "{slice}: not because its slice was over");
+        assert!(slice > 100 * US, "{slice}: the other did not give way for the end of its slice");
     }
 
     #[test]
-    fn who_waits_for_a_device_with_a_lock_held_answers_interrupts() {
+    fn a_cpu_that_waits_for_a_device_with_a_lock_held_answers_interrupts() {
         for locked in [false, true] {
             let bench = Bench::new(2, Some(STORAGE));
             let flushed = Rc::new(Cell::new(0));
@@ -419,7 +421,7 @@ mod tests {
     #[test]
     fn a_cpu_is_idle_while_its_thread_waits_for_a_device_with_locks_that_sleep() {
         for (class, interrupts) in [(&SLEEPS, 0), (&LOCK, 1)] {
-            // Longer than the period of the timer.
+            // A write takes longer than the period of the timer.
             let slow = Storage { write: 10_000 * US, ..STORAGE };
             let bench = Bench::new(2, Some(slow));
             let (ticks, base) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -433,7 +435,8 @@ mod tests {
                 told.set(program.sim.cpus[0].ticks.get());
             });
             bench.thread(1, 0, move |program| {
-                // One page stays, and with it the table: a lazy CPU would be asked about that.
+                // One page stays, and with it its page-table page. If that were freed, the flush would interrupt a
+                // lazy CPU too.
                 let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, 2);
                 base.set(program.system_call(map).expect("room"));
                 program.compute(100 * US);
@@ -445,12 +448,12 @@ mod tests {
             assert_eq!(ticks.get(), 2 * interrupts, "at 4 and 8 ms");
             let waiter = outcome.threads.iter().find(|thread| thread.name == "0").expect("it ran");
             assert!(waiter.ended > Some(10_000 * US));
-            assert_eq!(waiter.system >= 10_000 * US, interrupts == 1, "idle time is nobody's");
+            assert_eq!(waiter.system >= 10_000 * US, interrupts == 1, "idle time is charged to no thread");
         }
     }
 
     #[test]
-    fn what_a_device_holds_of_a_file_from_the_start_is_zeros() {
+    fn a_device_initially_holds_zeros_for_a_file() {
         let bench = Bench::new(1, None);
         bench.thread(0, 0, |program| {
             let file = program.memory().open_stored_file(3).expect("a free object");
@@ -472,7 +475,7 @@ mod tests {
             Machine::write_out(sim, &[(block(7), frame)]);
             let mut bytes = [0; 6];
             sim.load(frame, 8, &mut bytes);
-            assert_eq!(&bytes, b"during", "the other stored meanwhile");
+            assert_eq!(&bytes, b"during", "the other thread stored meanwhile");
             Machine::read_in(sim, &[(block(7), other)]);
             sim.load(other, 8, &mut bytes);
             assert_eq!(&bytes, b"before");
@@ -489,7 +492,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "index: 3 }, which it never wrote out")]
-    fn reading_what_was_never_written_is_refused() {
+    fn reading_a_block_that_was_never_written_is_refused() {
         Bench::new(1, None).simulation.sim.read_in(&pages(3, 1));
     }
 

@@ -1,12 +1,12 @@
-//! Invalidation: what a CPU drops from its own TLB, and what the hardware makes all of them drop.
+//! Invalidation: by one CPU in its own TLB, and by broadcast in all TLBs.
 //!
-//! A broadcast is started by one CPU and takes effect on every CPU when that CPU waits for it. Real hardware may be
-//! faster; nothing may rely on that, so here every entry lives until the wait, which is the worst case. A CPU also waits
-//! before another thread gets it: a thread that went on elsewhere could not wait for what it started here.
+//! A broadcast takes effect on every CPU when the CPU that started it waits for it. Real hardware may be faster, but
+//! no code may rely on that. So every entry lives until the wait, which is the worst case. A CPU also waits before
+//! another thread gets it, since a thread that moves to another CPU could not wait for its broadcasts there.
 //!
-//! The interconnect takes one broadcast after the other, whoever sends it: who sends many at once with others waits for
-//! theirs too. Nor is any CPU visited when a broadcast takes effect ([`Outdated`](crate::hardware::outdated::Outdated)); the oracle,
-//! which keeps what each may hold, is told.
+//! The interconnect takes one broadcast after the other, from all CPUs. A CPU that sends while others do waits for
+//! theirs too. No CPU is visited when a broadcast takes effect ([`Outdated`](crate::hardware::outdated::Outdated)).
+//! Only the oracle, which records the entries that each CPU may hold, is informed.
 
 use ceasefire::Extent;
 use ceasefire_memory::shadow::Shadow;
@@ -16,7 +16,7 @@ use crate::hardware::outdated::Broadcast;
 use crate::world::state::World;
 
 impl World {
-    /// A CPU drops what it has cached for a page, of either size.
+    /// A CPU drops its entries for a page, of either size.
     pub(crate) fn forget_page(&self, index: usize, asid: u16, page: u64) {
         self.cpus[index].tlb.borrow_mut().invalidate_page(page, asid);
         if let Some(oracle) = &self.oracle {
@@ -24,7 +24,7 @@ impl World {
         }
     }
 
-    /// A CPU drops what it has cached under an ASID.
+    /// A CPU drops its entries under an ASID.
     pub(crate) fn forget_asid(&self, index: usize, asid: u16) {
         self.cpus[index].tlb.borrow_mut().invalidate_asid(asid);
         if let Some(oracle) = &self.oracle {
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// A CPU drops all that it has cached.
+    /// A CPU drops all its entries.
     pub(crate) fn forget_all(&self, index: usize) {
         self.cpus[index].tlb.borrow_mut().invalidate_all();
         if let Some(oracle) = &self.oracle {
@@ -40,13 +40,13 @@ impl World {
         }
     }
 
-    /// A thread of the CPU's that accesses a page many times has to look it up again.
+    /// Counts an invalidation on a CPU. A thread there that accesses a page many times must look it up again.
     pub(crate) fn count_invalidation(&self, index: usize) {
         let invalidations = &self.cpus[index].invalidations;
         invalidations.set(invalidations.get() + 1);
     }
 
-    /// This CPU starts to invalidate a part of an ASID on all CPUs.
+    /// This CPU starts to invalidate some or all entries under an ASID on all CPUs.
     pub(crate) fn broadcast(&self, asid: u16, extent: Extent) {
         self.start_broadcast(Broadcast::Tagged(asid, extent));
     }
@@ -68,7 +68,7 @@ impl World {
         cpu.broadcasts.borrow_mut().push(broadcast);
     }
 
-    /// Waits until what this CPU started has taken effect everywhere.
+    /// Waits until the broadcasts that this CPU started have taken effect on all CPUs.
     pub(crate) fn broadcast_wait(&self) {
         let started = std::mem::take(&mut *self.cpu().broadcasts.borrow_mut());
         for &broadcast in &started {
@@ -82,7 +82,7 @@ impl World {
         tally.set(tally.get() + (self.cpu().clock.get() - begun));
     }
 
-    /// This CPU gets another thread: it waits for what it started, if anything.
+    /// This CPU gets another thread. It first waits for the broadcasts that it started, if there are any.
     pub(crate) fn finish_broadcasts(&self) {
         if !self.cpu().broadcasts.borrow().is_empty() {
             self.broadcast_wait();
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// No TLB is touched, so that a run with the oracle is the same as one without.
+    /// No TLB is touched: a run with the oracle equals one without.
     fn tell_oracle(&self, asid: u16, page: Option<u64>) {
         if let Some(oracle) = &self.oracle {
             for index in self.may_hold.borrow().of(asid) {
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// How often anything was invalidated that a CPU may use.
+    /// The number of invalidations of entries that a CPU may use.
     pub(crate) fn invalidations_of(&self, index: usize) -> u64 {
         let cpu = &self.cpus[index];
         cpu.invalidations.get() + self.outdated.borrow().count(cpu.asid.get())
@@ -149,7 +149,7 @@ mod tests {
     use crate::testing::{broken, now, roomy, run_on, thread, Notes, Slot, US};
     use crate::{Options, Program, Simulation};
 
-    /// Whether CPU 1 could still use a page: its TLB, the way to the table, and the oracle.
+    /// Whether CPU 1 could still use a page, by its TLB, its walk cache and the oracle.
     fn held_by_1(program: &Program, address: u64) -> [bool; 3] {
         let (page, cpu) = (address >> PAGE_SHIFT, &program.sim.cpus[1]);
         let (asid, tlb, outdated) = (cpu.asid.get(), cpu.tlb.borrow(), program.sim.outdated.borrow());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_takes_effect_everywhere_when_it_is_waited_for() {
+    fn a_broadcast_takes_effect_on_all_cpus_at_the_wait() {
         type Start = fn(&Program, u64);
         let page: Start = |program, address| {
             let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::Small };
@@ -203,7 +203,7 @@ mod tests {
             broadcast_beside(move |program, address| {
                 let invalidations = program.sim.invalidations_of(1);
                 start(program, address);
-                assert_eq!(held_by_1(program, address), [true; 3], "nothing is gone before the wait");
+                assert_eq!(held_by_1(program, address), [true; 3], "no entry is dropped before the wait");
                 program.sim.broadcast_wait();
                 assert_eq!(held_by_1(program, address), [false; 3]);
                 assert!(program.sim.invalidations_of(1) > invalidations);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_reaches_what_it_names_and_nothing_else() {
+    fn a_broadcast_invalidates_its_own_pages_and_asid_alone() {
         broadcast_beside(|program, address| {
             let asid = asid_of_1(program);
             program.sim.broadcast(asid + 1, Extent::All);
@@ -220,13 +220,13 @@ mod tests {
                 .sim
                 .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::Small });
             program.sim.broadcast_wait();
-            // Only the way to the table, which the neighbours share.
+            // Only the path to the page-table page is gone, which the neighbouring pages share.
             assert_eq!(held_by_1(program, address), [true, false, true]);
         });
     }
 
     #[test]
-    fn starting_and_waiting_have_their_costs() {
+    fn starting_and_waiting_for_a_broadcast_cost_time() {
         broadcast_beside(|program, _| {
             let costs = &program.sim.machine.costs;
             let begun = now(program);
@@ -239,13 +239,13 @@ mod tests {
             assert_eq!(
                 now(program),
                 begun + 2 * costs.broadcast_send + costs.broadcast_wait,
-                "nothing is left"
+                "no broadcast is left"
             );
         });
     }
 
-    /// When each of four CPUs that start a broadcast at once has waited for it, on an interconnect that takes so long for
-    /// each.
+    /// The times at which four CPUs that start a broadcast at once have waited for it. The interconnect takes
+    /// `interval` for each.
     fn together(interval: u64) -> Vec<u64> {
         let mut machine = roomy(4);
         machine.processor.broadcast_interval = interval;
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    /// How often two programs miss that take turns on a CPU, in a TLB of two entries; all that one of them holds is
-    /// invalidated by a broadcast.
+    /// The number of misses of two programs that take turns on a CPU with a TLB of two entries. A broadcast
+    /// invalidates all entries of one of them.
     fn misses_in_turns(oracle: bool) -> u64 {
         let mut machine = roomy(1);
         machine.costs.time_slice = 10 * US;
@@ -306,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broadcast_makes_programs_miss_does_not_depend_on_the_oracle() {
+    fn the_misses_after_a_broadcast_do_not_depend_on_the_oracle() {
         assert_eq!(misses_in_turns(true), misses_in_turns(false));
     }
 
     #[test]
-    fn a_thread_that_loses_its_cpu_has_waited_for_what_it_started() {
+    fn a_thread_that_loses_its_cpu_first_waits_for_its_broadcasts() {
         let mut machine = roomy(2);
         machine.costs.time_slice = 10 * US;
         let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
@@ -325,7 +325,7 @@ mod tests {
                 program.sim.forget_all(0);
                 program.compute(50 * US);
                 program.sim.broadcast(asid_of_1(program), Extent::All);
-                // The other has been waiting for the CPU since 60 us.
+                // The third thread has waited for the CPU since 60 us.
                 program.compute(50 * US);
             })
             .expect("a stack");

@@ -1,4 +1,4 @@
-//! The machine's state, and the operations that change it without deciding which CPU goes on.
+//! The machine's state, and the operations that change it without choosing the next CPU.
 //!
 //! `state` comes first: the CPUs, their clocks, and everything that they share. Its parts are `timeline` and `timer`, which
 //! order events, and `task`, a thread as a coroutine. `invalidate` changes TLBs, `shadow` informs the shadow record, and

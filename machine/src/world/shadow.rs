@@ -1,4 +1,4 @@
-//! What the machine tells the shadow record.
+//! The calls of the machine to the shadow record.
 
 use ceasefire::CpuId;
 use ceasefire_memory::shadow::{Misuse, Shadow};
@@ -7,14 +7,14 @@ use ceasefire_memory::SpaceHandle;
 use crate::world::state::{Sim, World};
 
 impl World {
-    /// Tells the record, if there is one, what this CPU does.
+    /// Informs the record, if there is one, of an action of this CPU.
     pub(crate) fn tell(&self, tell: impl FnOnce(&mut Shadow, CpuId)) {
         if let (Some(watch), Ok(cpu)) = (&self.watch, CpuId::new(self.here.get())) {
             watch.with(|shadow| tell(shadow, cpu));
         }
     }
 
-    /// The same, of what may be wrong.
+    /// The same, for an action that may be a misuse.
     pub(crate) fn ask(&self, ask: impl FnOnce(&mut Shadow, CpuId) -> Result<(), Misuse>) {
         let mut answer = Ok(());
         self.tell(|shadow, cpu| answer = ask(shadow, cpu));

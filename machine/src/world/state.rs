@@ -1,10 +1,10 @@
-//! The machine's state and its clockwork.
+//! The machine's state: the CPUs and everything that they share.
 //!
-//! Every CPU has its own clock. What it does takes effect at once and moves that clock; at each point where CPUs can
-//! notice each other (a lock, an access to memory, a flush) the CPU that is furthest behind goes on. Each thread runs
-//! as a coroutine on a stack of its own, so the code under test is ordinary code that may be interrupted between any
-//! two such points. One host thread runs everything: nothing is atomic, nothing depends on the host's timing, and the
-//! same seed gives the same run.
+//! Every CPU has its own clock. An operation takes effect at once and advances that clock. At each point where CPUs
+//! can notice each other (a lock, an access to memory, a flush) the CPU that is furthest behind goes on. Each thread
+//! is a coroutine with its own stack, so the code under test is ordinary code that may be interrupted between any two
+//! such points. One host thread runs everything: the state needs no atomics, nothing depends on the host's timing,
+//! and the same seed gives the same run.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,25 +36,25 @@ use crate::world::timer::Timer;
 /// One CPU.
 #[derive(Debug)]
 pub(crate) struct CpuState {
-    /// How far it has come.
+    /// Its own time.
     pub(crate) clock: Cell<Picoseconds>,
-    /// When its thread goes on: [`NEVER`] while it waits for something without a time yet.
+    /// The time at which its thread goes on; [`NEVER`] while it waits for an event of unknown time.
     pub(crate) wake: Cell<Picoseconds>,
-    /// How many reasons there are for interrupts to be off.
+    /// The number of reasons to keep interrupts off.
     pub(crate) off: Cell<u32>,
-    /// How many reasons there are for its thread to stay here.
+    /// The number of reasons to keep its thread on this CPU.
     pub(crate) pins: Cell<u32>,
-    /// Since when they have been on.
+    /// The time at which interrupts were last turned on.
     pub(crate) on_since: Cell<Picoseconds>,
-    /// When the interrupt that is under way arrives.
+    /// The time at which the interrupt under way arrives.
     pub(crate) interrupt: Cell<Picoseconds>,
-    /// When its timer ticks next: [`NEVER`] while it is idle.
+    /// The time of its next timer tick; [`NEVER`] while it is idle.
     pub(crate) next_tick: Cell<Picoseconds>,
-    /// How many ticks it has taken.
+    /// The number of ticks that it has taken.
     pub(crate) ticks: Cell<u64>,
-    /// When the latest of the answers to its request arrives.
+    /// The arrival of the latest answer to its request.
     pub(crate) answered_at: Cell<Picoseconds>,
-    /// It has no thread to run.
+    /// Whether it has no thread to run.
     pub(crate) idle: Cell<bool>,
     /// The thread that it runs.
     pub(crate) task: Cell<Option<TaskId>>,
@@ -62,42 +62,42 @@ pub(crate) struct CpuState {
     pub(crate) ready: RefCell<VecDeque<TaskId>>,
     /// Threads that sleep until a time and go on here, the earliest first.
     pub(crate) sleepers: RefCell<VecDeque<(Picoseconds, TaskId)>>,
-    /// When another thread gets its turn, if one waits.
+    /// The time at which another thread gets the CPU, if one waits.
     pub(crate) slice_end: Cell<Picoseconds>,
-    /// A thread was woken that should run soon.
+    /// Whether a woken thread should preempt the running one.
     pub(crate) preempt: Cell<bool>,
-    /// Time spent since the thread came, in the program and in the kernel.
+    /// The time of its thread since it came to this CPU, in the program and in the kernel.
     pub(crate) user: Cell<Picoseconds>,
     pub(crate) system: Cell<Picoseconds>,
-    /// What its time is charged to.
+    /// The kind of work to which its time is charged.
     pub(crate) doing: Cell<Doing>,
     pub(crate) node: u16,
     /// The other thread of its core.
     pub(crate) sibling: Option<u16>,
     pub(crate) tlb: RefCell<Tlb>,
-    /// What it translates through: the frame of the top-level table and the ASID.
+    /// The frame of the top-level page-table page that it has loaded, and the ASID.
     pub(crate) root: Cell<u32>,
     pub(crate) asid: Cell<u16>,
     /// The line of page-table entries that its walker read last.
     pub(crate) walked_line: Cell<u64>,
-    /// How often anything was invalidated here.
+    /// The number of its own invalidations.
     pub(crate) invalidations: Cell<u64>,
-    /// The invalidations of all CPUs that it has started and not waited for.
+    /// The broadcasts that it has started and not waited for.
     pub(crate) broadcasts: RefCell<Vec<Broadcast>>,
-    /// When the interconnect is done with the last of them.
+    /// The time at which the interconnect finishes the last of them.
     pub(crate) broadcast_at: Cell<Picoseconds>,
-    pub(crate) engine: Cpu<ceasefire_memory::SpaceHandle<Sim>>,
-    /// The locks of the thread that it runs; no thread leaves a CPU with any.
+    pub(crate) engine: Cpu<SpaceHandle<Sim>>,
+    /// The locks of its thread. No thread leaves a CPU with any.
     pub(crate) held: HeldLocks,
 }
 
 impl CpuState {
-    /// Whether its thread may leave it: nothing ties the one to the other.
+    /// Whether its thread may leave it: the thread holds no lock, is not pinned, and interrupts are on.
     pub(crate) fn may_be_left(&self) -> bool {
         self.held.is_empty() && self.off.get() == 0 && self.pins.get() == 0
     }
 
-    /// When it will take its next interrupt, as things are.
+    /// The time of its next interrupt, in the current state.
     pub(crate) fn next_interrupt(&self) -> Picoseconds {
         if self.off.get() == 0 && self.interrupt.get() != NEVER {
             self.interrupt.get().max(self.on_since.get())
@@ -107,21 +107,22 @@ impl CpuState {
     }
 }
 
-/// A machine in motion.
+/// A machine that runs.
 #[derive(Debug)]
 pub struct World {
     pub(crate) machine: Machine,
     pub(crate) capabilities: Capabilities,
-    /// When somebody looks whether a space deserves a global ASID, and how many CPUs have to run it.
+    /// The number of flushes of a space between two checks of whether it deserves a global ASID, and the number of
+    /// CPUs that must run it then.
     pub(crate) look_every: u64,
     pub(crate) wide: u32,
-    /// Which CPUs may hold entries of which ASID.
+    /// The CPUs that may hold entries of each ASID.
     pub(crate) may_hold: RefCell<MayHold>,
-    /// What broadcasts have invalidated.
+    /// The invalidations by broadcast.
     pub(crate) outdated: RefCell<Outdated>,
-    /// How many moments there were, if no oracle counts them.
+    /// The number of moments so far, if no oracle counts them.
     moments: Cell<u64>,
-    /// When the interconnect can take the next broadcast.
+    /// The time at which the interconnect can take the next broadcast.
     pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
     pub(crate) cpus: Box<[CpuState]>,
@@ -131,28 +132,28 @@ pub struct World {
     pub(crate) here: Cell<usize>,
     /// The time of the next CPU's event.
     pub(crate) horizon: Cell<Picoseconds>,
-    /// How far a CPU may run ahead of the next before it lets that one go on.
+    /// How far a CPU may run ahead before it lets the next one go on.
     pub(crate) slack: Picoseconds,
     pub(crate) running: Running,
     pub(crate) tasks: RefCell<Vec<Task<SpaceHandle<Sim>>>>,
     /// The CPUs that are idle.
     pub(crate) resting: RefCell<CpuSet>,
-    /// When the first of the threads in each CPU's queue may run.
+    /// For each CPU, the time at which the first thread in its queue may run.
     pub(crate) queued: RefCell<Timeline>,
-    /// It is being set up or looked at between runs, which takes no time.
+    /// Whether no run is under way. Setting the machine up and looking at it take no time.
     pub(crate) standing: Cell<bool>,
-    /// Threads of programs that have not ended.
+    /// The number of program threads that have not ended.
     pub(crate) alive: Cell<usize>,
-    /// The background reclaimers' threads, by node.
+    /// The threads of background reclaim, by node.
     pub(crate) reclaimers: RefCell<Vec<TaskId>>,
-    /// Threads that wait for a frame's page, in the order in which they came.
+    /// Threads that wait for a frame's page, in order of arrival.
     pub(crate) waiters: RefCell<BTreeMap<u32, Vec<TaskId>>>,
     pub(crate) ram: Ram,
-    /// What pages hold, if that is kept.
+    /// The bytes of pages, if the run keeps them.
     pub(crate) contents: Option<Contents>,
-    /// The device of files and swap, if it takes any time.
+    /// The device of files and swap, if it takes time.
     pub(crate) storage: Option<(Storage, RefCell<Device>)>,
-    /// The first frame after each node's.
+    /// The first frame after the memory of each node.
     node_ends: Box<[u32]>,
     pub(crate) memory: OnceCell<Weak<Memory<Sim>>>,
     pub(crate) oracle: Option<Oracle>,
@@ -254,7 +255,7 @@ impl World {
     /// The memory manager under test.
     ///
     /// # Panics
-    /// Before it was set up or after it was dropped; nothing runs then.
+    /// Before the memory manager is set up or after it is dropped. Nothing runs then.
     pub(crate) fn memory(&self) -> Rc<Memory<Sim>> {
         self.memory
             .get()
@@ -262,18 +263,18 @@ impl World {
             .expect("the memory manager lives as long as the machine runs")
     }
 
-    /// What has been counted so far.
+    /// All counts so far.
     pub(crate) fn reading(&self) -> Reading {
         let memory = self.memory();
         Reading::new(self.cpu().clock.get(), &self.tallies, memory.counters(), memory.statistics())
     }
 
-    /// The node whose memory a frame is.
+    /// The node to which a frame belongs.
     pub(crate) fn node_of_frame(&self, frame: FrameNumber) -> u16 {
         self.node_ends.partition_point(|&end| end <= frame.get()) as u16
     }
 
-    /// This CPU translates through other tables from now on.
+    /// This CPU loads another root.
     pub(crate) fn set_root(&self, root: u32) {
         let before = self.cpu().root.replace(root);
         if let Some(oracle) = &self.oracle {
@@ -281,12 +282,12 @@ impl World {
         }
     }
 
-    /// How long a line or a message takes between two CPUs.
+    /// The time that a cache line or a message takes between two CPUs.
     pub(crate) fn between(&self, one: usize, other: usize) -> Picoseconds {
         self.machine.latency.pair(one as u16, other as u16)
     }
 
-    /// How long this CPU works on what takes `time` alone: longer while the other thread of its core works too.
+    /// The time that this CPU takes for work of `time`: longer while the other thread of its core works too.
     fn slowed(&self, time: Picoseconds) -> Picoseconds {
         match (&self.machine.smt, self.cpu().sibling) {
             (Some(smt), Some(other)) if !self.cpus[usize::from(other)].idle.get() => smt.slowed(time),
@@ -303,12 +304,12 @@ impl World {
         self.moments.get()
     }
 
-    /// The CPU works in the kernel for that long, or longer beside the other thread of its core.
+    /// The CPU works in the kernel for `time`, or longer beside the other thread of its core.
     pub(crate) fn spend(&self, time: Picoseconds) {
         self.stall(self.slowed(time));
     }
 
-    /// The CPU waits in the kernel for that long: for a line, for other CPUs.
+    /// The CPU waits in the kernel for `time`: for a cache line, or for other CPUs.
     pub(crate) fn stall(&self, time: Picoseconds) {
         if self.standing.get() {
             return;
@@ -319,7 +320,7 @@ impl World {
         self.tallies.spent.charge(cpu.doing.get(), time);
     }
 
-    /// The CPU can do nothing else until `time`.
+    /// The CPU waits in the kernel until `time`.
     pub(crate) fn spend_until(&self, time: Picoseconds) {
         let now = self.cpu().clock.get();
         if time > now {
@@ -327,7 +328,7 @@ impl World {
         }
     }
 
-    /// The program computes for that long, or longer beside the other thread of its core.
+    /// The program computes for `time`, or longer beside the other thread of its core.
     pub(crate) fn compute(&self, time: Picoseconds) {
         let (time, cpu) = (self.slowed(time), self.cpu());
         cpu.clock.set(cpu.clock.get() + time);
@@ -335,8 +336,8 @@ impl World {
         self.tallies.spent.charge(Doing::User, time);
     }
 
-    /// Time that passes on this CPU in `body` is charged to `doing`, unless something inside says otherwise. The thread may
-    /// be on another CPU afterwards.
+    /// Charges the time that passes on this CPU in `body` to `doing`, unless nested work is charged otherwise. The
+    /// thread may be on another CPU afterwards.
     pub(crate) fn during<R>(&self, doing: Doing, body: impl FnOnce() -> R) -> R {
         let before = self.cpu().doing.replace(doing);
         let result = body();

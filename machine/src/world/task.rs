@@ -1,9 +1,6 @@
-//! Threads of the simulated machine, and the scheduler that gives them CPUs.
+//! A thread of the simulated machine: a coroutine.
 //!
-//! A thread is a coroutine: it runs until it waits, pauses for others that are further behind, or ends. The scheduler
-//! is as simple as fairness allows: round robin on each CPU with a time slice; an idle CPU takes a thread that waits
-//! elsewhere; and a kernel thread whose slice is over moves to the CPU of its node whose program has had most time, so
-//! that it costs all of them the same, as load balancing would.
+//! A thread runs until it waits, pauses for CPUs that are further behind, or ends.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,19 +12,19 @@ use corosensei::{Coroutine, Yielder};
 use crate::config::Picoseconds;
 use crate::measure::spent::Doing;
 
-/// Bytes of stack for each thread. Only what is touched costs memory.
+/// The bytes of stack for each thread. Only touched pages take memory.
 const STACK: usize = 128 * 1024;
 
-/// A thread, by its place in the list of all.
+/// A thread, by its index in the list of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskId(pub(crate) usize);
 
-/// Why a thread stopped running for now.
+/// The reason for which a thread stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It waits for a time or an event, and keeps the CPU.
+    /// It waits for a time or an event and keeps the CPU.
     Pause,
-    /// Another thread shall have the CPU.
+    /// It gives the CPU to another thread.
     Preempted,
     /// It sleeps until it is woken.
     Sleep(Sleep),
@@ -35,21 +32,21 @@ pub(crate) enum Stop {
     Until(Picoseconds),
 }
 
-/// How a thread sleeps that has to be woken.
+/// The state of a thread that sleeps until it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sleep {
     /// Between two pieces of work: it holds nothing.
     AtRest,
-    /// In the middle of one.
+    /// In the middle of a piece of work.
     Amid,
 }
 
-/// What kind of thread it is.
+/// The kind of a thread. `S` is the handle of an address space.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind<S> {
     /// Runs in a program's address space.
     Program(S),
-    /// Runs in the kernel, on CPUs of this node, or on any if it has none.
+    /// Runs in the kernel, on the CPUs of this node, or on any CPU if the node has none.
     Kernel(u16),
 }
 
@@ -57,18 +54,18 @@ pub(crate) enum Kind<S> {
 pub(crate) struct Task<S> {
     pub(crate) name: String,
     pub(crate) kind: Kind<S>,
-    /// Boxed, because it is taken out of here for as long as it runs.
+    /// Boxed, because it is moved out while it runs.
     pub(crate) coroutine: Option<Box<Coroutine<(), Stop, (), DefaultStack>>>,
     pub(crate) asleep: Option<Sleep>,
-    /// The CPU that it ran on last.
+    /// The CPU on which it ran last.
     pub(crate) last: usize,
-    /// When it may run first, or again after it slept in the middle of something.
+    /// The time from which it may run: for the first time, or after a sleep in the middle of its work.
     pub(crate) start: Picoseconds,
     pub(crate) user: Picoseconds,
     pub(crate) system: Picoseconds,
-    /// What it was doing when it left its CPU.
+    /// The kind of work in which it left its CPU.
     pub(crate) doing: Doing,
-    /// When it ended.
+    /// The time at which it ended.
     pub(crate) ended: Option<Picoseconds>,
 }
 
@@ -78,10 +75,10 @@ impl<S: fmt::Debug> fmt::Debug for Task<S> {
     }
 }
 
-/// Which coroutine runs, seen from inside it.
+/// The running coroutine, as its own code reaches it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Where the running coroutine gives control back; null outside of any.
+    /// The point at which the running coroutine gives up control; null outside of coroutines.
     yielder: Cell<*const Yielder<(), Stop>>,
 }
 
@@ -91,12 +88,12 @@ impl Default for Running {
     }
 }
 
-/// The running coroutine, put aside while code runs that must not stop it.
+/// The running coroutine, set aside while code runs that must not stop it.
 #[derive(Debug)]
 pub(crate) struct Aside(*const Yielder<(), Stop>);
 
 impl Running {
-    /// Whether a thread runs that may be stopped here.
+    /// Whether a thread runs and may be stopped here.
     pub(crate) fn in_task(&self) -> bool {
         !self.yielder.get().is_null()
     }
@@ -108,17 +105,17 @@ impl Running {
         self.yielder.set(ptr::null());
     }
 
-    /// From here on nothing stops the running thread: an interrupt handler uses its stack.
+    /// From here on the running thread cannot be stopped: an interrupt handler uses its stack.
     pub(crate) fn leave_task(&self) -> Aside {
         Aside(self.yielder.replace(ptr::null()))
     }
 
-    /// Back to the thread.
+    /// Returns to the thread.
     pub(crate) fn enter_task(&self, aside: Aside) {
         self.yielder.set(aside.0);
     }
 
-    /// Stops the running thread until it is resumed; keeps its CPU.
+    /// Stops the running thread until it is resumed. It keeps its CPU.
     pub(crate) fn pause(&self) {
         self.stop(Stop::Pause);
     }
@@ -126,13 +123,10 @@ impl Running {
     /// Stops the running thread until it is resumed.
     ///
     /// # Panics
-    /// If no thread runs that could be stopped: an interrupt handler or the scheduler waited for something.
+    /// If no thread runs that can be stopped: an interrupt handler or the scheduler waits.
     pub(crate) fn stop(&self, why: Stop) {
         let yielder = self.yielder.replace(ptr::null());
-        assert!(
-            !yielder.is_null(),
-            "something waited where nothing can: in an interrupt or in the scheduler"
-        );
+        assert!(!yielder.is_null(), "an interrupt handler or the scheduler waits, outside of any thread");
         // SAFETY: the pointer was set by the coroutine that runs now (see `Running::run`) and points into its own stack
         // frame, which lives until the coroutine returns; it is set only while that coroutine runs, so this call is on
         // its stack.
@@ -168,8 +162,8 @@ impl<S> Drop for Task<S> {
     fn drop(&mut self) {
         let Some(coroutine) = self.coroutine.take() else { return };
         if coroutine.started() && self.asleep != Some(Sleep::AtRest) && !coroutine.done() {
-            // Stopped in the middle of the kernel, with locks and half a flush. To unwind it would run the destructors
-            // of both, which wait for CPUs that will not run again; so what it holds is lost.
+            // The thread stopped in the middle of kernel work, with locks held and flushes under way. Unwinding would
+            // run the destructors of both, which wait for CPUs that never run again. So its resources are leaked.
             std::mem::forget(coroutine);
         }
     }

@@ -1,27 +1,28 @@
-//! Who is next: the CPUs by the time of an event of theirs.
+//! The CPUs in order of a time, such as that of their next event.
 //!
-//! A winner tree: each CPU is a leaf, each inner node has the earlier of its two children, so the root is the CPU with
-//! the earliest event. Changing one CPU's time replays the matches on its way up: as many as the machine's number of
-//! CPUs has bits, with nothing to clean up afterwards. This runs several times for each simulated page, so a time and
+//! A winner tree: each CPU is a leaf, and each inner node holds the earlier of its two children, so the root is the
+//! CPU with the earliest event. A change of one CPU's time replays the matches on its path to the root. Their number
+//! is the number of bits in the number of CPUs. This code runs several times for each simulated page. So a time and
 //! its CPU are one number, and a match is one comparison without a branch.
 
 use crate::config::Picoseconds;
 
-/// Not at any time.
+/// The time of an event that never comes.
 pub(crate) const NEVER: Picoseconds = Picoseconds::MAX;
 
-/// Bits of a number that name the CPU.
+/// The number of bits that hold the CPU.
 const CPU_BITS: u32 = 13;
-/// Bits of a time that are left out: events less than 8 ps apart go in the order of their CPUs.
+/// The number of low bits of a time that are dropped. Events less than 8 ps apart are ordered by CPU.
 const COARSE: u32 = 3;
 
-/// The end of simulated time, five hours: what fits in the rest. All events from then on are taken to come then.
+/// The end of simulated time, five hours: the largest time that fits in the remaining bits. All later events are
+/// taken to come then.
 pub(crate) const END: Picoseconds = (1 << (u64::BITS - CPU_BITS + COARSE)) - (2 << COARSE);
 
 /// A time for each CPU, such as that of its next event.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// The winner of each match: the final in place 1, the CPUs themselves from the middle on.
+    /// The winner of each match: the final at index 1, the CPUs in the second half.
     nodes: Box<[u64]>,
 }
 
@@ -31,7 +32,7 @@ impl Timeline {
         Self { nodes: vec![NEVER; 2 * cpus.next_power_of_two()].into() }
     }
 
-    /// Sets when a CPU's event is.
+    /// Sets the time of a CPU's event.
     pub(crate) fn set(&mut self, cpu: usize, time: Picoseconds) {
         let mut winner = number(time, cpu);
         let mut node = self.nodes.len() / 2 + cpu;
@@ -44,13 +45,13 @@ impl Timeline {
         }
     }
 
-    /// The CPU with the earliest event, if any.
+    /// The CPU with the earliest event, if there is one.
     pub(crate) fn first(&self) -> Option<usize> {
         let winner = self.nodes[1];
         (winner != NEVER).then_some((winner & ((1 << CPU_BITS) - 1)) as usize)
     }
 
-    /// When that event is, to within 8 ps; [`NEVER`] if there is none.
+    /// The time of that event, to within 8 ps; [`NEVER`] if there is none.
     pub(crate) fn earliest(&self) -> Picoseconds {
         let winner = self.nodes[1];
         if winner == NEVER {
@@ -60,8 +61,8 @@ impl Timeline {
         }
     }
 
-    /// The CPUs whose events come at `time` or before, to within 8 ps, in the order of their numbers. It looks only where
-    /// there are some.
+    /// The CPUs whose events come at or before `time`, to within 8 ps, in ascending order. The search skips subtrees
+    /// without one.
     pub(crate) fn until(&self, time: Picoseconds) -> impl Iterator<Item = usize> + '_ {
         let last = number(time, (1 << CPU_BITS) - 1);
         let mut from = 0;
@@ -72,7 +73,7 @@ impl Timeline {
         })
     }
 
-    /// The first CPU from `from` on whose number is no greater than `last`.
+    /// The first CPU from `from` on whose number is at most `last`.
     fn next_until(&self, from: usize, last: u64) -> Option<usize> {
         let leaves = self.nodes.len() / 2;
         if from >= leaves {
@@ -80,7 +81,7 @@ impl Timeline {
         }
         let mut node = leaves + from;
         while self.nodes[node] > last {
-            // On to the right, in the largest part of the tree that begins there.
+            // Move right, to the largest subtree that begins there.
             while node % 2 == 1 {
                 node /= 2;
             }
@@ -97,7 +98,7 @@ impl Timeline {
     }
 }
 
-/// A time and its CPU; those that come first are less.
+/// A time and its CPU as one number. Earlier events have smaller numbers.
 fn number(time: Picoseconds, cpu: usize) -> u64 {
     if time == NEVER {
         return NEVER;
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_after_the_end_comes_then() {
+    fn an_event_after_the_end_of_time_comes_at_the_end() {
         let mut timeline = Timeline::new(1 << CPU_BITS);
         let last = (1 << CPU_BITS) - 1;
         for time in [END, END + 1, NEVER - 1] {

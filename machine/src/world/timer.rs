@@ -1,27 +1,28 @@
 //! The timer's ticks.
 //!
-//! Every CPU that runs threads takes a tick each period. The CPUs' ticks are spread evenly over it (Linux: `skew_tick`), so
-//! that they do not meet at the same lock. A CPU without a thread takes none (`NO_HZ_IDLE`) and goes on at its next multiple
-//! once it has one. Like any interrupt a tick waits while interrupts are off; of those that came meanwhile only one is left.
+//! Every CPU that runs threads takes a tick each period. The ticks of all CPUs are spread evenly over the period
+//! (Linux: `skew_tick`), to avoid contention for the same lock. A CPU without a thread takes no ticks (`NO_HZ_IDLE`),
+//! and continues at its next multiple once it has one. Like any interrupt, a tick waits while interrupts are off. If
+//! several ticks come meanwhile, only one is taken.
 //!
-//! A tick is no event of its own: it costs nothing, its cost being part of all others', so it must not move anything either.
-//! A CPU that runs looks at its clock wherever it takes interrupts; one that waits takes the tick before anything happens
-//! anywhere that is later than it. Since the ticks of all CPUs come in a fixed order, one clock hand finds who is next.
+//! A tick is not an event of its own. It costs nothing, since its cost is part of all others, so it must not move
+//! anything either. A CPU that runs checks for a tick where it takes interrupts. A CPU that waits takes its tick
+//! before any later event on any CPU. The ticks of all CPUs come in a fixed order, so one clock hand finds the next.
 
 use std::cell::Cell;
 
 use crate::config::Picoseconds;
 use crate::world::timeline::NEVER;
 
-/// When ticks come.
+/// The times of the ticks.
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// 0 for no ticks at all.
+    /// 0 for no ticks.
     period: Picoseconds,
     cpus: u64,
-    /// How many of all CPUs' ticks are in the past.
+    /// The number of past ticks of all CPUs.
     past: Cell<u64>,
-    /// When the first of the others comes.
+    /// The time of the next tick.
     next: Cell<Picoseconds>,
 }
 
@@ -31,7 +32,7 @@ impl Timer {
         Self { period, cpus: cpus as u64, past: Cell::new(0), next }
     }
 
-    /// How much later than the first CPU's a CPU's ticks are.
+    /// The delay of a CPU's ticks after those of the first CPU.
     fn skew(&self, index: usize) -> Picoseconds {
         (u128::from(self.period) * index as u128 / u128::from(self.cpus)) as Picoseconds
     }
@@ -48,12 +49,12 @@ impl Timer {
         }
     }
 
-    /// When the next tick of all comes.
+    /// The time of the next tick of any CPU.
     pub(crate) fn next(&self) -> Picoseconds {
         self.next.get()
     }
 
-    /// Goes on to the tick after the next; whose that one was, and when.
+    /// Advances to the next tick, and returns the CPU and the time of the current one.
     pub(crate) fn advance(&self) -> (usize, Picoseconds) {
         let index = (self.past.replace(self.past.get() + 1) % self.cpus) as usize;
         let (round, other) = (self.past.get() / self.cpus, (self.past.get() % self.cpus) as usize);
@@ -69,7 +70,7 @@ mod tests {
     const MS: Picoseconds = 1000 * US;
 
     #[test]
-    fn ticks_are_spread_over_the_period_and_come_after_a_moment() {
+    fn ticks_are_spread_over_the_period() {
         let timer = Timer::new(4 * MS, 4);
         let after = |index, now| timer.after(index, now * MS) / MS;
         assert_eq!([after(0, 0), after(1, 0), after(3, 0)], [4, 1, 3]);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_goes_round_all_cpus() {
+    fn the_clock_hand_visits_all_cpus_in_turn() {
         let timer = Timer::new(4 * MS, 4);
         let seen: Vec<_> = (0..6).map(|_| timer.advance()).collect();
         assert_eq!(timer.next(), 6 * MS);

@@ -1,4 +1,4 @@
-//! What the oracle sees of the machine.
+//! The machine, as the oracle sees it.
 
 use ceasefire::PageSize;
 use ceasefire_memory::{FrameNumber, Table, PAGE_SHIFT};
@@ -8,7 +8,7 @@ use crate::oracle::view::View;
 use crate::world::state::World;
 
 impl World {
-    /// The table with the entry that decides about a page, in the tables that start at `root`, and the size of what that
+    /// The page-table page with the entry that translates a page, in the tables under `root`, and the size that this
     /// entry translates.
     pub(crate) fn descend(&self, root: u32, page: u64) -> Option<(FrameNumber, PageSize)> {
         let mut frame = FrameNumber::new(root);

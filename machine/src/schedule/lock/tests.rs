@@ -1,4 +1,4 @@
-//! Locks in simulated time, and the machine on which other tests run too.
+//! The times at which CPUs get a lock.
 
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(threads: Vec<Thread>) -> Outcome {
     outcome
 }
 
-/// What happened when, in the order in which it was noted.
+/// Named times, in the order in which they were noted.
 type Log = Rc<RefCell<Vec<(&'static str, Picoseconds)>>>;
 
 fn note(log: &Log, what: &'static str, program: &Program) {
@@ -41,7 +41,7 @@ fn when(log: &Log, what: &str) -> Picoseconds {
     *time
 }
 
-/// A time in a lock during which others may notice this CPU (`true`) or it runs ahead of them.
+/// Spends time in a lock. Other CPUs may notice this one meanwhile (`true`), or it runs ahead of them.
 fn hold(program: &Program, time: Picoseconds, noticed: bool) {
     if noticed {
         program.compute(time / 2);
@@ -52,7 +52,7 @@ fn hold(program: &Program, time: Picoseconds, noticed: bool) {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_its_holder_lets_go_and_the_line_has_come() {
+fn a_waiter_gets_the_lock_once_it_is_free_and_its_line_has_come() {
     for (class, noticed) in [(&OPEN, true), (&OPEN, false), (&CLOSED, true), (&CLOSED, false)] {
         let log = Log::default();
         let lock = Rc::new(SimLock::new(class, 0));
@@ -79,7 +79,7 @@ fn who_waits_gets_the_lock_when_its_holder_lets_go_and_the_line_has_come() {
 }
 
 #[test]
-fn a_free_lock_costs_its_instructions_and_the_way_from_the_last_cpu() {
+fn a_free_lock_costs_its_instructions_and_the_transfer_of_its_line() {
     let lock = Rc::new(SimLock::new(&OPEN, 0));
     let spent = Rc::new(RefCell::new(Vec::new()));
     let taker = |start: Picoseconds| {
@@ -139,11 +139,11 @@ fn readers_share_and_a_writer_waits_for_the_last_of_them() {
                 *guard += 1;
                 note(&writer_log, "writer free", program);
             }),
-            // After the writer: it waits although readers are inside, else writers would starve.
+            // It comes after the writer and waits although readers are inside. Otherwise writers would starve.
             reader(8 * US, 2 * US, ["third got", "third free"]),
         ]);
         assert!(when(&log, "second got") < 4 * US, "{log:?}");
-        // To let go takes the line, which the third has touched meanwhile if anybody noticed.
+        // A release takes the line. If CPUs notice each other, the third reader has touched it meanwhile.
         let line = if noticed { FAR } else { 0 };
         assert_eq!(when(&log, "writer got"), when(&log, "first free") + line + FAR, "noticed: {noticed}");
         assert_eq!(when(&log, "third got"), when(&log, "writer free") + FAR, "noticed: {noticed}");
@@ -194,8 +194,8 @@ fn readers_that_come_together_get_the_line_one_after_the_other() {
     }
 }
 
-/// What came of four readers and a writer that come to a lock at once, on a machine changed by `change`: when the
-/// last one was done.
+/// Four readers and a writer come to a lock at once, on a machine changed by `change`. Returns the time at which the
+/// last one is done.
 fn contend(change: impl FnOnce(&mut Machine)) -> Picoseconds {
     let mut machine = machine(5);
     change(&mut machine);
@@ -222,7 +222,7 @@ fn contend(change: impl FnOnce(&mut Machine)) -> Picoseconds {
 }
 
 #[test]
-fn every_line_that_moves_where_cpus_contend_costs_time() {
+fn every_transfer_of_a_line_under_contention_costs_time() {
     type Change = fn(&mut Machine);
     let plain = contend(|_| ());
     let changes: [(&str, Change); 3] = [
@@ -234,13 +234,14 @@ fn every_line_that_moves_where_cpus_contend_costs_time() {
         assert!(contend(change) > plain, "{name}");
     }
     assert_eq!(contend(|machine| machine.contention.request = 9), plain, "nothing is flushed");
-    assert_eq!(contend(|machine| machine.contention.wake = 9 * US), plain, "nobody sleeps");
+    assert_eq!(contend(|machine| machine.contention.wake = 9 * US), plain, "no thread sleeps");
 }
 
 static SLEEPS: LockClass = LockClass { name: "sleeps", rank: 20, sleeps: true, interrupts_off: false };
 
-/// One thread holds a lock that sleeps for 100 us, three others on CPUs of their own come for it; a fifth works all
-/// the time and unmaps a page meanwhile. When each of the three had it, and how many interrupts there were.
+/// One thread holds a sleeping lock for 100 us. Three others, on CPUs of their own, come for it. A fifth works all
+/// the time and unmaps a page meanwhile. Returns the times at which the three got the lock, and the number of
+/// interrupts.
 fn wait_asleep(wake: Picoseconds) -> (Vec<Picoseconds>, u64) {
     let mut machine = machine(5);
     machine.contention.wake = wake;
@@ -279,20 +280,20 @@ fn wait_asleep(wake: Picoseconds) -> (Vec<Picoseconds>, u64) {
 }
 
 #[test]
-fn who_sleeps_for_a_lock_is_not_interrupted_and_each_has_to_be_woken() {
+fn threads_that_sleep_for_a_lock_are_not_interrupted_and_are_woken_one_by_one() {
     let (got, interrupts) = wait_asleep(0);
-    assert_eq!(interrupts, 1, "the holder alone");
+    assert_eq!(interrupts, 1, "only the holder is interrupted");
     let costs = machine(5).costs;
     assert!(got[0] > 100 * US + costs.interrupt_deliver + costs.context_switch, "{got:?}");
     let (slow, _) = wait_asleep(5 * US);
     for (number, (slow, fast)) in (1..).zip(slow.iter().zip(&got)) {
-        // Whoever lets go wakes one after the other.
+        // The releasing CPU wakes one after the other.
         assert_eq!(slow - fast, number * 5 * US);
     }
 }
 
 #[test]
-fn who_sleeps_for_a_lock_leaves_its_cpu_to_others() {
+fn a_thread_that_sleeps_for_a_lock_leaves_its_cpu_to_others() {
     let simulation = {
         let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
         Simulation::new(&machine(2), exact).expect("it fits")
@@ -316,8 +317,8 @@ fn who_sleeps_for_a_lock_leaves_its_cpu_to_others() {
     assert_eq!(order, ["other", "holds", "waits"]);
 }
 
-/// Two CPUs contend for a lock of `class`; meanwhile a third asks both for a flush. When each of the three was
-/// done: the holder, the one that waits, and the one that flushes; and when the holder's thread began.
+/// Two CPUs contend for a lock of `class`, and a third asks both for a flush. Returns the times at which the three
+/// were done, the holder, the waiter and the flusher, and the time at which the holder's thread began.
 fn flush_during(class: &'static LockClass) -> ([Picoseconds; 3], Picoseconds) {
     let lock = Rc::new(SimLock::new(class, ()));
     let done = Rc::new(RefCell::new([0; 3]));
@@ -351,21 +352,21 @@ fn flush_during(class: &'static LockClass) -> ([Picoseconds; 3], Picoseconds) {
 #[test]
 fn interrupts_wait_for_a_lock_that_is_held_with_interrupts_off() {
     let ([holder, waiter, flusher], began) = flush_during(&CLOSED);
-    // Nobody is interrupted in the lock, so the last answer comes when both had it: the one that waits has its
-    // interrupts off as well.
+    // No CPU is interrupted in the lock. The last answer comes once both have had it, since the waiter has its
+    // interrupts off too.
     assert_eq!(holder, began + machine(3).costs.lock + 100 * US);
     assert_eq!(waiter, holder + FAR + 100 * US);
     assert!((waiter..waiter + 5 * US).contains(&flusher), "{flusher} after {waiter}");
 }
 
 #[test]
-fn who_holds_or_waits_for_a_lock_with_interrupts_on_answers() {
+fn cpus_that_hold_or_wait_for_a_lock_with_interrupts_on_answer() {
     let costs = machine(3).costs;
     let handler = costs.interrupt_handle + costs.invalidate_asid + FAR;
     let ([holder, waiter, flusher], began) = flush_during(&OPEN);
     assert!(flusher < 30 * US, "{flusher}");
     assert_eq!(holder, began + costs.lock + handler + 100 * US);
-    assert_eq!(waiter, holder + FAR + 100 * US, "the one that waits answered while it waited");
+    assert_eq!(waiter, holder + FAR + 100 * US, "the waiter answered while it waited");
 }
 
 #[test]
