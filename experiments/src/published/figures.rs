@@ -62,13 +62,13 @@ const fn loops(machine: &'static str, threads: u16, lru_drain: &'static str, bef
 /// - BATCH-MIGRATE (Y. Huang, 2023, Linux commit 7e12beb8ca2a): pmbench and migratepages. The paper gives only ratios:
 ///   interrupts during the test, which is equally long before and after, and pages migrated per second. The figure for
 ///   Arm is the best one that its tester saw ("up to"); the workload is not stated.
-/// - LUF (B. Park, 2024, patch series version 10): llama.cpp with three models of 70 GB. The run time is the mean of the 30
-///   printed ones. The counts are for one run of the three programs; those of interrupts were printed for ten runs. LUF's
+/// - LUF (B. Park, 2024, patch series version 10): llama.cpp with three models of 70 GB. The run time is the mean of the
+///   30 printed ones. The counts are for one run of the three programs; interrupts were printed for ten runs. LUF's
 ///   flushes include some that were owed and never made, so its figures after the change are not a goal.
-/// - BROADCAST (R. van Riel, 2025, patch series version 14): will-it-scale `tlb_flush2_threads`, total loops per second. On
-///   36 cores the paper varies whether new pages are drained before each unmap. It does not state the number of threads,
-///   which is taken to be the number of cores. On 72 CPUs it varies the number of threads. There the baseline ("tip")
-///   already lacks the drain: at 32 threads it is as fast as the other table's baseline without the drain.
+/// - BROADCAST (R. van Riel, 2025, patch series version 14): will-it-scale `tlb_flush2_threads`, total loops per second.
+///   On 36 cores the paper varies whether new pages are drained before each unmap. It does not state the number of
+///   threads, which is taken to be the number of cores. On 72 CPUs it varies the number of threads. There the baseline
+///   ("tip") already lacks the drain: at 32 threads it is as fast as the other table's baseline without the drain.
 static ROWS: &[Row] = &[
     row("mmap-read", "4-node-48-cpu", "elapsed", "s", 159.62, 120.68),
     row("mmap-read", "4-node-48-cpu", "time_range", "s", 30.59, 2.80),

@@ -56,8 +56,8 @@ impl Plan {
     /// - [`RunError::NoAsids`] if the mechanism needs ASIDs and the machine has none.
     /// - [`RunError::NoChoice`] or [`RunError::Threads`] if the number of threads or the listing of new pages cannot be
     ///   chosen so.
-    /// - [`RunError::Nodes`], [`RunError::NodeMemory`] or [`RunError::Cpus`] if the machine has too few nodes or too little
-    ///   memory.
+    /// - [`RunError::Nodes`], [`RunError::NodeMemory`] or [`RunError::Cpus`] if the machine has too few nodes or too
+    ///   little memory.
     pub fn check(&self) -> Result<(), RunError> {
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));
