@@ -1,4 +1,5 @@
-//! What goes wrong, in one line, and the exit code for it: 1 a rule was broken or a load was wrong, 2 usage or input.
+//! Failures, each reported in one line, and their exit codes: 1 for a broken rule or a wrong load, 2 for usage or
+//! input.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -7,15 +8,15 @@ use std::process::ExitCode;
 /// The result of a command.
 pub(crate) type Done = Result<(), Failure>;
 
-/// Why a command did not end well.
+/// The reason for which a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Usage or input: one line that a person can act on.
+    /// Usage or input: one line that the user can act on.
     Input(String),
-    /// Rules of coherence were broken, or loads returned what they must not: how often in all, and in words what is known
-    /// of them.
+    /// Coherence rules were broken, or loads returned wrong values: the numbers of both, and a line for each known
+    /// case.
     Broken { rules: u64, loads: u64, lines: Vec<String> },
-    /// Whoever reads our output has gone; nothing is wrong.
+    /// The reader of the output has closed it. This is not an error.
     NoReader,
 }
 
@@ -24,7 +25,7 @@ impl Failure {
         Self::Input(message.to_string())
     }
 
-    /// An error of writing to `what`.
+    /// The failure for an error of writing to `what`.
     pub(crate) fn writing(what: impl Display, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::NoReader
@@ -33,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// What came of two things of which neither is to go unsaid; the first decides what to exit with.
+    /// Combines two results and reports every failure. The first one decides the exit code.
     pub(crate) fn both(one: Done, other: Done) -> Done {
         match (one, other) {
             (Ok(()) | Err(Self::NoReader), other @ Err(_)) => other,
@@ -45,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Prints it, and says with what to exit.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::NoReader => ExitCode::SUCCESS,
@@ -58,10 +59,10 @@ impl Failure {
                     complain(&line);
                 }
                 if rules > 0 {
-                    complain(&format!("rules were broken {rules} times"));
+                    complain(&format!("coherence rules were broken {rules} times"));
                 }
                 if loads > 0 {
-                    complain(&format!("loads returned something else than was stored {loads} times"));
+                    complain(&format!("loads returned wrong values {loads} times"));
                 }
                 ExitCode::from(1)
             }
@@ -69,7 +70,8 @@ impl Failure {
     }
 }
 
-/// Writes one line to standard error, whatever names and values it repeats. If nobody reads that, there is nobody to tell.
+/// Writes one line to standard error, with control characters escaped. An error of writing is ignored, since there is
+/// no other place to report it.
 pub(crate) fn complain(message: &str) {
     let mut line = String::from("ceasefire: ");
     for c in message.chars() {
@@ -82,10 +84,10 @@ pub(crate) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints what the argument parser has to say: help as it is, an error as one line.
+/// Prints the argument parser's output: help as it is, an error as one line.
 pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Help or version; whether anybody reads it is not our business.
+        // Help or version. A closed output is not an error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -93,7 +95,7 @@ pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first).to_owned();
-    // What clap says in further lines, but its usage: the possible values, a tip.
+    // clap's further lines except its usage: the possible values, a tip.
     let rest: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let message = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };

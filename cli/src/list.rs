@@ -1,4 +1,4 @@
-//! `ceasefire list`: what there is to choose from.
+//! `ceasefire list`: the experiments, the machines and the mechanisms.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::stdout::print;
 
 pub(crate) fn run(arguments: &ListArguments) -> Done {
     if arguments.parameters && arguments.what != Listed::Machines {
-        return Err(Failure::input("--parameters goes with 'list machines'"));
+        return Err(Failure::input("--parameters works only with 'list machines'"));
     }
     let text = match arguments.what {
         Listed::Experiments => experiments(),
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Done {
     print(&text)
 }
 
-// Writing to a string does not fail, so what `writeln!` returns below says nothing.
+// Writing to a string does not fail, so the results of `writeln!` below are ignored.
 
 fn experiments() -> String {
     let mut text = String::new();
@@ -30,7 +30,7 @@ fn experiments() -> String {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,
-            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  scale: {} unless told otherwise\n  \
+            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  default scale: {}\n  \
              runs: {}",
             experiment.name,
             experiment.description,
@@ -39,7 +39,7 @@ fn experiments() -> String {
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
             experiment.scale,
-            if experiment.by_default { "if it is named, or if none is" } else { "only if it is named" },
+            if experiment.by_default { "by default" } else { "only if named" },
         );
     }
     text

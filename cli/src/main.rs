@@ -1,4 +1,4 @@
-//! The command `ceasefire`: what TLB-flush mechanisms save, on simulated machines.
+//! The command `ceasefire`: it measures on simulated machines how much TLB-flush mechanisms save.
 
 mod args;
 mod compare;

@@ -1,6 +1,6 @@
-//! Numbers as a person reads them in little room: four digits that matter, and a letter for the thousands.
+//! Numbers in a form that people read: compact ones with four significant digits, ratios, percentages, grouped digits.
 
-/// A number in at most seven characters or so: `159.6`, `0.0915`, `136k`, `1.251G`; `-` if it is none.
+/// A number in about seven characters: `159.6`, `0.0915`, `136k`, `1.251G`. The result is `-` if it is not finite.
 pub(crate) fn compact(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -12,7 +12,7 @@ pub(crate) fn compact(value: f64) -> String {
     if !(1e-3..1e15).contains(&size) {
         return format!("{value:.2e}");
     }
-    // From where on rounding to four digits reaches the next letter.
+    // From each bound on, rounding to four digits reaches the next letter.
     let units =
         [(0.999_95e12, 1e12, "T"), (0.999_95e9, 1e9, "G"), (0.999_95e6, 1e6, "M"), (9_999.5, 1e3, "k")];
     let (unit, letter) =
@@ -20,14 +20,14 @@ pub(crate) fn compact(value: f64) -> String {
     let shown = value / unit;
     let before_point = shown.abs().log10().floor() as i32;
     let decimals = (3 - before_point).clamp(0, 6) as usize;
-    // Below 1, three digits that matter.
+    // Below 1, three significant digits.
     let decimals = if before_point < 0 { decimals - 1 } else { decimals };
     let text = format!("{shown:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}{letter}")
 }
 
-/// A number as a person reads it: large ones in groups of three digits, small ones with three that matter.
+/// A number with all its digits: large ones in groups of three, small ones with three significant digits.
 pub(crate) fn grouped(value: f64) -> String {
     if value.is_nan() {
         "-".into()
@@ -46,13 +46,13 @@ pub(crate) fn grouped(value: f64) -> String {
     } else if value >= 10.0 {
         format!("{value:.2}")
     } else {
-        // Four decimals, and more where fewer than three of them would matter.
+        // Four decimals, or more for three significant ones.
         let leading_zeros = (-value.log10()).floor().max(0.0) as usize;
         format!("{value:.*}", 4.max(leading_zeros + 3))
     }
 }
 
-/// A ratio with three digits that matter; `-` if there is none.
+/// A ratio with three significant digits, or `-` if there is none.
 pub(crate) fn ratio(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
         None => "-".into(),
@@ -65,7 +65,7 @@ pub(crate) fn ratio(value: Option<f64>) -> String {
     }
 }
 
-/// How far `ours` is from `published`, in percent of that; `-` if that says nothing.
+/// The difference of `ours` from `published` in percent of `published`, or `-` if it has no meaning.
 pub(crate) fn difference(ours: Option<f64>, published: f64) -> String {
     let percent = ours.map(|ours| (ours / published - 1.0) * 100.0).filter(|percent| percent.is_finite());
     match percent {
@@ -76,7 +76,8 @@ pub(crate) fn difference(ours: Option<f64>, published: f64) -> String {
     }
 }
 
-/// A unit of time in which `longest` seconds are a number of one to three digits, and how many of it a second is.
+/// A unit of time in which `longest` seconds are a number of one to three digits, and the number of these units in a
+/// second.
 pub(crate) fn time_unit(longest: f64) -> (&'static str, f64) {
     match longest {
         _ if longest >= 1.0 => ("s", 1.0),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_and_differences_are_of_three_digits() {
+    fn ratios_and_differences_have_three_digits() {
         let ratios = [Some(0.756_05), Some(3.917), Some(0.0053), Some(0.0), Some(f64::NAN), None];
         assert_eq!(ratios.map(ratio), ["0.756", "3.92", "0.0053", "0.000", "-", "-"]);
         assert_eq!(difference(Some(0.765), 0.756), "+1.2%");
@@ -141,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_compact_number_is_short_and_near(value in any::<f64>()) {
+        fn a_compact_number_is_short_and_near_its_value(value in any::<f64>()) {
             let text = compact(value);
             prop_assert!(text.len() <= 10, "{text}");
             prop_assert!(ratio(Some(value.abs().min(99.0))).len() <= 8);

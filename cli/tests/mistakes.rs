@@ -1,4 +1,4 @@
-//! What a person gets wrong on the command line is answered with one line that says what to do, and nothing is lost.
+//! Mistakes on the command line: each is answered with one line that helps to correct it, and no results are lost.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use common::ceasefire;
 const RUN: &[&str] =
     &["compare", "tlb-flush2", "--machine", "milan-36", "--threads", "2", "--lru-drain", "batched"];
 
-/// Refuses more beside that run.
+/// Runs that command with further arguments and returns its one-line error.
 fn refused(more: &[&str]) -> String {
     common::refused(&[RUN, more].concat())
 }
 
-/// A folder of a test's own, gone when it ends.
+/// A temporary folder of one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn numbers_that_are_none_are_answered_with_what_they_may_be() {
+fn a_number_out_of_range_is_answered_with_its_range() {
     for (option, values, bound) in [
         ("--scale", &["1/x", "", "a lot"][..], "such as 0.0625 or 1/16"),
         ("--seed", &["-1", "x", "99999999999999999999999"], "0 to 18446744073709551615"),
@@ -58,7 +58,7 @@ fn numbers_that_are_none_are_answered_with_what_they_may_be() {
     }
     for scale in ["0", "-1", "nan", "0/0", "1e-300", "-0"] {
         let message = refused(&["--scale", scale]);
-        assert!(message.contains("at least 0.0001 works") && message.len() < 100, "{message}");
+        assert!(message.contains("must be at least 0.0001") && message.len() < 100, "{message}");
     }
     for scale in ["1e300", "inf", "1/0", "2/1"] {
         let message = refused(&["--scale", scale]);
@@ -67,7 +67,7 @@ fn numbers_that_are_none_are_answered_with_what_they_may_be() {
 }
 
 #[test]
-fn a_scale_may_be_a_fraction_as_the_tables_have_it() {
+fn a_scale_may_be_a_fraction() {
     let run = |scale| {
         let more = ["--mechanism", "batched", "--json", "-", "--scale", scale];
         let output = ceasefire(&[RUN, &more].concat());
@@ -79,10 +79,10 @@ fn a_scale_may_be_a_fraction_as_the_tables_have_it() {
 }
 
 #[test]
-fn an_option_that_nothing_would_heed_is_refused() {
+fn an_option_without_effect_is_refused() {
     for settle in ["free", "demand"] {
         let message = refused(&["--settle", settle]);
-        assert!(message.contains("--settle is for lazy and all"), "{message}");
+        assert!(message.contains("--settle applies only to lazy and all"), "{message}");
         let lazy = ["--settle", settle, "--mechanism", "all", "--scale", "0.0002"];
         assert_eq!(ceasefire(&[RUN, &lazy].concat()).status.code(), Some(0));
     }
@@ -95,7 +95,7 @@ fn no_two_options_name_one_file() {
     let folder = Folder::new("one-file");
     let name = folder.0.file_name().and_then(|name| name.to_str()).expect("UTF-8");
     let (file, detour) = (folder.file("out"), folder.file(&format!("../{name}/out")));
-    // Once where there is no such file yet, once where there is.
+    // First without the file, then with it.
     for _ in 0..2 {
         for (one, path, other) in [
             ("--json", &file, "--html"),
@@ -121,7 +121,7 @@ fn no_two_options_name_one_file() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_can_be_written_is_written_though_something_else_cannot() {
+fn an_output_that_fails_does_not_stop_the_others() {
     let folder = Folder::new("full");
     let json = folder.file("results.json");
     let run = [RUN, &["--mechanism", "batched", "--scale", "0.0002"]].concat();
@@ -135,27 +135,27 @@ fn what_can_be_written_is_written_though_something_else_cannot() {
 
     let output = ceasefire(&[&run[..], &["--html", "/dev/full", "--json", "/dev/full"]].concat());
     let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 2), "both are told: {message}");
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 2), "both are reported: {message}");
 }
 
 #[test]
-fn a_run_that_fails_takes_none_of_the_others_along() {
+fn a_run_that_fails_does_not_stop_the_others() {
     let processes =
         ["tlb-flush2-processes", "--machine", "small-vm", "--scale", "0.1", "--mechanism", "batched"];
     let compared = |threads: &str| {
         ceasefire(&[&["compare"], &processes[..], &["--threads", threads, "--json", "-"]].concat())
     };
-    // Memory for four threads, and not for 1600.
+    // The memory is enough for four threads, but not for 1600.
     let output = compared("4,1600");
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
-    assert!(message.contains("of 1600 threads could not go on: out of memory"), "{message}");
+    assert!(message.contains("of 1600 threads failed: out of memory"), "{message}");
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let results = results["results"].as_array().expect("a list");
     assert_eq!(results.iter().map(|result| result["threads"].as_u64()).collect::<Vec<_>>(), [Some(4)]);
     let output = compared("1600,1800");
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{message}");
-    assert!(message.contains("1600") && message.contains("1800"), "each is told: {message}");
+    assert!(message.contains("1600") && message.contains("1800"), "each is reported: {message}");
 }

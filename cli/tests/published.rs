@@ -1,5 +1,5 @@
-//! Beside the paper's figures after its change stand ours of the mechanism that it proposes, whatever else was run and in
-//! whatever order.
+//! The paper's figures after its change are compared with those of the proposed mechanism, even if others were run too,
+//! in any order.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ mod common;
 
 use common::ceasefire;
 
-/// Runs `tlb-flush2` with 4 of 72 threads: what it prints, and the page.
+/// Runs `tlb-flush2` on `milan-72` and returns its output and the page.
 fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
     let page = std::env::temp_dir().join(format!(
         "ceasefire-{}-{mechanisms}{}.html",
@@ -24,7 +24,7 @@ fn run(mechanisms: &str, more: &[&str]) -> (String, String) {
     (String::from_utf8(output.stdout).expect("UTF-8"), html)
 }
 
-/// The row of the table of all results: ours after, the ratio, and what ours is.
+/// Three cells of the summary's row: our figure after, our ratio, and the verdict.
 fn ours(text: &str) -> [String; 3] {
     let line = text.lines().rfind(|line| line.contains("loops/s")).expect("a row");
     let cells: Vec<&str> = line.split_whitespace().collect();
@@ -33,13 +33,13 @@ fn ours(text: &str) -> [String; 3] {
 }
 
 #[test]
-fn the_papers_mechanism_is_what_is_compared_with_the_paper() {
+fn the_proposed_mechanism_is_compared_with_the_paper() {
     let four = ["--threads", "4"];
     let (alone, _) = run("batched,broadcast", &four);
     let (among, page) = run("lazy,batched,all,broadcast", &four);
     assert_eq!(ours(&among), ours(&alone), "{among}");
     assert_eq!(ours(&among)[2], "predicted");
-    // The row of the one case in its own table, and the bars of the page.
+    // The row in the experiment's own table, and the bars of the page.
     let row = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("| operations per second")).expect("a row");
         line.split('|').rev().nth(2).expect("the difference of the ratios").trim().to_owned()
@@ -47,13 +47,13 @@ fn the_papers_mechanism_is_what_is_compared_with_the_paper() {
     assert_eq!(row(&among), row(&alone), "{among}");
     assert!(page.contains("<td class=\"word\">broadcast</td>"));
     assert!(!page.contains("<td class=\"word\">lazy</td>") && !page.contains("loops per second, ours"));
-    // The paper's line is called what it is.
+    // The paper's line has the name of the proposed mechanism.
     let (_, page) = run("batched,lazy,broadcast", &["--threads", "1,4"]);
     assert!(page.contains("broadcast, published") && !page.contains("lazy, published"));
 }
 
 #[test]
-fn another_mechanism_is_no_prediction_of_the_papers_figure() {
+fn another_mechanism_does_not_predict_the_papers_figure() {
     let (text, page) = run("batched,all", &["--threads", "4"]);
     assert_eq!(ours(&text)[2], "all", "{text}");
     assert!(text.contains("ours is all"), "{text}");
@@ -63,11 +63,11 @@ fn another_mechanism_is_no_prediction_of_the_papers_figure() {
 }
 
 #[test]
-fn a_machine_of_another_size_than_the_papers_is_told() {
+fn a_machine_of_another_size_than_the_papers_is_noted() {
     let (text, page) = run("batched,broadcast", &["--cpus", "8", "--threads", "4,8"]);
     for text in [text, page] {
         assert!(text.contains("The published figures are for 72 CPUs, not 8."), "{text}");
-        // What was fitted, to one thread, is not here.
+        // The fitted figure, for one thread, is not shown here.
         assert!(!text.contains("'fitted'"), "{text}");
     }
 }

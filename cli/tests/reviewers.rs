@@ -1,4 +1,4 @@
-//! The experiments that reviewers of LUF asked for, tiny: they run under pressure, and what they report is sound.
+//! The experiments that reviewers of LUF requested, at a tiny size: they run under memory pressure, and break no rule.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::ceasefire;
 
-/// What an experiment gives as JSON: per-page, batched and lazy.
+/// The results of an experiment, from its JSON: per-page, batched and lazy.
 fn quick_answer(experiment: &str, more: &[&str]) -> [Value; 3] {
     let output = ceasefire(&[&["compare", experiment, "--json", "-"], more].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -23,7 +23,7 @@ fn quick_answer(experiment: &str, more: &[&str]) -> [Value; 3] {
 }
 
 #[test]
-fn what_reviewers_asked_for_runs_under_pressure_and_breaks_nothing() {
+fn the_requested_experiments_run_under_pressure_and_break_no_rule() {
     for (experiment, scale) in [("write-heavy", "0.002"), ("fork-heavy", "0.004"), ("small-machine", "0.05")]
     {
         let results = quick_answer(experiment, &["--scale", scale]);
@@ -33,13 +33,13 @@ fn what_reviewers_asked_for_runs_under_pressure_and_breaks_nothing() {
             "{experiment}: the same work"
         );
     }
-    // With fewer CPUs than it has parts, they share.
+    // With few CPUs, the programs share them.
     quick_answer("fork-heavy", &["--scale", "0.004", "--cpus", "1"]);
     quick_answer("write-heavy", &["--scale", "0.002", "--cpus", "1"]);
 }
 
 #[test]
-fn the_latency_of_allocations_has_its_percentiles_in_order() {
+fn the_percentiles_of_allocation_latency_are_in_order() {
     for more in [&["--machine", "1-socket"][..], &["--machine", "4-node-48-cpu", "--cpus", "4"]] {
         for result in quick_answer("allocation-latency", &[&["--scale", "0.002"], more].concat()) {
             let latency = &result["latency"];
@@ -48,7 +48,10 @@ fn the_latency_of_allocations_has_its_percentiles_in_order() {
                 ["p50_s", "p99_s", "p999_s", "max_s"].map(|field| latency[field].as_f64().expect(field));
             let atomic = &result["atomic"];
             assert_eq!((&atomic["failed"], &atomic["count"]), (&0.into(), &latency["count"]));
-            assert!(atomic["max_s"].as_f64().expect("a number") < 1e-4, "they do not wait: {atomic}");
+            assert!(
+                atomic["max_s"].as_f64().expect("a number") < 1e-4,
+                "atomic allocations do not wait: {atomic}"
+            );
             assert!(times[0] > 1e-7 && times.is_sorted() && times[3] < 1.0, "{latency}");
         }
     }

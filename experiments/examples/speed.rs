@@ -1,9 +1,9 @@
-//! How fast the simulator is, for `cargo xtask bench`: a line per figure, `name value unit bound direction`, separated
-//! by tabs.
+//! Measures the simulator's speed, for `cargo xtask bench`. The output is a line per figure, `name value unit bound
+//! direction`, separated by tabs.
 //!
-//! The workload is `mmap-read` with one page a fault (no fault-around, no read-ahead), so that faults, pages and
-//! reclaimed pages are the same number but for the memory's size. Each figure is the best of a few runs: the host is
-//! shared, and what disturbs a run only slows it down.
+//! The workload is `mmap-read` with one page per fault (no fault-around, no read-ahead). So the numbers of faults,
+//! pages and reclaimed pages differ only by the memory's size. Each figure is the best of a few runs, because a shared
+//! host can only slow a run down.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,8 +43,8 @@ fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, 
     outcome.reading.statistics.faults as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Pages moved between two nodes per second of wall time on one core: one thread moves a program back and forth whose
-/// other threads compute, so that every flush has CPUs to reach.
+/// Pages moved between two nodes per second of wall time on one core. One thread moves a program back and forth. The
+/// program's other threads compute, so every flush has CPUs to reach.
 fn pages_migrated_per_second(mechanism: ceasefire::Schedule) -> f64 {
     const PAGES: u64 = 1 << 15;
     const ROUNDS: u16 = 20;
@@ -85,11 +85,11 @@ fn pages_migrated_per_second(mechanism: ceasefire::Schedule) -> f64 {
     (PAGES * u64::from(ROUNDS)) as f64 / taken.get()
 }
 
-/// The mechanisms that differ in when they flush.
+/// The mechanisms that differ in their schedule of flushes.
 const SCHEDULES: [Mechanism; 3] = [Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy];
 
-/// Stores, system calls and loads of `tlb-flush2` per second of wall time on one core: three for each loop, those of the
-/// warm-up, which is as long as what is measured, included.
+/// Stores, system calls and loads of `tlb-flush2` per second of wall time on one core. Each loop has three. Loops of
+/// the warm-up, which is as long as the measured time, are included.
 fn loop_operations_per_second(machine: &str, threads: u16, mechanism: Mechanism, scale: f64) -> f64 {
     let plan = Plan {
         experiment: Experiment::find("tlb-flush2").expect("an experiment"),
@@ -127,7 +127,7 @@ fn main() {
             println!("slowdown by the oracle, {machine}, {mechanism}\t{:.2}\tx\t2.5\tmax", without / with);
         }
     }
-    // The paper's experiment itself, at a size that ends soon.
+    // The paper's experiment itself, at a small size.
     for mechanism in SCHEDULES {
         let plan = Plan {
             experiment: Experiment::find("mmap-read").expect("an experiment"),
@@ -151,7 +151,7 @@ fn main() {
         [("milan-72", 72, 1.0 / 128.0, 5_000_000), ("milan-8192", 8192, 1.0 / 16.0, 1_000_000)]
     {
         for mechanism in [Mechanism::Batched, Mechanism::Broadcast] {
-            // Interrupts to thousands of CPUs are as slow here as on a machine.
+            // Interrupts to thousands of CPUs are slow in the simulator too.
             if mechanism.broadcasts() || threads < 1000 {
                 let rate = best(2, || loop_operations_per_second(machine, threads, mechanism, scale));
                 println!("loop operations, {machine}, {mechanism}\t{rate:.0}\t1/s\t{asked}\tmin");

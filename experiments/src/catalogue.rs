@@ -1,11 +1,11 @@
-//! All experiments.
+//! The list of all experiments.
 
 use crate::experiment::Experiment;
 use crate::workloads::{
     allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy,
 };
 
-/// All experiments.
+/// All experiments, in the order in which the command line lists and runs them.
 pub static EXPERIMENTS: &[Experiment] = &[
     mmap_read::EXPERIMENT,
     migrate::EXPERIMENT,
@@ -20,7 +20,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
 ];
 
 impl Experiment {
-    /// The experiment of that name.
+    /// Finds the experiment with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }

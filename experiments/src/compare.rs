@@ -1,23 +1,23 @@
-//! Each run's own figures beside those that its paper published.
+//! Comparing each run's figures with those that its paper published.
 
 use crate::experiment::Experiment;
 use crate::published::{published, Comparison, Row};
 use crate::run::Report;
 
 impl Report {
-    /// Whether its mechanism is the one that its experiment compares the others with.
+    /// Whether its mechanism is the experiment's baseline.
     pub fn is_baseline(&self) -> bool {
         Experiment::find(self.experiment)
             .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
     }
 
-    /// Whether its mechanism is the one that its paper proposes.
+    /// Whether its mechanism is the one that the paper proposes.
     pub fn is_proposal(&self) -> bool {
         Experiment::find(self.experiment)
             .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
     }
 
-    /// The figure that a published row speaks of.
+    /// The measured figure that corresponds to a published row.
     fn figure(&self, row: &Row) -> Option<f64> {
         Some(match row.metric {
             "elapsed" | "runtime" => self.elapsed_s,
@@ -37,8 +37,8 @@ impl Report {
     }
 }
 
-/// Puts the published figures beside each run's own, with the baseline of the same experiment, machine, scale and seed
-/// as what ratios are taken of.
+/// Adds the published figures to each report. Ratios are relative to the baseline run of the same experiment, machine,
+/// scale, seed, number of threads and listing of new pages.
 pub fn compare(reports: &mut [Report]) {
     let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
     for report in reports {

@@ -1,7 +1,8 @@
-//! The papers' workloads on the papers' machines, with what they published beside what we measure.
+//! The papers' workloads, run on simulated machines like the papers' and compared with the published figures.
 //!
-//! An [`Experiment`] says what runs and where; a [`Plan`] is one run of it with one mechanism; [`Plan::run`] gives a
-//! [`Report`], whose fields are those of the command line's JSON. [`compare`] puts the published figures in.
+//! An [`Experiment`] is a workload with its machines and mechanisms. A [`Plan`] is one run of it with one mechanism.
+//! [`Plan::run`] returns a [`Report`], whose fields are those of the command line's JSON. [`compare`] adds the
+//! published figures.
 
 mod catalogue;
 mod compare;

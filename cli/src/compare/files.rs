@@ -1,12 +1,12 @@
-//! That no two options name one file: what is written last would be all that is left of it.
+//! The check that no two options name the same file, whose last writer would overwrite the others.
 
 use std::path::{Path, PathBuf};
 
 use crate::args::CompareArguments;
 use crate::failure::{Done, Failure};
 
-/// Refuses a command line of which two options name the same file, be it by different paths. Pipes and devices may be
-/// named as often as one likes.
+/// Refuses a command line in which two options name the same file, even by different paths. Pipes and devices may be
+/// named repeatedly.
 pub(crate) fn distinct(arguments: &CompareArguments, machine: Option<&Path>) -> Done {
     let json = arguments.json.as_deref().filter(|path| *path != Path::new("-"));
     let (html, trace) = (arguments.html.as_deref(), arguments.trace.as_deref());
@@ -24,7 +24,7 @@ pub(crate) fn distinct(arguments: &CompareArguments, machine: Option<&Path>) -> 
     Ok(())
 }
 
-/// Where a file is or would be; nothing for what is no file, or could not be made.
+/// The canonical path of a file that exists or could be created; `None` for anything else.
 fn place(path: &Path) -> Option<PathBuf> {
     if let Ok(place) = path.canonicalize() {
         return place.is_file().then_some(place);

@@ -1,4 +1,4 @@
-//! `ceasefire compare`: plans the runs, makes them, and shows what came of them.
+//! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
 mod files;
 mod names;
@@ -32,11 +32,11 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     }
     compare(&mut reports);
     let written = output.write(&plans, &reports);
-    // That a rule was broken matters more than that a run failed, or that the output was not read to its end.
+    // A broken rule matters most, then a failed run, then incomplete output.
     Failure::both(sound(&reports), Failure::both(failed, written))
 }
 
-/// Whether no rule was broken and no load was wrong.
+/// Fails if a rule was broken or a load was wrong.
 fn sound(reports: &[Report]) -> Done {
     let rules = reports.iter().map(|report| report.violations).sum();
     let loads = reports.iter().map(|report| report.loads_wrong).sum();
@@ -50,7 +50,7 @@ fn sound(reports: &[Report]) -> Done {
     });
     let wrong = reports.iter().filter(|report| report.loads_wrong > 0).map(|report| {
         format!(
-            "{}: {} of {} loads compared were wrong",
+            "{}: {} of {} compared loads were wrong",
             run(report),
             report.loads_wrong,
             report.loads_compared
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_load_is_a_failure_as_a_broken_rule_is() {
+    fn a_wrong_load_and_a_broken_rule_are_failures() {
         let good = report();
         assert!(good.loads_compared > 0);
         assert!(sound(&[good.clone(), good.clone()]).is_ok());
@@ -93,7 +93,7 @@ mod tests {
             panic!("three loads were wrong");
         };
         assert_eq!((rules, loads), (0, 3));
-        assert_eq!(lines, ["migrate 2-socket-intel batched: 3 of 100 loads compared were wrong"]);
+        assert_eq!(lines, ["migrate 2-socket-intel batched: 3 of 100 compared loads were wrong"]);
         let broken = Report { violations: 2, broken: vec!["R1".into(), "R7".into()], ..good };
         let Err(Failure::Broken { rules, loads, lines }) = sound(&[broken]) else {
             panic!("two rules were broken");

@@ -1,8 +1,8 @@
-//! Finding what a name means, and what it may have been meant to be.
+//! The answer to an unknown name: the nearest known name.
 
 use crate::failure::Failure;
 
-/// How many letters differ, a swap of neighbours counting as two (Levenshtein, 1966).
+/// The number of edits between two names (Levenshtein, 1966). A swap of neighbouring letters counts as two.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -16,12 +16,12 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// There is no `what` called `name`: the nearest of the names that there are, and all of them.
+/// The failure for a `name` that no `what` has. It suggests the nearest known name, and lists all of them.
 pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
     let nearest = known.iter().min_by_key(|known| distance(name, known)).copied().unwrap_or_default();
     let near = distance(name, nearest) <= nearest.len() / 2;
-    let hint = if near { format!(", did you mean '{nearest}'?") } else { String::from(".") };
-    Failure::Input(format!("no {what} is called '{name}'{hint} There are: {}", known.join(", ")))
+    let hint = if near { format!("; did you mean '{nearest}'?") } else { String::from(".") };
+    Failure::Input(format!("no {what} is called '{name}'{hint} Known {what}s: {}", known.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the results go: tables on standard output, a file of JSON, a page.
+//! Writing the results: tables to standard output, JSON, an HTML page.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use crate::results::rows;
 use crate::stdout::print;
 use crate::{html, tables};
 
-/// Where results go beside or instead of standard output.
+/// The outputs beside, or instead of, the tables on standard output.
 pub(super) struct Output {
     json: Option<Json>,
     html: Option<Named>,
 }
 
 impl Output {
-    /// Opens the files that the command line names, before the runs.
+    /// Opens the files that the command line names. Called before the runs, so a wrong path fails at once.
     pub(super) fn open(arguments: &CompareArguments) -> Result<Self, Failure> {
         Ok(Self {
             json: arguments.json.as_deref().map(open_json).transpose()?,
@@ -30,7 +30,7 @@ impl Output {
         })
     }
 
-    /// Writes each, though another could not be written: the runs may have taken hours.
+    /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
     pub(super) fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
         let rows = rows(plans, reports);
         let page =
@@ -46,7 +46,7 @@ impl Output {
     }
 }
 
-/// The command line as it could be typed into a shell again.
+/// The command line, quoted for a shell.
 fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
     let quoted = |word: OsString| {
@@ -62,19 +62,19 @@ fn command_line() -> String {
     std::iter::once("ceasefire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Where the JSON goes.
+/// The destination of the JSON.
 enum Json {
-    /// To standard output, and nothing else does.
+    /// Standard output, which then holds nothing else.
     Printed,
-    /// To a file.
+    /// A file.
     File(Named),
 }
 
-/// A file that is open, and its name.
+/// An open file and its name.
 struct Named(String, File);
 
 impl Named {
-    /// Opened before the runs, so that a wrong path is told at once; what the file holds stays until there are results.
+    /// Opens a file for writing and keeps its contents until there are results.
     fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
@@ -83,11 +83,11 @@ impl Named {
         }
     }
 
-    /// Writes all that it shall hold.
+    /// Replaces the file's contents.
     fn write(self, text: &str) -> Done {
         let Self(name, mut file) = self;
         let mut write = || {
-            // A pipe or a terminal has no length to cut.
+            // A pipe or a terminal cannot be truncated.
             if file.metadata()?.is_file() {
                 file.set_len(0)?;
             }
@@ -116,10 +116,10 @@ fn json_of(reports: &[Report]) -> Result<String, Failure> {
     serde_json::to_string_pretty(&results).map(|text| text + "\n").map_err(Failure::input)
 }
 
-/// What `--json` writes.
+/// The JSON that `--json` writes.
 #[derive(Serialize)]
 struct Results<'a> {
-    /// The version that made them.
+    /// The version of the command.
     ceasefire: &'static str,
     results: &'a [Report],
 }

@@ -1,11 +1,11 @@
-//! Progress on a terminal: a bar for each run under way; nothing in a pipe.
+//! Progress bars, one for each run under way, shown only on a terminal.
 
 use std::io::{stderr, IsTerminal};
 
 use ceasefire_experiments::Plan;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Steps of a bar.
+/// The number of steps of a bar.
 const STEPS: u64 = 1000;
 
 /// The bars of all runs.
@@ -18,7 +18,7 @@ impl Progress {
         Self(MultiProgress::with_draw_target(target))
     }
 
-    /// A bar for a run that begins.
+    /// Shows a bar for a run that begins.
     pub(crate) fn begin(&self, plan: &Plan) -> Bar {
         let bar = self.0.add(ProgressBar::new(STEPS));
         if let Ok(style) = ProgressStyle::with_template("{msg:40} [{bar:30}] {percent:>3}% {eta:>4}") {
@@ -29,11 +29,11 @@ impl Progress {
     }
 }
 
-/// The bar of one run; it goes when the run ends.
+/// The bar of one run, removed when the run ends.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// The part that is done.
+    /// Sets the fraction that is done.
     pub(crate) fn set(&self, part: f64) {
         self.0.set_position((part * STEPS as f64) as u64);
     }

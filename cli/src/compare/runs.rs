@@ -1,4 +1,4 @@
-//! Making the runs, several at a time.
+//! Executing the runs, several at a time.
 
 use std::io;
 use std::num::NonZero;
@@ -11,15 +11,15 @@ use ceasefire_experiments::{Plan, Report, RunError};
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 
-/// What came of the runs.
+/// The outcome of all runs.
 pub(super) struct Runs {
-    /// Those that ended as they should, and their results.
+    /// The runs that succeeded, and their results.
     pub(super) plans: Vec<Plan>,
     pub(super) reports: Vec<Report>,
     pub(super) failed: Done,
 }
 
-/// Runs them all, several at a time. One that fails stops none of the others: these may have taken hours.
+/// Executes all runs. A failed run does not stop the others, since they may have taken hours.
 pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new();
@@ -31,7 +31,7 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
             scope.spawn(|| loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(plan) = plans.get(index) else { break };
-                // One of these at a time. Poisoned or not, it guards nothing.
+                // Only one such run at a time. The lock guards no data, so poison does not matter.
                 let _alone = plan.runs_alone().then(|| large.lock());
                 let bar = progress.begin(plan);
                 let result = plan.run(|part| bar.set(part));
@@ -53,7 +53,7 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
     runs
 }
 
-/// That a run failed, in words.
+/// The failure of a run, with the run's name.
 fn failure(plan: &Plan, error: RunError) -> Failure {
     match error {
         RunError::Trace { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => Failure::NoReader,

@@ -1,4 +1,4 @@
-//! The runs that a command line asks for, each checked before the first begins.
+//! Selecting the runs that a command line asks for. Each is checked before the first begins.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 /// The runs that the command line asks for.
 pub(super) struct Selection {
     pub(super) plans: Vec<Plan>,
-    /// What it did not name and what cannot run as it says: a line each, with the bound.
+    /// A line for each experiment that was not named and cannot run, with the bound that it crosses.
     pub(super) skipped: Vec<String>,
 }
 
-/// Every run that the command line asks for, each checked before the first begins.
+/// Selects and checks every run that the command line asks for.
 pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     files::distinct(arguments, arguments.machine.as_deref().and_then(machine_file))?;
     if arguments.trace.as_deref() == Some(Path::new("-")) {
@@ -84,20 +84,20 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     }
     if arguments.settle.is_some() && plans.iter().all(|plan| plan.mechanism.schedule() != Schedule::Lazy) {
         return Err(Failure::input(
-            "--settle is for lazy and all, of which neither is run: choose them with --mechanism",
+            "--settle applies only to lazy and all: choose one of them with --mechanism",
         ));
     }
     if arguments.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
-            "--trace writes one run, but {} are selected: choose one experiment, --machine, --mechanism, and --threads and \
-             --lru-drain where they are varied",
+            "--trace needs exactly one run, but {} are selected: choose one experiment, one --machine and one --mechanism, \
+             and one value of --threads and --lru-drain if the experiment varies them",
             plans.len()
         )));
     }
     Ok(Selection { plans, skipped })
 }
 
-/// A run with each mechanism, and each of what the experiment varies or the command line chooses.
+/// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`.
 fn variants(plan: &Plan, mechanisms: &[Mechanism], arguments: &CompareArguments) -> Vec<Plan> {
     let Sweep { threads, lru_drains } = match plan.experiment.sweep {
         Some(sweep) => sweep(&plan.machine),
@@ -122,7 +122,7 @@ fn variants(plan: &Plan, mechanisms: &[Mechanism], arguments: &CompareArguments)
     plans
 }
 
-/// Each of them, or nothing once.
+/// Each item, or a single `None` if there are no items.
 fn some_or_none<T>(items: Vec<T>) -> Vec<Option<T>> {
     if items.is_empty() {
         vec![None]
@@ -131,7 +131,7 @@ fn some_or_none<T>(items: Vec<T>) -> Vec<Option<T>> {
     }
 }
 
-/// The items without those that are the same as an earlier one.
+/// The items without duplicates of an earlier one.
 fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for item in items {
@@ -142,12 +142,12 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     kept
 }
 
-/// The machine file that is meant, if none of the machines is called so.
+/// The path of the machine file, unless the name is that of a known machine.
 fn machine_file(name: &str) -> Option<&Path> {
     (!BUILTIN.contains(&name) && name != "host").then(|| Path::new(name))
 }
 
-/// A machine by name, or from a file: what exists as a file or looks like one.
+/// A machine by name, or from a file if the name exists as a file or looks like a path.
 fn machine(name: &str) -> Result<Machine, Failure> {
     if let Some(machine) = builtin(name) {
         return machine.map_err(Failure::input);

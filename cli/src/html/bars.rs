@@ -1,8 +1,8 @@
-//! Where the CPUs' time went: one bar for each mechanism, of parts laid end to end.
+//! CPU time by use: one bar for each mechanism, with its parts laid end to end.
 //!
-//! The bars are of CPU time, all CPUs together, so that a shorter bar is less work. Idle time is left out of them and stands in
-//! the numbers. What coherence costs comes first: flushes, waiting for others to answer them, and the locks that these make
-//! everybody wait for.
+//! The bars show the CPU time of all CPUs together, so a shorter bar is less work. They leave out idle time, which is
+//! in the table of numbers. The costs of coherence come first: flushes, waiting for answers to them, and waiting for
+//! the locks that flushes hold up.
 
 use ceasefire_experiments::{Report, Time};
 use maud::{html, Markup};
@@ -11,10 +11,10 @@ use super::group::Group;
 use super::plot::{at, drawing, horizontal, Scale, RIGHT};
 use crate::number::{compact, time_unit};
 
-/// A part of the time: what fills it, what it is called, and how much it is.
+/// A part of the time: its CSS class, its name, and its value.
 type Part = (&'static str, &'static str, fn(&Time) -> f64);
 
-/// The parts in the order in which they are laid.
+/// The parts, in their order along the bar.
 const PARTS: [Part; 6] = [
     ("flushes", "flushes", |time| time.flushes_s),
     ("answers", "waiting for answers", |time| time.answers_s),
@@ -24,7 +24,7 @@ const PARTS: [Part; 6] = [
     ("program", "programs, TLB misses included", |time| time.user_s + time.walks_s),
 ];
 
-/// Heights of a mechanism's name, its bar, and what is between two of them; and where bars begin.
+/// The heights of a mechanism's name, of its bar, and of the gap between two bars; and the start of the bars.
 const NAME: f64 = 17.0;
 const BAR: f64 = 18.0;
 const GAP: f64 = 9.0;
@@ -34,7 +34,7 @@ fn busy(time: &Time) -> f64 {
     PARTS.iter().map(|(.., value)| value(time)).filter(|value| value.is_finite()).sum()
 }
 
-/// The figure and its numbers.
+/// The figure and its table of numbers.
 pub(super) fn figure(group: &Group) -> Markup {
     let reports = group.widest();
     let longest = reports.iter().map(|(_, report)| busy(&report.time)).fold(0.0, f64::max);
@@ -80,7 +80,7 @@ pub(super) fn figure(group: &Group) -> Markup {
     }
 }
 
-/// The parts that are not empty, each with what fills it and where it begins and ends.
+/// The parts that are not empty, each with its CSS class, its start and its end.
 fn laid(time: &Time) -> Vec<(&'static str, f64, f64)> {
     let mut end = 0.0;
     let mut laid = Vec::new();
@@ -94,7 +94,7 @@ fn laid(time: &Time) -> Vec<(&'static str, f64, f64)> {
     laid
 }
 
-/// All results, also those that the figure has no room for, in parts of a hundred.
+/// The table of all results, including those for which the figure has no room, in percent.
 fn numbers(group: &Group) -> Markup {
     let swept = group.threads().len() > 1;
     let share = |report: &Report, value: f64| {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_lie_end_to_end_in_order_and_empty_ones_are_left_out() {
+    fn parts_lie_end_to_end_in_order_without_empty_ones() {
         let laid = laid(&time([4.0, 1.0, 0.0, 0.5, 0.25, f64::NAN, 2.0, 9.0]));
         assert_eq!(
             laid,
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_time_draws_anything_outside(parts in prop::array::uniform8(prop_oneof![Just(0.0), Just(f64::NAN), 0.0..1e9])) {
+        fn every_bar_lies_inside_the_figure(parts in prop::array::uniform8(prop_oneof![Just(0.0), Just(f64::NAN), 0.0..1e9])) {
             let reports = [Report { time: time(parts), ..report("batched") }];
             let text = figure(&groups(&plans(&reports), &reports)[0]).into_string();
             prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");

@@ -1,8 +1,8 @@
-//! Which results belong together: a section of the page is one experiment on one machine.
+//! Grouping results by experiment and machine. Each group is a section of the page.
 //!
-//! Within a section a result is told from others by its mechanism, by its number of threads where that was swept, and by
-//! whatever other options it was run with. Which options there are this module does not know: every field of a result that
-//! is a word or a yes or no, and in which two results of the same mechanism differ, is one.
+//! Within a group, results differ by their mechanism, by their number of threads if it was swept, and by options. This
+//! module has no list of options. Every field of a result that is a string or a boolean counts as one if it differs
+//! between two results of the same mechanism.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,16 @@ use serde_json::Value;
 pub(crate) struct Group<'a> {
     pub(crate) experiment: &'static Experiment,
     pub(crate) machine: &'a Machine,
-    /// In the order in which they were run; never empty.
+    /// The results in the order in which they were run; never empty.
     pub(crate) reports: Vec<&'a Report>,
-    /// The mechanisms, with options where these differ: each a line or a bar in every figure. In order.
+    /// The names of the variants, in order: mechanisms, with options if these differ. Each is a line or a bar in every
+    /// figure.
     pub(crate) variants: Vec<String>,
-    /// For each result the number of its variant.
+    /// The number of each result's variant.
     variant_of: Vec<usize>,
 }
 
-/// The results by experiment and machine, in the order in which these come first.
+/// The groups, in the order of their first results.
 pub(crate) fn groups<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Group<'a>> {
     let mut found: Vec<(&'a Plan, Vec<&'a Report>)> = Vec::new();
     for (plan, report) in plans.iter().zip(reports) {
@@ -48,7 +49,7 @@ pub(crate) fn groups<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Group<
 }
 
 impl<'a> Group<'a> {
-    /// The results with the numbers of their variants.
+    /// Each result with the number of its variant.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &'a Report)> + '_ {
         self.variant_of.iter().copied().zip(self.reports.iter().copied())
     }
@@ -59,7 +60,7 @@ impl<'a> Group<'a> {
         threads.into_iter().collect()
     }
 
-    /// The results with the most threads, one of each variant: what figures show that have no axis for threads.
+    /// The results with the most threads, one of each variant. Figures without an axis for threads show these.
     pub(crate) fn widest(&self) -> Vec<(usize, &'a Report)> {
         let most = self.threads().last().copied();
         let mut widest: Vec<(usize, &Report)> = Vec::new();
@@ -71,7 +72,7 @@ impl<'a> Group<'a> {
         widest
     }
 
-    /// What a figure's title ends with where only the results with the most threads are in it.
+    /// The end of a figure's title if the figure shows only the results with the most threads.
     pub(crate) fn of_the_widest(&self) -> String {
         match &self.threads()[..] {
             [.., most] if self.threads().len() > 1 => format!(" with {most} threads"),
@@ -80,7 +81,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// What each result of a group is called.
+/// The names of a group's results.
 fn names(reports: &[&Report]) -> Vec<String> {
     let options: Vec<BTreeMap<String, String>> = reports.iter().map(|report| options(report)).collect();
     let differs = |field: &String| {
@@ -100,7 +101,7 @@ fn names(reports: &[&Report]) -> Vec<String> {
     reports.iter().zip(&options).map(name).collect()
 }
 
-/// The fields of a result that may be options, with what they say.
+/// The fields of a result that may be options, with their values in words.
 fn options(report: &Report) -> BTreeMap<String, String> {
     let known = ["experiment", "machine", "mechanism", "oracle"];
     let Ok(Value::Object(fields)) = serde_json::to_value(report) else { return BTreeMap::new() };
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_told_apart_by_what_they_differ_in_and_nothing_else() {
+    fn a_result_is_named_after_the_options_that_differ_and_no_others() {
         let free = Report { settle: Some("free"), ..report("lazy") };
         let demand = Report { settle: Some("demand"), ..report("lazy") };
         assert_eq!(names(&[&report("batched"), &free]), ["batched", "lazy"]);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_is_one_group_of_as_many_variants_as_mechanisms() {
+    fn a_sweep_is_one_group_with_a_variant_for_each_mechanism() {
         let reports: Vec<Report> = [1, 8, 2]
             .into_iter()
             .flat_map(|threads| ["per-page", "batched"].map(|name| Report { threads, ..report(name) }))
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_apart_whatever_the_order() {
+    fn each_machine_has_its_own_group_in_any_order_of_results() {
         let other = |name| Report { machine: "other".into(), ..report(name) };
         let reports = [report("batched"), other("batched"), report("per-page")];
         let plans = plans(&reports);

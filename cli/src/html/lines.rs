@@ -1,7 +1,7 @@
 //! Figures with lines: operations per second against the number of threads, and interrupts over time.
 //!
-//! Against threads a mechanism has a colour and a mark; the paper's line is dashed and its marks are hollow, ours is solid.
-//! Over time, where nothing was published, a mechanism has a colour and dashes of its own.
+//! Against threads, each mechanism has a colour and a mark. The paper's line is dashed with hollow marks; ours is
+//! solid. Over time, for which nothing was published, each mechanism has a colour and a dash pattern.
 
 use std::fmt::Write as _;
 
@@ -13,21 +13,21 @@ use super::group::Group;
 use super::plot::{at, drawing, horizontal, vertical, Scale, LEFT, RIGHT};
 use crate::number::{compact, time_unit};
 
-/// Where the vertical axis ends and begins.
+/// The upper and the lower end of the vertical axis.
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 176.0;
 const HEIGHT: f64 = 212.0;
-/// Colours, dashes and marks there are; further variants begin again.
+/// The number of colours, dash patterns and marks. Further variants repeat them.
 const STYLES: usize = 6;
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Dashed, with hollow marks.
     Published,
     /// Solid, with marks.
     Ours,
-    /// With its variant's dashes, without marks.
+    /// With its variant's dash pattern, without marks.
     OverTime,
 }
 
@@ -59,7 +59,7 @@ impl Line {
         }
     }
 
-    /// The line between points that are numbers; one that is not breaks it.
+    /// The line through its points. A point that is not a number breaks it.
     fn drawn(&self, x: &Scale, y: &Scale) -> Markup {
         let mut path = String::new();
         let mut command = 'M';
@@ -84,7 +84,7 @@ impl Line {
     }
 }
 
-/// The mark of a variant: a circle, a square, a triangle, a diamond, a triangle on its point, a cross.
+/// The mark of a variant: a circle, a square, a triangle, a diamond, an inverted triangle, a cross.
 fn mark(variant: usize, x: f64, y: f64) -> Markup {
     let path = match variant % STYLES {
         0 => "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
@@ -97,7 +97,7 @@ fn mark(variant: usize, x: f64, y: f64) -> Markup {
     html! { path.mark d=(format!("M{} {}{path}", at(x), at(y))) {} }
 }
 
-/// Throughput against threads, with the paper's where it published one; nothing where threads were not swept.
+/// Throughput against threads, with the paper's if it published one. `None` if threads were not swept.
 pub(super) fn throughput(group: &Group) -> Option<Markup> {
     let threads = group.threads();
     if threads.len() < 2 {
@@ -111,8 +111,8 @@ pub(super) fn throughput(group: &Group) -> Option<Markup> {
             group.numbered().filter(|(variant, _)| *variant == number).map(|(_, report)| report).collect();
         reports.sort_by_key(|report| report.threads);
         let ours = reports.iter().map(|report| (report.threads as f64, report.operations_per_s)).collect();
-        // The paper has one line before its change and one after it. That goes with the mechanism that it proposes, or if
-        // this was not run with the first that is no baseline.
+        // The paper has one line before its change and one after it. The second goes with the proposed mechanism, or
+        // with the first that is not the baseline if the proposed one was not run.
         let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
         let goes_with = |report: &Report| side == 0 || report.is_proposal() || !proposed;
         let paper: Vec<(f64, f64)> = reports
@@ -137,11 +137,11 @@ pub(super) fn throughput(group: &Group) -> Option<Markup> {
     let content = |y: &Scale| {
         html! { (vertical(y, "operations per second")) (horizontal(&x, BOTTOM, "threads", compact)) }
     };
-    let caption = html! { b { "Throughput." } " Operations per second against threads; the axis of threads is logarithmic." };
+    let caption = html! { b { "Throughput." } " Operations per second against threads, on a logarithmic axis of threads." };
     Some(figure(&caption, &title, &lines, &x, content, by_threads(&threads, &lines)))
 }
 
-/// What the paper says of the operations per second, before and after: the metric that ours was taken from.
+/// The paper's operations per second, before and after, from the metric that corresponds to ours.
 fn rate(report: &Report) -> Option<(f64, f64)> {
     let same = |measured: f64| measured.to_bits() == report.operations_per_s.to_bits();
     let paper = report.published.values().find(|paper| paper.unit == "1/s" && same(paper.measured))?;
@@ -165,10 +165,10 @@ fn by_threads(threads: &[usize], lines: &[Line]) -> Markup {
     }
 }
 
-/// What a series counts of.
+/// The counts of a series.
 type Count = fn(&Series) -> &[u64];
 
-/// Interrupts over time, or where there are none the broadcasts; nothing where there are neither.
+/// Interrupts over time, or broadcasts if there are no interrupts. `None` if there are neither.
 pub(super) fn over_time(group: &Group) -> Option<Markup> {
     let reports = group.widest();
     let counted =
@@ -200,7 +200,7 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
     let title =
         format!("{} over time, {} on {}{of}", capital(what), group.experiment.name, group.machine.name);
     let windowed = reports.iter().any(|(_, report)| report.series.measured_s.is_some());
-    let since = if windowed { ", from where it is measured" } else { "" };
+    let since = if windowed { ", from the start of measuring" } else { "" };
     let label = format!("simulated time, {unit}{since}");
     let content = |y: &Scale| {
         html! { (vertical(y, &format!("{what} per second"))) (horizontal(&x, BOTTOM, &label, compact)) }
@@ -234,11 +234,11 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
     Some(figure(&caption, &title, &lines, &x, content, numbers))
 }
 
-/// The steps of a series that are shown: those that lie in what is measured.
+/// The steps of a series that are shown: those within the measured time.
 struct Shown<'a> {
     counts: &'a [u64],
     step_s: f64,
-    /// When the first of them begins.
+    /// The start of the first step.
     from_s: f64,
 }
 
@@ -248,17 +248,17 @@ impl<'a> Shown<'a> {
         let (from, to) = series.measured_s.unwrap_or((0.0, f64::INFINITY));
         let first = ((from / step_s).ceil() as usize).min(counts.len());
         let end = ((to / step_s) as usize).clamp(first, counts.len());
-        // The step in which all of a short measurement lies is better than none.
+        // A short measurement may lie within one step. That step is then shown.
         let (first, end) = if first == end && end > 0 { (end - 1, end) } else { (first, end) };
         Self { counts: &counts[first..end], step_s, from_s: first as f64 * step_s }
     }
 
-    /// How long they take together.
+    /// The length of all steps together.
     fn length(&self) -> f64 {
         self.counts.len() as f64 * self.step_s
     }
 
-    /// The middle of each, from the beginning of the first, and so many a second.
+    /// For each step, its middle relative to the start of the first, and its count per second.
     fn rates(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let step = self.step_s;
         self.counts
@@ -268,7 +268,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Caption, legend, lines over what `frame` draws for the vertical scale, and numbers.
+/// A figure: caption, legend, the lines over the frame that `frame` draws for the vertical scale, and numbers.
 fn figure(
     caption: &Markup,
     title: &str,
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_has_two_lines_of_the_paper_and_one_of_ours_for_each_mechanism() {
+    fn a_sweep_has_two_published_lines_and_one_of_ours_for_each_mechanism() {
         let mut reports = Vec::new();
         for (threads, before, after) in [(1, 315e3, 304e3), (8, 652e3, 1267e3), (72, 609e3, 993e3)] {
             for (mechanism, rate) in [("per-page", 5e5), ("batched", 9e5), ("lazy", 9.5e5)] {
@@ -335,7 +335,7 @@ mod tests {
         }
         let text = draw(&reports, throughput).expect("a sweep");
         let lines = |class: &str| text.matches(&format!("<g class=\"line {class}")).count();
-        // Each is in the legend too.
+        // Each line is in the legend too.
         assert_eq!((lines("published-line"), lines("ours-line")), (4, 6), "{text}");
         for part in
             ["per-page, published", "batched, published", "1.267M", "315k", "<th scope=\"row\">72</th>"]
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_breaks_a_line_and_is_not_printed() {
+    fn a_value_that_is_not_a_number_breaks_a_line_and_is_not_printed() {
         let rates = [1e6, f64::NAN, 0.0, f64::INFINITY];
         let reports: Vec<Report> =
             rates.iter().zip(1..).map(|(rate, threads)| swept(threads, "batched", *rate, None)).collect();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_over_time_is_no_figure_and_broadcasts_stand_in_for_interrupts() {
+    fn an_empty_series_has_no_figure_and_broadcasts_replace_missing_interrupts() {
         let with = |interrupts: Vec<u64>, broadcasts: Vec<u64>| {
             let series = Series { step_s: 1e-3, interrupts, broadcasts, measured_s: None };
             draw(&[Report { series, ..report("batched") }], over_time)
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_shown_and_nothing_else() {
+    fn only_the_measured_time_is_shown() {
         let shown = |measured_s| {
             let series =
                 Series { step_s: 1.0, interrupts: (0..10).collect(), broadcasts: vec![0; 10], measured_s };

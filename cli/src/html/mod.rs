@@ -1,11 +1,11 @@
-//! The results as one page: plots of the published figures and ours side by side, with the same numbers as tables.
+//! The results as an HTML page: plots of the published figures and ours side by side, with the same numbers as tables.
 //!
-//! The page is a single file that asks no network for anything and runs no script: text, a style sheet, and figures in SVG.
-//! A figure is drawn 360 units wide, for one column of a page or a phone held upright, so its type is as large as the text
-//! in either; wider screens and paper set two beside each other. What a line or a bar stands for is told by its dashes, its
-//! marks or its hatching as well as by its colour, so that it survives a printer without any.
+//! The page is a single file with text, a style sheet, and figures in SVG. It needs no network and runs no script. A
+//! figure is drawn 360 units wide, for one column of a page or a phone held upright, so its type is as large as the
+//! text in either. Wider screens and paper set two figures beside each other. Lines and bars differ by dashes, marks or
+//! hatching as well as by colour, so the page can be printed in black.
 //!
-//! `page` puts everything in order; `group` says which results belong into one figure; `plot` knows scales, ticks and frames;
+//! `page` lays out the page. `group` decides which results belong in one figure. `plot` has scales, ticks and frames.
 //! `ratios`, `lines` and `bars` draw the figures.
 
 mod bars;
@@ -19,7 +19,7 @@ mod testing;
 
 pub(crate) use page::of;
 
-/// The text with a capital letter first.
+/// The text with its first letter capitalised.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

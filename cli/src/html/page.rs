@@ -1,5 +1,5 @@
-//! The page: what was run, one table over all of it, a section for each experiment and machine, and the machines with what
-//! was fitted in them.
+//! The layout of the page: the command line, the summary of all results, a section for each experiment and machine, and
+//! the machines with their fitted parameters.
 
 use ceasefire_experiments::{Comparison, Plan, Report};
 use ceasefire_machine::config::{Machine, Parameter};
@@ -10,7 +10,7 @@ use super::{bars, capital, lines, ratios};
 use crate::number::compact;
 use crate::results::{of_other_size, Basis, Row};
 
-/// What the columns of the first table are called; the names of the first two groups are above them.
+/// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
 const COLUMNS: [&str; 11] = [
     "experiment",
     "machine",
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 11] = [
     "ours is",
 ];
 
-/// The page of all results. `command` is the command line that made them, `rows` their summary.
+/// The page of all results. `command` is the command line that produced them, and `rows` is their summary.
 pub(crate) fn of(command: &str, plans: &[Plan], reports: &[Report], rows: &[Row]) -> String {
     let groups = groups(plans, reports);
     let mut machines: Vec<&Machine> = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn of(command: &str, plans: &[Plan], reports: &[Report], rows: &[Row]
             body {
                 (hatchings())
                 header {
-                    h1 { "What TLB flushes cost, published and simulated" }
+                    h1 { "The cost of TLB flushes, published and simulated" }
                     p {
                         "Made by ceasefire " (env!("CARGO_PKG_VERSION")) ", with seed "
                         (reports.first().map_or(0, |report| report.seed)) ":"
@@ -70,7 +70,7 @@ pub(crate) fn of(command: &str, plans: &[Plan], reports: &[Report], rows: &[Row]
     page.into_string()
 }
 
-/// The hatchings that bars are filled with, once for all figures.
+/// The hatchings of bars, defined once for all figures.
 fn hatchings() -> Markup {
     let hatching = |id: &str, size: u32, path: &str| {
         html! {
@@ -91,7 +91,7 @@ fn hatchings() -> Markup {
     }
 }
 
-/// Whether anything went wrong.
+/// A statement on whether rules were broken or loads were wrong.
 fn verdict(reports: &[Report]) -> Markup {
     let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
     let (broken, wrong, compared) = (
@@ -103,14 +103,14 @@ fn verdict(reports: &[Report]) -> Markup {
     html! {
         @if broken + wrong > 0 {
             p.alarm role="alert" {
-                b { "Something is wrong: " }
-                "rules of coherence were broken " (broken) " times, and " (wrong) " loads returned something else than was stored."
+                b { "Errors: " }
+                "coherence rules were broken " (broken) " times, and " (wrong) " loads returned wrong values."
             }
         } @else if unwatched == 0 {
-            p { "The oracle watched all of it: no rule of coherence was broken"
-                @if compared > 0 { ", and none of " (compact(compared as f64)) " loads that were compared was wrong" } "." }
+            p { "The oracle checked all runs: no coherence rule was broken"
+                @if compared > 0 { ", and none of the " (compact(compared as f64)) " compared loads was wrong" } "." }
         } @else {
-            p { "In " (unwatched) " of " (reports.len()) " runs no oracle watched: rules broken there went unseen." }
+            p { "The oracle was off in " (unwatched) " of " (reports.len()) " runs: rules broken there were not detected." }
         }
     }
 }
@@ -143,16 +143,17 @@ fn summary(rows: &[Row], reports: &[Report]) -> Markup {
                 }
             }
             div.note {
-                p { "Before is the paper's baseline, after its mechanism. The ratios compare"
-                    @if small { "; published times and counts are for scale 1, and ours shrink with the scale" } "." }
+                p { "'Before' is the paper's baseline, 'after' its mechanism. The ratios are comparable"
+                    @if small { "; times and counts are not, since ours shrink with the scale and the published are for scale 1" }
+                    "." }
                 @if published {
                     p {
-                        b { "predicted" } ": nothing was fitted to it. "
-                        b { "follows" } ": from parts that were fitted. "
-                        b { (Basis::Partly.name()) } ": one of its two sides was. "
-                        b { "fitted" } ": both were, so it is no prediction."
+                        b { "predicted" } ": no parameter was fitted to it. "
+                        b { "follows" } ": from parts that parameters were fitted to. "
+                        b { (Basis::Partly.name()) } ": parameters were fitted to one of its two sides. "
+                        b { "fitted" } ": parameters were fitted to both, so it is not a prediction."
                         @if rows.iter().any(|row| row.other.is_some()) {
-                            " " b { "A mechanism's name" } ": ours after is of that one, of which the paper says nothing."
+                            " " b { "A mechanism's name" } ": our figure after is that mechanism's, for which the paper has none."
                         }
                     }
                 }
@@ -161,7 +162,7 @@ fn summary(rows: &[Row], reports: &[Report]) -> Markup {
     }
 }
 
-/// The row's cells, the figure's name in full.
+/// The row's cells, with the figure's name in full.
 fn cells(row: &Row) -> [String; 11] {
     let mut cells = row.cells();
     cells[2].clone_from(&row.metric.0);
@@ -175,7 +176,7 @@ fn cells(row: &Row) -> [String; 11] {
     cells
 }
 
-/// What a cell is called where its column's head is out of sight.
+/// The label of a cell on screens that hide the column's head.
 fn label(column: usize) -> String {
     let of = match column {
         3..=5 => "published, ",
@@ -215,7 +216,7 @@ fn section(group: &Group) -> Markup {
                 p.note { (line) }
             }
             @if first.published.values().any(Comparison::is_relative) {
-                p.note { "Where the paper's figure before is 1 it gives no more than a ratio." }
+                p.note { "If the published figure before is 1, the paper gives only the ratio." }
             }
         }
     }
@@ -231,10 +232,10 @@ fn of_machine(machine: &Machine) -> Markup {
             p { (machine.description) ". " (topology.cpu_count()) " CPUs, " (topology.nodes().len())
                 @if topology.nodes().len() == 1 { " node, " } @else { " nodes, " } (compact(gib)) " GiB at scale 1." }
             @if fitted.is_empty() {
-                p.note { "Nothing was fitted: all that is shown for this machine is a prediction." }
+                p.note { "Nothing was fitted: all figures of this machine are predictions." }
             } @else {
                 p.note {
-                    "Fitted, and so no prediction, is what these parameters were fitted to; all others of its "
+                    "These parameters were fitted to published figures, which are therefore not predictions. The others of the "
                     (machine.sources.len()) " parameters have other sources (" code { "ceasefire list machines --parameters" } ")."
                 }
                 div.scroll {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_one_file_that_says_what_was_run() {
+    fn the_page_is_one_file_with_the_command_line_and_the_settings() {
         let text = page("ceasefire compare <migrate> --seed 1", &[report("per-page"), report("batched")]);
         for part in [
             "<html lang=\"en\">",
@@ -284,14 +285,14 @@ mod tests {
         for outside in ["http:", "https:", "src=", "href=", "<script", "@import", "url(\""] {
             assert!(!text.contains(outside), "{outside}");
         }
-        // Each figure has what to read aloud.
+        // Each figure has a title and a description for screen readers.
         let count = |part: &str| text.matches(part).count();
         assert_eq!(count("role=\"img\""), 2);
         assert_eq!((count("<svg viewBox=\"0 0 360"), count("</title><desc>")), (2, 2));
     }
 
     #[test]
-    fn what_names_and_sources_hold_is_text_and_no_markup() {
+    fn markup_in_names_and_sources_is_escaped() {
         let reports = [Report { machine: "<b>\"&'".into(), ..report("batched") }];
         let mut plans = plans(&reports);
         plans[0].machine.name = "</style><script>".into();
@@ -304,12 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_said_at_the_top() {
+    fn broken_rules_are_reported_at_the_top() {
         let broken = Report { violations: 3, ..report("batched") };
         assert!(page("", &[broken]).contains("were broken 3 times"));
         let watched = Report { oracle: true, ..report("batched") };
-        assert!(page("", &[watched]).contains("no rule of coherence was broken"));
-        assert!(page("", &[report("batched")]).contains("In 1 of 1 runs no oracle watched"));
+        assert!(page("", &[watched]).contains("no coherence rule was broken"));
+        assert!(page("", &[report("batched")]).contains("The oracle was off in 1 of 1 runs"));
     }
 
     #[test]
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_not_printed() {
+    fn values_that_are_not_finite_are_not_printed() {
         let nothing = comparison(0.0, f64::NAN, Some(f64::INFINITY), f64::NAN);
         let published = [("elapsed", nothing), ("system", nothing)].into_iter().collect();
         let reports = [1, 2].map(|threads| Report {

@@ -1,8 +1,8 @@
-//! What all figures share: scales with round ticks, and the frame around what is drawn.
+//! The parts that all figures share: scales with round ticks, axes, and the frame of a drawing.
 //!
-//! A scale maps values to units of the drawing. Its ends are chosen so that all values lie between them: round numbers on a
-//! linear scale, which always begins at 0, so that lengths compare; on a logarithmic one 1, 2 or 5 times a power of ten.
-//! Whatever is no number is nowhere, and a figure without a single number still has a frame.
+//! A scale maps values to units of the drawing. All values lie between its ends. A linear scale always begins at 0, so
+//! that lengths are comparable, and ends at a round number. The ends of a logarithmic scale are 1, 2 or 5 times a power
+//! of ten. A value that is not a number has no place, and a figure without any number still has a frame.
 
 use maud::{html, Markup};
 
@@ -10,12 +10,12 @@ use crate::number::compact;
 
 /// The width of every figure, in its own units.
 pub(crate) const WIDTH: f64 = 360.0;
-/// Where the axes begin and end.
+/// The ends of the horizontal axis.
 pub(crate) const LEFT: f64 = 46.0;
 pub(crate) const RIGHT: f64 = WIDTH - 14.0;
-/// Ticks of a linear scale, at most.
+/// The maximum number of steps between the ticks of a linear scale.
 const TICKS: f64 = 5.0;
-/// Ticks of a logarithmic scale, at most.
+/// The maximum number of ticks of a logarithmic scale.
 const LOG_TICKS: i32 = 7;
 
 /// Maps values to the units of a drawing.
@@ -24,11 +24,11 @@ pub(crate) struct Scale {
     /// The values at the ends.
     from: f64,
     to: f64,
-    /// The units at the ends; on a vertical scale the first is the larger.
+    /// The units at the ends. On a vertical scale the first is the larger.
     start: f64,
     end: f64,
     logarithmic: bool,
-    /// In rising order, all between the ends.
+    /// The ticks in rising order, all between the ends.
     ticks: Vec<f64>,
 }
 
@@ -36,7 +36,7 @@ impl Scale {
     /// A linear scale from 0 to a round number that no value exceeds.
     pub(crate) fn linear(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max).min(1e300);
-        // Below that the steps between ticks are no normal numbers any more: as good as 0.
+        // Below this bound, the steps between ticks would not be normal numbers. Such values count as 0.
         let (step, count) = if most > 1e-290 {
             let step = round_up(most / TICKS);
             (step, (most / step - 1e-9).ceil())
@@ -58,10 +58,10 @@ impl Scale {
         scale
     }
 
-    /// A logarithmic scale around 1 for ratios; those of 0 and less are at its end.
+    /// A logarithmic scale around 1 for ratios. Ratios of 0 or less are at its end.
     pub(crate) fn ratios(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let known = values.filter(|value| value.is_normal() && *value > 0.0);
-        // 2 and a half either way, so that small differences look small.
+        // At least from a half to 2, so that small differences look small.
         let (least, most) = known.fold((0.5, 2.0), |(least, most): (f64, f64), value| {
             (least.min(value).max(1e-12), most.max(value).min(1e12))
         });
@@ -70,7 +70,8 @@ impl Scale {
         Self { from, to, start, end, logarithmic: true, ticks }
     }
 
-    /// A logarithmic scale from the first to the last of some values above 0, with ticks at as many of these as have room.
+    /// A logarithmic scale from the least to the greatest of some values above 0, with ticks at as many of them as have
+    /// room.
     pub(crate) fn doubling(values: &[f64], start: f64, end: f64) -> Self {
         let mut known: Vec<f64> =
             values.iter().copied().filter(|value| (1e-300..1e300).contains(value)).collect();
@@ -79,7 +80,7 @@ impl Scale {
         let from = known.first().copied().unwrap_or(1.0);
         let to = known.last().copied().filter(|to| *to > from).unwrap_or(from * 2.0);
         let mut scale = Self { from, to, start, end, logarithmic: true, ticks: Vec::new() };
-        // From the end: the last value matters most.
+        // Ticks are placed from the end, because the last value matters most.
         let mut last = f64::INFINITY;
         for &value in known.iter().rev() {
             if (scale.place(value) - last).abs() >= 22.0 {
@@ -93,7 +94,8 @@ impl Scale {
         scale
     }
 
-    /// Where a value is; what lies outside is at the nearer end, and what is no number at the start.
+    /// The place of a value. A value outside the scale is at the nearer end, and one that is not a number is at the
+    /// start.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let part = if self.logarithmic {
             (value.max(self.from).ln() - self.from.ln()) / (self.to.ln() - self.from.ln())
@@ -109,7 +111,7 @@ impl Scale {
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten: the least that is not less than a normal number above 0.
+/// The smallest of 1, 2, 2.5 or 5 times a power of ten that is not less than `value`, a normal number above 0.
 fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
@@ -117,15 +119,15 @@ fn round_up(value: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// 1, 2 or 5 times a power of ten: the most that is not more than a normal number above 0.
+/// The largest of 1, 2 or 5 times a power of ten that is not more than `value`, a normal number above 0.
 fn round_down(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let step = [5.0, 2.0, 1.0].into_iter().find(|step| step * power <= value * (1.0 + 1e-9));
     step.unwrap_or(1.0) * power
 }
 
-/// 1 and round numbers around it: 1, 2 and 5 times each power of ten if these are few, or else as many powers as there is
-/// room for.
+/// Round numbers around 1: 1, 2 and 5 times each power of ten if these are few, otherwise as many powers of ten as have
+/// room.
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
     let inside = |tick: &f64| *tick >= from * (1.0 - 1e-9) && *tick <= to * (1.0 + 1e-9);
@@ -141,13 +143,13 @@ fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     powers.map(|power| 10f64.powi(power)).filter(inside).collect()
 }
 
-/// A coordinate, to a tenth of a unit.
+/// A coordinate, rounded to a tenth of a unit.
 pub(crate) fn at(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// A figure: the drawing, with a title and a description for those who do not see it.
+/// A drawing with a title and a description for screen readers.
 pub(crate) fn drawing(height: f64, title: &str, description: &str, content: Markup) -> Markup {
     html! {
         svg viewBox=(format!("0 0 {} {}", at(WIDTH), at(height))) role="img" {
@@ -158,7 +160,7 @@ pub(crate) fn drawing(height: f64, title: &str, description: &str, content: Mark
     }
 }
 
-/// The horizontal axis at `y`: a line, ticks with their labels, and the axis' own.
+/// The horizontal axis at `y`: a line, ticks with their labels, and the axis's own label.
 pub(crate) fn horizontal(scale: &Scale, y: f64, label: &str, tick: impl Fn(f64) -> String) -> Markup {
     html! {
         line.axis x1=(at(scale.start)) x2=(at(scale.end)) y1=(at(y)) y2=(at(y)) {}
@@ -171,7 +173,7 @@ pub(crate) fn horizontal(scale: &Scale, y: f64, label: &str, tick: impl Fn(f64) 
     }
 }
 
-/// The vertical axis: a light line across for each tick, its labels, and the axis' own above it.
+/// The vertical axis: a light line across with a label for each tick, and the axis's own label above it.
 pub(crate) fn vertical(scale: &Scale, label: &str) -> Markup {
     html! {
         @for value in scale.ticks() {
@@ -189,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of every size, and things that are none.
+    /// Numbers of every size, and values that are not numbers.
     fn values() -> impl Strategy<Value = Vec<f64>> {
         let one = prop_oneof![
             any::<f64>(),
@@ -250,7 +252,7 @@ mod tests {
             prop_assert!(!shown.contains('<') && !shown.contains('>'));
             let said = format!("<title>{shown}</title><desc>{shown}</desc>");
             prop_assert!(drawn.contains(&said));
-            // What is left without the text is markup of ours alone.
+            // Apart from the text, the drawing holds only our own markup.
             prop_assert_eq!(drawn.matches("<title>").count(), 1);
             prop_assert_eq!(drawn.matches('<').count(), drawn.matches('>').count());
         }
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_at_numbers_of_threads_leave_out_what_has_no_room() {
+    fn numbers_of_threads_without_room_have_no_tick() {
         let threads = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0];
         let scale = Scale::doubling(&threads, LEFT, RIGHT);
         assert_eq!(scale.ticks(), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 72.0]);

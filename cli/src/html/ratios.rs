@@ -1,8 +1,8 @@
-//! What a mechanism changes, for every figure that its paper published: after divided by before, the paper's and ours.
+//! The ratios of all published figures: after divided by before, the paper's and ours.
 //!
-//! A bar begins at 1, where nothing changes, and goes left for less and right for more, on a logarithmic scale: half as much
-//! and twice as much are equally long. A bar of ours that was fitted is an outline alone and is called so: it agrees because
-//! it was made to.
+//! A bar begins at 1, which means no change. It goes left for less and right for more, on a logarithmic scale, so a
+//! half and a double are equally long. A bar of ours that parameters were fitted to is only an outline, and is labelled
+//! as fitted: its agreement proves nothing.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use super::plot::{at, drawing, Scale, WIDTH};
 use crate::number::{compact, difference, ratio};
 use crate::results::{fitted_of, metric_name, Basis};
 
-/// Heights of a metric's name, of a bar, and of what is between two metrics.
+/// The heights of a metric's name, of a bar, and of the gap between two metrics.
 const NAME: f64 = 16.0;
 const BAR: f64 = 11.0;
 const GAP: f64 = 12.0;
-/// Where the bars end and their numbers begin.
+/// The ends of the bars, and the start of their numbers.
 const BARS: (f64, f64) = (16.0, 232.0);
 const NUMBERS: f64 = 240.0;
 
@@ -26,20 +26,20 @@ const NUMBERS: f64 = 240.0;
 struct Pair<'a> {
     name: String,
     paper: &'a Comparison,
-    /// The mechanism of ours that stands for the paper's.
+    /// The mechanism of our figure.
     mechanism: &'static str,
     basis: Basis,
 }
 
 impl Pair<'_> {
-    /// Ours before and after.
+    /// Our figures before and after.
     fn ours(&self) -> [Option<f64>; 2] {
         let before = self.paper.ours.filter(|ours| *ours > 0.0).map(|ours| self.paper.measured / ours);
         [before, Some(self.paper.measured)]
     }
 }
 
-/// The figure and its numbers; nothing where nothing was published.
+/// The figure and its table of numbers. `None` if nothing was published.
 pub(super) fn figure(group: &Group) -> Option<Markup> {
     let pairs = pairs(group);
     if pairs.is_empty() {
@@ -89,12 +89,12 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
     };
     Some(html! {
         figure {
-            figcaption { b { "What changes." } " Each published figure after the change divided by that before it." }
+            figcaption { b { "Ratios." } " Each published figure after the change divided by that before it." }
             div.legend aria-hidden="true" {
                 span { (swatch("published")) "published" }
                 span { (swatch("ours")) "ours" }
                 @if pairs.iter().any(|pair| matches!(pair.basis, Basis::Fitted | Basis::Partly)) {
-                    span { (swatch("fitted")) "ours, fitted to it: no prediction" }
+                    span { (swatch("fitted")) "ours, fitted to it: not a prediction" }
                 }
             }
             (drawing(bottom + 36.0, &title, &description, content))
@@ -103,7 +103,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
     })
 }
 
-/// What fills a bar of ours.
+/// The CSS class of a bar of ours.
 fn class(basis: Basis) -> &'static str {
     match basis {
         Basis::Predicted | Basis::Follows => "ours",
@@ -165,8 +165,8 @@ fn numbers(pairs: &[Pair]) -> Markup {
     }
 }
 
-/// Every published figure, with ours of the mechanism that the paper proposes, or if that was not run of the first that was;
-/// where threads were swept, for each number of them.
+/// Every published figure beside ours, for each number of threads if these were swept. Ours is of the proposed
+/// mechanism, or of the first that was run if the proposed one was not.
 fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
     let swept = group.threads().len() > 1;
     let compared = after(group);
@@ -186,7 +186,7 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
             name = format!("{name}, lru drain {drain}");
         }
         if !report.is_proposal() {
-            // The paper says nothing of that one.
+            // The paper has no figures for that mechanism.
             name = format!("{name}, ours {}", report.mechanism);
         }
         let fitted = fitted_of(group.machine, report);
@@ -196,7 +196,7 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
     pairs
 }
 
-/// The published figures of all results that are compared with the baseline.
+/// The published figures of all results except the baseline's.
 fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Report)> {
     let mut after: Vec<(&str, &Report)> = group
         .reports
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_has_a_bar_of_the_paper_and_one_of_ours() {
+    fn each_figure_has_a_published_bar_and_one_of_ours() {
         let text = drawn(vec![
             ("tlb_interrupts", comparison(1.0, 0.009, Some(0.0053), 7.0)),
             ("pages_migrated_per_second", comparison(1.0, 3.917, Some(4.47), 1234.0)),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_has_no_bar() {
+    fn a_value_that_is_not_a_number_has_no_bar() {
         let text = drawn(vec![
             ("elapsed", comparison(0.0, 0.0, None, 0.0)),
             ("user", comparison(1.0, f64::INFINITY, Some(f64::NAN), f64::NAN)),

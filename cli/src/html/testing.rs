@@ -1,4 +1,4 @@
-//! Results made up for tests: those of one tiny run, under other names.
+//! Results for tests: those of one tiny run, under other names.
 
 use std::sync::OnceLock;
 
@@ -21,14 +21,14 @@ fn plan() -> Plan {
     }
 }
 
-/// A result with a mechanism's name.
+/// A result with the given mechanism's name.
 pub(super) fn report(mechanism: &'static str) -> Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
     let report = REPORT.get_or_init(|| plan().run(|_| ()).expect("a run"));
     Report { mechanism, ..report.clone() }
 }
 
-/// A plan for each.
+/// A plan for each result.
 pub(super) fn plans(reports: &[Report]) -> Vec<Plan> {
     reports.iter().map(|_| plan()).collect()
 }

@@ -1,26 +1,27 @@
-//! What was fitted, and what a ratio of ours is worth therefore.
+//! The published figures that a machine's parameters were fitted to, and hence the basis of each of our ratios.
 
 use std::collections::BTreeSet;
 
 use ceasefire_experiments::Report;
 use ceasefire_machine::config::Machine;
 
-/// What a ratio of ours is worth.
+/// The basis of one of our ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// Nothing was fitted to it.
+    /// No parameter was fitted to it.
     Predicted,
-    /// Its parts were fitted.
+    /// It follows from figures that parameters were fitted to.
     Follows,
-    /// One of its two sides was fitted.
+    /// Parameters were fitted to one of its two sides.
     Partly,
-    /// Both were.
+    /// Parameters were fitted to both of its sides.
     Fitted,
 }
 
 impl Basis {
-    /// What `metric` is worth on a machine with parameters fitted to these rows. A row that says more than the metric and
-    /// the side, such as a number of threads, counts for all of the metric: rather too little is called a prediction.
+    /// The basis of `metric` on a machine with parameters fitted to these rows. A row that names more than the metric
+    /// and the side, such as a number of threads, counts for the whole metric, so that no fitted figure is called a
+    /// prediction.
     pub(crate) fn of(metric: &str, fitted: &BTreeSet<String>) -> Self {
         let any = |start: &str| fitted.iter().any(|row| row.starts_with(start));
         let sides = ["before", "after"].map(|side| any(&format!("{metric}, {side}")));
@@ -33,7 +34,7 @@ impl Basis {
         }
     }
 
-    /// The word for it.
+    /// The word for the basis.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -44,11 +45,11 @@ impl Basis {
     }
 }
 
-/// The published figures of a result's that its machine's parameters were fitted to: `metric, before` or `metric, after`.
+/// The published figures of a result that its machine's parameters were fitted to: `metric, before` or `metric, after`.
 pub(crate) fn fitted_of(machine: &Machine, report: &Report) -> BTreeSet<String> {
     let mut fitted = fitted_rows(machine);
     for side in ["before", "after"] {
-        // Where threads are varied, it is said of one number of them.
+        // If the paper varies the number of threads, the source names one such number.
         if fitted.contains(&cell(report, side)) {
             fitted.extend(report.published.keys().map(|metric| format!("{metric}, {side}")));
         }
@@ -69,7 +70,7 @@ pub(crate) fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
         .collect()
 }
 
-/// The name of a published figure, as the sources of numbers that were fitted to it say it.
+/// The name of a published figure, as the sources of parameters that were fitted to it give it.
 pub(crate) fn cell(report: &Report, side: &str) -> String {
     let threads = if report.threads == 1 { "thread" } else { "threads" };
     let drain = report.lru_drain.unwrap_or_default();
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_fitted_is_called_so() {
+    fn a_fitted_figure_is_called_fitted() {
         let fitted = ["user, before", "system, before", "system, after"].map(String::from).into();
         let basis = |metric| Basis::of(metric, &fitted);
         assert_eq!(basis("system"), Basis::Fitted);

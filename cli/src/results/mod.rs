@@ -1,4 +1,4 @@
-//! What the results say, for tables and the page alike.
+//! The findings that the tables and the page share: a summary row for each experiment, and the fitted figures.
 
 mod fitted;
 mod size;

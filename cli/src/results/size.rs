@@ -1,9 +1,9 @@
-//! Whether the machine that was run is as large as the paper's.
+//! The note on a machine with another number of CPUs than the paper's.
 
 use ceasefire_experiments::Report;
 use ceasefire_machine::config::builtin;
 
-/// That the paper's figures are those of a machine with another number of CPUs, where they are.
+/// A note if the published figures are for another number of CPUs than the run's.
 pub(crate) fn of_other_size<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Option<String> {
     let report = reports.into_iter().find(|report| !report.published.is_empty())?;
     let own = builtin(&report.machine).and_then(Result::ok)?.topology.cpu_count();

@@ -1,8 +1,9 @@
-//! One row for each experiment, machine and number of threads: the paper's figure, ours, and how far apart they are.
+//! The summary: a row for each experiment, machine and number of threads, with the paper's figure, ours, and the
+//! difference.
 //!
-//! A paper has one figure that it is known for; the row shows that one, before and after its mechanism, and the ratio of the
-//! two. The ratios are what compares: ours may be of a smaller run. The last column says what ours is worth. A figure that a
-//! parameter of the machine was fitted to is no prediction, nor is an elapsed time that follows from two fitted parts of it.
+//! The row shows the paper's headline figure before and after its change, and the ratio of the two. Only the ratios are
+//! comparable, because our run may be smaller. The last column gives the basis of our ratio. A figure that a parameter
+//! of the machine was fitted to is not a prediction. Neither is an elapsed time that follows from fitted parts of it.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +12,10 @@ use ceasefire_experiments::{Comparison, Plan, Report};
 use super::fitted::{fitted_of, Basis};
 use crate::number::{compact, difference, ratio};
 
-/// The figures that papers are known for, the first that an experiment has.
+/// The papers' headline figures. The first that an experiment has is shown.
 const HEADLINES: [&str; 4] = ["elapsed", "runtime", "loops_per_second", "pages_migrated_per_second"];
 
-/// What a published metric is called for people, and in a column of seven characters.
+/// The name of a published metric in full, and in at most seven characters.
 pub(crate) fn metric_name(metric: &str) -> (String, String) {
     let (long, short) = match metric {
         "elapsed" => ("elapsed time", "elapsed"),
@@ -36,34 +37,34 @@ pub(crate) fn metric_name(metric: &str) -> (String, String) {
     (long.into(), short.into())
 }
 
-/// What was published and what we found, in one row.
+/// A published figure and ours, in one row.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) experiment: &'static str,
     pub(crate) machine: String,
-    /// What it was run with, where an experiment was run with several.
+    /// The number of threads and the value of `lru_drain`, if the experiment was run with several.
     pub(crate) case: Option<String>,
-    /// For people; and short.
+    /// The metric's name in full, and its short name.
     pub(crate) metric: (String, String),
     pub(crate) published: Option<Comparison>,
-    /// Ours: before and after, as far as they were run.
+    /// Our figures before and after, NaN if they were not run.
     pub(crate) ours: [f64; 2],
-    /// The mechanism of ours after, where it is not the one that the paper proposes.
+    /// The mechanism of our figure after, if it is not the one that the paper proposes.
     pub(crate) other: Option<&'static str>,
     pub(crate) basis: Basis,
-    /// Rules broken and loads wrong.
+    /// The number of broken rules and wrong loads.
     pub(crate) wrong: u64,
 }
 
 impl Row {
-    /// Ours after divided by before.
+    /// Our figure after divided by that before.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let [before, after] = self.ours;
         (before > 0.0).then(|| after / before).filter(|ratio| ratio.is_finite())
     }
 
-    /// What ours is worth; nothing where there is nothing to compare it with. Of a mechanism that the paper does not speak
-    /// of, its name: that is no prediction of the paper's figure.
+    /// The basis of our ratio, or `-` if there is nothing to compare it with. A mechanism without published figures is
+    /// no prediction of the paper's figure, so its name stands here instead.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.published {
             _ if self.wrong > 0 => "BROKEN",
@@ -72,7 +73,8 @@ impl Row {
         }
     }
 
-    /// Experiment, machine, metric, published before, after and ratio, ours the same, difference, verdict.
+    /// The cells: experiment, machine, metric; published before, after and ratio; ours before, after and ratio;
+    /// difference, verdict.
     pub(crate) fn cells(&self) -> [String; 11] {
         let machine = match &self.case {
             Some(case) => format!("{} {case}", self.machine),
@@ -96,7 +98,7 @@ impl Row {
     }
 }
 
-/// The rows of all results, in their order.
+/// The rows of all results, in the results' order.
 pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut seen: BTreeSet<(&str, &str, usize, Option<&str>)> = BTreeSet::new();
@@ -106,7 +108,7 @@ pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
         let same: Vec<&Report> = reports.iter().filter(is_same).collect();
         let case = |report: &Report| (report.threads, report.lru_drain);
         let is_of_case = |other: &&Report| case(other) == case(report);
-        // What the paper has nothing on is left out where it has something on others.
+        // Cases without a published figure are left out if other cases have one.
         let has_paper =
             |one: &&Report| same.iter().any(|other| case(other) == case(one) && headline(other).is_some());
         let known: Vec<&Report> = same.iter().copied().filter(has_paper).collect();
@@ -162,7 +164,7 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
     }
 }
 
-/// The figure that the paper of a run is known for.
+/// The headline figure of the paper of a run.
 fn headline(report: &Report) -> Option<(&'static str, &Comparison)> {
     let known = HEADLINES.iter().find_map(|name| report.published.get_key_value(name));
     known.or_else(|| report.published.first_key_value()).map(|(name, paper)| (*name, paper))

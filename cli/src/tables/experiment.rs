@@ -1,4 +1,4 @@
-//! The table of an experiment on a machine: a column for each mechanism, beside the published figures.
+//! The table of one experiment on one machine: a column for each mechanism, beside the published figures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use super::verdict::verdict;
 use crate::number::grouped;
 use crate::results::{fitted_of, of_other_size};
 
-/// One experiment on one machine.
+/// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
+    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules are not detected" };
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
@@ -59,7 +59,7 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
             let ours = other.and_then(|other| other.published.get(name)?.ours);
             let mut cells = beside(name, paper, ours, &fitted);
             if let Some(other) = other.filter(|other| !other.is_proposal()) {
-                // The paper says nothing of that one.
+                // The paper has no figures for that mechanism.
                 cells[3] = format!("ours is {}", other.mechanism);
             }
             row.extend(cells);
@@ -74,12 +74,11 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     if has_published && first.scale < 1.0 {
         let _ = writeln!(
             text,
-            "Published figures are for scale 1: times and counts shrink with the scale, rates and ratios compare."
+            "Published figures are for scale 1. Times and counts shrink with the scale; only rates and ratios are comparable."
         );
     }
     if first.published.values().any(Comparison::is_relative) {
-        let _ =
-            writeln!(text, "'relative': the paper gives no more than the ratio, with its own baseline as 1.");
+        let _ = writeln!(text, "'relative': the paper gives only the ratio, with its own baseline as 1.");
     }
     if let Some(line) = of_other_size(reports) {
         let _ = writeln!(text, "{line}");
@@ -87,19 +86,19 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     if !fitted.is_empty() && has_published {
         let _ = writeln!(
             text,
-            "'fitted': parameters of this machine were fitted to that figure. It is no prediction, nor is a ratio whose two \
-             sides are\nfitted, nor what follows from these: elapsed time does from user and system time."
+            "'fitted': parameters of this machine were fitted to that figure, so it is not a prediction. Neither is a ratio \
+             whose\ntwo sides are fitted, nor a figure that follows from these, as elapsed time follows from user and system time."
         );
     }
     let _ = writeln!(text, "{}\n", verdict(reports));
 }
 
-/// The published figures of a row, and how far ours is from them.
+/// The cells for a row's published figures, and for our difference from them.
 fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
     let marks: Vec<&str> =
         ["before", "after"].into_iter().filter(|side| fitted.contains(&format!("{name}, {side}"))).collect();
     let figures = if paper.is_relative() {
-        // As published: digits more would be a precision that the paper does not claim.
+        // Exactly as published: more digits would claim more precision than the paper does.
         format!("relative: {} -> {}", paper.before, paper.after)
     } else {
         format!("{} -> {}", grouped(paper.before), grouped(paper.after))

@@ -2,7 +2,7 @@
 
 use ceasefire_experiments::{Comparison, Experiment, Latency, Report};
 
-/// What is shown of a report: how to get it, the published metrics that it stands for, and where it is shown.
+/// A row: its value in a report, the published metrics that it corresponds to, and the condition for showing it.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) value: fn(&Report) -> f64,
@@ -10,20 +10,20 @@ pub(super) struct Metric {
     shown: Shown,
 }
 
-/// Where a row is shown.
+/// The condition for showing a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    /// Where any mechanism has something of it, or the paper does.
+    /// A mechanism has a value other than 0, or the paper has a figure.
     IfAny,
-    /// The same, but only where the whole run is measured: it is of the programs' whole time.
+    /// As `IfAny`, and the whole run is measured: the value covers the programs' whole time.
     IfWhole,
-    /// Wherever it is known, though it be 0.
+    /// The value is known, even if it is 0.
     IfKnown,
-    /// Everywhere.
+    /// None: the row is always shown.
     Always,
 }
 
-/// A row that is shown if any mechanism has something of it.
+/// A row that is shown if any mechanism has a value for it.
 const fn metric(name: &'static str, value: fn(&Report) -> f64) -> Metric {
     Metric { name, value, published: &[], shown: Shown::IfAny }
 }
@@ -37,12 +37,12 @@ impl Metric {
         Self { shown, ..self }
     }
 
-    /// The paper's figures for it, and their name.
+    /// The paper's figures for the row, and their name.
     pub(super) fn paper<'a>(&self, report: &'a Report) -> Option<(&'static str, &'a Comparison)> {
         self.published.iter().find_map(|name| Some((*name, report.published.get(name)?)))
     }
 
-    /// Whether it says anything of these runs.
+    /// Whether the row is shown for these runs.
     pub(super) fn is_shown(&self, experiment: &Experiment, reports: &[Report]) -> bool {
         let any = |test: fn(f64) -> bool| reports.iter().any(|report| test((self.value)(report)));
         let is_something = || any(|value| value.abs() > 0.0) || self.paper(&reports[0]).is_some();
@@ -55,7 +55,7 @@ impl Metric {
     }
 }
 
-/// A value, or that there is none.
+/// A value, or NaN if it is not known.
 fn known(is_known: bool, value: f64) -> f64 {
     if is_known {
         value
@@ -69,7 +69,7 @@ fn micros(report: &Report, part: fn(&Latency) -> f64) -> f64 {
     report.latency.map_or(f64::NAN, |latency| part(&latency) * 1e6)
 }
 
-/// So much of it for each MiB that was moved.
+/// A count per MiB moved.
 fn per_mib(report: &Report, value: u64) -> f64 {
     known(report.pages_migrated > 0, value as f64 / report.mib_migrated())
 }

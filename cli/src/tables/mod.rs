@@ -1,5 +1,5 @@
-//! The results as tables: for each experiment and machine what each mechanism measured, beside what was published; and at
-//! the end one table of all.
+//! The results as text: a table for each experiment and machine, with a column for each mechanism, and a summary of all
+//! results at the end.
 
 mod experiment;
 mod metrics;
@@ -11,7 +11,7 @@ use ceasefire_experiments::{Plan, Report};
 
 pub(crate) use summary::text as summary;
 
-/// All results.
+/// The tables of all results, without the summary.
 pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
     let mut text = String::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The table of all results: a row for each experiment, machine and number of threads.
+//! The summary table: a row for each experiment, machine and number of threads.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use comfy_table::{presets, CellAlignment, Table};
 
 use crate::results::Row;
 
-/// The rows as a table of at most 100 columns.
+/// The rows as a table at most 100 characters wide.
 pub(crate) fn text(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_and_no_line_of_more_than_100_columns() {
+    fn the_table_has_a_row_for_each_result_and_is_at_most_100_characters_wide() {
         let rows = [
             row("tiered-inference", "128-core-arm64", None),
             row("tlb-flush2", "milan-72", Some("x72")),

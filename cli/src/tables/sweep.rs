@@ -1,4 +1,4 @@
-//! The results of an experiment that was run with many numbers of threads, a line for each.
+//! The table of an experiment that was run with several numbers of threads: a row for each.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::verdict::verdict;
 use crate::number::grouped;
 use crate::results::{cell, fitted_rows, of_other_size};
 
-/// One experiment on one machine.
+/// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules go unseen" };
+    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules are not detected" };
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
@@ -74,7 +74,7 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     if marked {
         let _ = writeln!(
             text,
-            "'fitted': a number of this machine was fitted to that figure, which is no prediction. All others are."
+            "'fitted': parameters of this machine were fitted to that figure, so it is not a prediction. All others are."
         );
     }
     let _ = writeln!(text, "{}\n", verdict(reports));

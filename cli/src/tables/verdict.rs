@@ -1,13 +1,13 @@
-//! The line below a table: whether anything was wrong.
+//! The last line of a table: whether a rule was broken or a load was wrong.
 
 use ceasefire_experiments::Report;
 
-/// Whether anything was wrong, and how long it took.
+/// The number of broken rules and wrong loads, and the time that the runs took.
 pub(crate) fn verdict(reports: &[Report]) -> String {
     let broken: u64 = reports.iter().map(|report| report.violations).sum();
     let wall: f64 = reports.iter().map(|report| report.wall_s).sum();
     let verdict = match (reports[0].oracle, broken) {
-        (false, _) => "no oracle watched".to_owned(),
+        (false, _) => "the oracle was off".to_owned(),
         (true, 0) => "no rule was broken".to_owned(),
         (true, count) => format!("rules were broken {count} times"),
     };

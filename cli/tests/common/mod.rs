@@ -1,6 +1,6 @@
-//! Running the built command.
+//! Helpers that run the built command.
 
-// Every test binary uses its own part of this.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ pub(crate) fn ceasefire(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ceasefire")).args(arguments).output().expect("the built command starts")
 }
 
-/// Runs something wrong and gives the one line that it is told.
+/// Runs the command with wrong arguments and returns its one-line error.
 pub(crate) fn refused(arguments: &[&str]) -> String {
     let output = ceasefire(arguments);
     let message = String::from_utf8(output.stderr).expect("UTF-8");

@@ -1,4 +1,4 @@
-//! What an experiment is.
+//! The definition of an experiment.
 
 use ceasefire_machine::config::Machine;
 use ceasefire_memory::LruDrain;
@@ -8,64 +8,66 @@ use super::mechanism::Mechanism;
 use super::setup::Setup;
 use super::started::Started;
 
-/// What reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists, and what its author never showed: loads
-/// that store, fork, allocate in a hurry, or run on a small machine. No figures were published.
+/// The paper named by experiments that reviewers of lazy unmap flush (LUF) asked for on the Linux mailing lists:
+/// workloads that store, fork, allocate in a hurry, or run on a small machine. LUF's author published no figures for
+/// them.
 pub(crate) const LUF: &str =
-    "LUF: B. Park, 2024 and 2025, lazy unmap flush, in what its reviewers asked for: no figures";
+    "LUF: B. Park, 2024 and 2025, lazy unmap flush; requested by its reviewers, no figures published";
 
-/// What an experiment is run with, each with each.
+/// The values that an experiment varies. It runs with every combination of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     /// Numbers of threads.
     pub threads: Vec<u16>,
-    /// When new pages are listed.
+    /// The times at which a CPU lists its new pages.
     pub lru_drains: Vec<LruDrain>,
 }
 
-/// A paper's workload.
+/// A workload with its machines, its mechanisms and its size.
 #[derive(Debug)]
 pub struct Experiment {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
     /// The paper.
     pub paper: &'static str,
-    /// What it does, in a line.
+    /// A one-line description.
     pub description: &'static str,
     /// The machines of the paper.
     pub machines: &'static [&'static str],
-    /// What the paper compares: the baseline first, and what it proposes second.
+    /// The mechanisms that the paper compares: its baseline first, its proposal second.
     pub mechanisms: &'static [Mechanism],
-    /// The part of the paper's size that is run unless told otherwise.
+    /// The default scale, as a fraction of the paper's size.
     pub scale: f64,
-    /// Whether it is run when none is named. What no paper measured has to be named, so that all the rest
-    /// together ends within a minute.
+    /// Whether it runs when the command line names no experiment. Those without published figures must be named, which
+    /// keeps a run of all others within a minute.
     pub by_default: bool,
-    /// How many nodes with CPUs it needs.
+    /// The number of nodes with CPUs that it needs.
     pub nodes: usize,
-    /// Whether it measures between two moments of its run. The programs' own times are of the whole run even then.
+    /// Whether it measures between two moments of its run. Even then, the programs' own times cover the whole run.
     pub windowed: bool,
-    /// What is swept where it is not chosen: numbers of threads, and when new pages are listed. `None`: neither can be chosen.
+    /// The default numbers of threads and times of listing new pages. `None`: neither can be chosen.
     pub sweep: Option<fn(&Machine) -> Sweep>,
-    /// Whether it may have more threads than CPUs, where their number can be chosen.
+    /// Whether it may have more threads than CPUs, if the number of threads can be chosen.
     pub(crate) crowded: bool,
-    /// How much memory it needs.
+    /// The memory that it needs.
     pub(crate) footprint: Footprint,
+    /// Builds the machine and its programs for one run.
     pub(crate) start: fn(Setup) -> Result<Started, RunError>,
 }
 
-/// How much memory an experiment needs.
+/// The memory that an experiment needs.
 #[derive(Debug)]
 pub(crate) struct Footprint {
-    /// The least bytes of memory per CPU with which it makes sense.
+    /// The minimum memory per CPU, in bytes.
     pub(crate) bytes_per_cpu: u64,
-    /// The least bytes of memory of each node that it uses, at full size.
+    /// The minimum memory of each node that it uses, in bytes at scale 1.
     pub(crate) bytes_per_node: u64,
-    /// How many bytes of memory the programs touch on a machine at a scale.
+    /// The number of bytes that the programs touch, given the machine and the scale.
     pub(crate) contents_bytes: fn(&Machine, f64) -> u64,
 }
 
 impl Footprint {
-    /// The footprint of an experiment whose programs use all of the machine's memory.
+    /// The footprint of programs that use all of the machine's memory.
     pub(crate) const WHOLE_MEMORY: Self = Self {
         bytes_per_cpu: 2 << 20,
         bytes_per_node: 0,
@@ -74,12 +76,12 @@ impl Footprint {
 }
 
 impl Experiment {
-    /// What the paper compares its own with.
+    /// The mechanism that the paper compares its proposal with.
     pub fn baseline(&self) -> Mechanism {
         self.mechanisms.first().copied().unwrap_or(Mechanism::PerPage)
     }
 
-    /// What the paper proposes: its figures after the change are those of this mechanism, and of no other.
+    /// The mechanism that the paper proposes. The paper's figures after the change belong to this mechanism alone.
     pub fn proposal(&self) -> Mechanism {
         self.mechanisms.get(1).copied().unwrap_or(self.baseline())
     }

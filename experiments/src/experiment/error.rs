@@ -1,4 +1,4 @@
-//! Why a run cannot be made, or gave no result.
+//! The reasons for which a run cannot start or has no result.
 
 use std::fmt;
 use std::io;
@@ -10,93 +10,93 @@ use ceasefire_memory::{FaultError, OutOfMemory, TooManyObjects};
 
 use super::mechanism::Mechanism;
 
-/// Why a run cannot be made.
+/// The reason for which a run cannot start or has no result.
 #[derive(Debug)]
 pub enum RunError {
-    /// The machine cannot be built at that scale.
+    /// The machine cannot be scaled to that size.
     Machine(MachineError),
-    /// The machine cannot be set up on this host.
+    /// The host cannot simulate the machine.
     Setup(SetupError),
-    /// The scale is no number above 0, or leaves too little memory.
+    /// The scale is not a number, or leaves too little memory.
     Scale {
-        /// What was asked for.
+        /// The requested scale.
         scale: f64,
-        /// The least that works.
+        /// The smallest scale allowed.
         least: f64,
     },
-    /// The scale is above 1: the paper's size is the largest.
+    /// The scale is above 1, the paper's own size.
     ScaleTooLarge(f64),
-    /// The programs did not do all that they should have: memory ran out.
+    /// The programs ended before they had done all planned operations, because memory ran out.
     Unfinished {
         /// Operations done.
         done: u64,
         /// Operations planned.
         planned: u64,
     },
-    /// Some of the threads could not go on, so that the others alone would have been measured.
+    /// Some threads failed, so the figures would be those of the remaining threads alone.
     ThreadsFailed {
-        /// How many.
+        /// The number of threads that failed.
         failed: u16,
-        /// Of how many.
+        /// The number of all threads.
         threads: u16,
-        /// What stopped the first of them.
+        /// The error of the first thread that failed.
         error: FaultError,
     },
-    /// The programs ran, and none of them ended an operation in the time that is measured at this scale.
+    /// No program finished an operation within the measured time at this scale.
     NothingMeasured {
-        /// What was asked for.
+        /// The requested scale.
         scale: f64,
     },
     /// The machine has too few nodes with CPUs.
     Nodes {
-        /// How many it has.
+        /// The number of nodes with CPUs.
         found: usize,
-        /// How many the experiment needs.
+        /// The number that the experiment needs.
         needed: usize,
     },
-    /// A node has too little memory, at full size, for what the experiment keeps on it.
+    /// A node has too little memory for the experiment, even at scale 1.
     NodeMemory {
-        /// Its number.
+        /// The node's number.
         node: usize,
-        /// How many bytes it has.
+        /// The node's memory, in bytes.
         bytes: u64,
-        /// How many the experiment needs.
+        /// The memory that the experiment needs on the node, in bytes.
         needed: u64,
     },
-    /// The machine has not the memory for so many CPUs, even at full size.
+    /// The machine has too little memory for its CPUs, even at scale 1.
     Cpus {
-        /// How many it has.
+        /// The number of CPUs.
         cpus: u16,
-        /// How many its memory is enough for.
+        /// The number of CPUs for which the memory is enough.
         most: u16,
     },
-    /// The mechanism broadcasts under global ASIDs, and the machine's entries carry none.
+    /// The mechanism broadcasts under global ASIDs, but the machine's TLB entries carry no ASIDs.
     NoAsids {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// The experiment chooses its number of threads, or new pages' listing, by itself.
+    /// The experiment fixes its number of threads, or the time at which new pages are listed.
     NoChoice {
-        /// What cannot be chosen.
+        /// The fixed value, in words.
         what: &'static str,
     },
-    /// There are more threads than CPUs to pin them to, or none.
+    /// There are no threads, or more threads than CPUs to pin them to.
     Threads {
-        /// How many.
+        /// The requested number of threads.
         threads: u16,
-        /// How many CPUs there are.
+        /// The number of CPUs.
         cpus: u16,
     },
     /// The trace could not be written.
     Trace {
-        /// To where.
+        /// The trace's path.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// There are more files than the memory manager was set up for.
+    /// The run needs more files than the memory manager has room for.
     Objects(TooManyObjects),
-    /// It would take more simulated time than there is.
+    /// The run would exceed the range of the simulated clock.
     TooLong(ceasefire_machine::RunError),
 }
 
@@ -106,42 +106,48 @@ impl fmt::Display for RunError {
             Self::Machine(error) => error.fmt(f),
             Self::Setup(error) => error.fmt(f),
             Self::Scale { scale, least } => {
-                write!(f, "scale {scale:?} leaves too little to run: at least {least} works")
+                write!(f, "scale {scale:?} is out of range: must be at least {least}")
             }
             Self::ScaleTooLarge(scale) => write!(f, "scale {scale:?} is above 1, the paper's own size"),
             Self::Unfinished { done, planned } => {
                 write!(f, "the machine ran out of memory after {done} of {planned} operations")
             }
             Self::ThreadsFailed { failed, threads, error } => {
-                write!(f, "{failed} of {threads} threads could not go on: {error}")
+                write!(f, "{failed} of {threads} threads failed: {error}")
             }
             Self::NothingMeasured { scale } => {
                 write!(
                     f,
-                    "at scale {scale:?} no operation ended in the time that is measured: choose a larger one"
+                    "at scale {scale:?} no operation ended within the measured time: choose a larger scale"
                 )
             }
             Self::Nodes { found, needed } => {
-                write!(f, "too few nodes with CPUs: {found}, where at least {needed} are needed")
+                write!(f, "too few nodes with CPUs: {found}, must be at least {needed}")
             }
             Self::NodeMemory { node, bytes, needed } => {
                 let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
                 write!(
                     f,
-                    "node {node} has {:.1} MiB of memory, too few: at least {} MiB are needed",
+                    "node {node} has {:.1} MiB of memory: must be at least {} MiB",
                     mib(*bytes),
                     mib(*needed)
                 )
             }
             Self::Cpus { cpus, most } => {
-                write!(f, "{cpus} CPUs are too many for its memory at any scale: at most {most}")
+                write!(
+                    f,
+                    "{cpus} CPUs are too many for the machine's memory, even at scale 1: at most {most}"
+                )
             }
             Self::NoAsids { mechanism } => {
-                write!(f, "'{mechanism}' needs TLB entries with ASIDs, which this machine has not (processor.asids)")
+                write!(
+                    f,
+                    "'{mechanism}' needs TLB entries with ASIDs, but this machine has none (processor.asids)"
+                )
             }
             Self::NoChoice { what } => write!(f, "{what} cannot be chosen for this experiment"),
             Self::Threads { threads, cpus } => {
-                write!(f, "{threads} threads, each on a CPU of its own: must be 1 to {cpus}")
+                write!(f, "{threads} threads, each on its own CPU: must be 1 to {cpus}")
             }
             Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
@@ -153,10 +159,11 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
-    /// Whether what stands in the way is a bound of this experiment, so that another may run there at that scale.
+    /// Whether the error is a bound of this experiment. If so, another experiment may run on that machine at that
+    /// scale.
     pub fn is_bound_of_experiment(&self) -> bool {
         match self {
-            // No experiment runs at a scale of nothing, or at one that is no number.
+            // No experiment runs at a scale of 0 or less, or at one that is not a number.
             Self::Scale { scale, .. } => *scale > 0.0,
             Self::Nodes { .. }
             | Self::NodeMemory { .. }

@@ -1,4 +1,4 @@
-//! The mechanisms by name: the same everywhere, in code, on the command line and in JSON.
+//! The mechanisms. Their names are the same in code, on the command line and in JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,27 @@ use std::str::FromStr;
 use ceasefire::Schedule;
 use serde::{Serialize, Serializer};
 
-/// When unmaps that the kernel does on its own account are paid for, and how all flushes reach other CPUs.
+/// The schedule of flushes for unmaps that the kernel does on its own account, and the transport of all flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     /// One flush and one round of interrupts for each page: the baseline.
     PerPage,
     /// One flush at the end of each batch of pages.
     Batched,
-    /// No flush for pages that nobody could store to: their debts wait until they are settled for nothing, or matter.
+    /// No flush for pages that no CPU could store to. Their debts wait until they are settled without a flush, or until
+    /// one of them could matter.
     Lazy,
-    /// Batched, and the hardware carries every flush to other CPUs, instead of interrupts.
+    /// Batched, with every flush carried to other CPUs by the hardware instead of interrupts.
     Broadcast,
-    /// Lazy, with the hardware's broadcasts.
+    /// Lazy, with flushes carried by the hardware as under [`Broadcast`](Self::Broadcast).
     All,
 }
 
 impl Mechanism {
-    /// All of them, the baseline first.
+    /// All mechanisms, the baseline first.
     pub const ALL: [Self; 5] = [Self::PerPage, Self::Batched, Self::Lazy, Self::Broadcast, Self::All];
 
-    /// Its name.
+    /// The mechanism's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerPage => "per-page",
@@ -36,20 +37,22 @@ impl Mechanism {
         }
     }
 
-    /// What it does, in a line.
+    /// A one-line description.
     pub const fn description(self) -> &'static str {
         match self {
             Self::PerPage => "one flush and one round of interrupts for each page (the baseline)",
             Self::Batched => "one flush for each batch of pages, before any of them is freed",
             Self::Lazy => {
-                "no flush for pages that nobody could store to, until one could matter (see --settle)"
+                "no flush for pages that no CPU could store to, until a debt could matter (see --settle)"
             }
-            Self::Broadcast => "batched, and the hardware carries flushes to other CPUs, under global ASIDs",
-            Self::All => "lazy, and the hardware carries flushes to other CPUs, under global ASIDs",
+            Self::Broadcast => {
+                "batched, with flushes carried to other CPUs by the hardware, under global ASIDs"
+            }
+            Self::All => "lazy, with flushes carried to other CPUs by the hardware, under global ASIDs",
         }
     }
 
-    /// When the kernel's own unmaps are flushed under it.
+    /// The schedule of flushes for the kernel's own unmaps.
     pub const fn schedule(self) -> Schedule {
         match self {
             Self::PerPage => Schedule::PerPage,
@@ -58,7 +61,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether it has the hardware carry flushes to other CPUs where interrupts could.
+    /// Whether the hardware carries flushes to other CPUs, even on machines where the kernel could use interrupts.
     pub const fn broadcasts(self) -> bool {
         matches!(self, Self::Broadcast | Self::All)
     }
@@ -76,7 +79,7 @@ impl Serialize for Mechanism {
     }
 }
 
-/// No mechanism has this name.
+/// The error for a name that no mechanism has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMechanism(pub String);
 

@@ -1,4 +1,7 @@
-//! What an experiment is: its machines, mechanisms and size, and the function that sets up one run of it.
+//! The parts of an experiment's definition.
+//!
+//! A workload defines an [`Experiment`]. For each run it receives a [`Setup`] and returns a [`Started`] machine, or a
+//! [`RunError`]. At the end of the run it returns what its programs did, as [`Finished`].
 
 mod definition;
 mod error;

@@ -1,4 +1,4 @@
-//! What an experiment is given to set up one run of it.
+//! The input from which an experiment sets up one run.
 
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::Options;
@@ -6,27 +6,28 @@ use ceasefire_memory::{LruDrain, NodeId};
 
 use super::error::RunError;
 
-/// The choices of one run, each with its value.
+/// The settings of one run, all defaults filled in.
 pub(crate) struct Setup {
-    /// The machine, at its full size.
+    /// The machine at scale 1.
     pub(crate) machine: Machine,
-    /// The part of the machine's memory, and with it of the work, that is run.
+    /// The fraction of the machine's memory, and with it of the work, that the run uses.
     pub(crate) scale: f64,
-    /// Varies what is left to chance.
+    /// The seed of all random choices.
     pub(crate) seed: u64,
-    /// How many threads run, where that can be chosen.
+    /// The number of threads, if it can be chosen.
     pub(crate) threads: u16,
-    /// When new pages are listed, where that can be chosen.
+    /// The time at which a CPU lists its new pages, if it can be chosen.
     pub(crate) lru_drain: LruDrain,
-    /// The nodes that the experiment uses: the first that have CPUs, as many as it needs.
+    /// The nodes that the experiment uses: as many as it needs, the first ones with CPUs.
     pub(crate) nodes: Vec<NodeId>,
-    /// Whether frames keep their bytes and every load is compared with what it must return.
+    /// Whether frames keep their bytes and every load is compared with the expected value.
     pub(crate) contents: bool,
-    /// How the machine is to be set up.
+    /// The options of the simulation.
     pub(crate) options: Options,
 }
 
 impl Setup {
+    /// The machine at the run's scale.
     pub(crate) fn scaled_machine(&self) -> Result<Machine, RunError> {
         self.machine.scaled(self.scale).map_err(RunError::Machine)
     }

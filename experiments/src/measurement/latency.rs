@@ -1,51 +1,52 @@
-//! How long single operations took: not on average, but the slowest of a hundred and of a thousand.
+//! The latencies of single operations: their percentiles, which an average would hide.
 //!
-//! A mechanism that puts flushes off makes somebody pay for them later, and an average hides who. Each time goes into a
-//! log-linear histogram (`HdrHistogram`): buckets whose width grows with the value, so that a percentile is as exact for
-//! nanoseconds as for seconds, and one that takes no memory for another sample.
+//! A mechanism that defers flushes makes some later operation pay for them. Each latency goes into a log-linear
+//! histogram (`HdrHistogram`). Its buckets grow with the value, so a percentile is as exact for nanoseconds as for
+//! seconds, and a further sample takes no memory.
 
 use std::cell::RefCell;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The times that are told apart, in picoseconds: from a nanosecond to 10 s. Longer ones count as that.
+/// The range of latencies that the histogram distinguishes, in picoseconds: 1 ns to 10 s. Longer ones count as 10 s.
 const SHORTEST: u64 = 1_000;
 const LONGEST: u64 = 10_000_000_000_000;
-/// A time is kept to three digits.
+/// The number of significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// How long the operations of a run took, in simulated seconds: exact to a thousandth, or to a nanosecond if that is more.
+/// The latencies of a run's operations, in simulated seconds. They are exact to a thousandth of their value or to 1 ns,
+/// whichever is more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many were measured.
+    /// The number of measured operations.
     pub count: u64,
-    /// No more than half of them took longer.
+    /// The median: at most half of the operations took longer.
     pub p50_s: f64,
-    /// No more than one of a hundred did.
+    /// At most one operation of a hundred took longer.
     pub p99_s: f64,
-    /// No more than one of a thousand did.
+    /// At most one operation of a thousand took longer.
     pub p999_s: f64,
-    /// None did.
+    /// The longest latency.
     pub max_s: f64,
 }
 
-/// What became of allocations that must not wait: how long they took, as [`Latency`], and how many got nothing.
+/// The allocations that must not wait: their latencies, and the number that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Atomic {
-    /// How long they took, those that got nothing included.
+    /// Their latencies, failed allocations included.
     #[serde(flatten)]
     pub latency: Latency,
-    /// How many found no frame.
+    /// The number of allocations that found no frame.
     pub failed: u64,
 }
 
-/// Collects the times of operations.
+/// Collects latencies.
 #[derive(Debug)]
 pub(crate) struct Latencies(RefCell<Histogram<u64>>);
 
 impl Latencies {
-    /// None yet.
+    /// An empty collection.
     ///
     /// # Panics
     /// Never: the bounds are valid.
@@ -54,12 +55,12 @@ impl Latencies {
         Self(RefCell::new(histogram.expect("bounds a factor of two apart and at most five digits")))
     }
 
-    /// Adds one, in picoseconds.
+    /// Adds a latency, in picoseconds.
     pub(crate) fn add(&self, time: u64) {
         self.0.borrow_mut().saturating_record(time);
     }
 
-    /// What they come to; all times 0 if there were none.
+    /// The count and the percentiles, all 0 for an empty collection.
     pub(crate) fn summary(&self) -> Latency {
         let histogram = self.0.borrow();
         let seconds = |picoseconds: u64| picoseconds as f64 / 1e12;
@@ -88,19 +89,19 @@ mod tests {
         latencies.summary()
     }
 
-    /// Whether `found`, in seconds, is a time in picoseconds, but for the width of a bucket.
+    /// Whether `found`, in seconds, equals `exact`, in picoseconds, to within the width of a bucket.
     fn is(found: f64, exact: u64) -> bool {
         let exact = exact as f64;
         (found * 1e12 - exact).abs() <= (exact / 1e3).max(SHORTEST as f64)
     }
 
     #[test]
-    fn of_nothing_is_nothing() {
+    fn an_empty_collection_has_zeros() {
         assert_eq!(of(&[]), Latency { count: 0, p50_s: 0.0, p99_s: 0.0, p999_s: 0.0, max_s: 0.0 });
     }
 
     #[test]
-    fn one_slow_one_of_a_thousand_is_the_longest_and_no_percentile() {
+    fn one_slow_operation_of_a_thousand_sets_the_maximum_and_no_percentile() {
         let mut times = vec![2_000_000; 999];
         times.push(9_000_000_000);
         let latency = of(&times);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_counts_as_the_bound() {
+    fn a_latency_out_of_range_counts_as_the_nearest_bound() {
         let latency = of(&[u64::MAX]);
         assert_eq!(latency.count, 1);
         // The last bucket ends at a power of two.
@@ -125,13 +126,13 @@ mod tests {
     proptest! {
         #[test]
         fn percentiles_are_those_of_the_sorted_times(
-            // Spread over all magnitudes, as times that are waited for are.
+            // Waiting times spread over all magnitudes.
             mut times in prop::collection::vec((0u32..43, any::<u64>()), 1..3000)
                 .prop_map(|times| times.iter().map(|(bits, time)| time >> (63 - bits)).collect::<Vec<_>>()),
         ) {
             let latency = of(&times);
             times.sort_unstable();
-            // The first time that so many parts in a thousand are no longer than.
+            // The shortest time that at least `parts` in a thousand of the times do not exceed.
             let exact = |parts: usize| times[(times.len() * parts).div_ceil(1000) - 1];
             prop_assert_eq!(latency.count, times.len() as u64);
             for (found, parts) in [(latency.p50_s, 500), (latency.p99_s, 990), (latency.p999_s, 999)] {

@@ -1,4 +1,5 @@
-//! The parts of a measurement: where CPU time went, how long single operations took, and whether loads were right.
+//! The measurements of a run: CPU time by use, latencies of single operations, operations per process, and the check of
+//! every load against a reference.
 
 mod latency;
 mod per_process;

@@ -1,15 +1,15 @@
-//! How the operations of a run are spread over its processes.
+//! The spread of a run's operations over its processes.
 
 use serde::Serialize;
 
-/// How many operations the processes of a run did while they were counted.
+/// The numbers of operations that a run's processes did within the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PerProcess {
-    /// How many processes there were.
+    /// The number of processes.
     pub processes: usize,
-    /// What the one did that did the fewest.
+    /// The fewest operations of a process.
     pub least: u64,
-    /// What the one did that did the most.
+    /// The most operations of a process.
     pub most: u64,
 }
 

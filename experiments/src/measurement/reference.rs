@@ -1,9 +1,9 @@
-//! What every load must return: the bytes of a program's memory, kept plainly beside the machine.
+//! The expected value of every load: a copy of a program's memory, kept beside the machine.
 //!
-//! Where frames keep their bytes each store goes here too, at the instant at which it takes effect, and each load is
-//! compared with it at its own. A lost store, an old copy, or another program's page is a wrong load. A write by a system
-//! call takes effect at some instant until it returns: a load meanwhile may find either, and one that comes after it must
-//! find what was written.
+//! If frames keep their bytes, each store goes here too at the instant at which it takes effect. Each load is compared
+//! at its own instant. A lost store, an old copy, or another program's page shows as a wrong load. A write by a system
+//! call takes effect at some instant before the call returns. A load before the return may find the old or the new
+//! value. A load after it must find the new value.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Add;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use ceasefire_machine::Program;
 use ceasefire_memory::{FaultError, ObjectId, WriteError};
 
-/// The words of one range of memory, which reads as zeros at first.
+/// The words of one range of memory, all zeros at first.
 #[derive(Debug, Clone)]
 pub(crate) struct Reference(Rc<Words>);
 
@@ -21,9 +21,9 @@ struct Words {
     start: Cell<u64>,
     /// Empty if frames have no contents.
     values: RefCell<Vec<u64>>,
-    /// The word that a system call is about to write, and what.
+    /// The index of the word that a system call is about to write, and its new value.
     writing: Cell<Option<(usize, u64)>>,
-    /// Shared with copies of the range.
+    /// The counts, shared with copies of the range.
     tally: Rc<Tally>,
 }
 
@@ -34,7 +34,7 @@ struct Tally {
 }
 
 impl Reference {
-    /// `bytes` of zeros; of no use if frames have no `contents`.
+    /// A range of `bytes` zeros. It stays empty if frames have no `contents`.
     pub(crate) fn new(bytes: u64, contents: bool) -> Self {
         let count = if contents { bytes as usize / 8 } else { 0 };
         Self::of(vec![0; count], Rc::default())
@@ -45,19 +45,20 @@ impl Reference {
         Self(Rc::new(Words { start, values: RefCell::new(values), writing, tally }))
     }
 
-    /// A copy of the range as it is now, at the same place: what a fork has. It counts with this one.
+    /// A copy of the range in its present state, at the same address, as a fork has it. The copy shares this range's
+    /// counts.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::of(self.0.values.borrow().clone(), self.0.tally.clone());
         copy.is_at(self.0.start.get());
         copy
     }
 
-    /// Where the range is mapped.
+    /// Sets the address at which the range is mapped.
     pub(crate) fn is_at(&self, start: u64) {
         self.0.start.set(start);
     }
 
-    /// Loads `count` times from the page at an address, the first of them compared.
+    /// Loads `count` times from the page at an address, and compares the first load.
     pub(crate) fn load(&self, program: &Program, address: u64, count: u32) -> Result<(), FaultError> {
         let words = &*self.0;
         program.load_then(address, count, |value| {
@@ -68,25 +69,25 @@ impl Reference {
         })
     }
 
-    /// Stores to a word at an address, a value that was never stored before.
+    /// Stores a value that was never stored before to the word at an address.
     pub(crate) fn store(&self, program: &Program, address: u64) -> Result<(), FaultError> {
         let (words, value) = (&*self.0, self.fresh_value());
         program.store_then(address, 1, value, || words.values.borrow_mut()[words.index(address)] = value)
     }
 
-    /// Writes a word of the file whose bytes the range shows from its first on, by a system call, a value that was never
-    /// stored before. One write at a time.
+    /// Writes a value that was never stored before to a word of a file, by a system call. The range must show the
+    /// file's bytes from the first. Only one write may be under way at a time.
     pub(crate) fn write(&self, program: &Program, file: ObjectId, offset: u64) -> Result<(), WriteError> {
         let (words, value, index) = (&*self.0, self.fresh_value(), offset as usize / 8);
         words.writing.set(Some((index, value)));
         program.system_call(|memory, _| memory.write(file, offset, &value.to_le_bytes()))?;
         words.writing.set(None);
-        // There is none if frames have no contents.
+        // The range has no words if frames have no contents.
         words.values.borrow_mut().get_mut(index).into_iter().for_each(|word| *word = value);
         Ok(())
     }
 
-    /// How many loads were compared, and how many of them returned something else.
+    /// The numbers of compared and of wrong loads.
     pub(crate) fn verdict(&self) -> Verdict {
         self.0.tally.verdict.get()
     }
@@ -104,7 +105,7 @@ impl Words {
     }
 }
 
-/// What came of comparing loads.
+/// The result of comparing loads: the number compared, and the number that returned a wrong value.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Verdict {
     pub(crate) compared: u64,
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a thread alone, with contents, on a small machine with a file of two pages.
+    /// Runs a single thread, with contents, on a small machine with a file of two pages.
     fn alone(body: impl FnOnce(&Program, ObjectId) + 'static) {
         let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
         let machine = machine.scaled(1.0 / 1024.0).expect("a scale above 0");
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_it_was_not_told_of_is_a_wrong_load() {
+    fn a_store_past_the_reference_makes_a_wrong_load() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
             let reference = Reference::new(4096, true);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_found_through_a_mapping_and_an_old_word_is_wrong_after_it() {
+    fn a_mapping_shows_a_write_and_an_old_word_is_wrong_after_it() {
         alone(|program, file| {
             let base = program.memory().map_shared(program.space(), file, 0, 2, false).expect("room");
             let reference = Reference::new(8192, true);
@@ -170,7 +171,7 @@ mod tests {
             program.memory().write(file, 4096, &[0; 8]).expect("memory");
             reference.load(program, base + 4096, 1).expect("memory");
             assert_eq!(counts(&reference), (2, 1));
-            // While it is written a load may find it or not.
+            // During a write, a load may find the old or the new value.
             reference.0.writing.set(Some((512, 0)));
             reference.load(program, base + 4096, 1).expect("memory");
             assert_eq!(counts(&reference), (3, 1));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_stays_as_it_was_and_counts_with_what_it_was_copied_from() {
+    fn a_copy_keeps_its_values_and_shares_the_counts() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
             let reference = Reference::new(4096, true);

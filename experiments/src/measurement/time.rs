@@ -1,7 +1,7 @@
-//! Where the time of a run went, and how its interrupts came over time: the fields `time` and `series` of a report.
+//! A run's CPU time by use, and its interrupts over time: the fields `time` and `series` of a report.
 //!
-//! Both are in simulated seconds. Where an experiment measures between two moments, `time` is of the time between them, as
-//! all counts are. `series` is of the whole run, from the machine's start on, and says which part of it was measured.
+//! Both are in simulated seconds. If an experiment measures between two moments, `time` covers the time between them,
+//! as all counts do. `series` covers the whole run from the machine's start, and gives the part that was measured.
 
 use ceasefire_machine::config::Picoseconds;
 use ceasefire_machine::{self as machine, Reading};
@@ -11,29 +11,31 @@ fn seconds(picoseconds: Picoseconds) -> f64 {
     picoseconds as f64 / 1e12
 }
 
-/// CPU time by what it was spent on. The parts do not overlap; with `idle_s` they are elapsed time times CPUs.
+/// CPU time by use. The parts do not overlap. Their sum, including `idle_s`, is elapsed time times the number of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Time {
-    /// Programs.
+    /// Running programs.
     pub user_s: f64,
-    /// The second level of the TLB, and page walks.
+    /// Look-ups in the second level of the TLB, and page walks.
     pub walks_s: f64,
-    /// Page faults, with the reclaim that they do themselves.
+    /// Page faults, including the reclaim that a fault does itself.
     pub faults_s: f64,
-    /// Flushes: invalidating, starting broadcasts, sending interrupts for either, and handling these.
+    /// Flushes: invalidating, starting broadcasts, sending interrupts for either, and handling these interrupts.
     pub flushes_s: f64,
-    /// Waiting for others to answer a flush, or for broadcasts to be done, handlers that ran meanwhile left out.
+    /// Waiting for other CPUs to answer a flush, or for broadcasts to complete. Interrupt handlers that ran meanwhile
+    /// are not counted.
     pub answers_s: f64,
-    /// Taking locks: until their lines have come, and while others hold them. Likewise.
+    /// Taking locks: waiting for a lock's cache line, and for another CPU to release the lock. Interrupt handlers that
+    /// ran meanwhile are not counted.
     pub locks_s: f64,
-    /// The kernel's other work: system calls, background reclaim, switching.
+    /// Other work of the kernel: system calls, background reclaim, switching.
     pub kernel_s: f64,
-    /// CPUs without anything to do, those included whose threads sleep until a device is done.
+    /// Idle CPUs, including those whose threads sleep until a device is done.
     pub idle_s: f64,
 }
 
 impl Time {
-    /// Of what was measured on a machine of so many CPUs.
+    /// The CPU time of a measurement on a machine with that number of CPUs.
     pub(crate) fn new(measured: &Reading, cpus: u16) -> Self {
         let spent = &measured.spent;
         Self {
@@ -44,22 +46,22 @@ impl Time {
             answers_s: seconds(spent.answers),
             locks_s: seconds(spent.locks),
             kernel_s: seconds(spent.kernel),
-            // A CPU may be charged for a little more than the measured time, where it ran ahead.
+            // A CPU that ran ahead may be charged for slightly more than the measured time.
             idle_s: seconds((measured.time * Picoseconds::from(cpus)).saturating_sub(spent.sum())),
         }
     }
 }
 
-/// What was counted in each of equal steps of time, from the machine's start on.
+/// Counts for equal steps of time, from the machine's start.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
-    /// The length of a step. What came after the last whole step is left out.
+    /// The length of a step. Events after the last whole step are left out.
     pub step_s: f64,
-    /// Interrupts received for TLB work in each.
+    /// Interrupts received for TLB work in each step.
     pub interrupts: Vec<u64>,
-    /// Broadcast invalidations in each.
+    /// Broadcast invalidations in each step.
     pub broadcasts: Vec<u64>,
-    /// From when to when the experiment measured. `None`, in JSON `null`, if all of the run is measured.
+    /// The start and end of the measured time. `None`, in JSON `null`, if the whole run is measured.
     pub measured_s: Option<(f64, f64)>,
 }
 

@@ -1,28 +1,29 @@
-//! A published figure beside ours.
+//! The comparison of a published figure with a measured one.
 
 use serde::Serialize;
 
 use super::figures::RELATIVE;
 
-/// A published figure beside ours.
+/// A published figure beside the measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The paper's unit; `relative` if it gives no more than the ratio, its baseline being 1.
+    /// The paper's unit. It is `relative` if the paper gives only the ratio; its baseline is then 1.
     pub unit: &'static str,
-    /// The paper's baseline, in the paper's unit.
+    /// The paper's figure for its baseline, in the paper's unit.
     pub before: f64,
-    /// With the paper's mechanism.
+    /// The paper's figure for its own mechanism.
     pub after: f64,
-    /// After divided by before.
+    /// `after` divided by `before`.
     pub ratio: f64,
-    /// Our ratio: this run's figure divided by the baseline's. `None` if the baseline was not run, or has 0.
+    /// The measured ratio: this run's figure divided by the baseline's. `None` if the baseline was not run, or if its
+    /// figure is 0.
     pub ours: Option<f64>,
-    /// This run's figure itself, at its scale.
+    /// This run's own figure, at the run's scale.
     pub measured: f64,
 }
 
 impl Comparison {
-    /// Whether the paper gives no more than the ratio.
+    /// Whether the paper gives only the ratio.
     pub fn is_relative(&self) -> bool {
         self.unit == RELATIVE
     }

@@ -1,38 +1,38 @@
-//! What the papers published.
+//! The figures that the papers published.
 
-/// The unit of a figure of which only the ratio was published.
+/// The unit of a figure for which the paper gives only the ratio.
 pub(crate) const RELATIVE: &str = "relative";
 
-/// A published figure, before and after the paper's mechanism.
+/// A published figure, before and after the paper's change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// The experiment that stands for the paper's workload.
+    /// The experiment that models the paper's workload.
     pub experiment: &'static str,
-    /// The machine that stands for the paper's.
+    /// The machine that models the paper's.
     pub machine: &'static str,
-    /// What was measured.
+    /// The name of the figure.
     pub metric: &'static str,
-    /// In which unit; `relative` if only the ratio was published.
+    /// The unit. It is `relative` if the paper gives only the ratio.
     pub unit: &'static str,
-    /// The baseline.
+    /// The figure of the paper's baseline.
     pub before: f64,
-    /// With the mechanism.
+    /// The figure of the paper's mechanism.
     pub after: f64,
-    /// What it was measured with, where the paper varied that.
+    /// The settings of the measurement, if the paper varied them.
     pub case: Option<Case>,
 }
 
-/// What a figure was measured with.
+/// The settings with which a paper measured a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// How many threads.
+    /// The number of threads.
     pub threads: u16,
-    /// When new pages were listed.
+    /// The time at which new pages were listed: `eager` or `batched`.
     pub lru_drain: &'static str,
 }
 
 impl Case {
-    /// Whether a run was made with it.
+    /// Whether a run has these settings.
     pub(crate) fn is(self, threads: usize, lru_drain: Option<&str>) -> bool {
         usize::from(self.threads) == threads && lru_drain == Some(self.lru_drain)
     }
@@ -49,27 +49,26 @@ const fn row(
     Row { experiment, machine, metric, unit, before, after, case: None }
 }
 
-/// Loops a second of all threads of `tlb-flush2`.
+/// Loops per second of all threads of `tlb-flush2`.
 const fn loops(machine: &'static str, threads: u16, lru_drain: &'static str, before: f64, after: f64) -> Row {
     let row = row("tlb-flush2", machine, "loops_per_second", "1/s", before, after);
     Row { case: Some(Case { threads, lru_drain }), ..row }
 }
 
-/// BATCH-RECLAIM (M. Gorman, 2015, Linux commit 72b252aed506): vm-scalability lru-file-mmap-read on Linux 4.2-rc1, before
-/// and after the series; interrupts are the text's rough figures for the steady phase.
+/// All published figures, by paper:
 ///
-/// BATCH-MIGRATE (Y. Huang, 2023, Linux commit 7e12beb8ca2a): pmbench and migratepages, as ratios alone: interrupts during
-/// the test, whose length is the same before and after, and pages migrated a second. The figure for Arm is the best of
-/// what its tester saw ("up to"), with a workload that is not stated.
-///
-/// LUF (B. Park, 2024, patch series version 10): llama.cpp with three models of 70 GB. The mean of the 30 run times printed, and counts
-/// for one run of the three programs, of which the interrupts were printed for ten. Its flushes include some that were
-/// owed and never made, so its figures after the change are no goal.
-///
-/// BROADCAST (R. van Riel, 2025, patch series version 14): will-it-scale `tlb_flush2_threads`, total loops a second. On 36 cores
-/// with and without the drain of new pages before each unmap; its number of threads is not told, and taken for that of the
-/// cores. On 72 CPUs for numbers of threads, where the baseline ("tip") has the drain removed already: it is as fast at 32
-/// threads as the other table says of that.
+/// - BATCH-RECLAIM (M. Gorman, 2015, Linux commit 72b252aed506): vm-scalability lru-file-mmap-read on Linux 4.2-rc1,
+///   before and after the series. The numbers of interrupts are rough figures from the text, for the steady phase.
+/// - BATCH-MIGRATE (Y. Huang, 2023, Linux commit 7e12beb8ca2a): pmbench and migratepages. The paper gives only ratios:
+///   interrupts during the test, which is equally long before and after, and pages migrated per second. The figure for
+///   Arm is the best one that its tester saw ("up to"); the workload is not stated.
+/// - LUF (B. Park, 2024, patch series version 10): llama.cpp with three models of 70 GB. The run time is the mean of the
+///   30 printed ones. The counts are for one run of the three programs; interrupts were printed for ten runs. LUF's
+///   flushes include some that were owed and never made, so its figures after the change are not a goal.
+/// - BROADCAST (R. van Riel, 2025, patch series version 14): will-it-scale `tlb_flush2_threads`, total loops per second.
+///   On 36 cores the paper varies whether new pages are drained before each unmap. It does not state the number of
+///   threads, which is taken to be the number of cores. On 72 CPUs it varies the number of threads. There the baseline
+///   ("tip") already lacks the drain: at 32 threads it is as fast as the other table's baseline without the drain.
 static ROWS: &[Row] = &[
     row("mmap-read", "4-node-48-cpu", "elapsed", "s", 159.62, 120.68),
     row("mmap-read", "4-node-48-cpu", "time_range", "s", 30.59, 2.80),
@@ -104,7 +103,7 @@ static ROWS: &[Row] = &[
     loops("milan-72", 72, "batched", 609_000.0, 993_000.0),
 ];
 
-/// The figures published for an experiment on a machine.
+/// The published figures for an experiment on a machine.
 pub fn published<'a>(experiment: &'a str, machine: &'a str) -> impl Iterator<Item = &'static Row> + 'a {
     ROWS.iter().filter(move |row| row.experiment == experiment && row.machine == machine)
 }

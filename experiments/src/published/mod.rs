@@ -1,4 +1,4 @@
-//! The figures that the papers published.
+//! The papers' figures, and the form in which one stands beside a measured figure.
 
 mod comparison;
 mod figures;

@@ -1,4 +1,4 @@
-//! Making a run: from a plan to its report.
+//! Executing a plan.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use super::report::Report;
 use crate::experiment::{RunError, Started};
 
 impl Plan {
-    /// Runs it. `progress` is called now and then with the part that is done.
+    /// Runs the experiment and calls `progress` now and then with the fraction that is done.
     ///
     /// # Errors
-    /// [`RunError`] says why there is no result.
+    /// [`RunError`] if the run cannot start or has no result.
     pub fn run(&self, mut progress: impl FnMut(f64)) -> Result<Report, RunError> {
         self.check()?;
         let begun = Instant::now();

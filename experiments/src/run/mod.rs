@@ -1,5 +1,7 @@
-//! One run of an experiment: the plan that chooses machine, mechanism and size, its execution, and the report of what it
-//! measured.
+//! One run of an experiment.
+//!
+//! A [`Plan`] chooses the machine, the mechanism and the size. Executing it yields a [`Report`] of the measured
+//! figures.
 
 mod execute;
 mod plan;

@@ -1,4 +1,4 @@
-//! One run: which experiment, on which machine, with which mechanism, how large.
+//! The plan of one run: its experiment, machine, mechanism and size.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,49 +11,53 @@ use ceasefire_memory::{LruDrain, NodeId};
 
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
 
-/// The most bytes of simulated memory that are kept on the host.
+/// The maximum amount of simulated memory, in bytes, that the host keeps the contents of.
 pub const MOST_CONTENTS: u64 = 1 << 30;
 
 /// One run of an experiment.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: &'static Experiment,
-    /// The machine, at its full size.
+    /// The machine at scale 1.
     pub machine: Machine,
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// What settles the debts of [`Mechanism::Lazy`].
+    /// The way in which the debts of [`Mechanism::Lazy`] and [`Mechanism::All`] are settled.
     pub settle: Settle,
-    /// How many threads run, where the experiment lets one choose. `None`: its own number.
+    /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
-    /// When new pages are listed, where the experiment lets one choose. `None`: the memory manager's choice.
+    /// The time at which a CPU lists its new pages, if the experiment lets it be chosen. `None`: the memory manager's
+    /// default.
     pub lru_drain: Option<LruDrain>,
-    /// The part of the machine's memory, and with it of the work, that is run.
+    /// The fraction of the machine's memory, and with it of the work, that the run uses.
     pub scale: f64,
-    /// Varies what is left to chance.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Whether the oracle watches.
+    /// Whether the oracle checks the run.
     pub oracle: bool,
-    /// Where each flush and interrupt is written.
+    /// The file to which each flush and each interrupt is written.
     pub trace: Option<PathBuf>,
 }
 
 impl Plan {
-    /// The least scale at which the machine still holds the experiment's working set.
+    /// The smallest scale at which the machine still holds the experiment's working set.
     pub fn least_scale(&self) -> f64 {
         let topology = &self.machine.topology;
         let needed = self.experiment.footprint.bytes_per_cpu * u64::from(topology.cpu_count());
-        // Rounded up to four digits, so that the number can be typed.
+        // Rounded up to four decimals, so that a user can type the number.
         (needed as f64 / topology.bytes() as f64 * 1e4).ceil() / 1e4
     }
 
-    /// Whether it can be run on its machine and at its scale.
+    /// Checks that the experiment can run on the machine, at the scale and with the chosen values.
     ///
     /// # Errors
-    /// [`RunError::ScaleTooLarge`]; what the machine lacks, [`RunError::NoAsids`]; what was chosen and cannot be,
-    /// [`RunError::NoChoice`] or [`RunError::Threads`]; or the bound that the machine or the scale crosses:
-    /// [`RunError::Nodes`], [`RunError::NodeMemory`], [`RunError::Cpus`] or [`RunError::Scale`].
+    /// - [`RunError::ScaleTooLarge`] or [`RunError::Scale`] if the scale is out of range.
+    /// - [`RunError::NoAsids`] if the mechanism needs ASIDs and the machine has none.
+    /// - [`RunError::NoChoice`] or [`RunError::Threads`] if the number of threads or the listing of new pages cannot be
+    ///   chosen so.
+    /// - [`RunError::Nodes`], [`RunError::NodeMemory`] or [`RunError::Cpus`] if the machine has too few nodes or too
+    ///   little memory.
     pub fn check(&self) -> Result<(), RunError> {
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));
@@ -73,7 +77,7 @@ impl Plan {
             _ => {}
         }
         if self.lru_drain.is_some() && !sweep {
-            return Err(RunError::NoChoice { what: "when new pages are listed" });
+            return Err(RunError::NoChoice { what: "the listing of new pages" });
         }
         let needed = self.experiment.footprint.bytes_per_node;
         for node in self.nodes()?.into_iter().map(NodeId::index) {
@@ -87,7 +91,7 @@ impl Plan {
             let cpus = self.machine.topology.cpu_count();
             return Err(RunError::Cpus { cpus, most: (f64::from(cpus) / least) as u16 });
         }
-        // Written so that a scale that is no number is refused too.
+        // This comparison also refuses a scale that is not a number.
         if self.scale >= least {
             Ok(())
         } else {
@@ -95,25 +99,25 @@ impl Plan {
         }
     }
 
-    /// Whether two such runs at a time are more than one process can hold: each thread's stack takes two mappings, of which
-    /// Linux allows a process 65530 (`vm.max_map_count`).
+    /// Whether one process cannot hold two such runs at a time. Each thread's stack takes two mappings, and Linux
+    /// allows a process 65530 mappings (`vm.max_map_count`).
     pub fn runs_alone(&self) -> bool {
         u32::from(self.threads.unwrap_or(0)) * 2 > 65_530 / 2
     }
 
-    /// Whether frames keep their bytes and every load is compared with what it must return: where the oracle watches and
-    /// the host has to hold no more than [`MOST_CONTENTS`].
+    /// Whether frames keep their bytes and every load is compared with the expected value. They do if the oracle is on
+    /// and the contents take no more than [`MOST_CONTENTS`] on the host.
     pub fn keeps_contents(&self) -> bool {
         self.oracle && (self.experiment.footprint.contents_bytes)(&self.machine, self.scale) <= MOST_CONTENTS
     }
 
-    /// What its experiment is given to set it up. Opens the trace.
+    /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
         Ok(Setup {
             machine: self.machine.clone(),
             scale: self.scale,
             seed: self.seed,
-            // One on each CPU unless told otherwise.
+            // The default is one thread on each CPU.
             threads: self.threads.unwrap_or_else(|| self.machine.topology.cpu_count()),
             lru_drain: self.lru_drain.unwrap_or_default(),
             nodes: self.nodes()?,
@@ -129,7 +133,7 @@ impl Plan {
         })
     }
 
-    /// The nodes that it uses: the first that have CPUs, as many as the experiment needs.
+    /// The nodes that the run uses: as many as the experiment needs, the first ones with CPUs.
     fn nodes(&self) -> Result<Vec<NodeId>, RunError> {
         let needed = self.experiment.nodes;
         let all = self.machine.topology.nodes().iter().zip(0..);

@@ -1,4 +1,4 @@
-//! What one run measured, under the names of the command line's JSON, and beside what was published.
+//! The figures that one run measured, under the names of the command line's JSON.
 
 use std::collections::BTreeMap;
 
@@ -14,61 +14,63 @@ use crate::published::Comparison;
 
 const SECOND: f64 = 1e12;
 
-/// What settled the debts of put-off flushes.
+/// The number of debts settled, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SettledBy {
-    /// Interrupting other CPUs.
+    /// By interrupts to other CPUs.
     pub interrupt: u64,
-    /// Broadcast invalidation.
+    /// By a broadcast invalidation.
     pub broadcast: u64,
-    /// Nothing: the CPUs stopped using the space by themselves.
+    /// Without a flush: the CPUs stopped using the space by themselves.
     pub switch: u64,
-    /// The timer tick.
+    /// By the timer tick.
     pub tick: u64,
-    /// A flush of the own CPU alone.
+    /// By a flush of the local CPU alone.
     pub local: u64,
 }
 
-/// What one run measured. Times are simulated seconds, but for `wall_s`.
+/// The figures of one run. All times except `wall_s` are simulated seconds.
 ///
-/// Where the experiment measures between two moments of its run, as `migrate` does, elapsed time, rates and counts are of
-/// the time between them. The times of programs and of the kernel's threads, the spread of finishes, what the oracle saw
-/// and the loads compared are always of the whole run.
+/// Some experiments measure only between two moments of their run, as `migrate` does. Elapsed time, rates and counts
+/// then cover the time between these moments. The times of programs and of the kernel's threads, the spread of
+/// finishing times, the oracle's findings and the compared loads always cover the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment's name.
     pub experiment: &'static str,
     /// The machine's name.
     pub machine: String,
-    /// The part of the paper's size.
+    /// The size of the run, as a fraction of the paper's size.
     pub scale: f64,
     /// The seed.
     pub seed: u64,
-    /// CPUs of the machine.
+    /// The number of CPUs of the machine.
     pub cpus: u16,
-    /// Concurrent threads of programs.
+    /// The number of concurrent threads of programs.
     pub threads: usize,
     /// The mechanism's name.
     pub mechanism: &'static str,
-    /// What settles debts, under `lazy` and `all`: `free` or `demand`. `None`, in JSON `null`, under the others.
+    /// The way in which debts are settled under `lazy` and `all`: `free` or `demand`. `None`, in JSON `null`, under the
+    /// other mechanisms.
     pub settle: Option<&'static str>,
-    /// When new pages are listed: `eager` or `batched`. `None`, in JSON `null`, where that cannot be chosen.
+    /// The time at which a CPU lists its new pages: `eager` or `batched`. `None`, in JSON `null`, if it cannot be
+    /// chosen.
     pub lru_drain: Option<&'static str>,
-    /// From the first program's start to the last one's end, or between the two moments.
+    /// The time from the first program's start to the last program's end, or between the two moments.
     pub elapsed_s: f64,
-    /// Time of all programs outside the kernel.
+    /// The time of all programs outside the kernel.
     pub user_s: f64,
-    /// Time of all programs in the kernel, as time(1) would say; interrupts that hit them included.
+    /// The time of all programs in the kernel, as time(1) reports it, including the interrupts that hit them.
     pub system_s: f64,
-    /// Time of the kernel's own threads: background reclaim.
+    /// The time of the kernel's own threads, which do background reclaim.
     pub kernel_s: f64,
-    /// The longest elapsed time of a program less the shortest.
+    /// The longest elapsed time of a program minus the shortest.
     pub finish_range_s: f64,
     /// The standard deviation of the programs' elapsed times.
     pub finish_stddev_s: f64,
-    /// Pages read, pages moved, or tokens generated.
+    /// The number of operations, such as pages read, pages moved, or tokens generated.
     pub operations: u64,
-    /// The same per second.
+    /// Operations per second.
     pub operations_per_s: f64,
     /// Page faults.
     pub faults: u64,
@@ -76,67 +78,68 @@ pub struct Report {
     pub pages_reclaimed: u64,
     /// Pages moved between nodes.
     pub pages_migrated: u64,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim scanned.
     pub pages_scanned: u64,
     /// Interrupts received for TLB work.
     pub interrupts: u64,
-    /// The same per second.
+    /// Interrupts received for TLB work, per second.
     pub interrupts_per_s: f64,
-    /// Operations that sent any interrupt.
+    /// Shootdowns: flushes that sent at least one interrupt.
     pub shootdowns: u64,
     /// Broadcast invalidations.
     pub broadcasts: u64,
-    /// Flushes of everything under an ASID, per CPU that did one.
+    /// Flushes of all entries of an ASID, counted on each CPU.
     pub flushes_full: u64,
-    /// Pages invalidated one by one.
+    /// Invalidations of single pages.
     pub flushes_page: u64,
-    /// Flushes that a CPU did anyway and that settled something.
+    /// Flushes that a CPU did anyway and that settled a debt.
     pub flushes_free: u64,
     /// Loads that missed the TLB.
     pub tlb_misses_load: u64,
-    /// Stores that did.
+    /// Stores that missed the TLB.
     pub tlb_misses_store: u64,
-    /// Instruction fetches that did; 0 where the programs' code is not part of the experiment.
+    /// Instruction fetches that missed the TLB; 0 if the programs' code is not part of the experiment.
     pub tlb_misses_fetch: u64,
     /// Loads and stores.
     pub accesses: u64,
-    /// Translations cleared whose flush was put off.
+    /// Debts created: translations cleared with their flush deferred.
     pub debts_created: u64,
-    /// What settled them.
+    /// Debts settled, by cause.
     pub debts_settled_by: SettledBy,
-    /// The oldest of them when it was settled.
+    /// The greatest age at which a debt was settled.
     pub debt_age_max_s: f64,
-    /// Time that CPUs waited for locks.
+    /// The time that CPUs waited for locks.
     pub lock_wait_s: f64,
-    /// Time that CPUs waited for the answers to a flush.
+    /// The time that CPUs waited for the answers to a flush.
     pub answer_wait_s: f64,
-    /// The same in nanoseconds for each MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
+    /// `answer_wait_s` in nanoseconds, per MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
     pub flush_wait_ns_per_mib: Option<f64>,
-    /// Where the time of all CPUs went.
+    /// The time of all CPUs, by use.
     pub time: Time,
     /// Interrupts and broadcasts over the whole run.
     pub series: Series,
-    /// How long single operations took. `None`, in JSON `null`, where the experiment measures none.
+    /// The latencies of single operations. `None`, in JSON `null`, if the experiment measures none.
     pub latency: Option<Latency>,
-    /// What became of allocations that must not wait. `None`, in JSON `null`, where the experiment makes none.
+    /// The latencies of allocations that must not wait. `None`, in JSON `null`, if the experiment makes none.
     pub atomic: Option<Atomic>,
-    /// How the operations are spread over processes. `None`, in JSON `null`, where there are not many of the same kind.
+    /// The spread of the operations over processes. `None`, in JSON `null`, unless there are many processes of the same
+    /// kind.
     pub per_process: Option<PerProcess>,
-    /// Whether the oracle watched; without it the next three say nothing.
+    /// Whether the oracle was on. Without it, `stale_hits`, `violations` and `broken` have no meaning.
     pub oracle: bool,
-    /// Uses of owed entries, which the rules allow.
+    /// Uses of old TLB entries while their debt was owed, which the rules allow.
     pub stale_hits: u64,
-    /// Rules broken.
+    /// The number of times that a rule was broken.
     pub violations: u64,
-    /// The first of them, in words.
+    /// The first broken rules, in words.
     pub broken: Vec<String>,
-    /// Loads that were compared with what they must return; 0 where frames keep no bytes, at large scales.
+    /// Loads compared with the expected value; 0 if frames keep no bytes, as at large scales.
     pub loads_compared: u64,
-    /// How many of these returned something else.
+    /// Compared loads that returned a wrong value.
     pub loads_wrong: u64,
-    /// Seconds that the run took on the host.
+    /// The seconds that the run took on the host.
     pub wall_s: f64,
-    /// The paper's figures by metric.
+    /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
 }
 
@@ -237,13 +240,13 @@ impl Report {
         }
     }
 
-    /// MiB moved between nodes.
+    /// The amount of memory moved between nodes, in MiB.
     pub fn mib_migrated(&self) -> f64 {
         mib(self.pages_migrated)
     }
 }
 
-/// The name of a way to list new pages, on the command line and in JSON.
+/// The name of a value of `lru_drain` on the command line and in JSON.
 pub const fn drain_name(drain: LruDrain) -> &'static str {
     match drain {
         LruDrain::Eager => "eager",

@@ -1,18 +1,18 @@
-//! `allocation-latency`: how long single allocations take while reclaim goes on.
+//! `allocation-latency`: the latencies of single allocations while reclaim is at work.
 //!
-//! As in `mmap-read`, processes read ten times the memory, but for two CPUs of each node. On one a prober stores to page
-//! after page of fresh memory and gives all of them back when it has enough, and each of these faults is timed. A flush
-//! that reclaim puts off is paid for by whoever takes the frame next: that may be one of these, which has nothing to do
-//! with whom the page was taken from. A reviewer of LUF said that a latency nobody can foresee is worse than a cost that
-//! is always the same; so the slowest of a hundred and of a thousand are shown, beside the median. Beside each fault the
-//! prober allocates a frame with interrupts off, as drivers do: that may neither wait nor pay, and is timed apart. The
-//! other CPU is left to background reclaim: else now and then a probe would wait for its slice to end, milliseconds that
-//! hide all the rest.
+//! As in `mmap-read`, processes read ten times the memory, but not on two CPUs of each node. On one of these two, a
+//! prober stores to page after page of fresh memory, and gives all pages back when it has enough. Each of these faults
+//! is timed. A flush that reclaim defers is paid for by the next allocation of the frame. That may be one of the
+//! prober's, although the prober is unrelated to the page's former user. A reviewer of LUF said that an unpredictable
+//! latency is worse than a constant cost. So the 99th and 99.9th percentiles are shown beside the median. Beside each
+//! fault the prober allocates a frame with interrupts off, as drivers do. Such an allocation may neither wait nor pay,
+//! and is timed apart. The other of the two CPUs is left to background reclaim. Otherwise a probe would now and then
+//! wait for reclaim's time slice to end, and those milliseconds would hide all other latencies.
 //!
-//! The probers wait until as many pages were reclaimed as there are, and end with the last reader. Readers that only ever go
-//! on leave pages that all look alike: once in each round of memory reclaim finds every one of them used since it last
-//! looked, and whoever allocates then sees it go through all of them in vain. That is the longest latency, it grows with
-//! the memory, and it is the same under every mechanism.
+//! The probers wait until as many pages have been reclaimed as the memory has, and end with the last reader. Readers
+//! that only move forward leave pages that all look alike. Once in each round through the memory, reclaim finds every
+//! page used since its last look, and the allocation that triggered it waits while reclaim scans all of them in vain.
+//! This is the longest latency. It grows with the memory, and is the same under every mechanism.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,20 +28,20 @@ use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Se
 use crate::measurement::{Atomic, Latencies};
 use crate::measurement::{Reference, Verdict};
 
-/// How much is read, in multiples of the memory.
+/// The size of all files together, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
-/// Pages that a prober has before it gives them back: several times what a CPU keeps for itself, so that most of them come
-/// from the node, after others had them.
+/// The number of pages after which a prober gives all back. It is several times the number of frames that a CPU keeps
+/// for itself, so most pages come from the node, after use by other programs.
 const RANGE: u64 = 1024;
-/// Frames that it holds beside them: as many as a CPU has to ask its node for twice.
+/// The number of frames that a prober holds beside its pages: enough that a CPU must ask its node for frames twice.
 const HELD: usize = 64;
-/// The most that a prober computes between two probes, in picoseconds: 4 us.
+/// The maximum time for which a prober computes between two probes: 4 us, in picoseconds.
 const PAUSE: u64 = 4_000_000;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "allocation-latency",
     paper: LUF,
-    description: "how long single allocations take while others read ten times the memory",
+    description: "the latencies of single allocations while other processes read ten times the memory",
     machines: &["1-socket", "4-node-48-cpu"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     scale: 1.0 / 32.0,
@@ -54,18 +54,18 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     start,
 };
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 struct Test {
-    /// Readers that still read.
+    /// The number of readers that still read.
     readers: Cell<usize>,
-    /// Pages that they have read.
+    /// The number of pages that they have read.
     pages: Cell<u64>,
     latencies: Latencies,
-    /// Of allocations that must not wait, and how many of them got nothing.
+    /// The latencies of allocations that must not wait, and the number that failed.
     atomic: Latencies,
     failed: Cell<u64>,
-    /// What came of comparing loads, the readers' and the probers'.
+    /// The results of comparing loads: the readers' and the probers'.
     streams: Rc<Cell<Verdict>>,
     probes: Cell<Verdict>,
 }
@@ -110,7 +110,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
             while test.readers.get() > 0 && reclaimed(program) < frames {
                 program.compute(PAUSE);
             }
-            // A prober that fails has measured what it has.
+            // The measurements of a prober that fails still count.
             let _ = probe(program, &test, &reference, &mut random);
             test.probes.set(test.probes.get() + reference.verdict());
             program.system_call(|memory, space| memory.exit(space.clone()));
@@ -136,7 +136,8 @@ fn start(setup: Setup) -> Result<Started, RunError> {
     })
 }
 
-/// The CPUs of readers and of probers: one prober on each node, and one CPU for the kernel where there are enough.
+/// The CPUs of readers and of probers. Each node has one prober, and one CPU for the kernel if it has three or more
+/// CPUs.
 fn places(nodes: &[Node]) -> (Vec<u16>, Vec<u16>) {
     let (mut readers, mut probers) = (Vec::new(), Vec::new());
     for node in nodes {
@@ -159,13 +160,13 @@ fn places(nodes: &[Node]) -> (Vec<u16>, Vec<u16>) {
     (readers, probers)
 }
 
-/// How many pages were reclaimed so far.
+/// The number of pages reclaimed so far.
 fn reclaimed(program: &Program) -> u64 {
     let statistics = program.memory().statistics();
     statistics.reclaimed_background + statistics.reclaimed_direct
 }
 
-/// Does something and adds how long it took, interrupts that came meanwhile included.
+/// Calls `probe` and adds its latency, including interrupts that came meanwhile.
 fn time<R>(latencies: &Latencies, program: &Program, probe: impl FnOnce() -> R) -> R {
     let begun = program.now();
     let result = probe();
@@ -173,11 +174,11 @@ fn time<R>(latencies: &Latencies, program: &Program, probe: impl FnOnce() -> R) 
     result
 }
 
-/// Frames that were allocated with interrupts off.
+/// The frames that a prober allocated with interrupts off.
 struct Held(Vec<Frame>);
 
 impl Held {
-    /// Times the allocation of one more, and gives all back when there are enough.
+    /// Times the allocation of one more frame, and gives all frames back when there are enough.
     fn probe(&mut self, program: &Program, test: &Test) {
         program.system_call(|memory, _| {
             let platform = memory.platform();
@@ -198,7 +199,7 @@ impl Held {
     }
 }
 
-/// Times stores to fresh pages, and allocations that must not wait, until there are no more readers.
+/// Times stores to fresh pages, and allocations that must not wait, until the last reader ends.
 fn probe(
     program: &Program,
     test: &Test,
@@ -231,7 +232,7 @@ fn probe_faults(
             held.probe(program, test);
             reference.load(program, address, 1)?;
         }
-        // Only a range that is not mapped, or is locked, cannot be given back.
+        // The call fails only for a range that is not mapped, or is locked.
         let _ = program.system_call(|memory, space| memory.discard(space, base, RANGE * PAGE_BYTES));
     }
 }
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_gets_a_cpu_where_there_are_three() {
+    fn the_kernel_gets_a_cpu_on_nodes_with_three_or_more() {
         let node = |cpus: &[u16]| Node { cpus: cpus.to_vec(), bytes: 4096, tier: 0 };
         assert_eq!(places(&[node(&[0])]), (vec![0], vec![0]));
         assert_eq!(places(&[node(&[0, 1])]), (vec![0], vec![1]));

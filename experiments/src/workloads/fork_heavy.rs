@@ -1,12 +1,14 @@
-//! `fork-heavy`: processes that fork while others keep reclaim at work, as a shell or a build does beside a scan of files.
+//! `fork-heavy`: processes that fork while others keep reclaim at work, as a shell or a build does beside a scan of
+//! files.
 //!
-//! On half of the CPUs a process each streams through a file larger than the memory (`stream`). The others work in pairs:
-//! a parent stores to all of its private memory and then forks, again and again, each time onto its partner's CPU. The
-//! child loads from and stores to some of what it got, which copies those pages, and exits; the parent stores to some
-//! meanwhile, and waits for the child. Forks, copies and exits flush at once under every mechanism. But all their frames
-//! come from reclaim that was flushed late, if the mechanism does that: so it must not cost forks what readers gain.
+//! On half of the CPUs, one process each streams through a file larger than the memory (`stream`). The other CPUs work
+//! in pairs. A parent stores to all of its private memory and then forks, again and again, each time onto its partner's
+//! CPU. The child loads from and stores to some of its inherited pages, which copies those that it stores to, and
+//! exits. Meanwhile the parent stores to some pages and waits for the child. Forks, copies and exits flush at once
+//! under every mechanism. But all their frames come from reclaim, whose flushes the mechanism may have deferred. The
+//! experiment shows whether forks pay for the readers' gain.
 //!
-//! Measured from the moment when reclaim has begun to the end of the last fork.
+//! The measured time begins when reclaim has begun, and ends with the last fork.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,18 +21,18 @@ use super::stream::Stream;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
 use crate::measurement::{Reference, Verdict};
 
-/// The file that each reader streams through, in multiples of the memory.
+/// The size of each reader's file, in multiples of the memory.
 const TIMES_MEMORY: u64 = 2;
-/// A parent's private memory, in pages: 512 KiB, a small shell.
+/// The private memory of a parent, in pages: 512 KiB, as in a small shell.
 const PAGES: u64 = 128;
-/// Pages that a child loads from, and pages that it stores to.
+/// The number of pages that a child loads from, and of those that it stores to.
 const LOADED: u64 = 64;
 const STORED: u64 = 32;
-/// Pages that a parent stores to while its child runs.
+/// The number of pages that a parent stores to while its child runs.
 const PARENT_STORED: u64 = 8;
-/// Forks of each parent, at full size.
+/// The forks of each parent at scale 1.
 const FORKS: u64 = 50_000;
-/// How long a parent computes before it looks for its child again: 1 us, in picoseconds.
+/// The interval at which a parent checks for its child: 1 us, in picoseconds.
 const LOOK: u64 = 1_000_000;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -45,17 +47,17 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: true,
     sweep: None,
     crowded: false,
-    // Parent and child, their tables, and as much again for what is read.
+    // Parent and child with their page tables, and as much again for the files.
     footprint: Footprint { bytes_per_cpu: 4 << 20, ..Footprint::WHOLE_MEMORY },
     start,
 };
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 struct Test {
-    /// Parents that still fork.
+    /// The number of parents that still fork.
     parents: Cell<u64>,
-    /// Forks whose child has exited.
+    /// The number of forks whose child has exited.
     forks: Cell<u64>,
     begun: Cell<Option<Reading>>,
     ended: Cell<Option<Reading>>,
@@ -67,7 +69,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
     let contents = setup.contents;
     let simulation = Simulation::new(&machine, setup.options)?;
     let cpus = machine.topology.cpu_count();
-    // Two CPUs for each parent, and the rest for readers; on fewer than four CPUs they share.
+    // Two CPUs for each parent, and the rest for readers. On fewer than four CPUs, parents and readers share CPUs.
     let pairs = (cpus / 4).max(1);
     let first_reader = (2 * pairs).min(cpus - 1);
     let forks = ((FORKS as f64 * setup.scale) as u64).max(1);
@@ -85,7 +87,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
         let (test, child_cpu) = (test.clone(), (2 * pair + 1) % cpus);
         let space = simulation.memory().new_space()?;
         simulation.spawn(format!("parent/{pair}"), 2 * pair, 0, &space, move |program| {
-            // If it fails, the forks that are missing say so.
+            // The missing forks reveal a failure.
             let _ = fork_all(program, &test, &reference, (forks, child_cpu), &mut random);
             test.parents.set(test.parents.get() - 1);
             if test.parents.get() == 0 {
@@ -125,7 +127,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
     })
 }
 
-/// One parent.
+/// The program of a parent.
 fn fork_all(
     program: &Program,
     test: &Rc<Test>,
@@ -170,7 +172,7 @@ fn fork_all(
     Ok(())
 }
 
-/// One child: what it loads is what its parent had when it forked, or what it stored itself.
+/// The program of a child. It must load its parent's values from the time of the fork, or those that it stored itself.
 fn use_copy(program: &Program, copy: &Reference, base: u64, random: &mut Random) -> Result<(), FaultError> {
     for _ in 0..LOADED {
         copy.load(program, base + random.below(PAGES) * PAGE_BYTES, 1)?;

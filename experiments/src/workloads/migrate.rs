@@ -1,15 +1,16 @@
-//! `migrate`: moving a program's pages back and forth between two nodes while its threads use them (BATCH-MIGRATE; pmbench
-//! and migratepages).
+//! `migrate`: moving a program's pages back and forth between two nodes while its threads use them (BATCH-MIGRATE;
+//! pmbench and migratepages).
 //!
-//! One program, a thread on each CPU of the first node. They first store to every page of a range of anonymous memory, and
-//! then load from and store to random words of it, half and half, until the test is over. Meanwhile a thread on a CPU of
-//! the second node moves the whole program to the second node, back, and so on: the paper's script runs migratepages in a
-//! loop beside pmbench. Its parameters are not published; these are pmbench's defaults (uniform, 50 % loads) with as many
-//! threads as one socket has CPUs and a range too large for any cache. What is measured is measured for a fixed time in
-//! the middle of that, as in the paper: so interrupts compare as a rate.
+//! One program has a thread on each CPU of the first node. The threads first store to every page of a range of
+//! anonymous memory. Then they load from and store to random words of it, half and half, until the test is over.
+//! Meanwhile a thread on a CPU of the second node moves the whole program to the second node, back, and so on, as the
+//! paper's script runs migratepages in a loop beside pmbench. The paper does not publish its parameters. These are
+//! pmbench's defaults (uniform, 50 % loads), with as many threads as one socket has CPUs and a range too large for any
+//! cache. As in the paper, a fixed time in the middle of the test is measured, so interrupts compare as a rate.
 //!
-//! The scale is that of the range, and it matters: a thread that uses a page on its way sleeps until the page has arrived,
-//! and a CPU whose thread sleeps needs no interrupt. The smaller the range, the more of it is on its way at any time.
+//! The scale applies to the range, and it affects the result. A thread that uses a page under migration sleeps until
+//! the page has arrived, and a CPU whose thread sleeps needs no interrupt. The smaller the range, the larger the part
+//! of it that is under migration at any time.
 //!
 //! `migrate-huge` is the same with pages of 2 MiB.
 
@@ -23,15 +24,15 @@ use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
 use crate::measurement::Reference;
 
-/// The range that the threads use, at full size: 4 GiB.
+/// The size of the range at scale 1: 4 GiB.
 const BYTES: u64 = 4 << 30;
-/// How long the test is measured: 20 ms, in picoseconds.
+/// The measured time: 20 ms, in picoseconds.
 const DURATION: u64 = 20_000_000_000;
-/// How often the one who measures looks at the clock.
+/// The interval at which the measuring thread reads the clock.
 const TICK: u64 = DURATION / 20;
-/// What pmbench does around each timed access: two reads of the time-stamp counter of some 25 ns each, a random number and
-/// an entry in its histogram; and the access itself, which misses every cache: 80.8 ns from the near node, 140.4 from the
-/// far (MLC on Cascade Lake), 110 on average. In picoseconds.
+/// The time of pmbench's work around each timed access, and of the access itself, in picoseconds. The work is two reads
+/// of the time-stamp counter of some 25 ns each, a random number, and an entry in its histogram. The access misses
+/// every cache: 80.8 ns from the near node, 140.4 from the far (MLC on Cascade Lake), 110 on average.
 const AROUND_ACCESS: u64 = 190_000;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -54,7 +55,7 @@ pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
     name: "migrate-huge",
     description: "the same with pages of 2 MiB, each flushed on its own",
     machines: &["2-socket-intel"],
-    // However small the scale, one page of 2 MiB has to find room on either node.
+    // At any scale, one page of 2 MiB must fit on either node.
     footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, ..FOOTPRINT },
     start: |setup| start(setup, true),
     ..EXPERIMENT
@@ -62,18 +63,18 @@ pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
 
 const FOOTPRINT: Footprint = Footprint {
     bytes_per_cpu: 1 << 20,
-    // The range moves as a whole; a quarter more for page tables and what the kernel keeps free.
+    // The range moves as a whole. Page tables and the kernel's free reserve take a quarter more.
     bytes_per_node: BYTES + BYTES / 4,
     contents_bytes: |_, scale| 2 * (BYTES as f64 * scale) as u64,
 };
 
-/// What the threads share.
+/// The state that the threads share.
 struct Test {
     base: Cell<u64>,
     pages: u64,
-    /// Threads that have stored to their part of the range.
+    /// The number of threads that have stored to their part of the range.
     warm: Cell<usize>,
-    /// The part of the measured time that has passed.
+    /// The fraction of the measured time that has passed.
     done: Cell<f64>,
     over: Cell<bool>,
     reference: Reference,
@@ -88,7 +89,7 @@ fn start(setup: Setup, huge: bool) -> Result<Started, RunError> {
     let pages = ((BYTES as f64 * setup.scale) as u64 / unit).max(1) * unit / PAGE_BYTES;
     let nodes = setup.nodes;
     let cpus = |node: NodeId| &machine.topology.nodes()[node.index()].cpus;
-    // The two who do not use the range run where nobody does.
+    // The mover and the clock do not use the range, so they run on the other node.
     let (users, others) = (cpus(nodes[0]).clone(), cpus(nodes[1]));
     let (mover, clock) = (others[0], others[others.len() - 1]);
     let test = Rc::new(Test {
@@ -105,7 +106,7 @@ fn start(setup: Setup, huge: bool) -> Result<Started, RunError> {
         let (test, mut random) = (test.clone(), Random::of_thread(setup.seed, number));
         starts.push(0);
         simulation.spawn(format!("pmbench/{number}"), cpu, 0, &space, move |program| {
-            // A failed access ends the thread; the mover then waits in vain and the run is reported as unfinished.
+            // A failed access ends the thread. The mover then waits in vain, and the run is reported as unfinished.
             let _ = use_pages(program, &test, (number, threads), &mut random, huge);
         })?;
     }
@@ -118,7 +119,7 @@ fn start(setup: Setup, huge: bool) -> Result<Started, RunError> {
                 break;
             }
             let (from, to) = if round % 2 == 0 { (nodes[0], nodes[1]) } else { (nodes[1], nodes[0]) };
-            // Whatever does not fit stays where it is.
+            // A page that does not fit stays on its node.
             let _ = program.system_call(|memory, space| memory.migrate_space(space, from, to));
         }
     })?;

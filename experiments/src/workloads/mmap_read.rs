@@ -1,12 +1,12 @@
 //! `mmap-read`: reading ten times the memory through mmap (BATCH-RECLAIM; vm-scalability `lru-file-mmap-read`).
 //!
-//! As many single-threaded processes as CPUs. Each reads once through a sparse file of its own (`stream`). Together the
-//! files are ten times the machine's memory, so nine pages of ten are reclaimed from under a process that runs on another
-//! CPU.
+//! There are as many single-threaded processes as CPUs. Each reads once through its own sparse file (`stream`).
+//! Together the files are ten times the machine's memory, so nine pages of ten are reclaimed from a process that runs
+//! on another CPU.
 //!
-//! `small-machine` is the same on a small virtual machine, for which a reviewer of lazy flushes asked: few CPUs to
-//! interrupt, and so little memory that what is put off comes back soon. Its programs also work on memory of their own,
-//! which takes some of what there is: with each page that they read they store to a word of it or load one.
+//! `small-machine` is the same on a small virtual machine, as a reviewer of lazy flushes requested. It has few CPUs to
+//! interrupt, and so little memory that deferred flushes soon fall due. Its programs also use private memory, which
+//! leaves less for the files: with each page that they read, they store to a word of that memory or load one.
 
 use std::cell::Cell;
 use std::ops::Add;
@@ -20,20 +20,20 @@ use super::stream::{Stream, LOADS};
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
 use crate::measurement::{Reference, Verdict};
 
-/// How much is read, in multiples of the memory.
+/// The size of all files together, in multiples of the memory.
 const TIMES_MEMORY: u64 = 10;
-/// The shell starts one process after the other; about a millisecond each at full size, which the scale shrinks along
-/// with everything else.
+/// The time between the starts of two processes, in picoseconds: the shell starts one after the other, about 1 ms each.
+/// The scale shrinks this time as it shrinks the work.
 const START_INTERVAL: u64 = 1_000_000_000;
-/// Pages that a CPU of Linux 4.2 collects before it lists them (`PAGEVEC_SIZE`).
+/// The number of new pages that a CPU of Linux 4.2 collects before it lists them (`PAGEVEC_SIZE`).
 const PAGEVEC: usize = 14;
-/// The part of the memory that programs with memory of their own have for that, all together.
+/// The private memory of all programs together is the memory divided by this.
 const OWN_PART: u64 = 16;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mmap-read",
     paper: "BATCH-RECLAIM: M. Gorman, 2015, Linux commit 72b252aed506",
-    description: "one process a CPU, together reading ten times the memory through mmap",
+    description: "one process per CPU, together reading ten times the memory through mmap",
     machines: &["4-node-48-cpu", "1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     scale: 1.0 / 16.0,
@@ -49,7 +49,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 pub(crate) const EXPERIMENT_SMALL: Experiment = Experiment {
     name: "small-machine",
     paper: LUF,
-    description: "the load of mmap-read, with some stores, on a small virtual machine",
+    description: "the workload of mmap-read, with some stores, on a small virtual machine",
     machines: &["small-vm"],
     scale: 1.0,
     by_default: false,
@@ -103,7 +103,7 @@ fn start(setup: Setup, stores: bool) -> Result<Started, RunError> {
     })
 }
 
-/// Reads through the file once, and uses the program's own memory meanwhile.
+/// Reads through the file once and uses the program's private memory meanwhile.
 fn read_all(
     program: &Program,
     stream: &Stream,
@@ -123,7 +123,7 @@ fn read_all(
     used
 }
 
-/// Memory of a program's own.
+/// The private memory of a program.
 struct Heap {
     words: Reference,
     base: u64,
@@ -143,7 +143,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Stores to some word, or loads one.
+    /// Stores to a random word, or loads one.
     fn touch(&mut self, program: &Program) -> Result<(), FaultError> {
         let address = self.base + self.random.below(self.pages * PAGE_BYTES / 8) * 8;
         if self.random.next() & 1 == 0 {

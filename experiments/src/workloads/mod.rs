@@ -1,6 +1,6 @@
-//! The workloads: a file for each, which defines the experiments that run it.
+//! The workloads. Each has a file, which defines the experiments that run it.
 //!
-//! `stream` and `random` are parts that several workloads share.
+//! `stream` and `random` are shared by several workloads.
 
 pub(crate) mod allocation_latency;
 pub(crate) mod fork_heavy;

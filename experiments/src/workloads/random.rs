@@ -1,6 +1,6 @@
-//! Random numbers that are the same everywhere for the same seed.
+//! Random numbers that depend on nothing but the seed.
 
-/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain per number, good enough to vary starts.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain per number, good enough for workloads.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// The numbers of one thread of a run.
+    /// The generator of one thread of a run.
     pub(crate) fn of_thread(seed: u64, number: usize) -> Self {
         Self::new(seed.wrapping_mul(0x1_0000).wrapping_add(number as u64))
     }
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,8 +1,8 @@
-//! Reading through a file that fits no memory: what keeps reclaim at work.
+//! Reading through a file larger than the memory, which keeps reclaim at work.
 //!
-//! The file is sparse, mapped shared and read-only, and each eighth byte is loaded once, in order. It is a hole, so no
-//! device is involved: the time goes into faults, the page cache, zeroing and reclaim. And every load has to find a zero:
-//! whatever else it finds is in a page that was taken from under the reader and given to somebody else.
+//! The file is sparse, mapped shared and read-only, and every eighth byte is loaded once, in order. The file is a hole,
+//! so no device is involved: the time goes into faults, the page cache, zeroing and reclaim. Every load must find a
+//! zero. Any other value is from a frame that was taken from the reader and given to another program.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use ceasefire_memory::{FaultError, ObjectId, TooManyObjects, PAGE_BYTES};
 
 use crate::measurement::Verdict;
 
-/// Loads from each page: 4096 bytes in steps of 8.
+/// The loads from each page: 4096 bytes in steps of 8.
 pub(crate) const LOADS: u32 = 512;
 
-/// One reader's file, and what came of comparing all readers' loads.
+/// One reader's file, and the result of comparing all readers' loads.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     file: ObjectId,
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A file of so many pages; comparisons are added to `verdict`.
+    /// Creates a file of `pages` pages. Comparisons are added to `verdict`.
     pub(crate) fn new(
         simulation: &Simulation,
         pages: u64,
@@ -34,8 +34,8 @@ impl Stream {
         Ok(Self { file, pages, verdict: verdict.clone() })
     }
 
-    /// Reads through the file, again and again, as long as `goes_on` says so when it is told how many pages were read. A
-    /// fault that cannot be resolved ends it too.
+    /// Reads through the file again and again, as long as `goes_on`, given the number of pages read, returns true. A
+    /// fault that cannot be resolved ends the reading too.
     pub(crate) fn read(
         &self,
         program: &Program,

@@ -1,16 +1,17 @@
 //! `tiered-inference`: three language models that together do not fit into fast and slow memory (LUF; llama.cpp).
 //!
-//! Three processes of fifteen threads. Each maps its model, 70 GB of weights, shared and read-only. For every token a process
-//! goes through all of its weights in the order of the file: layer by layer, each thread a slice of the layer, and when all
-//! have theirs, on to the next. A thread loads each word of a page of weights with what is to be multiplied with it, the
-//! activations, three pages that stay; stores to its own page of results; and executes a loop of a few pages of code.
+//! There are three processes of fifteen threads. Each process maps its model, 70 GB of weights, shared and read-only.
+//! For every token a process reads all of its weights in the order of the file, layer by layer. Each thread takes a
+//! slice of the layer; when all threads are done, they go on to the next layer. For each page of weights, a thread
+//! loads every word of the page and of the activations that it is multiplied with, three pages that stay in memory. It
+//! stores to its own page of results, and executes a loop of a few pages of code.
 //!
-//! The models are larger than fast and slow memory together and are read in a circle, so the page that is needed next is
-//! always the one that left first: every page comes from the device, once a token. Reclaim moves it from fast to slow memory
-//! later and drops it there. Meanwhile each process hides its weights bit by bit to see which are used, as NUMA balancing
-//! does; a hidden page that is used in slow memory comes back to fast memory.
+//! The models are larger than fast and slow memory together and are read in a circle, so the page needed next is always
+//! the one that left memory first. Hence every page comes from the device once per token. Later, reclaim moves it from
+//! fast to slow memory, and drops it there. Meanwhile each process hides its weights bit by bit to find out which are
+//! used, as NUMA balancing does. A hidden page that is used in slow memory comes back to fast memory.
 //!
-//! The scale is that of memory and models. The first token fills the memory; what is measured is all tokens after it.
+//! The scale applies to memory and models. The first token fills the memory; all tokens after it are measured.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,31 +24,32 @@ use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
 use crate::measurement::Verdict;
 
-/// How many models are run at a time.
+/// The number of models that run at a time.
 const PROCESSES: u64 = 3;
-/// Threads of each (llama.cpp's `-t 15`).
+/// The threads of each process (llama.cpp's `-t 15`).
 const THREADS: u64 = 15;
-/// Bytes of a model, at full size.
+/// The size of a model at scale 1, in bytes.
 const MODEL: u64 = 70 << 30;
-/// Layers of a model of 70 billion parameters. Fewer at smaller scales: a slice is as long as in the full size.
+/// The layers of a model of 70 billion parameters. Smaller scales have fewer layers, so a slice is as long as at scale
+/// 1.
 const LAYERS: f64 = 80.0;
-/// Tokens that are evaluated for one answer (LUF), at full size.
+/// The tokens of one answer at scale 1 (LUF).
 const TOKENS: f64 = 24.0;
-/// The fewest that are: one to fill the memory, three to measure.
+/// The minimum number of tokens: one to fill the memory, three to measure.
 const LEAST_TOKENS: u64 = 4;
-/// Loads from each page of weights: 4096 bytes in steps of 8.
+/// The loads from each page of weights: 4096 bytes in steps of 8.
 const LOADS: u32 = 512;
-/// Pages of activations: a vector of 8192 bytes with its factors (llama.cpp's Q8).
+/// The pages of activations: a vector of 8192 bytes with its factors (llama.cpp's Q8).
 const ACTIVATIONS: u64 = 3;
-/// Loads from each of them for a page of weights: together as many as from that.
+/// The loads from each page of activations for a page of weights. Together they are as many as those from the weights.
 const ACTIVATION_LOADS: u32 = LOADS / ACTIVATIONS as u32;
-/// Pages of code that the loop runs through for a page of weights.
+/// The pages of code that the loop executes for a page of weights.
 const LOOP: u64 = 3;
-/// How much of a process's weights is hidden at a time (Linux: `scan_size_mb`), and how often (`scan_period_min_ms`), in
-/// nanoseconds. Both shrink with the scale, so that it is as much a second.
+/// The bytes of a process's weights that are hidden at a time (Linux: `scan_size_mb`), and the period in nanoseconds
+/// (`scan_period_min_ms`). Both shrink with the scale, so the rate stays the same.
 const SCAN_BYTES: f64 = (256 << 20) as f64;
 const SCAN_PERIOD: f64 = 1e9;
-/// How often who waits for the others looks: in llama.cpp all the time. 20 us, in picoseconds.
+/// The interval at which a waiting thread checks for the others: 20 us, in picoseconds. In llama.cpp it spins.
 const LOOK: u64 = 20_000_000;
 
 /// All threads start within 1 ms, in picoseconds.
@@ -69,7 +71,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     start,
 };
 
-/// Threads that go on together.
+/// A point at which threads wait for each other.
 #[derive(Debug)]
 struct Barrier {
     size: u64,
@@ -82,7 +84,8 @@ impl Barrier {
         Self { size, waiting: Cell::new(0), round: Cell::new(0) }
     }
 
-    /// Waits until all are here; `last` is what the last of them does first. Returns early once one has `failed`.
+    /// Waits until all threads have arrived. The last one calls `last` before the others go on. Returns early once a
+    /// thread has `failed`.
     fn meet(&self, program: &Program, failed: &Cell<bool>, last: impl FnOnce()) {
         let round = self.round.get();
         self.waiting.set(self.waiting.get() + 1);
@@ -97,20 +100,20 @@ impl Barrier {
     }
 }
 
-/// What all processes share.
+/// The state that all processes share.
 #[derive(Debug)]
 struct Test {
     /// The program's code.
     code: ObjectId,
-    /// Pages of a model.
+    /// The pages of a model.
     pages: u64,
     layers: u64,
     tokens: u64,
     threads: u64,
-    /// Pages hidden at a time, and how often, in nanoseconds.
+    /// The number of pages hidden at a time, and the period in nanoseconds.
     scan: (u64, u64),
     all: Barrier,
-    /// Memory ran out for one of the threads: the others stop too.
+    /// Whether memory ran out for a thread. The others then stop too.
     failed: Cell<bool>,
     before: Cell<Option<Reading>>,
     after: Cell<Option<Reading>>,
@@ -122,11 +125,11 @@ struct Test {
 struct Process {
     model: ObjectId,
     team: Barrier,
-    /// Where weights, code and buffers are mapped.
+    /// The addresses of weights, code and buffers.
     weights: Cell<u64>,
     code: Cell<u64>,
     buffers: Cell<u64>,
-    /// The page of weights that is hidden next, and when, in nanoseconds.
+    /// The page of weights to hide next, and the time at which it is due, in nanoseconds.
     scan: Cell<(u64, u64)>,
 }
 
@@ -158,12 +161,12 @@ fn start(setup: Setup) -> Result<Started, RunError> {
             weights: Cell::new(0),
             code: Cell::new(0),
             buffers: Cell::new(0),
-            // Not all at the same moment.
+            // The processes do not scan at the same moment.
             scan: Cell::new((0, test.scan.1 * (number + 1) / PROCESSES)),
         });
         let space = memory.new_space()?;
         for thread in 0..threads {
-            // Spread over all CPUs: those of the processes lie between each other.
+            // The processes' threads are interleaved over all CPUs.
             let cpu = (thread * PROCESSES + number) * cpus / (threads * PROCESSES);
             let (test, process) = (test.clone(), process.clone());
             let start = random.below(STARTS);
@@ -239,14 +242,14 @@ impl Process {
         })
     }
 
-    /// What a thread does with one page of weights.
+    /// Multiplies one page of weights with the activations.
     fn multiply(&self, program: &Program, test: &Test, thread: u64, page: u64) -> Result<(), FaultError> {
         for code in 0..LOOP {
             program.fetch(self.code.get() + code * PAGE_BYTES, 0)?;
         }
         program.load_then(self.weights.get() + page * PAGE_BYTES, LOADS, |value| {
             let Verdict { compared, wrong } = test.verdict.get();
-            // What the device holds of a model is zeros.
+            // The device holds zeros for a model.
             test.verdict.set(Verdict { compared: compared + 1, wrong: wrong + u64::from(value != 0) });
         })?;
         for activation in 0..ACTIVATIONS {
@@ -255,7 +258,7 @@ impl Process {
         program.store(self.buffers.get() + (ACTIVATIONS + thread) * PAGE_BYTES, 1, page)
     }
 
-    /// Hides the next weights, if it is time (Linux: `task_numa_work`).
+    /// Hides the next weights, if they are due (Linux: `task_numa_work`).
     fn scan(&self, program: &Program, test: &Test) {
         let (next, due) = self.scan.get();
         let now = program.memory().platform().now();
@@ -264,7 +267,7 @@ impl Process {
         }
         let (pages, period) = test.scan;
         let count = pages.min(test.pages - next);
-        // It is mapped, so nothing can be wrong with the range.
+        // The range is mapped, so the call cannot fail.
         let _ = program.system_call(|memory, space| {
             memory.hint(space, self.weights.get() + next * PAGE_BYTES, count * PAGE_BYTES)
         });

@@ -1,20 +1,22 @@
-//! `tlb-flush2`: threads of one program that flush single pages all the time (BROADCAST; will-it-scale `tlb_flush2_threads`).
+//! `tlb-flush2`: threads of one program that flush single pages all the time (BROADCAST; will-it-scale
+//! `tlb_flush2_threads`).
 //!
-//! Each thread has a CPU of its own. Again and again it maps 1 MiB of anonymous memory, and for each page of it stores,
-//! gives the page back with madvise(DONTNEED), and loads: that must find zero. Then it unmaps the whole. So each loop is
-//! two faults, a frame allocated, and a flush of one page on every CPU that runs the program; and a kernel without that
-//! flush would be caught by the load.
+//! Each thread has its own CPU. In each round it maps 1 MiB of anonymous memory, runs one loop for each page of it, and
+//! unmaps the whole. A loop stores to the page, gives it back with madvise(DONTNEED), and loads from it, which must
+//! find zero. So each loop is two faults, one allocated frame, and a flush of one page on every CPU that runs the
+//! program. The load would reveal a kernel without that flush.
 //!
-//! What the threads share is the space: its lock, taken shared three times a loop and exclusively twice in 256 loops, and
-//! the lock of the node's lists of pages. How often the latter is taken depends on when new pages are listed, which can be
-//! chosen.
+//! The threads share the space's lock, taken shared three times per loop and exclusively twice in 256 loops, and the
+//! lock of the node's lists of pages. The second lock is taken more or less often, depending on the time at which new
+//! pages are listed, which can be chosen.
 //!
-//! The paper counts loops of all threads in 5 s, after 5 s of warm-up. The scale is that of both times. So that the threads'
-//! rounds do not begin all at once for ever, each begins its first somewhere.
+//! The paper counts the loops of all threads in 5 s, after 5 s of warm-up. The scale applies to both times. Each thread
+//! begins its first round at a random page, so the rounds of different threads do not stay in step.
 //!
-//! `tlb-flush2-processes` is no paper's: many processes of four threads each, more of them than global ASIDs, and more threads
-//! than CPUs. Between its loops a thread computes, and the warm-up is twice as long, since all that is shared by the whole machine
-//! is asked for by all of them at first. It shows who gets an ASID where not all can, and that nobody starves.
+//! `tlb-flush2-processes` is not from a paper. It has many processes of four threads each, more processes than global
+//! ASIDs, and more threads than CPUs. A thread computes between its loops. The warm-up is twice as long, since at first
+//! all threads compete for the state that the whole machine shares. The experiment shows which processes get an ASID
+//! when there are too few, and that no process starves.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,14 +30,14 @@ use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Se
 use crate::measurement::PerProcess;
 use crate::measurement::Verdict;
 
-/// Pages that a thread maps at a time: 1 MiB.
+/// The pages that a thread maps at a time: 1 MiB.
 const PAGES: u64 = 256;
-/// How long is measured at full size: 5 s, in picoseconds.
+/// The measured time at scale 1: 5 s, in picoseconds.
 const WINDOW: u64 = 5_000_000_000_000;
-/// Pages that a CPU of Linux 6.13 collects before it lists them (`PAGEVEC_SIZE`).
+/// The number of new pages that a CPU of Linux 6.13 collects before it lists them (`PAGEVEC_SIZE`).
 const FOLIO_BATCH: usize = 31;
 
-/// Memory that is simulated for each CPU, whatever the scale: the frames that it keeps, and its page tables.
+/// The simulated memory for each CPU, at any scale: the frames that the CPU keeps, and its page tables.
 const BYTES_PER_CPU: u64 = 2 << 20;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -51,7 +53,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     sweep: Some(sweep),
     crowded: false,
     footprint: Footprint {
-        // The scale is not that of the memory.
+        // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
         contents_bytes: |machine, _| u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU,
@@ -61,7 +63,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 pub(crate) const EXPERIMENT_PROCESSES: Experiment = Experiment {
     name: "tlb-flush2-processes",
-    paper: "none: the load of BROADCAST in more processes than there are ASIDs for",
+    paper: "none: the workload of BROADCAST in more processes than there are global ASIDs",
     description: "processes of four threads that each flush one page after the other",
     machines: &["milan-8192"],
     mechanisms: &[Mechanism::Batched, Mechanism::Broadcast],
@@ -76,13 +78,14 @@ pub(crate) const EXPERIMENT_PROCESSES: Experiment = Experiment {
     ..EXPERIMENT
 };
 
-/// Threads of a process, where there are many.
+/// The threads of a process in `tlb-flush2-processes`.
 const PER_PROCESS: u16 = 4;
-/// How long they compute between two loops: 200 us, in picoseconds. All CPUs together then make 25 million loops a second, which is
-/// more than twice the broadcasts that the interconnect carries, one after the other.
+/// The time for which they compute between two loops: 200 us, in picoseconds. All CPUs together then make 25 million
+/// loops per second. That is more than twice the rate of broadcasts that the interconnect carries, one after the other.
 const BETWEEN: u64 = 200_000_000;
 
-/// As in the paper: on the smaller machine all CPUs, with both ways to list pages; on the larger powers of two and all.
+/// The paper's sweep, with both values of `lru_drain`. On the smaller machine, as many threads as CPUs; on the larger,
+/// powers of two and all CPUs.
 fn sweep(machine: &Machine) -> Sweep {
     let cpus = machine.topology.cpu_count();
     if machine.name == "milan-72" && cpus == 72 {
@@ -92,17 +95,18 @@ fn sweep(machine: &Machine) -> Sweep {
     Sweep { threads: vec![cpus], lru_drains: vec![LruDrain::Eager, LruDrain::Batched] }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Test {
     begin: u64,
     end: u64,
     loops: Cell<u64>,
-    /// What was read, and how many loops there were, when the first thread came to the beginning and to the end.
+    /// The reading and the number of loops when the first thread reached the beginning and the end of the measured
+    /// time.
     first: Cell<Option<(Reading, u64)>>,
     last: Cell<Option<(Reading, u64)>>,
     verdict: Cell<Verdict>,
     done: Cell<f64>,
-    /// How many threads could not go on, and what stopped the first.
+    /// The number of failed threads, and the error of the first.
     failed: Cell<Option<(u16, FaultError)>>,
 }
 
@@ -171,7 +175,7 @@ fn start(setup: Setup, per_process: Option<u16>) -> Result<Started, RunError> {
 }
 
 impl Test {
-    /// A thread has done a loop; whether it is to go on.
+    /// Counts a thread's loop, and returns whether the thread must go on.
     fn count(&self, program: &Program) -> bool {
         self.loops.set(self.loops.get() + 1);
         let now = program.now();
@@ -186,14 +190,14 @@ impl Test {
     }
 }
 
-/// One thread.
+/// One thread of a program.
 struct Thread {
     test: Rc<Test>,
-    /// Loops that its process has done while they were counted.
+    /// The loops that its process has done within the measured time.
     own: Rc<Cell<u64>>,
-    /// The page of its first round at which it begins.
+    /// The page at which its first round begins.
     first: u64,
-    /// How long it computes after each loop.
+    /// The time for which it computes after each loop.
     between: u64,
     contents: bool,
 }

@@ -1,13 +1,15 @@
 //! `write-heavy`: storing to files one and a half times as large as the memory, as a database does.
 //!
-//! On three CPUs of four a writer each. It has a table, a file that it maps for stores and of which it stores to random
-//! words, and loads some; and a journal, a file that it writes words of by system calls. On the other CPUs run followers,
-//! which map journals for loads alone, and load random words of them. Tables and journals are larger than the memory
-//! together, so that every third access is to a page that was reclaimed. Nearly all of what reclaim finds was stored
-//! through: none of that may be flushed late, so a mechanism that puts flushes off gains nothing there and must not lose
-//! either. The journals are its worst case (will-it-scale's `write1`, for which LUF's reviewers asked, beside a reader):
-//! their pages may be taken away from a follower with a flush still owed, and then the write has to settle that first, or
-//! the follower goes on reading what was there before.
+//! Three CPUs of four run one writer each. A writer has a table and a journal. The table is a file mapped for stores;
+//! the writer stores to random words of it, and loads some. The journal is a file whose words the writer writes by
+//! system calls. The other CPUs run followers, which map journals read-only and load random words of them.
+//!
+//! Tables and journals together are larger than the memory, so every third access is to a reclaimed page. Nearly all
+//! translations that reclaim clears have been stored through. Their flushes cannot be deferred, so a mechanism that
+//! defers flushes gains nothing there, and must not lose either. The journals are such a mechanism's worst case
+//! (will-it-scale's
+//! `write1` beside a reader, requested by LUF's reviewers). A journal's page may be unmapped from a follower with a
+//! flush still owed. The write must then settle that debt first, or the follower continues to read the old bytes.
 
 use std::cell::Cell;
 use std::ops::Add;
@@ -20,16 +22,17 @@ use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
 use crate::measurement::{Reference, Verdict};
 
-/// All files together, in multiples of the memory.
+/// The size of all files together, in multiples of the memory.
 const TIMES_MEMORY: f64 = 1.5;
-/// One part in so many of them is journals.
+/// Journals take one part in this many of the files' size.
 const JOURNAL_PART: u64 = 4;
-/// How many accesses of writers there are for each page of memory.
+/// The number of writers' accesses for each page of memory.
 const ACCESSES: u64 = 8;
-/// What a transaction computes around each access, in picoseconds. It decides nothing but how much of the time the rest has.
+/// The time for which a transaction computes around each access, in picoseconds. It affects only the share of time that
+/// remains for the accesses.
 const AROUND_ACCESS: u64 = 200_000;
-/// What a follower computes between two loads, in picoseconds: 10 us. So a page of a journal is used about as often as one
-/// of a table, and is reclaimed as often.
+/// The time for which a follower computes between two loads: 10 us, in picoseconds. With it, pages of journals are
+/// used, and reclaimed, about as often as pages of tables.
 const FOLLOWER_PAUSE: u64 = 10_000_000;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -46,7 +49,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     sweep: None,
     crowded: false,
     footprint: Footprint {
-        // In frames, on the device, and in the reference.
+        // Contents are kept in frames, on the device, and in the reference.
         contents_bytes: |machine, scale| {
             (machine.topology.bytes() as f64 * scale * (1.0 + 2.0 * TIMES_MEMORY)) as u64
         },
@@ -55,7 +58,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     start,
 };
 
-/// A file, and what it must read as.
+/// A file and its expected contents.
 #[derive(Debug, Clone)]
 struct Words {
     file: ObjectId,
@@ -69,7 +72,7 @@ impl Words {
         Ok(Self { file, pages, reference: Reference::new(pages * PAGE_BYTES, contents) })
     }
 
-    /// Maps it, for stores or for loads alone; where.
+    /// Maps the file, for stores or read-only, and returns the address.
     fn map(&self, program: &Program, writable: bool) -> Option<u64> {
         let map =
             program.system_call(|memory, space| memory.map_shared(space, self.file, 0, self.pages, writable));
@@ -78,21 +81,21 @@ impl Words {
         Some(base)
     }
 
-    /// Where some word of it is.
+    /// The offset of a random word.
     fn any(&self, random: &mut Random) -> u64 {
         random.below(self.pages * PAGE_BYTES / 8) * 8
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 struct Test {
     tables: Vec<Words>,
-    /// One for each table.
+    /// The journals, one for each table.
     journals: Vec<Words>,
-    /// Writers that still write.
+    /// The number of writers that still write.
     writers: Cell<usize>,
-    /// Accesses of writers, and how many of them were stores or writes.
+    /// The number of writers' accesses, and of those that were stores or writes.
     accesses: Cell<u64>,
     writes: Cell<u64>,
 }
@@ -102,13 +105,13 @@ fn start(setup: Setup) -> Result<Started, RunError> {
     let simulation = Simulation::new(
         &machine,
         Options {
-            // A database asks for the pages that it wants and no others (MADV_RANDOM).
+            // A database turns read-ahead off (MADV_RANDOM).
             configure: Box::new(|config: &mut Config| config.read_ahead = 1),
             ..setup.options
         },
     )?;
     let cpus = usize::from(machine.topology.cpu_count());
-    // On fewer than four CPUs there is one of them for followers, if there is a second.
+    // On fewer than four CPUs, one is for followers, if there is a second.
     let followers = (cpus / 4).max(1);
     let writers = (cpus - followers).max(1);
     let memory_pages = machine.topology.bytes() / PAGE_BYTES;
@@ -164,8 +167,8 @@ fn start(setup: Setup) -> Result<Started, RunError> {
     })
 }
 
-/// One writer; nothing if it could not go on. Of sixteen accesses eleven store to the table, two load from it, and three
-/// write to the journal.
+/// The program of a writer; returns `None` if an access fails. Of sixteen accesses, eleven store to the table, two load
+/// from it, and three write to the journal.
 fn write(program: &Program, test: &Test, (number, each): (usize, u64), random: &mut Random) -> Option<()> {
     let (table, journal) = (&test.tables[number], &test.journals[number]);
     let base = table.map(program, true)?;
@@ -183,7 +186,7 @@ fn write(program: &Program, test: &Test, (number, each): (usize, u64), random: &
     Some(())
 }
 
-/// One follower, until the last writer is done; nothing if it could not go on.
+/// The program of a follower, which ends with the last writer; returns `None` if an access fails.
 fn follow(program: &Program, test: &Test, journals: &[&Words], random: &mut Random) -> Option<()> {
     let bases: Vec<u64> =
         journals.iter().map(|journal| journal.map(program, false)).collect::<Option<_>>()?;

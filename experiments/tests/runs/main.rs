@@ -1,4 +1,4 @@
-//! Whole runs of experiments, made through the crate's interface.
+//! Whole runs of experiments, through the crate's interface.
 
 mod tiered_inference;
 mod time;

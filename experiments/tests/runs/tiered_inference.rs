@@ -1,4 +1,4 @@
-//! `tiered-inference` reads every page of weights from the device, for every token.
+//! Runs of `tiered-inference`: every page of weights comes from the device, for every token.
 
 use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
 use ceasefire_machine::config::builtin;
@@ -23,20 +23,20 @@ fn run(cpus: u32) -> Report {
 }
 
 #[test]
-fn every_page_comes_from_the_device_for_every_token_and_the_last_makes_room() {
+fn every_page_comes_from_the_device_for_every_token_and_replaces_another() {
     let report = run(64);
     assert_eq!((report.threads, report.operations), (45, 9));
     assert_eq!((report.violations, report.loads_wrong), (0, 0), "{:?}", report.broken);
     let read = report.operations * ((70 << 30) / 1000 / PAGE_BYTES);
     assert!(report.loads_compared > read);
-    // Nine tenths and more: some of a small machine's memory is in the hands of its CPUs.
+    // At least nine tenths: the CPUs of a small machine keep some of its memory.
     assert!(report.pages_reclaimed * 10 > read * 9, "{} of {read}", report.pages_reclaimed);
     assert!(report.pages_migrated > 0 && report.interrupts > 0);
     assert!(report.tlb_misses_load > read && report.tlb_misses_fetch > 0 && report.tlb_misses_store > 0);
 }
 
 #[test]
-fn few_cpus_have_few_threads() {
+fn a_machine_with_few_cpus_runs_few_threads() {
     let report = run(2);
     assert_eq!((report.threads, report.operations, report.loads_wrong), (3, 9, 0));
 }

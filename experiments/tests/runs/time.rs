@@ -1,4 +1,4 @@
-//! The fields `time` and `series` of a report account for all of a run.
+//! The fields `time` and `series` of a report account for a whole run.
 
 use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
 use ceasefire_machine::config::builtin;
@@ -20,13 +20,13 @@ fn run(experiment: &'static str, machine: &str, scale: f64) -> Report {
     plan.run(|_| ()).expect("a run")
 }
 
-/// Whether two times are the same but for a thousandth.
+/// Whether two times differ by at most a thousandth.
 fn near(one: f64, other: f64) -> bool {
     (one - other).abs() <= other / 1e3
 }
 
 #[test]
-fn the_parts_of_the_time_are_all_of_it() {
+fn the_parts_of_the_time_add_up_to_all_of_it() {
     for (experiment, machine, scale) in
         [("mmap-read", "1-socket", 0.003), ("migrate", "2-socket-intel", 0.0005)]
     {
@@ -49,7 +49,7 @@ fn the_parts_of_the_time_are_all_of_it() {
 }
 
 #[test]
-fn the_series_has_all_interrupts_but_those_after_its_last_step() {
+fn the_series_has_all_interrupts_except_those_after_its_last_step() {
     let report = run("mmap-read", "1-socket", 0.003);
     let series = &report.series;
     assert_eq!(series.measured_s, None);
@@ -61,11 +61,11 @@ fn the_series_has_all_interrupts_but_those_after_its_last_step() {
 }
 
 #[test]
-fn the_series_says_which_part_of_it_was_measured() {
+fn the_series_gives_the_part_of_it_that_was_measured() {
     let report = run("migrate", "2-socket-intel", 0.0005);
     let (from, to) = report.series.measured_s.expect("it measures in the middle");
     assert!(near(to - from, report.elapsed_s), "{from} to {to}");
-    // Steps that begin or end outside count as a whole, and the machine's last is left out.
+    // Steps that begin or end outside the measured time count as a whole. The machine's last step is left out.
     let step = report.series.step_s;
     let inside = report.series.interrupts.iter().zip(0u32..).filter(|(_, number)| {
         let start = f64::from(*number) * step;

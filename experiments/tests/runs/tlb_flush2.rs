@@ -1,4 +1,4 @@
-//! `tlb-flush2` finds no stale page, is refused where it cannot run, and has the shape of the paper's tables.
+//! Runs of `tlb-flush2`: loads are right, errors have reasons, and the figures have the shape of the paper's tables.
 
 use ceasefire_experiments::{compare, published, Experiment, LruDrain, Mechanism, Plan, Report, Settle};
 use ceasefire_machine::config::builtin;
@@ -23,7 +23,7 @@ fn run(plan: &Plan) -> Report {
 }
 
 #[test]
-fn no_load_finds_what_was_given_back_and_the_oracle_changes_nothing() {
+fn no_load_finds_a_page_that_was_given_back_and_the_oracle_changes_no_figure() {
     for mechanism in Mechanism::ALL {
         for (threads, lru_drain) in [(5, LruDrain::Eager), (9, LruDrain::Batched)] {
             let plan =
@@ -53,26 +53,26 @@ fn broadcasts_take_the_place_of_interrupts_where_the_mechanism_turns_them_on() {
         assert_eq!(report.broadcasts > report.operations / 2, broadcasts, "{mechanism}");
         assert_eq!(report.interrupts < report.operations / 4, broadcasts, "{mechanism}");
     }
-    // Hardware that does not broadcast in reality may be asked what it would do.
+    // A machine whose hardware does not broadcast in reality may be simulated as if it did.
     let report = run(&Plan { threads: Some(8), ..plan("1-socket", Mechanism::Broadcast) });
     assert!(report.broadcasts > 0 && report.published.is_empty());
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_the_reason() {
+fn a_plan_that_cannot_run_is_refused_with_the_reason() {
     let mut no_asids = plan("1-socket", Mechanism::Broadcast);
     no_asids.machine.processor.asids = false;
     let mut few_asids = plan("1-socket", Mechanism::All);
     few_asids.machine.processor.asid_space = 8;
     let crowded = Plan { threads: Some(37), ..plan("milan-36", Mechanism::Batched) };
-    let nobody = Plan { threads: Some(0), ..crowded.clone() };
+    let no_threads = Plan { threads: Some(0), ..crowded.clone() };
     let migrate = Experiment::find("migrate").expect("an experiment");
     let fixed = Plan { experiment: migrate, threads: Some(2), ..plan("2-socket-intel", Mechanism::Batched) };
     for (plan, reason) in [
-        (no_asids, "'broadcast' needs TLB entries with ASIDs, which this machine has not (processor.asids)"),
+        (no_asids, "'broadcast' needs TLB entries with ASIDs, but this machine has none (processor.asids)"),
         (few_asids, "processor.asid_space, less the 2 that x86 does not use: 6 ASIDs are too few"),
-        (crowded, "37 threads, each on a CPU of its own: must be 1 to 36"),
-        (nobody, "0 threads, each on a CPU of its own: must be 1 to 36"),
+        (crowded, "37 threads, each on its own CPU: must be 1 to 36"),
+        (no_threads, "0 threads, each on its own CPU: must be 1 to 36"),
         (fixed, "the number of threads cannot be chosen for this experiment"),
     ] {
         let Err(error) = plan.run(|_| ()) else { panic!("must be refused: {reason}") };
@@ -81,23 +81,24 @@ fn what_cannot_run_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_run_in_which_threads_fail_or_nothing_is_measured_is_no_result() {
+fn a_run_has_no_result_if_threads_fail_or_nothing_is_measured() {
     let experiment = Experiment::find("tlb-flush2-processes").expect("an experiment");
-    // Two CPUs have 4 MiB here, and 400 processes five frames or more each.
+    // The two CPUs have 4 MiB here, and each of the 400 processes needs at least five frames.
     let crowd = Plan { experiment, threads: Some(1600), scale: 0.1, ..plan("small-vm", Mechanism::Batched) };
     let error = crowd.run(|_| ()).expect_err("memory runs out").to_string();
-    assert!(error.contains(" of 1600 threads could not go on: "), "{error}");
-    // All map their memory first, one after the other under one lock, which takes 512 of them longer than half a millisecond.
+    assert!(error.contains(" of 1600 threads failed: "), "{error}");
+    // All threads map their memory first, one after the other under one lock. For 512 threads this takes more than 0.5
+    // ms.
     let mut short = Plan { threads: Some(36), ..plan("milan-36", Mechanism::Batched) };
     short.scale = 0.0001;
     short.machine = short.machine.with_cpus(512).expect("allowed");
     short.threads = Some(512);
     let error = short.run(|_| ()).expect_err("too short").to_string();
-    assert_eq!(error, "at scale 0.0001 no operation ended in the time that is measured: choose a larger one");
+    assert_eq!(error, "at scale 0.0001 no operation ended within the measured time: choose a larger scale");
 }
 
 #[test]
-fn every_case_is_beside_its_own_published_figure_and_baseline() {
+fn every_case_is_compared_with_its_own_published_figure_and_baseline() {
     let mut reports = Vec::new();
     for (threads, lru_drain) in [(2, LruDrain::Batched), (8, LruDrain::Batched), (8, LruDrain::Eager)] {
         for mechanism in [Mechanism::Batched, Mechanism::Broadcast] {
@@ -117,8 +118,8 @@ fn every_case_is_beside_its_own_published_figure_and_baseline() {
     assert!((ours - ratio).abs() < 1e-9);
 }
 
-/// The paper's two tables: each figure is within a quarter of the paper's, on 36 cores within a fifth; which mechanism is
-/// faster, where the lines cross and where they are highest is as there.
+/// The paper's two tables. Each figure is within a quarter of the paper's, on 36 cores within a fifth. The faster
+/// mechanism, the crossing of the lines and their peaks agree with the paper.
 #[test]
 fn the_tables_have_the_papers_shape() {
     let mut peaks = [(0.0, 0); 2];
