@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use ceasefire::{
-    AddressSpace, Asid, Batch, Bounds, Capabilities, Cleared, Condition, Cpu, CpuId, CpuSet, Engine, Entry,
-    Flush, Owed, PageSize, Platform, Root, Schedule, Settle, Stamp, DEFAULT_AGE, MAX_CPUS,
+    AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
+    Owed, PageSize, Platform, Root, Schedule, Settle, Stamp, TableGuard, DEFAULT_AGE, MAX_CPUS,
 };
 
 /// How often each case's function is called.
@@ -128,9 +128,13 @@ fn other() -> &'static AddressSpace {
     OTHER.get_or_init(|| engine().new_space(Root(2)))
 }
 
-/// A page-table lock that nobody contends for.
-fn table_lock() -> RefCell<()> {
-    RefCell::new(())
+/// A page-table lock without contention.
+struct TableLock(&'static AddressSpace);
+
+impl TableGuard<Idle> for TableLock {
+    fn space(&self) -> &&'static AddressSpace {
+        &self.0
+    }
 }
 
 /// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
@@ -152,29 +156,39 @@ fn with_batch(schedule: Schedule, body: impl FnOnce(&mut Recorder)) {
     });
 }
 
-fn cleared(page: Page) -> Cleared {
-    let entry = Entry { accessible: true, writable: false, dirty: false };
-    Cleared::new(black_box(page << 12), PageSize::Small, entry)
-}
-
-/// Records a call's pages of a space that runs on another CPU.
+/// Records the translations of a page of a space that runs on another CPU: as many as a call has.
 fn record() {
-    let space = space();
+    let lock = TableLock(space());
     with_batch(Schedule::Batched, |batch| {
+        let mut unmapping = batch.take(0);
         for page in 0..PER_CALL as u64 {
-            batch.record(&space, cleared(page));
+            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
         }
     });
 }
 
 /// Records a call's pages and lets go of them.
 fn let_go() {
-    let space = space();
+    let lock = TableLock(space());
     with_batch(Schedule::Lazy, |batch| {
         for page in 0..PER_CALL as u64 {
-            batch.record(&space, cleared(page));
-            batch.let_go(page, Condition::default());
+            let mut unmapping = batch.take(page);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
+            unmapping.let_go(Condition::default());
         }
+    });
+}
+
+/// Unmaps a batch of pages and flushes it.
+fn whole_batch() {
+    let lock = TableLock(space());
+    with_batch(Schedule::Batched, |batch| {
+        for page in 0..PER_CALL as u64 {
+            let mut unmapping = batch.take(page);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
+            unmapping.hold();
+        }
+        batch.flush();
     });
 }
 
@@ -189,15 +203,16 @@ fn hold() {
 
 /// A batch that needs no first-time work, with nothing recorded.
 fn settled(schedule: Schedule) {
-    with_batch(schedule, Batch::settle);
+    with_batch(schedule, Batch::flush);
 }
 
 /// Makes the CPUs that run the space owe a page of it.
 fn owe() {
     with_batch(Schedule::Lazy, |batch| {
-        batch.record(&space(), cleared(0));
-        batch.let_go(0, Condition::default());
-        batch.settle();
+        let mut unmapping = batch.take(0);
+        unmapping.clear(&TableLock(space()), 0, PageSize::Small, || Entry::READ_ONLY);
+        unmapping.let_go(Condition::default());
+        batch.flush();
     });
     assert!(engine().owes(space()), "another CPU runs the space");
 }
@@ -239,10 +254,10 @@ fn tick_each(first: usize) {
 }
 
 /// Takes frames that owe until `stamp`.
-fn try_settle(stamp: Stamp) {
+fn redeem(stamp: Stamp) {
     let engine = engine();
     for frame in 0..PER_CALL as u64 {
-        let _ = black_box(engine.try_settle(Owed::new(frame, black_box(stamp))));
+        let _ = black_box(engine.redeem(Owed::new(frame, black_box(stamp))));
     }
 }
 
@@ -304,6 +319,9 @@ cases! {
     /// Holding a page in a batch until its flush.
     batch_hold [case_batch_hold] "instructions/page", "-",
         first go_on(), each settled(Schedule::Batched), measured hold();
+    /// A whole batch, from the first page to the flush that another CPU answers.
+    batch_whole [case_batch_whole] "instructions/page", "-",
+        first run_on([63]), each { go(0); settled(Schedule::Batched); }, measured whole_batch();
     /// Recording a page as above and letting go of it before any flush.
     batch_let_go_64 [case_batch_let_go_64] "instructions/page", "150",
         first run_on([63]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
@@ -328,17 +346,17 @@ cases! {
     /// Taking a page-table lock in a space that owes nothing.
     settle_nothing_owed [case_settle_nothing_owed] "instructions/call", "-",
         first run_on([0]), each go_on(), measured {
-            let (engine, space, lock) = (engine(), space(), table_lock());
+            let (engine, space) = (engine(), space());
             for _ in 0..PER_CALL {
-                drop(engine.settle(black_box(space), lock.borrow_mut()));
+                drop(engine.settle(TableLock(black_box(space))));
             }
         };
     /// The same in a space that owed, and whose CPUs have settled it by themselves.
     settle_settled [case_settle_settled] "instructions/call", "-",
         first { run_on([63]); go(0); owe(); go(63); pass(); tick(); }, each go_on(), measured {
-            let (engine, space, lock) = (engine(), space(), table_lock());
+            let (engine, space) = (engine(), space());
             for _ in 0..PER_CALL {
-                drop(engine.settle(black_box(space), lock.borrow_mut()));
+                drop(engine.settle(TableLock(black_box(space))));
             }
         };
     /// A timer tick where nothing is owed, though every CPU's neighbour has owed.
@@ -361,11 +379,11 @@ cases! {
     tick_owed_8192 [case_tick_owed_8192] "instructions/tick", "-",
         first run_on(8160..8192), each { go(0); pass(); owe(); pass(); }, measured tick_each(8160);
     /// Asking for a frame whose debt is settled.
-    try_settle_settled [case_try_settle_settled] "instructions/frame", "15",
-        first { run_on([63]); }, each go_on(), measured try_settle(Stamp::SETTLED);
+    redeem_settled [case_redeem_settled] "instructions/frame", "15",
+        first { run_on([63]); }, each go_on(), measured redeem(Stamp::SETTLED);
     /// Asking for a frame that is owed for.
-    try_settle_owing [case_try_settle_owing] "instructions/frame", "15",
-        first { run_on([63]); go(0); owe(); }, each go_on(), measured try_settle(Stamp::stored(u64::MAX));
+    redeem_owing [case_redeem_owing] "instructions/frame", "15",
+        first { run_on([63]); go(0); owe(); }, each go_on(), measured redeem(Stamp::stored(u64::MAX));
     /// A flush that reaches 8 neighbours of 64 CPUs.
     flush_8_of_64 [case_flush_8_of_64] "instructions/flush", "-",
         first run_on(48..57), each go_on(), measured flush();

@@ -1,16 +1,59 @@
-//! Changed translations: what each leaves behind.
+//! Page-table entries, as far as coherence is concerned, and the debt that a changed one leaves behind.
+//!
+//! A kernel changes an entry inside a call of the engine: it hands over a closure that exchanges the entry in one atomic
+//! step and yields the old one. So the engine sees every change of a translation together with its debt, and no value
+//! stands for a debt that a caller could drop. The kernel implements [`Translation`] for its own type of entries.
 
 use crate::flush::{Extent, Flush, PageSize};
+use crate::platform::Platform;
+use crate::space::AddressSpace;
+use crate::Engine;
 
-/// What a page-table entry held, as far as coherence is concerned.
+/// Whether CPUs can use a page-table entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// The entry is present: a walk fills TLB entries from it.
+    Usable,
+    /// The entry was present and is not at the moment; it still leads to the same page. A kernel hides an entry to learn
+    /// which CPU uses the page next, or because the program may not use the page for now. A CPU may still hold what the
+    /// entry was until the flush that follows the hiding is done (Linux: `pte_accessible`).
+    Hidden,
+    /// The entry leads to no page, or to one that no CPU has reached through it.
+    None,
+}
+
+/// What a page-table entry held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Present and usable: some TLB may hold it.
-    pub accessible: bool,
+    /// Whether CPUs could use it.
+    pub access: Access,
     /// It allowed stores.
     pub writable: bool,
-    /// The hardware may have cached it as dirty, so a store through it would not touch the page table again.
+    /// The hardware may have cached it as dirty, so that a store through it would not touch the page table again.
     pub dirty: bool,
+}
+
+impl Entry {
+    /// No translation.
+    pub const NONE: Self = Self { access: Access::None, writable: false, dirty: false };
+    /// A translation that allows loads alone.
+    pub const READ_ONLY: Self = Self { access: Access::Usable, ..Self::NONE };
+    /// A translation that allows stores and through which nothing was stored.
+    pub const WRITABLE: Self = Self { writable: true, ..Self::READ_ONLY };
+    /// A translation through which something was stored.
+    pub const DIRTY: Self = Self { dirty: true, ..Self::WRITABLE };
+}
+
+/// A page-table entry of the kernel's own format.
+pub trait Translation {
+    /// What it holds, as far as coherence is concerned.
+    fn entry(&self) -> Entry;
+}
+
+impl Translation for Entry {
+    fn entry(&self) -> Entry {
+        *self
+    }
 }
 
 /// What a changed translation leaves behind: some TLB may hold what it was.
@@ -23,7 +66,7 @@ pub(crate) struct Debt {
 }
 
 impl Debt {
-    fn new(address: u64, size: PageSize, entry: Entry) -> Self {
+    pub(crate) fn new(address: u64, size: PageSize, entry: Entry) -> Self {
         Self { address: address & !(size.bytes() - 1), size, entry }
     }
 
@@ -32,85 +75,25 @@ impl Debt {
         Extent::Pages { start: self.address, count: 1, size: self.size }
     }
 
-    /// What pays it.
+    /// The flush that pays it.
     pub(crate) fn flush(self) -> Flush {
         Flush { extent: self.extent(), tables: false, mixed: false }
     }
 }
 
-/// A translation that was cleared and may live on in TLBs.
-///
-/// A debt: only a [`Gather`](crate::Gather) or a [`Batch`](crate::Batch) takes it, and takes it once:
-///
-/// ```compile_fail,E0382
-/// # use ceasefire::{Batch, Cleared, Platform};
-/// fn twice<P: Platform, R: FnMut(u32)>(batch: &mut Batch<'_, P, u32, R>, space: &P::Space, cleared: Cleared) {
-///     batch.record(space, cleared);
-///     batch.record(space, cleared);
-/// }
-/// ```
-#[must_use = "the translation may live on in TLBs: give it to a Gather or a Batch"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct Cleared {
-    pub(crate) debt: Debt,
-}
-
-impl Cleared {
-    /// The entry of `size` at `address` was exchanged for a non-present one in one atomic step and held `entry`.
-    pub fn new(address: u64, size: PageSize, entry: Entry) -> Self {
-        Self { debt: Debt::new(address, size, entry) }
-    }
-
-    /// Whether the page was dirtied through this translation. The caller carries it over to the page.
-    pub fn dirty(&self) -> bool {
-        self.debt.entry.dirty
-    }
-}
-
-/// A translation that stays, to the same frame, with fewer rights, and may live on in TLBs with those it had.
-///
-/// Write-protected for copy-on-write, for write-out or by mprotect; made inaccessible to see who uses it. The frame
-/// is not let go of, so nothing is held for it; until it is paid, CPUs may use rights that are gone. A debt like
-/// [`Cleared`], and taken by the same two:
-///
-/// ```compile_fail,E0382
-/// # use ceasefire::{Batch, Narrowed, Platform};
-/// fn twice<P: Platform, R: FnMut(u32)>(batch: &mut Batch<'_, P, u32, R>, space: &P::Space, narrowed: Narrowed) {
-///     batch.narrow(space, narrowed);
-///     batch.narrow(space, narrowed);
-/// }
-/// ```
-#[must_use = "CPUs may still use the rights that are gone: give it to a Gather or a Batch"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct Narrowed {
-    pub(crate) debt: Debt,
-}
-
-impl Narrowed {
-    /// The entry of `size` at `address` was exchanged in one atomic step for one to the same frame with fewer rights,
-    /// and held `held` before.
-    pub fn new(address: u64, size: PageSize, held: Entry) -> Self {
-        Self { debt: Debt::new(address, size, held) }
-    }
-
-    /// Whether the page was dirtied through this translation. A caller that took that mark away with the rights
-    /// carries it over to the page.
-    pub fn dirty(&self) -> bool {
-        self.debt.entry.dirty
-    }
-}
-
-/// A page-table page that was unlinked and may live on in walkers' caches.
-#[must_use = "walkers may still use the table: give it to a Gather"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct ClearedTable {
-    pub(crate) address: u64,
-}
-
-impl ClearedTable {
-    /// The table that translated the addresses from `address` on was unlinked from its parent.
-    pub fn new(address: u64) -> Self {
-        Self { address }
+impl<P: Platform> Engine<P> {
+    /// Whether some CPU may hold a translation of `space` that was `entry` until now.
+    ///
+    /// This is the one place that decides it. A hidden entry counts as long as the flush for its hiding may be
+    /// outstanding: while a downgrade is in flight in the space, or while the space owes. The caller holds the page-table
+    /// lock, and the hiding was recorded under the same lock.
+    #[inline]
+    pub(crate) fn may_be_held(&self, space: &AddressSpace, entry: Entry) -> bool {
+        match entry.access {
+            Access::Usable => true,
+            Access::Hidden => space.downgrade_in_flight() || self.owes(space),
+            Access::None => false,
+        }
     }
 }
 
@@ -120,8 +103,7 @@ mod tests {
 
     #[test]
     fn a_debt_starts_where_its_translation_does() {
-        let entry = Entry { accessible: true, writable: false, dirty: false };
-        let extent = Cleared::new(0x40_3fff, PageSize::Huge, entry).debt.extent();
-        assert_eq!(extent, Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::Huge });
+        let debt = Debt::new(0x40_3fff, PageSize::Huge, Entry::READ_ONLY);
+        assert_eq!(debt.extent(), Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::Huge });
     }
 }

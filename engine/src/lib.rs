@@ -43,8 +43,10 @@ mod transport;
 pub use counters::Counters;
 pub use cpu::Cpu;
 pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
-pub use debt::{Batch, Gather, Schedule, Settled, Withheld, WritePermit, BATCH, GATHER};
-pub use entry::{Cleared, ClearedTable, Entry, Narrowed};
+pub use debt::{
+    Batch, Changes, Gather, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit, BATCH,
+};
+pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use platform::{

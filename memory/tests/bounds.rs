@@ -1,15 +1,13 @@
 //! What may owe, and how much: the bounds are kept, and cost nobody anything where nothing has to be paid.
 
-use ceasefire::{
-    Batch, BoundsError, Cleared, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE,
-};
+use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
 use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, PAGE_BYTES};
 
 mod common;
 
 use common::owing::{
-    bounds, finish, free, lazily, machine, near, owe, pass, settle_by_ticks, take_all, AGE, FRAMES, MOVED,
-    NEAR, READ,
+    bounds, finish, free, lazily, machine, near, owe, pass, settle_by_ticks, take_all, TableLock, AGE,
+    FRAMES, MOVED, NEAR, READ,
 };
 use common::Rig;
 
@@ -148,8 +146,9 @@ fn without_an_age_nothing_owes() {
             rig.memory.free_owed(frame);
         });
     for frame in here {
-        batch.record(&space, Cleared::new(0, PageSize::Small, READ));
-        batch.let_go(frame, Condition::default());
+        let mut unmapping = batch.take(frame);
+        unmapping.clear(&TableLock(&space), 0, PageSize::Small, || READ);
+        unmapping.let_go(Condition::default());
     }
     drop(batch);
     assert_eq!(rig.memory.owing_frames(), 0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Cleared, Condition, PageSize, Platform, Schedule, Settle, Stamp};
+use ceasefire::{Batch, Condition, PageSize, Platform, Schedule, Settle, Stamp};
 use ceasefire_memory::{
     Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, PAGE_BYTES,
 };
@@ -11,7 +11,7 @@ mod common;
 
 use common::owing::{
     bounds, finish, free, lazily, machine, near, near_owes, numbers, owe, owe_as, pass, settle_by_ticks,
-    take_all, tick, AGE, FRAMES, MOVED, NEAR, READ,
+    take_all, tick, TableLock, AGE, FRAMES, MOVED, NEAR, READ,
 };
 use common::{config, Rig, Space};
 
@@ -343,13 +343,14 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     let mut taken = None;
     let mut batch: Batch<'_, _, Frame, _> =
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
-    batch.record(&space, Cleared::new(0, PageSize::Small, READ));
-    batch.let_go(here.pop().unwrap(), Condition::default());
+    let mut unmapping = batch.take(here.pop().unwrap());
+    unmapping.clear(&TableLock(&space), 0, PageSize::Small, || READ);
+    unmapping.let_go(Condition::default());
     drop(batch);
     let taken = taken.unwrap();
     // As an interrupt would.
     rig.memory.free(buddy);
-    let taken = rig.memory.engine().try_settle(taken).unwrap_err();
+    let taken = rig.memory.engine().redeem(taken).unwrap_err();
     assert_eq!(rig.memory.counters().interrupts, 0);
     let frame = rig.memory.engine().pay(taken);
     assert_eq!(rig.memory.counters().interrupts, 1, "paid before it is used");

@@ -14,11 +14,13 @@
 //! page and flushes writable entries first: so no store lands in a page that is being written. And the flush is
 //! remembered in the spaces it covered, so the next munmap does not pay for it again.
 
-use super::permit::{Withheld, WritePermit};
-use crate::cpu_set::CpuSet;
-use crate::entry::{Cleared, Debt, Narrowed};
+use super::account::{Paid, Part, Recorded};
+use super::permit::WritePermit;
+use super::settled::TableGuard;
+use crate::entry::{Debt, Translation};
+use crate::flush::PageSize;
 use crate::lazy::{may_owe, Condition, Met, Owed};
-use crate::platform::{Platform, WIDE};
+use crate::platform::Platform;
 use crate::primitive::Ordering;
 use crate::space::{AddressSpace, Asid, Generation, Stamp, Tagged};
 use crate::Engine;
@@ -44,29 +46,45 @@ pub enum Schedule {
 
 /// Translations cleared on the kernel's own account and not flushed yet, with the pages they belonged to.
 ///
-/// `settled` gets each page: once no CPU can reach it through what was cleared, or, if it was
-/// [let go of](Batch::let_go), owing. Dropping a batch settles it.
+/// A page goes in by value before its translations are taken away ([`Batch::take`]). `release` gets each page: once no CPU
+/// can reach it through what was cleared, or, if it was [let go of](Unmapping::let_go), owing. Dropping a batch flushes it.
 ///
 /// ```
-/// use ceasefire::{Batch, Cleared, Condition, Engine, Owed, Platform, Schedule};
+/// use ceasefire::{Batch, Condition, Engine, Entry, Owed, PageSize, Platform, Schedule, TableGuard};
 ///
-/// fn reclaim<P: Platform>(
-///     engine: &Engine<P>, space: &P::Space, page: u64, cleared: Cleared, free: impl FnMut(Owed<u64>),
+/// fn reclaim<P: Platform, G: TableGuard<P>>(
+///     engine: &Engine<P>, page: u64, lock: &G, clear: impl FnOnce() -> Entry, free: impl FnMut(Owed<u64>),
 /// ) {
 ///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Lazy, free);
-///     batch.record(space, cleared); // under the page-table lock that it was cleared under
-///     batch.let_go(page, Condition::default());
-///     batch.settle(); // at most one flush; only now `free` gets the page
+///     let mut unmapping = batch.take(page);
+///     unmapping.clear(lock, 0x1000, PageSize::Small, clear); // under the page-table lock
+///     unmapping.let_go(Condition::default());
+///     batch.flush(); // at most one flush; only now `free` gets the page
 /// }
 /// ```
-#[must_use = "the pages it holds come out only when it settles"]
+///
+/// The debt is recorded where the translation is exchanged, so there is no value for it that could be lost, and the space
+/// is the one of the lock. A page belongs to one batch while its translations are taken away:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Batch, Condition, Owed, Platform};
+/// fn elsewhere<P: Platform, T, R: FnMut(Owed<T>)>(
+///     batch: &mut Batch<'_, P, T, R>, other: &mut Batch<'_, P, T, R>, page: T,
+/// ) {
+///     batch.take(page).hold();
+///     other.take(page).let_go(Condition::default());
+/// }
+/// ```
+#[must_use = "the pages it holds come out only when it flushes"]
 #[derive(Debug)]
 pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> {
     engine: &'e Engine<P>,
     schedule: Schedule,
-    settled: R,
-    /// Below `waiting` those that wait for the flush, from `leaving` on those that may come out owing.
+    release: R,
+    /// Below `withheld` the pages that wait for a permit, below `waiting` those that wait for the flush, from `leaving` on
+    /// those that may come out owing.
     held: [Option<T>; N],
+    withheld: usize,
     waiting: usize,
     leaving: usize,
     /// What has to be flushed.
@@ -95,74 +113,23 @@ struct Lazy {
     leaving: Part,
 }
 
-/// Translations, and who may hold them.
-#[derive(Debug)]
-struct Part {
-    cpus: CpuSet,
-    /// Any CPU, under a global ASID, and no broadcast was started for it.
-    everywhere: bool,
-    recorded: u64,
-}
-
-impl Part {
-    const fn new() -> Self {
-        Self { cpus: CpuSet::new(), everywhere: false, recorded: 0 }
-    }
-
-    /// Empties it into another.
-    fn pour(&mut self, other: &mut Self) {
-        if self.recorded > 0 {
-            self.cpus.pour(&mut other.cpus);
-            other.everywhere |= core::mem::take(&mut self.everywhere);
-            other.recorded += core::mem::take(&mut self.recorded);
-        }
-    }
-
-    fn is_nobodys(&self) -> bool {
-        self.cpus.is_empty() && !self.everywhere
-    }
-}
-
-/// What a batch paid with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Paid {
-    /// Broadcasts of single pages, and interrupts where CPUs were between two tags.
-    Pages,
-    /// One broadcast of everything.
-    Everywhere,
-    Interrupts,
-    /// Nobody else had to be reached.
-    Local,
-}
-
-/// A space recorded in.
-#[derive(Debug)]
-struct Recorded<S> {
-    space: S,
-    /// The newest generation recorded, and the oldest such that all between are this batch's: a broadcast pays for
-    /// itself alone.
-    first: Generation,
-    newest: Generation,
-    /// A translation of it was narrowed: until the flush CPUs may store where the page table allows none.
-    narrowed: bool,
-    /// A translation of it may be owed longer than the batch lasts.
-    lazy: bool,
-}
-
 impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N> {
     /// A constant, so that the array is filled where it lies.
     const NOTHING: Option<T> = None;
+    const ROOM: () = assert!(N > 0, "a batch without room for a page takes none");
 
-    /// An empty batch.
-    pub fn new(engine: &'e Engine<P>, schedule: Schedule, settled: R) -> Self {
+    /// An empty batch. `N` is how many pages it holds, at least 1.
+    pub fn new(engine: &'e Engine<P>, schedule: Schedule, release: R) -> Self {
+        let () = Self::ROOM;
         let lazily = schedule == Schedule::Lazy && !engine.bounds().is_strict();
         Self {
             engine,
             schedule,
-            settled,
+            release,
             held: [Self::NOTHING; N],
             waiting: 0,
             leaving: N,
+            withheld: 0,
             due: Part::new(),
             lazy: lazily.then(|| Lazy { page: Part::new(), met: Met::default(), leaving: Part::new() }),
             spaces: core::array::from_fn(|_| None),
@@ -173,56 +140,20 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
     }
 
-    /// Takes a cleared translation of `space`.
+    /// Takes a page, to take its translations away. Flushes first where there is no room for it: interrupts must be on.
     ///
-    /// Call it under the page-table lock under which the translation was cleared: whoever takes that lock next
-    /// must find the debt recorded (see [`Engine::settle`]). It is paid at once where deferring would save nothing
-    /// (no other CPU may hold it) or is not safe (the platform does not promise that stores through clean entries
-    /// walk again).
-    #[inline]
-    pub fn record(&mut self, space: &P::Space, cleared: Cleared) {
-        self.owe(space, cleared.debt, false);
-    }
-
-    /// Takes a narrowed translation of `space`, as [`Batch::record`] takes a cleared one. It is never owed longer than the
-    /// batch lasts.
-    pub fn narrow(&mut self, space: &P::Space, narrowed: Narrowed) {
-        self.owe(space, narrowed.debt, true);
-    }
-
-    /// Keeps `page` until the next flush is done; settles first where there is no room.
-    pub fn hold(&mut self, page: T) {
-        self.keep_back();
+    /// Where all the room is taken by pages that wait for a permit to be written out, the flush makes none; the oldest of
+    /// them comes out like a held one then, and is not written out.
+    pub fn take(&mut self, page: T) -> Unmapping<'_, 'e, P, T, R, N> {
         if self.waiting == self.leaving {
-            self.settle();
+            self.make_room();
         }
-        self.held[self.waiting] = Some(page);
-        self.waiting += 1;
+        Unmapping { batch: self, page: Some(page) }
     }
 
-    /// Lets go of `page`, whose translations were recorded since the last page was handed over: it comes out when the
-    /// batch settles, owing what was not flushed, if the schedule, its translations and its `condition` allow that; else
-    /// it is [held](Batch::hold).
-    ///
-    /// What cannot be let go of after all, though it came out owing, has to be [paid for](Engine::pay).
-    pub fn let_go(&mut self, page: T, condition: Condition) {
-        match &mut self.lazy {
-            // Where there is no room its translations are settled with the others', and it waits for that.
-            Some(lazy) if self.waiting < self.leaving && may_owe(condition, lazy.met) => {
-                lazy.page.pour(&mut lazy.leaving);
-                lazy.met = Met::default();
-                self.leaving -= 1;
-                self.held[self.leaving] = Some(page);
-            }
-            _ => self.hold(page),
-        }
-    }
-
-    /// Keeps `page`, whose translations were recorded since the last page was handed over, from being let go of: it is to
-    /// be written out.
-    pub fn withhold(&mut self, page: T) -> Withheld<T> {
-        self.keep_back();
-        Withheld(page)
+    /// Holds a page whose translations are all gone until the next flush, as [`Unmapping::hold`] does.
+    pub fn hold(&mut self, page: T) {
+        self.take(page).hold();
     }
 
     /// How many pages it holds.
@@ -235,44 +166,80 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.len() == 0
     }
 
-    /// Permission to write out a page, whose translations this batch recorded: flushes first if any of them may
-    /// be cached as dirty.
+    /// Permission to write out the oldest page that was [withheld](Unmapping::withhold); `None` if there is none left.
     ///
-    /// The page must be held back from others (isolated, locked) until it is written; that is why the permit takes
-    /// it by value.
-    pub fn write_permit(&mut self, page: Withheld<T>) -> WritePermit<T> {
-        #[cfg(feature = "sabotage")]
-        if !self.engine.guarded(crate::sabotage::Guard::WritableFlush) {
-            return WritePermit(page.0);
+    /// Flushes first if stores through any recorded translation may go unseen until then: interrupts must be on. The page
+    /// must be kept from others (isolated, locked) until it is written; that is why the permit has it by value.
+    pub fn write_permit(&mut self) -> Option<WritePermit<T>> {
+        if self.withheld == 0 {
+            return None;
         }
-        if self.writable {
+        #[cfg(feature = "sabotage")]
+        let pays = self.may_be_stored_to() && self.engine.guarded(crate::sabotage::Guard::WritableFlush);
+        #[cfg(not(feature = "sabotage"))]
+        let pays = self.may_be_stored_to();
+        if pays {
             // The flush is made anyway, so it covers what could have been owed longer.
             self.pay();
         }
-        WritePermit(page.0)
+        self.next_withheld().map(WritePermit)
     }
 
-    /// Pays for what has to be paid, enters what is owed longer, and hands out what is held.
-    pub fn settle(&mut self) {
+    /// Whether stores through a recorded translation may go unseen until the flush: it may be cached as dirty, or another
+    /// downgrade is in flight in its space, so that CPUs may hold rights which the page table did not show. A downgrade
+    /// that was in flight when the translation was recorded, and is not any more, was flushed.
+    fn may_be_stored_to(&self) -> bool {
+        let narrows = |known: &Recorded<P::Space>| {
+            known.space.as_ref().in_flight.any_but(known.narrowed)
+                && self.engine.narrows(known.space.as_ref())
+        };
+        self.writable || self.spaces[..self.known].iter().flatten().any(narrows)
+    }
+
+    /// The oldest withheld page. The pages behind it move up.
+    fn next_withheld(&mut self) -> Option<T> {
+        if self.withheld == 0 {
+            return None;
+        }
+        let page = self.held[0].take();
+        self.held[..self.waiting].rotate_left(1);
+        self.waiting -= 1;
+        self.withheld -= 1;
+        page
+    }
+
+    /// Pays for what has to be paid, enters what is owed longer, and releases what it holds but for the pages withheld.
+    /// Interrupts must be on.
+    pub fn flush(&mut self) {
         #[cfg(feature = "sabotage")]
         let stamp = if self.engine.guarded(crate::sabotage::Guard::BatchFlush) {
-            self.flush()
+            self.pay_due()
         } else {
             Stamp::SETTLED
         };
         #[cfg(not(feature = "sabotage"))]
-        let stamp = self.flush();
-        for held in &mut self.held[..self.waiting] {
+        let stamp = self.pay_due();
+        for held in &mut self.held[self.withheld..self.waiting] {
             if let Some(page) = held.take() {
-                (self.settled)(Owed::settled(page));
+                (self.release)(Owed::settled(page));
             }
         }
         for held in self.held[self.leaving..].iter_mut().rev() {
             if let Some(page) = held.take() {
-                (self.settled)(Owed::new(page, stamp));
+                (self.release)(Owed::new(page, stamp));
             }
         }
-        (self.waiting, self.leaving) = (0, N);
+        (self.waiting, self.leaving) = (self.withheld, N);
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.flush();
+        if self.waiting == N {
+            if let Some(page) = self.next_withheld() {
+                (self.release)(Owed::settled(page));
+            }
+        }
     }
 
     /// What was recorded since the last page was handed over has to be flushed.
@@ -283,14 +250,21 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
     }
 
+    /// Keeps a page until the next flush.
+    fn wait(&mut self, page: T) {
+        self.keep_back();
+        self.held[self.waiting] = Some(page);
+        self.waiting += 1;
+    }
+
     /// In each of its callers: called, it would cost half as much again.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     fn owe(&mut self, space: &P::Space, debt: Debt, narrowed: bool) {
-        if !debt.entry.accessible {
+        let owner = space.as_ref();
+        if !self.engine.may_be_held(owner, debt.entry) {
             return;
         }
-        let owner = space.as_ref();
         // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
         let tag = owner.tag.read();
@@ -463,7 +437,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         };
         if narrowed && !recorded.narrowed {
             recorded.narrowed = true;
-            owner.downgrades.fetch_add(1, Ordering::SeqCst);
+            owner.in_flight.begin_downgrade();
         }
     }
 
@@ -473,11 +447,11 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if let Some(lazy) = &mut self.lazy {
             lazy.leaving.pour(&mut self.due);
         }
-        self.flush();
+        self.pay_due();
     }
 
     /// Flushes what has to be flushed and enters the rest; until when that is owed.
-    fn flush(&mut self) -> Stamp {
+    fn pay_due(&mut self) -> Stamp {
         self.keep_back();
         if self.known == 0 {
             return Stamp::SETTLED;
@@ -517,86 +491,102 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     }
 }
 
-impl<S: AsRef<AddressSpace>> Recorded<S> {
-    fn is(&self, space: &AddressSpace) -> bool {
-        self.space.as_ref().id() == space.id()
-    }
-
-    /// The batch has flushed, and entered under `stamp` what it let go of owing.
-    fn close(self, paid: Paid, stamp: Stamp) {
-        let space = self.space.as_ref();
-        if self.lazy && stamp != Stamp::SETTLED {
-            space.owe_until(stamp, self.newest);
-        } else if paid == Paid::Pages {
-            // Another batch's broadcasts may still be under way: this one answers for its own.
-            space.reached.extend(self.first, self.newest);
-        } else {
-            space.reached.raise_to(self.newest);
-        }
-        if self.narrowed {
-            space.downgrades.fetch_sub(1, Ordering::SeqCst);
-        }
-        // Last: whoever finds no open batch finds what this one left.
-        space.batches.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl<P: Platform> Engine<P> {
-    /// Whether rights were taken away in a space that some CPU may not have heard of.
-    #[cfg_attr(not(feature = "sabotage"), allow(clippy::unused_self))]
-    fn narrows(&self, space: &AddressSpace) -> bool {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Downgrade) {
-            return false;
-        }
-        space.downgrade_in_flight()
-    }
-
-    /// Whether what so many CPUs may hold is worth one broadcast of everything, where the hardware has it: from as many on
-    /// as make a space worth a global ASID. Below, interrupts leave all other CPUs' entries alone.
-    fn broadcasts_to(&self, cpus: &CpuSet) -> bool {
-        self.platform().capabilities().broadcast.is_some() && cpus.len() >= WIDE as usize
-    }
-
-    /// Pays what is due, by broadcasts that were `started`, to `all` CPUs at once, or by interrupts.
-    fn pay_batch(&self, due: &mut Part, started: bool, all: bool) -> Paid {
-        if all {
-            due.cpus.clear();
-            due.everywhere = false;
-            // Waits for what was started too.
-            self.platform().pinned(|| self.flush_everywhere());
-            return Paid::Everywhere;
-        }
-        if started {
-            self.finish_broadcasts(due.recorded);
-        }
-        let sent = !due.cpus.is_empty() && self.flush_loaded(&mut due.cpus);
-        match (started, sent) {
-            (true, _) => Paid::Pages,
-            (false, true) => Paid::Interrupts,
-            (false, false) => Paid::Local,
-        }
-    }
-
-    /// Counts debts that a batch put off and then paid itself.
-    fn count_settled(&self, debts: u64, since: u64, paid: Paid) {
-        let platform = self.platform();
-        platform.pinned(|| {
-            let tally = &platform.cpu(platform.this_cpu()).tally;
-            tally.debts_created.add_at_once(debts);
-            let settled = match paid {
-                Paid::Pages | Paid::Everywhere => &tally.debts_by_broadcast,
-                Paid::Interrupts => &tally.debts_by_interrupt,
-                Paid::Local => &tally.debts_by_local,
-            };
-            settled.add_at_once(debts);
-            tally.debt_age_max_ns.at_least(platform.now().saturating_sub(since));
-        });
-    }
-}
-
 impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Batch<'_, P, T, R, N> {
     fn drop(&mut self) {
-        self.settle();
+        self.flush();
+        while let Some(page) = self.next_withheld() {
+            (self.release)(Owed::settled(page));
+        }
+    }
+}
+
+/// A page whose translations are being taken away. Dropping it [holds](Unmapping::hold) the page.
+#[must_use = "dropping it keeps the page until the batch's next flush"]
+#[derive(Debug)]
+pub struct Unmapping<'b, 'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> {
+    batch: &'b mut Batch<'e, P, T, R, N>,
+    /// Present until it is handed over to the batch.
+    page: Option<T>,
+}
+
+impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, R, N> {
+    /// Changes the page, which is not handed over to the batch yet.
+    pub fn update<U>(&mut self, change: impl FnOnce(&mut T) -> U) -> Option<U> {
+        self.page.as_mut().map(change)
+    }
+
+    /// Clears a translation of the page: `exchange` puts an entry that no CPU can use in the place of the one of `size` at
+    /// `address`, in one atomic step and under the page-table lock of `guard`, and yields the old one.
+    ///
+    /// The debt is recorded under that lock, so the next that takes it finds it (see [`Engine::settle`]). It is paid at once
+    /// where deferring would save nothing (no other CPU may hold the translation) or is not safe (the platform does not
+    /// promise that stores through clean entries walk again).
+    #[inline]
+    pub fn clear<G: TableGuard<P>, E: Translation>(
+        &mut self,
+        guard: &G,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce() -> E,
+    ) -> E {
+        let old = exchange();
+        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), false);
+        old
+    }
+
+    /// Narrows a translation of the page, which stays: `exchange` puts an entry with fewer rights to the same frame in the
+    /// place of the one of `size` at `address`, in one atomic step and under the page-table lock of `guard`, and yields the
+    /// old one.
+    ///
+    /// It is never owed longer than the batch lasts. A caller that takes the mark of a store away with the rights carries
+    /// it over to the page.
+    pub fn narrow<G: TableGuard<P>, E: Translation>(
+        &mut self,
+        guard: &G,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce() -> E,
+    ) -> E {
+        let old = exchange();
+        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), true);
+        old
+    }
+
+    /// Keeps the page until the batch's next flush is done.
+    pub fn hold(self) {}
+
+    /// Lets go of the page: it comes out when the batch flushes, owing what was not flushed, if the schedule, its translations
+    /// and its `condition` allow that; else it is [held](Unmapping::hold).
+    ///
+    /// What cannot be let go of after all, though it came out owing, has to be [paid for](Engine::pay).
+    pub fn let_go(mut self, condition: Condition) {
+        let batch = &mut *self.batch;
+        let Some(lazy) = &mut batch.lazy else { return };
+        if may_owe(condition, lazy.met) {
+            if let Some(page) = self.page.take() {
+                lazy.page.pour(&mut lazy.leaving);
+                lazy.met = Met::default();
+                batch.leaving -= 1;
+                batch.held[batch.leaving] = Some(page);
+            }
+        }
+    }
+
+    /// Keeps the page from being let go of: it is to be written out, with a [permit](Batch::write_permit).
+    pub fn withhold(mut self) {
+        if let Some(page) = self.page.take() {
+            let batch = &mut *self.batch;
+            batch.wait(page);
+            batch.held[batch.withheld..batch.waiting].rotate_right(1);
+            batch.withheld += 1;
+        }
+    }
+}
+
+impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Drop for Unmapping<'_, '_, P, T, R, N> {
+    fn drop(&mut self) {
+        if let Some(page) = self.page.take() {
+            self.batch.wait(page);
+        }
     }
 }

@@ -1,127 +1,214 @@
-//! Strict unmaps: what a program asked for is done everywhere before the call returns.
+//! Strict unmaps: the change is done everywhere before the call returns.
 //!
-//! munmap, madvise, mprotect, exit. The order is always: unhook, flush, free. A [`Gather`] collects cleared
-//! translations and what they held, flushes once, and only then lets go of the frames and page-table pages. While
-//! it is open the space counts it, so that a second thread which finds translations already gone does not return
-//! before they are flushed (Linux: `mm_tlb_flush_nested`).
+//! munmap, madvise, mprotect, exit. The order is always: change, flush, free. A [`Gather`] changes translations, collects
+//! what they led to, flushes once, and only then releases the frames and page-table pages. While it is open the space
+//! counts it, so a second thread that finds translations already gone does not return before they are flushed (Linux:
+//! `mm_tlb_flush_nested`).
 //!
-//! Whatever keeps others from putting new translations into the range (the space's lock held exclusively, or the
-//! page-table lock) must be held until the flush is done: see [`Gather::flush`].
+//! Until the flush no new translation may appear in the range (R7). Two kinds of gathers see to that. One made by
+//! [`Gather::new`] flushes before each page-table lock is released. One made by [`Gather::keeping`] borrows the lock that
+//! keeps new translations out of the whole range, flushes once at its end, and so cannot outlive that lock.
 
-use super::settled::Settled;
-use crate::entry::{Cleared, ClearedTable, Debt, Narrowed};
+use core::ops::Deref;
+
+use super::settled::{Settled, TableGuard};
+use crate::entry::{Debt, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
-use crate::primitive::Ordering;
 use crate::space::AddressSpace;
 use crate::Engine;
 
-/// How many things a [`Gather`] holds before it flushes on its own, unless told otherwise.
-pub const GATHER: usize = 64;
-
-/// Translations cleared or narrowed on a program's behalf and not flushed yet, with what they held.
+/// The guard of a lock that keeps new translations out of a range: a space's lock, held exclusively.
 ///
-/// `release` gets each thing held, once no CPU can reach it. Dropping a gather finishes it.
+/// A kernel implements it for the guard type of that lock. While the guard lives, no fault and no other operation of the
+/// program makes a translation in the space.
+pub trait RangeGuard<P: Platform> {
+    /// The space that the lock is for.
+    fn space(&self) -> &P::Space;
+}
+
+/// Translations changed on a program's behalf and not flushed yet, with what they led to.
+///
+/// `release` gets each thing held, once no CPU can reach it. There is room for as much as the caller provides; a gather
+/// that is full flushes by itself. Dropping a gather finishes it.
+///
+/// ```
+/// use ceasefire::{Access, Engine, Entry, Gather, PageSize, Platform, TableGuard, Translation};
+///
+/// # struct Pte(u64);
+/// # impl Translation for Pte {
+/// #     fn entry(&self) -> Entry { Entry::NONE }
+/// # }
+/// # trait Leaf { fn exchange(&self, address: u64, new: u64) -> Pte; }
+/// fn unmap_one<P: Platform, G: TableGuard<P> + Leaf>(
+///     engine: &Engine<P>, space: &P::Space, lock: G, address: u64, free: impl FnMut(u64),
+/// ) {
+///     let mut room = [None; 1];
+///     let mut gather = Gather::new(engine, space.as_ref(), &mut room, free);
+///     let mut changes = gather.under(engine.settle(lock));
+///     let old = changes.clear(address, PageSize::Small, |leaf| leaf.exchange(address, 0));
+///     changes.hold(old.0 >> 12);
+///     drop(changes); // flushes, then releases the page-table lock
+///     gather.finish(); // only now `free` has got the frame
+/// }
+/// ```
+///
+/// It changes translations only under a lock under which the space was [settled](Engine::settle):
+///
+/// ```compile_fail,E0308
+/// # use ceasefire::{Gather, Platform, TableGuard};
+/// # fn unsettled<P: Platform, R: FnMut(u32), G: TableGuard<P>>(gather: &mut Gather<'_, P, u32, R>, lock: G) {
+///     let changes = gather.under(lock);
+/// # }
+/// ```
+///
+/// The lock is in the changes, so it cannot be released between a change and its flush:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{Entry, Gather, PageSize, Platform, Settled, TableGuard};
+/// # fn early<P: Platform, R: FnMut(u32), G: TableGuard<P>>(gather: &mut Gather<'_, P, u32, R>, lock: Settled<G>) {
+///     let mut changes = gather.under(lock);
+///     drop(lock);
+///     changes.clear(0x1000, PageSize::Small, |_| Entry::NONE);
+/// # }
+/// ```
+///
+/// Nor can the lock of the range, where the gather relies on it:
+///
+/// ```compile_fail,E0505
+/// # use ceasefire::{Engine, Gather, Platform, RangeGuard};
+/// # fn early<P: Platform, G: RangeGuard<P>>(engine: &Engine<P>, lock: G) {
+///     let mut room = [None::<u32>; 4];
+///     let gather = Gather::keeping(engine, &lock, &mut room, drop);
+///     drop(lock);
+///     gather.finish();
+/// # }
+/// ```
 ///
 /// What it holds cannot be used before, and a finished gather takes nothing more:
 ///
 /// ```compile_fail,E0382
-/// # use ceasefire::{Cleared, Gather, Platform, Settled};
-/// # fn early<P: Platform, R: FnMut(Box<u8>), L>(
-/// #     gather: &mut Gather<'_, P, Box<u8>, R>, proof: &Settled<'_, L>, cleared: Cleared, page: Box<u8>,
-/// # ) {
-///     gather.unmap(proof, cleared, Some(page));
+/// # use ceasefire::{Gather, Platform};
+/// # fn early<P: Platform, R: FnMut(Box<u8>)>(gather: &mut Gather<'_, P, Box<u8>, R>, page: Box<u8>) {
+///     gather.hold(page);
 ///     drop(page);
 /// # }
 /// ```
-///
-/// ```compile_fail,E0382
-/// # use ceasefire::{Cleared, Gather, Platform, Settled};
-/// # fn late<P: Platform, R: FnMut(u32), L>(mut gather: Gather<'_, P, u32, R>, proof: &Settled<'_, L>, cleared: Cleared) {
-///     gather.finish();
-///     gather.unmap(proof, cleared, None);
-/// # }
-/// ```
-///
-/// It takes no translation from an operation that has not [settled](Engine::settle) first, under the lock:
-///
-/// ```compile_fail,E0308
-/// # use ceasefire::{Cleared, Gather, Platform};
-/// # fn unsettled<P: Platform, R: FnMut(u32), L>(gather: &mut Gather<'_, P, u32, R>, lock: &L, cleared: Cleared) {
-///     gather.unmap(lock, cleared, None);
-/// # }
-/// ```
-#[must_use = "holding cleared translations without finishing keeps every other unmap of the space waiting"]
+#[must_use = "a gather that stays open keeps every other unmap of the space waiting"]
 #[derive(Debug)]
-pub struct Gather<'e, P: Platform, T, R: FnMut(T), const N: usize = GATHER> {
+pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     engine: &'e Engine<P>,
     space: &'e AddressSpace,
     release: R,
-    /// The addresses cleared since the last flush, and the smallest translation among them.
+    /// New translations are kept out of the range until the gather ends.
+    keeps: bool,
+    /// The addresses changed since the last flush, and the smallest translation among them.
     start: u64,
     end: u64,
     size: PageSize,
     /// There are larger ones among them.
     mixed: bool,
     tables: bool,
-    held: [Option<T>; N],
+    room: &'e mut [Option<T>],
     count: usize,
 }
 
-impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
-    /// A constant, so that the array is filled where it lies.
-    const NOTHING: Option<T> = None;
+impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
+    /// A gather in `space` that flushes before each page-table lock is released, with room for as many things as `room`
+    /// has places.
+    pub fn new(
+        engine: &'e Engine<P>,
+        space: &'e AddressSpace,
+        room: &'e mut [Option<T>],
+        release: R,
+    ) -> Self {
+        Self::open(engine, space, false, room, release)
+    }
 
-    /// Opens a gather in `space`.
-    pub fn new(engine: &'e Engine<P>, space: &'e AddressSpace, release: R) -> Self {
-        space.gathers.fetch_add(1, Ordering::SeqCst);
+    /// A gather in the space of `keeper`, which keeps new translations out of the range as long as it is borrowed. So
+    /// page-table locks may be released before the flush, and one flush covers many tables.
+    pub fn keeping<K: RangeGuard<P>>(
+        engine: &'e Engine<P>,
+        keeper: &'e K,
+        room: &'e mut [Option<T>],
+        release: R,
+    ) -> Self {
+        Self::open(engine, keeper.space().as_ref(), true, room, release)
+    }
+
+    fn open(
+        engine: &'e Engine<P>,
+        space: &'e AddressSpace,
+        keeps: bool,
+        room: &'e mut [Option<T>],
+        release: R,
+    ) -> Self {
+        space.in_flight.begin_gather();
         Self {
             engine,
             space,
             release,
+            keeps,
             start: u64::MAX,
             end: 0,
             size: PageSize::Huge,
             mixed: false,
             tables: false,
-            held: [Self::NOTHING; N],
+            room,
             count: 0,
         }
     }
 
-    /// Takes a translation that was cleared under the lock of `proof`, and what must not be reused while CPUs may
-    /// still reach it.
-    pub fn unmap<G>(&mut self, proof: &Settled<'_, G>, cleared: Cleared, held: Option<T>) {
-        self.owe(proof, cleared.debt);
-        if let Some(held) = held {
-            self.hold(held);
+    /// The space whose translations it changes.
+    pub fn space(&self) -> &'e AddressSpace {
+        self.space
+    }
+
+    /// Whether new translations are kept out of the range until it ends: [`Gather::keeping`] made it.
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Changes translations under a page-table lock, under which the space was settled.
+    ///
+    /// Dropping the changes releases the lock, after a flush unless the gather [keeps](Gather::keeping) the range.
+    pub fn under<G: TableGuard<P>>(&mut self, lock: Settled<G>) -> Changes<'_, 'e, P, T, R, G> {
+        Changes { gather: self, lock }
+    }
+
+    /// Unlinks a page-table page that translates nothing any more. `unlink` takes it out of the table above; hand what it
+    /// yields to [`Gather::hold`]. The page-table page translated the addresses from `address` on.
+    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce() -> U) -> U {
+        let unlinked = unlink();
+        // A flush of small pages takes what walkers cached on the way to any of them; one of huge pages need not take
+        // the entry that pointed to the table.
+        self.cover(address, PageSize::Small, PageSize::Small.bytes());
+        self.tables = true;
+        unlinked
+    }
+
+    /// Keeps `held` until the next flush is done. Flushes by itself where there is no room; interrupts must be on.
+    pub fn hold(&mut self, held: T) {
+        if self.count == self.room.len() {
+            self.flush();
+        }
+        match self.room.get_mut(self.count) {
+            Some(place) => {
+                *place = Some(held);
+                self.count += 1;
+            }
+            // There is no room at all, and what was changed so far is flushed.
+            None => (self.release)(held),
         }
     }
 
-    /// Takes a translation that was narrowed under the lock of `proof`.
-    pub fn narrow<G>(&mut self, proof: &Settled<'_, G>, narrowed: Narrowed) {
-        self.owe(proof, narrowed.debt);
-    }
-
-    /// Takes an unlinked page-table page.
-    pub fn table(&mut self, cleared: ClearedTable, held: T) {
-        // A flush of small pages takes what walkers cached on the way to any of them; one of huge ones need not take
-        // the entry that pointed to the table.
-        self.cover(cleared.address, PageSize::Small);
-        self.tables = true;
-        self.hold(held);
-    }
-
-    /// Flushes what was cleared so far and releases what it held.
-    ///
-    /// Called before a lock is dropped that keeps new translations out of the range, and by itself when the gather
-    /// is full. Interrupts must be on.
+    /// Flushes what was changed so far and releases what it held. Interrupts must be on.
     pub fn flush(&mut self) {
         if self.start < self.end {
             let (tables, mixed) = (self.tables, self.mixed);
             self.pay(Flush { tables, mixed, ..Flush::range(self.start, self.end, self.size) });
         }
-        for held in &mut self.held[..self.count] {
+        for held in &mut self.room[..self.count] {
             if let Some(held) = held.take() {
                 (self.release)(held);
             }
@@ -142,42 +229,137 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
         self.engine.flush(self.space, flush);
     }
 
-    fn owe<G>(&mut self, proof: &Settled<'_, G>, debt: Debt) {
-        debug_assert!(
-            proof.space().id() == self.space.id(),
-            "{:?} was settled, and what was cleared belongs to {:?}",
-            proof.space().id(),
-            self.space.id()
-        );
-        if debt.entry.accessible {
-            self.cover(debt.address, debt.size);
-        }
-    }
-
-    fn cover(&mut self, address: u64, size: PageSize) {
+    fn cover(&mut self, address: u64, size: PageSize, bytes: u64) {
         self.mixed |= self.start < self.end && size != self.size;
         self.start = self.start.min(address);
-        self.end = self.end.max(address.saturating_add(size.bytes()));
+        self.end = self.end.max(address.saturating_add(bytes));
         self.size = self.size.min(size);
-    }
-
-    fn hold(&mut self, held: T) {
-        if self.count == N {
-            self.flush();
-        }
-        self.held[self.count] = Some(held);
-        self.count += 1;
     }
 }
 
-impl<P: Platform, T, R: FnMut(T), const N: usize> Drop for Gather<'_, P, T, R, N> {
+impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     fn drop(&mut self) {
-        if self.space.nested() {
+        if self.space.in_flight.nested() {
             // Another thread cleared translations that this one found gone, and may not have flushed them yet.
             self.pay(Flush::ALL);
         }
         self.flush();
         // After the flush: the count says that flushes are outstanding.
-        self.space.gathers.fetch_sub(1, Ordering::SeqCst);
+        self.space.in_flight.end_gather();
+    }
+}
+
+/// Changes of translations under one page-table lock, which is released when they are dropped.
+#[must_use = "dropping it releases the page-table lock"]
+#[derive(Debug)]
+pub struct Changes<'g, 'e, P: Platform, T, R: FnMut(T), G: TableGuard<P>> {
+    gather: &'g mut Gather<'e, P, T, R>,
+    lock: Settled<G>,
+}
+
+impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> {
+    /// Clears the translation of `size` at `address`: `exchange` puts an entry that no CPU can use in its place, in one
+    /// atomic step, and yields the old one. Hand what that led to to [`Changes::hold`].
+    pub fn clear<E: Translation>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce(&G) -> E,
+    ) -> E {
+        let old = exchange(&self.lock);
+        self.owe(Debt::new(address, size, old.entry()));
+        old
+    }
+
+    /// Narrows the translation of `size` at `address`: `exchange` puts an entry with fewer rights to the same frame in its
+    /// place, in one atomic step, and yields the old one. A caller that takes the mark of a store away with the rights
+    /// carries it over to the page.
+    pub fn narrow<E: Translation>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce(&G) -> E,
+    ) -> E {
+        self.clear(address, size, exchange)
+    }
+
+    /// Unlinks a page-table page under the lock, as [`Gather::unlink`] does.
+    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce(&G) -> U) -> U {
+        let Self { gather, lock } = self;
+        gather.unlink(address, || unlink(lock))
+    }
+
+    /// Takes a page-table page in use out of its place, to be linked elsewhere: `exchange` does it and yields the entry that
+    /// pointed to it. The page-table page translates `bytes` from `address` on; no translation in it may be used there
+    /// after the flush, and no walker finds it there.
+    pub fn detach<E>(&mut self, address: u64, bytes: u64, exchange: impl FnOnce(&G) -> E) -> E {
+        let old = exchange(&self.lock);
+        if self.is_foreign() {
+            self.flush_foreign(Flush::ALL);
+        } else {
+            self.gather.cover(address, PageSize::Small, bytes);
+            self.gather.tables = true;
+        }
+        old
+    }
+
+    /// Keeps `held` until the next flush is done, as [`Gather::hold`] does.
+    pub fn hold(&mut self, held: T) {
+        self.gather.hold(held);
+    }
+
+    /// Flushes under the lock, as [`Gather::flush`] does.
+    pub fn flush(&mut self) {
+        self.gather.flush();
+    }
+
+    /// The lock, to make new translations under it: after [`Changes::flush`], where others were there before.
+    pub fn lock(&self) -> &Settled<G> {
+        &self.lock
+    }
+
+    /// Whether new translations are kept out of the range until the gather ends: [`Gather::keeping`] made it.
+    pub fn keeps(&self) -> bool {
+        self.gather.keeps
+    }
+
+    fn owe(&mut self, debt: Debt) {
+        let space = self.lock.space().as_ref();
+        if !self.gather.engine.may_be_held(space, debt.entry) {
+            return;
+        }
+        if self.is_foreign() {
+            self.flush_foreign(debt.flush());
+        } else {
+            self.gather.cover(debt.address, debt.size, debt.size.bytes());
+        }
+    }
+
+    /// Whether the lock is that of another space than the gather's.
+    fn is_foreign(&self) -> bool {
+        self.lock.space().as_ref().id() != self.gather.space.id()
+    }
+
+    /// The caller mixed spaces up. The other one is flushed at once, since the gather's own flush says nothing of it.
+    #[cold]
+    fn flush_foreign(&mut self, flush: Flush) {
+        self.gather.engine.flush(self.lock.space().as_ref(), flush);
+    }
+}
+
+impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P, T, R, G> {
+    type Target = G;
+
+    fn deref(&self) -> &G {
+        &self.lock
+    }
+}
+
+impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
+    fn drop(&mut self) {
+        // Before the lock, which is a field, is released.
+        if !self.gather.keeps {
+            self.gather.flush();
+        }
     }
 }

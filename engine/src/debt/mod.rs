@@ -1,14 +1,15 @@
 //! Obligations: what clears or narrows translations, and pays for them.
 //!
-//! `gather` pays before the operation returns, `batch` once for many pages. `settled` is the proof that a gather asks for,
-//! `permit` the one that writing a page out takes.
+//! `gather` pays before the operation returns, under the proof of `settled`. `batch` pays once for many pages, from its
+//! `account`. `permit` allows that a page is written out.
 
+mod account;
 mod batch;
 mod gather;
 mod permit;
 mod settled;
 
-pub use batch::{Batch, Schedule, BATCH};
-pub use gather::{Gather, GATHER};
-pub use permit::{Withheld, WritePermit};
-pub use settled::Settled;
+pub use batch::{Batch, Schedule, Unmapping, BATCH};
+pub use gather::{Changes, Gather, RangeGuard};
+pub use permit::WritePermit;
+pub use settled::{Settled, TableGuard};

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn one_translation_of_many_is_enough() {
         let mut met = Met::default();
-        let clean = Entry { accessible: true, writable: false, dirty: false };
+        let clean = Entry::READ_ONLY;
         met.add(clean, false);
         assert!(may_owe(Condition::default(), met));
         met.add(Entry { writable: true, ..clean }, false);

@@ -59,7 +59,7 @@ impl Epoch {
 
 /// An epoch that was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct Ended {
     /// How many translations were owed for.
     pub(crate) debts: u64,
     /// When the first of them could have been entered.
@@ -249,13 +249,13 @@ impl Ledger {
     }
 
     /// Settles the epochs that no CPU has debts in any more, oldest first, and hands those that had any to `account`.
-    pub(crate) fn advance(&self, mut account: impl FnMut(Settled)) {
+    pub(crate) fn advance(&self, mut account: impl FnMut(Ended)) {
         while let Some((number, since)) = self.first_done() {
             if self.settle(number) {
                 // From here on the set may be used again: a debt entered late counts there, and is not lost.
                 let debts = self.epoch(number).debts.swap(0, Ordering::SeqCst);
                 if debts > 0 {
-                    account(Settled { debts, since });
+                    account(Ended { debts, since });
                 }
             }
         }

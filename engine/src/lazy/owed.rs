@@ -4,7 +4,7 @@
 //! all they could still do is read what was there. Then the frame comes out of a [`Batch`](crate::Batch) not as it went
 //! in but as an [`Owed`]: with a [`Stamp`] that says until when CPUs may reach it. An allocator keeps the stamp with the
 //! free frame, through its lists, its merges and its splits; and the frame comes out of the [`Owed`] only through the
-//! engine, which looks whether the debt was settled meanwhile ([`Engine::try_settle`]) or settles it
+//! engine, which looks whether the debt was settled meanwhile ([`Engine::redeem`]) or settles it
 //! ([`Engine::pay`]). The same stamp marks the other things that the debt endangers: the page's slot in its file and the
 //! addresses where it was mapped.
 
@@ -61,9 +61,12 @@ impl<T> Owed<T> {
         &self.held
     }
 
-    /// Stores it: the number that stands for it, and its stamp. [`Owed::new`] puts them together again.
-    pub fn into_parts(self) -> (T, Stamp) {
-        (self.held, self.stamp)
+    /// What is owed for, to be stored. Its debt goes to `place`, which is stored with it and then stands for both: whatever
+    /// was there before is settled when the later of the two is. [`Owed::new`] puts them together again.
+    #[must_use = "what is owed for is lost: store it with its stamp"]
+    pub fn leave_in(self, place: &mut Stamp) -> T {
+        *place = place.with(self.stamp);
+        self.held
     }
 
     /// The same debt for what `change` makes of it.
@@ -83,7 +86,7 @@ impl<P: Platform> Engine<P> {
     ///
     /// # Errors
     /// The same [`Owed`], while CPUs may reach what it holds.
-    pub fn try_settle<T>(&self, owed: Owed<T>) -> Result<T, Owed<T>> {
+    pub fn redeem<T>(&self, owed: Owed<T>) -> Result<T, Owed<T>> {
         if self.is_settled(owed.stamp) {
             Ok(owed.held)
         } else {
@@ -117,6 +120,12 @@ mod tests {
     fn the_debt_follows_what_it_is_for() {
         let owed = Owed::new(3_u32, Stamp::stored(5)).map(|number| number + 1);
         assert_eq!((*owed.get(), owed.stamp()), (4, Stamp::stored(5)));
-        assert_eq!(owed.into_parts(), (4, Stamp::stored(5)));
+        let mut place = Stamp::stored(2);
+        assert_eq!((owed.leave_in(&mut place), place), (4, Stamp::stored(5)));
+        assert_eq!(
+            (Owed::settled(1).leave_in(&mut place), place),
+            (1, Stamp::stored(5)),
+            "an older debt stays"
+        );
     }
 }

@@ -12,6 +12,7 @@
 use super::asid::Asid;
 use super::generation::{AtomicGeneration, Generation};
 use super::id::{Root, SpaceId};
+use super::in_flight::InFlight;
 use super::pace::Pace;
 use super::stamp::Stamp;
 use super::tag::Tag;
@@ -39,10 +40,8 @@ pub struct AddressSpace {
     pub(crate) batches: AtomicU32,
     lazy: AtomicGeneration,
     stamp: AtomicU64,
-    /// Strict unmaps that cleared translations and have not flushed yet.
-    pub(crate) gathers: AtomicU32,
-    /// Batches that narrowed translations here and have not flushed yet.
-    pub(crate) downgrades: AtomicU32,
+    /// Strict unmaps and downgrades that have not flushed yet.
+    pub(crate) in_flight: InFlight,
     cpus: AtomicCpuSet,
 }
 
@@ -61,8 +60,7 @@ impl AddressSpace {
             batches: AtomicU32::new(0),
             lazy: AtomicGeneration::new(Generation::NONE),
             stamp: AtomicU64::new(0),
-            gathers: AtomicU32::new(0),
-            downgrades: AtomicU32::new(0),
+            in_flight: InFlight::new(),
             cpus: AtomicCpuSet::new(),
         }
     }
@@ -157,12 +155,7 @@ impl AddressSpace {
     ///
     /// Read it under the page-table lock: who narrows translations under it has said so before.
     pub fn downgrade_in_flight(&self) -> bool {
-        self.gathers.load(Ordering::SeqCst) != 0 || self.downgrades.load(Ordering::SeqCst) != 0
-    }
-
-    /// Whether another strict unmap than the caller's own is between clearing and flushing.
-    pub(crate) fn nested(&self) -> bool {
-        self.gathers.load(Ordering::SeqCst) > 1
+        self.in_flight.any()
     }
 }
 

@@ -7,6 +7,7 @@ mod address_space;
 mod asid;
 mod generation;
 mod id;
+mod in_flight;
 mod pace;
 mod stamp;
 mod tag;

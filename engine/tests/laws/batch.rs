@@ -3,34 +3,16 @@
 use std::cell::RefCell;
 
 use ceasefire::{
-    Batch, Capabilities, Cleared, Entry, Flush, Narrowed, Owed, PageSize, Reason, Schedule, WritePermit,
+    Access, Batch, Capabilities, Entry, Flush, Gather, Owed, PageSize, Reason, Schedule, WritePermit,
 };
 
+use crate::hands::{room, small, unmap, was, Hands, TableLock};
 use crate::script::{machine, machine_with, Machine, Script, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
-/// A small page that a TLB may hold.
-pub(crate) fn cleared(address: u64, dirty: bool) -> Cleared {
-    Cleared::new(address, PageSize::Small, Entry { accessible: true, writable: dirty, dirty })
-}
-
-/// A small page whose rights were taken away in part.
-pub(crate) fn narrowed(address: u64, dirty: bool) -> Narrowed {
-    Narrowed::new(address, PageSize::Small, Entry { accessible: true, writable: dirty, dirty })
-}
-
 fn batch(m: &Machine, schedule: Schedule) -> Batch<'_, Script, u64, impl FnMut(Owed<u64>)> {
     Batch::new(m, schedule, |_| ())
-}
-
-/// The permit to write a page out whose translations were recorded.
-pub(crate) fn permit<T, R: FnMut(Owed<T>), const N: usize>(
-    batch: &mut Batch<'_, Script, T, R, N>,
-    page: T,
-) -> WritePermit<T> {
-    let page = batch.withhold(page);
-    batch.write_permit(page)
 }
 
 /// A machine whose CPU 1 runs a space and has `pages` pages of it cached.
@@ -50,7 +32,7 @@ fn per_page_flushes_each_translation_at_once() {
     let (m, p) = busy(2, 3);
     let mut batch = batch(&m, Schedule::PerPage);
     for page in 1..=3 {
-        batch.record(&p, cleared(page * PAGE, false));
+        batch.unmap(&p, was(page * PAGE, false), 0);
         assert_eq!(m.cached(1, page * PAGE), None);
         assert!(!m.owes(&p));
     }
@@ -64,15 +46,15 @@ fn batched_flushes_once_for_many() {
     let (m, p) = busy(2, 3);
     let mut batch = batch(&m, Schedule::Batched);
     for page in 1..=3 {
-        batch.record(&p, cleared(page * PAGE, false));
+        batch.unmap(&p, was(page * PAGE, false), 0);
     }
     assert_eq!(m.interrupted(), []);
     assert!(m.owes(&p));
-    batch.settle();
+    batch.flush();
     assert_eq!(m.usable(1), []);
     assert_eq!(m.interrupted(), [1]);
     assert!(!m.owes(&p));
-    batch.settle();
+    batch.flush();
     assert_eq!(m.interrupted(), [], "nothing is paid twice");
     let counters = m.counters((0..2).map(crate::script::id));
     assert_eq!((counters.debts_created, counters.debts_by_interrupt, counters.debts_by_local), (3, 3, 0));
@@ -90,9 +72,9 @@ fn one_batch_covers_many_spaces_with_one_flush_each() {
     }
     m.events();
     for space in &spaces {
-        batch.record(space, cleared(PAGE, false));
+        batch.unmap(space, was(PAGE, false), 0);
     }
-    batch.settle();
+    batch.flush();
     assert_eq!(m.interrupted(), [1, 2, 3]);
     for (index, space) in spaces.iter().enumerate() {
         assert!(m.cached(index + 1, PAGE).is_none() && !m.owes(space));
@@ -106,7 +88,7 @@ fn a_space_that_runs_here_alone_is_flushed_at_once() {
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     assert_eq!(m.cached(0, PAGE), None);
     assert!(!m.owes(&p));
 }
@@ -118,8 +100,8 @@ fn the_recorders_own_entries_go_with_the_batch() {
     m.fill(0, PAGE, 1);
     m.events();
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
-    batch.settle();
+    batch.unmap(&p, was(PAGE, false), 0);
+    batch.flush();
     assert_eq!((m.cached(0, PAGE), m.cached(1, PAGE)), (None, None));
     assert_eq!(
         m.traced(),
@@ -137,9 +119,9 @@ fn a_task_that_moved_after_recording_still_reaches_where_it_was() {
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.go(2);
-    batch.settle();
+    batch.flush();
     assert_eq!((m.cached(0, PAGE), m.cached(1, PAGE)), (None, None));
 }
 
@@ -150,7 +132,7 @@ fn nothing_waits_where_the_processor_does_not_promise_that_clean_stores_walk() {
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     assert_eq!(m.cached(1, PAGE), None);
     assert!(!m.owes(&p));
 }
@@ -159,12 +141,9 @@ fn nothing_waits_where_the_processor_does_not_promise_that_clean_stores_walk() {
 fn an_entry_that_no_tlb_can_hold_is_no_debt() {
     let (m, p) = busy(2, 0);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(
-        &p,
-        Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, writable: false, dirty: false }),
-    );
+    batch.unmap(&p, small(PAGE, Entry::NONE), 1);
     assert!(!m.owes(&p));
-    batch.settle();
+    batch.flush();
     assert_eq!(m.events(), []);
 }
 
@@ -173,22 +152,19 @@ fn held_pages_come_out_only_after_the_flush() {
     let (m, p) = busy(2, 5);
     let out = RefCell::new(Vec::new());
     let mut batch: Batch<'_, _, u64, _, 2> = Batch::new(&m, Schedule::Batched, |page| {
-        let page = m.try_settle(page).expect("flushed");
+        let page = m.redeem(page).expect("flushed");
         assert_eq!(m.cached(1, page * PAGE), None);
         out.borrow_mut().push(page);
     });
     for page in 1..=2 {
-        batch.record(&p, cleared(page * PAGE, false));
-        batch.hold(page);
+        batch.unmap(&p, was(page * PAGE, false), page);
     }
     assert!(out.borrow().is_empty() && batch.len() == 2);
-    batch.record(&p, cleared(3 * PAGE, false));
-    batch.hold(3);
+    batch.unmap(&p, was(3 * PAGE, false), 3);
     assert_eq!(*out.borrow(), [1, 2], "no room: it settles first");
-    batch.settle();
+    batch.flush();
     assert!(batch.is_empty());
-    batch.record(&p, cleared(4 * PAGE, false));
-    batch.hold(4);
+    batch.unmap(&p, was(4 * PAGE, false), 4);
     drop(batch);
     assert_eq!(*out.borrow(), [1, 2, 3, 4], "dropping it settles it");
 }
@@ -197,15 +173,15 @@ fn held_pages_come_out_only_after_the_flush() {
 fn a_write_permit_flushes_exactly_when_a_dirty_translation_was_recorded() {
     let (m, p) = busy(2, 2);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
-    let first = permit(&mut batch, 1);
+    batch.unmap(&p, was(PAGE, false), 0);
+    let first = batch.permit(1);
     assert_eq!(m.interrupted(), [], "stores through clean entries walk");
     assert_eq!((*first.page(), first.into_page()), (1, 1));
-    batch.record(&p, cleared(2 * PAGE, true));
-    let _permit = permit(&mut batch, 2);
+    batch.unmap(&p, was(2 * PAGE, true), 0);
+    let _permit = batch.permit(2);
     assert_eq!(m.interrupted(), [1]);
     assert_eq!(m.usable(1), []);
-    let _permit = permit(&mut batch, 3);
+    let _permit = batch.permit(3);
     assert_eq!(m.interrupted(), [], "paid");
 }
 
@@ -213,7 +189,7 @@ fn a_write_permit_flushes_exactly_when_a_dirty_translation_was_recorded() {
 fn any_later_strict_flush_pays_what_a_batch_owes() {
     let (m, p) = busy(2, 2);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.flush(&p, Flush::page(2 * PAGE));
     assert!(!m.owes(&p));
     assert_eq!(m.cached(1, PAGE), None, "two behind: everything");
@@ -228,7 +204,7 @@ fn settle_flushes_exactly_when_something_is_owed() {
     drop(m.settled(&p));
     assert_eq!(m.events(), []);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     drop(m.settled(&p));
     assert_eq!(m.cached(1, PAGE), None);
     assert!(!m.owes(&p));
@@ -241,11 +217,11 @@ fn settle_flushes_exactly_when_something_is_owed() {
 fn the_debt_of_another_batch_is_not_forgiven_by_an_older_one() {
     let (m, p) = busy(2, 2);
     let (mut first, mut second) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
-    first.record(&p, cleared(PAGE, false));
-    second.record(&p, cleared(2 * PAGE, false));
-    first.settle();
+    first.unmap(&p, was(PAGE, false), 0);
+    second.unmap(&p, was(2 * PAGE, false), 0);
+    first.flush();
     assert!(m.owes(&p), "the second recorded a newer generation");
-    second.settle();
+    second.flush();
     assert!(!m.owes(&p));
 }
 
@@ -257,9 +233,9 @@ fn a_batch_pays_before_it_records_in_more_spaces_than_it_remembers() {
     for space in &spaces {
         m.switch(1, space);
         m.fill(1, PAGE, 1);
-        batch.record(space, cleared(PAGE, false));
+        batch.unmap(space, was(PAGE, false), 0);
     }
-    batch.settle();
+    batch.flush();
     assert_eq!(m.cached(1, PAGE), None);
     for space in &spaces {
         m.switch(1, space);
@@ -273,8 +249,8 @@ fn a_lazy_cpu_catches_up_with_a_batch_by_itself() {
     let (m, p) = busy(2, 1);
     m.lazy(1);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
-    batch.settle();
+    batch.unmap(&p, was(PAGE, false), 0);
+    batch.flush();
     assert_eq!(m.interrupted(), []);
     m.switch(1, &p);
     assert_eq!(m.cached(1, PAGE), None);
@@ -290,7 +266,7 @@ fn a_cpu_that_joins_after_the_record_sees_the_new_generation() {
     m.fill(2, PAGE, 1);
     m.switch(2, &q);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.switch(2, &p);
     assert_eq!(m.cached(2, PAGE), None);
 }
@@ -299,26 +275,22 @@ fn a_cpu_that_joins_after_the_record_sees_the_new_generation() {
 fn what_was_narrowed_waits_like_what_was_cleared() {
     let (m, p) = busy(2, 3);
     let mut batch = batch(&m, Schedule::Batched);
-    batch.narrow(&p, narrowed(PAGE, false));
-    batch.record(&p, cleared(2 * PAGE, false));
-    batch.narrow(
-        &p,
-        Narrowed::new(3 * PAGE, PageSize::Small, Entry { accessible: false, writable: false, dirty: true }),
-    );
+    batch.restrict(&p, was(PAGE, false), 0);
+    batch.unmap(&p, was(2 * PAGE, false), 0);
+    batch.restrict(&p, small(3 * PAGE, Entry { dirty: true, ..Entry::NONE }), 0);
     assert!(m.interrupted().is_empty() && m.owes(&p));
-    let _permit = permit(&mut batch, 1);
+    let _permit = batch.permit(1);
     assert_eq!(m.interrupted(), [], "no TLB can hold what was dirty");
-    batch.narrow(&p, narrowed(PAGE, true));
-    let _permit = permit(&mut batch, 1);
+    batch.restrict(&p, was(PAGE, true), 0);
+    let _permit = batch.permit(1);
     assert_eq!((m.interrupted(), m.usable(1), m.owes(&p)), (vec![1], vec![], false));
     assert_eq!(m.counters((0..2).map(crate::script::id)).debts_created, 3);
-    assert!(narrowed(PAGE, true).dirty() && !narrowed(PAGE, false).dirty());
 }
 
 #[test]
 fn what_was_narrowed_per_page_is_paid_at_once() {
     let (m, p) = busy(2, 1);
-    batch(&m, Schedule::PerPage).narrow(&p, narrowed(PAGE, false));
+    batch(&m, Schedule::PerPage).restrict(&p, was(PAGE, false), 0);
     assert_eq!((m.cached(1, PAGE), m.owes(&p)), (None, false));
 }
 
@@ -337,11 +309,91 @@ fn a_large_batch_is_as_large_as_what_it_holds() {
         assert_eq!(frame.get().get(), out.get(), "in order");
     });
     for number in 1..=600 {
-        batch.record(&p, cleared(u64::from(number) * PAGE, false));
-        batch.hold(Frame::new(number).unwrap());
+        batch.unmap(&p, was(u64::from(number) * PAGE, false), Frame::new(number).unwrap());
         assert_eq!(batch.len(), (number as usize - 1) % 512 + 1);
     }
     assert_eq!(out.get(), 512);
     drop(batch);
     assert_eq!(out.get(), 600);
+}
+
+/// The permit concerns what every CPU may hold, not what the page table said: the right to store may have been taken away
+/// by another batch, which has not flushed.
+#[test]
+fn a_write_permit_asks_for_downgrades_of_others_too() {
+    let (m, p) = busy(2, 1);
+    let (mut other, mut batch) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
+    other.restrict(&p, was(PAGE, true), 0);
+    let _permit = batch.unmap_to_write(&p, was(PAGE, false), 1);
+    assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through what it held");
+}
+
+/// A page that another batch hid may still be used by CPUs, until that batch has flushed.
+#[test]
+fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
+    let hidden = small(PAGE, Entry { access: Access::Hidden, ..Entry::NONE });
+    let (m, p) = busy(2, 1);
+    let mut hints = batch(&m, Schedule::Batched);
+    hints.restrict(&p, was(PAGE, false), 0);
+    let mut room = room::<_, 1>();
+    let mut reclaim: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
+        assert!(m.redeem(page).is_err() || m.cached(1, PAGE).is_none(), "R1");
+    });
+    reclaim.unmap_and_let_go(&p, hidden, 1);
+    assert!(m.cached(1, PAGE).is_some());
+    drop(reclaim);
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::new(&m, &p, &mut room, |_| assert_eq!(m.cached(1, PAGE), None, "R1"));
+    unmap(&mut gather, m.settled(&p), hidden, Some(1));
+    gather.finish();
+    drop(hints);
+    m.events();
+    let mut later = batch(&m, Schedule::Batched);
+    later.unmap(&p, hidden, 1);
+    assert!(!m.owes(&p), "everything was flushed");
+    drop(later);
+    assert_eq!(m.events(), []);
+}
+
+#[test]
+fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
+    let (m, p) = busy(2, 3);
+    let out = RefCell::new(Vec::new());
+    let mut batch: Batch<'_, _, u64, _, 3> =
+        Batch::new(&m, Schedule::Batched, |page: Owed<u64>| out.borrow_mut().push(*page.get()));
+    for page in 1..=3 {
+        let mut unmapping = batch.take(page);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::Small, || Entry::DIRTY);
+        if page == 2 {
+            unmapping.hold();
+        } else {
+            unmapping.withhold();
+        }
+    }
+    batch.flush();
+    assert_eq!((batch.len(), out.take()), (2, vec![2]));
+    assert_eq!(batch.write_permit().map(WritePermit::into_page), Some(1), "the oldest first");
+    batch.hold(7);
+    assert_eq!(batch.write_permit().map(WritePermit::into_page), Some(3));
+    assert!(batch.write_permit().is_none());
+    drop(batch);
+    assert_eq!(out.take(), [7]);
+}
+
+#[test]
+fn pages_whose_permit_nobody_took_come_out_flushed() {
+    let (m, p) = busy(2, 3);
+    let out = RefCell::new(Vec::new());
+    let mut batch: Batch<'_, _, u64, _, 2> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
+        assert_eq!(m.cached(1, page.get() * PAGE), None);
+        out.borrow_mut().push(*page.get());
+    });
+    for page in 1..=3 {
+        let mut unmapping = batch.take(page);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::Small, || Entry::DIRTY);
+        unmapping.withhold();
+    }
+    assert_eq!(*out.borrow(), [1], "there was no room for the third");
+    drop(batch);
+    assert_eq!(out.take(), [1, 2, 3]);
 }

@@ -4,8 +4,7 @@ use std::cell::Cell;
 
 use ceasefire::{Asid, Batch, Capabilities, Extent, Flush, PageSize, Reason, Schedule, SINGLE_PAGE_CEILING};
 
-use crate::batch::permit;
-use crate::batch::{cleared, narrowed};
+use crate::hands::{was, Hands};
 use crate::script::{broadcasting, every, id, machine_with, Event, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
@@ -187,17 +186,17 @@ fn a_space_is_retired_once() {
 fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
     let (m, p) = busy(256, 3);
     let mut batch = batch(&m);
-    batch.record(&p, cleared(PAGE, false));
-    batch.narrow(&p, narrowed(2 * PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
+    batch.restrict(&p, was(2 * PAGE, false), 0);
     let asid = p.asid().unwrap().get();
     let started = |page: u64| Event::Broadcast { cpu: 0, asid, extent: Flush::page(page * PAGE).extent };
     assert_eq!(m.events(), [started(1), started(2)]);
     assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
-    batch.settle();
+    batch.flush();
     assert_eq!(m.events()[0], Event::BroadcastWait { cpu: 0 });
     assert!(m.cached(1, PAGE).is_none() && m.cached(1, 2 * PAGE).is_none() && !m.owes(&p));
     assert!(m.cached(1, 3 * PAGE).is_some(), "nothing else went");
-    batch.settle();
+    batch.flush();
     assert_eq!(m.events(), []);
     let counters = m.counters((0..3).map(id));
     assert_eq!((counters.debts_created, counters.debts_by_broadcast, counters.broadcasts), (2, 2, 1));
@@ -208,7 +207,7 @@ fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
 fn per_page_waits_for_each() {
     let (m, p) = busy(256, 1);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::PerPage, |_| ());
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     assert_eq!((m.cached(1, PAGE), m.owes(&p), m.cpu(0).counters().broadcasts), (None, false, 1));
 }
 
@@ -216,11 +215,11 @@ fn per_page_waits_for_each() {
 fn a_write_permit_waits_for_dirty_translations() {
     let (m, p) = busy(256, 2);
     let mut batch = batch(&m);
-    batch.record(&p, cleared(PAGE, false));
-    let _permit = permit(&mut batch, 1);
+    batch.unmap(&p, was(PAGE, false), 0);
+    let _permit = batch.permit(1);
     assert!(m.cached(1, PAGE).is_some());
-    batch.narrow(&p, narrowed(2 * PAGE, true));
-    let _permit = permit(&mut batch, 2);
+    batch.restrict(&p, was(2 * PAGE, true), 0);
+    let _permit = batch.permit(2);
     assert_eq!(m.usable(1), []);
 }
 
@@ -229,7 +228,7 @@ fn a_write_permit_waits_for_dirty_translations() {
 fn settling_on_another_cpu_flushes_the_space_itself() {
     let (m, p) = busy(256, 1);
     let mut batch = batch(&m);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.events();
     m.go(2);
     drop(m.settled(&p));
@@ -243,7 +242,7 @@ fn settling_on_another_cpu_flushes_the_space_itself() {
 fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
     let (m, p) = busy(256, 2);
     let mut batch = batch(&m);
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.go(2);
     m.flush(&p, Flush::page(2 * PAGE));
     assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
@@ -256,14 +255,14 @@ fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
 fn a_newer_batch_does_not_claim_the_debt_of_an_older_one() {
     let (m, p) = busy(256, 3);
     let (mut first, mut second) = (batch(&m), batch(&m));
-    first.record(&p, cleared(PAGE, false));
+    first.unmap(&p, was(PAGE, false), 0);
     m.go(2);
-    second.record(&p, cleared(2 * PAGE, false));
-    second.settle();
+    second.unmap(&p, was(2 * PAGE, false), 0);
+    second.flush();
     assert!(m.cached(1, PAGE).is_some() && m.owes(&p), "the first has not waited yet");
     m.go(0);
-    first.record(&p, cleared(3 * PAGE, false));
-    first.settle();
+    first.unmap(&p, was(3 * PAGE, false), 0);
+    first.flush();
     assert!(m.cached(1, PAGE).is_none() && !m.owes(&p));
 }
 
@@ -273,9 +272,8 @@ fn a_task_that_moves_takes_no_broadcast_along() {
     let seen = Cell::new(false);
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Batched, |page| seen.set(m.cached(1, page.get() * PAGE).is_some()));
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     m.move_task(0, 2);
-    batch.settle();
+    batch.flush();
     assert!(!seen.get());
 }

@@ -2,7 +2,7 @@
 
 use ceasefire::{Batch, Flush, Gather, PageSize, Schedule};
 
-use crate::batch::{cleared, narrowed};
+use crate::hands::{was, Hands};
 use crate::script::{broadcasting, machine, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -60,7 +60,7 @@ fn a_space_without_devices_tells_none() {
         assert_eq!(told(&m).len(), 1, "one is left");
         p.detach_device();
         m.flush(&p, Flush::page(PAGE));
-        Gather::<'_, _, u64, _>::new(&m, &p, |_| ()).finish();
+        Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
         assert_eq!(told(&m), []);
     }
 }
@@ -71,11 +71,11 @@ fn a_batch_tells_devices_of_each_translation_at_once() {
         for schedule in [Schedule::Batched, Schedule::PerPage] {
             let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, schedule, |_| ());
             m.device_fill(&p, PAGE, 1);
-            batch.record(&p, cleared(PAGE, false));
+            batch.unmap(&p, was(PAGE, false), 0);
             assert_eq!(m.device_cached(&p, PAGE), None);
-            batch.narrow(&p, narrowed(2 * PAGE, false));
+            batch.restrict(&p, was(2 * PAGE, false), 0);
             assert_eq!(told(&m), [Flush::page(PAGE), Flush::page(2 * PAGE)]);
-            batch.settle();
+            batch.flush();
             assert_eq!(told(&m), [], "the debts that are left are the CPUs'");
         }
     }
@@ -88,7 +88,7 @@ fn settling_tells_devices_too() {
     m.switch(1, &p);
     p.attach_device();
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     m.events();
     drop(m.settled(&p));
     assert_eq!(told(&m), [Flush { tables: false, ..Flush::ALL }]);

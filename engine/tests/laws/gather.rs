@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use ceasefire::{Bounds, Cleared, ClearedTable, Entry, Gather, PageSize};
+use ceasefire::{Bounds, Entry, Gather, PageSize};
 
 use proptest::prelude::*;
 
-use crate::batch::{cleared, narrowed};
+use crate::hands::{huge, room, small, unmap, was, SpaceLock, Was};
 use crate::script::{every, machine, machine_with_ceiling, within, Event, Machine};
 
 const PAGE: u64 = 0x1000;
@@ -21,18 +21,18 @@ fn flushes(m: &Machine, cpu: usize) -> Vec<Event> {
 fn nothing_is_released_before_the_flush() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.fill(1, 2 * PAGE, 1);
     m.events();
     let released = RefCell::new(Vec::new());
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |page| {
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |page| {
         assert_eq!((m.cached(1, PAGE), m.cached(1, 2 * PAGE)), (None, None));
         released.borrow_mut().push(page);
     });
-    gather.unmap(&proof, cleared(PAGE, false), Some(1));
-    gather.unmap(&proof, cleared(2 * PAGE, false), Some(2));
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
+    unmap(&mut gather, m.settled(&p), was(2 * PAGE, false), Some(2));
     assert!(m.cached(1, PAGE).is_some() && released.borrow().is_empty());
     gather.finish();
     assert_eq!(*released.borrow(), [1, 2]);
@@ -43,11 +43,12 @@ fn nothing_is_released_before_the_flush() {
 fn dropping_it_is_finishing_it() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| assert_eq!(m.cached(1, PAGE), None));
-    gather.unmap(&proof, cleared(PAGE, false), Some(1));
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::keeping(&m, &gather_range, &mut gather_room, |_| assert_eq!(m.cached(1, PAGE), None));
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
     drop(gather);
     assert_eq!(m.cached(1, PAGE), None);
 }
@@ -56,19 +57,19 @@ fn dropping_it_is_finishing_it() {
 fn a_full_gather_flushes_early_and_keeps_the_order() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     for page in 1..=5 {
         m.fill(1, page * PAGE, 1);
     }
     m.events();
     let released = RefCell::new(Vec::new());
-    let mut gather: Gather<'_, _, u64, _, 2> = Gather::new(&m, &p, |page| {
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 2>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |page| {
         assert_eq!(m.cached(1, page * PAGE), None);
         released.borrow_mut().push(page);
     });
     for page in 1..=5 {
-        gather.unmap(&proof, cleared(page * PAGE, false), Some(page));
+        unmap(&mut gather, m.settled(&p), was(page * PAGE, false), Some(page));
     }
     assert_eq!(*released.borrow(), [1, 2, 3, 4]);
     gather.finish();
@@ -80,22 +81,21 @@ fn a_full_gather_flushes_early_and_keeps_the_order() {
 fn the_range_is_the_hull_in_the_smallest_size() {
     let m = machine(1);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(0, &p);
     m.events();
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    gather.unmap(&proof, cleared(9 * PAGE, false), None);
-    gather.unmap(&proof, cleared(4 * PAGE, false), None);
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
+    unmap(&mut gather, m.settled(&p), was(9 * PAGE, false), None);
+    unmap(&mut gather, m.settled(&p), was(4 * PAGE, false), None);
     gather.flush();
     assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: 4 * PAGE, count: 6, size: PageSize::Small }]);
-    let huge = PageSize::Huge.bytes();
-    let entry = Entry { accessible: true, writable: false, dirty: false };
-    gather.unmap(&proof, Cleared::new(huge, PageSize::Huge, entry), None);
-    gather.unmap(&proof, Cleared::new(3 * huge, PageSize::Huge, entry), None);
+    let two_mib = PageSize::Huge.bytes();
+    unmap(&mut gather, m.settled(&p), huge(two_mib), None);
+    unmap(&mut gather, m.settled(&p), huge(3 * two_mib), None);
     gather.flush();
-    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: huge, count: 3, size: PageSize::Huge }]);
-    gather.unmap(&proof, Cleared::new(huge, PageSize::Huge, entry), None);
-    gather.unmap(&proof, cleared(2 * huge, false), None);
+    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: two_mib, count: 3, size: PageSize::Huge }]);
+    unmap(&mut gather, m.settled(&p), huge(two_mib), None);
+    unmap(&mut gather, m.settled(&p), was(2 * two_mib, false), None);
     gather.finish();
     assert_eq!(flushes(&m, 0), [Event::Asid { cpu: 0 }], "513 small strides are too many");
 }
@@ -104,16 +104,13 @@ fn the_range_is_the_hull_in_the_smallest_size() {
 fn what_no_tlb_can_hold_needs_no_flush() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.events();
     let released = RefCell::new(Vec::new());
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |page| released.borrow_mut().push(page));
-    gather.unmap(
-        &proof,
-        Cleared::new(PAGE, PageSize::Small, Entry { accessible: false, writable: false, dirty: false }),
-        Some(1),
-    );
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::keeping(&m, &gather_range, &mut gather_room, |page| released.borrow_mut().push(page));
+    unmap(&mut gather, m.settled(&p), small(PAGE, Entry::NONE), Some(1));
     gather.finish();
     assert_eq!((m.events().len(), released.take()), (0, vec![1]));
 }
@@ -123,19 +120,21 @@ fn what_no_tlb_can_hold_needs_no_flush() {
 fn a_nested_gather_flushes_everything_even_if_it_cleared_nothing() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.fill(1, 9 * PAGE, 1);
-    let mut first: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    first.unmap(&proof, cleared(PAGE, false), None);
-    let second: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+    let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
+    unmap(&mut first, m.settled(&p), was(PAGE, false), None);
+    let (second_range, mut second_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let second: Gather<'_, _, u64, _> = Gather::keeping(&m, &second_range, &mut second_room, |_| ());
     second.finish();
     assert_eq!((m.cached(1, PAGE), m.cached(1, 9 * PAGE)), (None, None));
     m.events();
     first.finish();
     assert_eq!(m.interrupted(), [1]);
-    let third: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+    let (third_range, mut third_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let third: Gather<'_, _, u64, _> = Gather::keeping(&m, &third_range, &mut third_room, |_| ());
     m.events();
     third.finish();
     assert_eq!(m.events(), [], "both are closed");
@@ -147,9 +146,11 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
     let p = m.space(1);
     m.switch(1, &p);
     m.lazy(1);
-    let mut first: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    first.table(ClearedTable::new(0), 1);
-    Gather::<'_, _, u64, _>::new(&m, &p, |_| ()).finish();
+    let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
+    first.unlink(0, || ());
+    first.hold(1);
+    Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
     assert_eq!(m.root(1), None, "the first may have unlinked tables");
     first.finish();
 }
@@ -158,14 +159,15 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
 fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.lazy(1);
-    let mut gather: Gather<'_, _, u64, _, 1> = Gather::new(&m, &p, |held| {
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 1>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |held| {
         assert!(held == 1 || m.root(1).is_none());
     });
-    gather.unmap(&proof, cleared(PAGE, false), Some(1));
-    gather.table(ClearedTable::new(0), 2);
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
+    gather.unlink(0, || ());
+    gather.hold(2);
     gather.finish();
 }
 
@@ -173,12 +175,12 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
 fn what_was_narrowed_is_flushed_before_the_gather_is_closed() {
     let m = machine(2);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.events();
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    gather.narrow(&proof, narrowed(PAGE, false));
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), None);
     gather.finish();
     assert_eq!(m.cached(1, PAGE), None);
     assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 1, size: PageSize::Small }]);
@@ -189,15 +191,14 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
     for (pages, partial) in [(33, true), (34, false)] {
         let m = machine(1);
         let p = m.space(1);
-        let proof = m.settled(&p);
         m.switch(0, &p);
         m.events();
-        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+        let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
         for page in 0..pages {
             // Any address in it names the page.
-            let entry = Entry { accessible: true, writable: false, dirty: false };
             let address = u64::from(page) * PageSize::Huge.bytes() + 5 * PAGE;
-            gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None);
+            unmap(&mut gather, m.settled(&p), huge(address), None);
         }
         gather.finish();
         let one_by_one = Event::Pages { cpu: 0, start: 0, count: pages, size: PageSize::Huge };
@@ -208,19 +209,18 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
 /// Hardware that is told a size looks for no other, and the hull is told in the smallest.
 #[test]
 fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
-    let huge = PageSize::Huge.bytes();
+    let two_mib = PageSize::Huge.bytes();
     let m = within(2, every(256), u32::MAX, Bounds::STRICT);
     let p = m.space(1);
-    let proof = m.settled(&p);
     m.switch(1, &p);
-    let entry = Entry { accessible: true, writable: false, dirty: false };
-    let all = [(PAGE, PageSize::Small), (huge, PageSize::Huge)];
+    let all = [(PAGE, PageSize::Small), (two_mib, PageSize::Huge)];
     for (pages, left) in [(&all[..1], 1), (&all[1..], 1), (&all, 0)] {
         m.fill(1, PAGE, 1);
-        m.fill_huge(1, huge, 1);
-        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        m.fill_huge(1, two_mib, 1);
+        let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+        let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
         for &(address, size) in pages {
-            gather.unmap(&proof, Cleared::new(address, size, entry), None);
+            unmap(&mut gather, m.settled(&p), Was { address, size, entry: Entry::READ_ONLY }, None);
         }
         gather.finish();
         assert_eq!(m.usable(1).len(), left, "{pages:?}");
@@ -237,9 +237,9 @@ enum Taken {
 }
 
 fn taken() -> impl Strategy<Value = Taken> {
-    // Around a few boundaries of huge pages, the last of them the end of what 56 bits address.
+    // Around a few boundaries of two_mib pages, the last of them the end of what 56 bits address.
     let address = (prop_oneof![0..3_u64, Just((1 << 35) - 1)], 0..512_u64)
-        .prop_map(|(huge, small)| huge << 21 | small << 12);
+        .prop_map(|(two_mib, small)| two_mib << 21 | small << 12);
     (0..4_u8, address).prop_map(|(kind, address)| match kind {
         0 => Taken::Small(address),
         1 => Taken::Huge(address),
@@ -257,17 +257,19 @@ proptest! {
     ) {
         let m = machine_with_ceiling(1, ceiling);
         let p = m.space(1);
-        let proof = m.settled(&p);
         m.switch(0, &p);
         m.events();
-        let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
+        let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+        let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
         for &taken in &all {
-            let entry = Entry { accessible: true, writable: false, dirty: false };
             match taken {
-                Taken::Small(address) => gather.unmap(&proof, cleared(address, false), None),
-                Taken::Huge(address) => gather.unmap(&proof, Cleared::new(address, PageSize::Huge, entry), None),
-                Taken::Narrowed(address) => gather.narrow(&proof, narrowed(address, false)),
-                Taken::Table(address) => gather.table(ClearedTable::new(address), 1),
+                Taken::Small(address) => unmap(&mut gather, m.settled(&p), was(address, false), None),
+                Taken::Huge(address) => unmap(&mut gather, m.settled(&p), huge(address), None),
+                Taken::Narrowed(address) => unmap(&mut gather, m.settled(&p), was(address, false), None),
+                Taken::Table(address) => {
+                    gather.unlink(address, || ());
+                    gather.hold(1);
+                }
             }
         }
         gather.finish();

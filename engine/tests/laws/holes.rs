@@ -7,11 +7,11 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, Condition, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp,
-    MAX_CPUS, SINGLE_PAGE_CEILING,
+    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp, MAX_CPUS,
+    SINGLE_PAGE_CEILING,
 };
 
-use crate::batch::{cleared, narrowed};
+use crate::hands::{room, unmap, was, Hands, SpaceLock};
 use crate::script::{every, lazy, lazy_until, within, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
@@ -21,8 +21,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.record(space, cleared(address, false));
-    batch.let_go(1, Condition::default());
+    batch.unmap_and_let_go(space, was(address, false), 1);
     drop(batch);
     stamp.expect("it came out")
 }
@@ -108,8 +107,7 @@ fn hole_08_a_broadcast_that_nobody_waits_for() {
         reached.borrow_mut().push((page.stamp(), m.cached(1, PAGE).is_some()));
     });
     // Stored to: it may not be owed for.
-    batch.record(&p, cleared(PAGE, true));
-    batch.let_go(1, Condition::default());
+    batch.unmap_and_let_go(&p, was(PAGE, true), 1);
     drop(batch);
     assert!(waited.get(), "the broadcast was under way");
     assert_eq!(reached.take(), [(Stamp::SETTLED, false)], "the page came out after it");
@@ -122,8 +120,7 @@ fn hole_08_as_published_the_page_comes_out_first() {
     m.remove_guard(ceasefire::sabotage::Guard::BroadcastWait);
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| assert_eq!(page.stamp(), Stamp::SETTLED));
-    batch.record(&p, cleared(PAGE, true));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, true), 1);
     drop(batch);
     assert!(m.cached(1, PAGE).is_some());
 }
@@ -197,12 +194,13 @@ fn let_go_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(m, Schedule::Batched, |_| ());
+    let (range, mut room) = (SpaceLock(p.clone()), room::<_, 1>());
     let mut gather: Option<Gather<'_, _, (), _>> = None;
     if strict {
-        let proof = m.settled(&p);
-        gather.insert(Gather::new(m, &p, drop)).narrow(&proof, narrowed(PAGE, true));
+        let gather = gather.insert(Gather::keeping(m, &range, &mut room, drop));
+        unmap(gather, m.settled(&p), was(PAGE, true), None);
     } else {
-        batch.narrow(&p, narrowed(PAGE, true));
+        batch.restrict(&p, was(PAGE, true), 0);
     }
     assert!(m.cached(1, PAGE).is_some(), "it is not flushed yet");
     let_go(m, &p, PAGE);

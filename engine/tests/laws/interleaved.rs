@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, Capabilities, ClearedTable, Condition, Engine, Flush, Gather, Owed,
-    Platform, Root, Schedule, Settle, Settled, Stamp,
+    AddressSpace, Batch, Bounds, Capabilities, Condition, Engine, Entry, Flush, Gather, Owed, PageSize,
+    Platform, Root, Schedule, Settle, Stamp, TableGuard,
 };
 
-use crate::batch::cleared;
+use crate::hands::room;
 use crate::script::{every, wide, PROMISES};
 use crate::threads::{Threads, PAGES};
 
@@ -31,7 +31,13 @@ struct Place {
     entering: AtomicUsize,
 }
 
-struct Locked<'a>(&'a AtomicBool);
+struct Locked<'a>(&'a AtomicBool, Arc<AddressSpace>);
+
+impl TableGuard<Threads> for Locked<'_> {
+    fn space(&self) -> &Arc<AddressSpace> {
+        &self.1
+    }
+}
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
@@ -57,7 +63,7 @@ impl Place {
         while self.locked.swap(true, SeqCst) {
             engine.platform().pause();
         }
-        Locked(&self.locked)
+        Locked(&self.locked, self.space())
     }
 }
 
@@ -76,23 +82,28 @@ impl History {
     fn unmap(&self, engine: &Engine<Threads>, place: &Place, pages: std::ops::Range<u64>, tables: bool) {
         let lock = place.lock(engine);
         let (space, world) = (place.space(), || engine.platform().world());
-        let proof: Settled<'_, Locked<'_>> = engine.settle(&space, lock);
+        let lock = engine.settle(lock);
         let owed = self.owed.lock().expect("who fails ends the run");
         world()
             .gone
             .extend(owed.iter().filter(|(page, ..)| page.0 == space.root()).map(|(_, frame, _)| frame));
         drop(owed);
-        let mut gather: Gather<'_, _, Option<u64>, _, 4> =
-            Gather::new(engine, &space, |frame| world().gone.extend(frame));
+        let mut room = room::<_, 4>();
+        let mut gather: Gather<'_, _, Option<u64>, _> =
+            Gather::new(engine, &space, &mut room, |frame| world().gone.extend(frame));
+        let mut changes = gather.under(lock);
         for page in pages {
             let frame = world().tables.remove(&(space.root(), page));
             if frame.is_some() {
-                gather.unmap(&proof, cleared(page << 12, false), Some(frame));
+                changes.clear(page << 12, PageSize::Small, |_| Entry::READ_ONLY);
+                changes.hold(frame);
             }
         }
         if tables {
-            gather.table(ClearedTable::new(0), None);
+            changes.unlink(0, |_| ());
+            changes.hold(None);
         }
+        drop(changes);
         gather.finish();
     }
 
@@ -149,7 +160,8 @@ impl History {
         let threads = engine.platform();
         let owed = || self.owed.lock().expect("who fails ends the run");
         let mut batch: Batch<'_, _, u64, _, 3> = Batch::new(engine, self.schedule, |page: Owed<u64>| {
-            let (frame, stamp) = page.into_parts();
+            let mut stamp = Stamp::SETTLED;
+            let frame = page.leave_in(&mut stamp);
             owed().iter_mut().filter(|owed| owed.1 == frame).for_each(|owed| owed.2 = Some(stamp));
         });
         for _ in 0..STEPS {
@@ -173,24 +185,26 @@ impl History {
                         engine.pay_overdue();
                     }
                 }
-                7 => batch.settle(),
+                7 => batch.flush(),
                 8..=10 if !ends => self.unmap(engine, place, page..page + 1, threads.random(4) == 0),
                 11..=14 if !ends => {
+                    let mut unmapping = batch.take(u64::MAX);
                     let lock = place.lock(engine);
-                    let space = place.space();
-                    let frame = threads.world().tables.remove(&(space.root(), page));
+                    let root = lock.1.root();
+                    let frame = threads.world().tables.remove(&(root, page));
                     let Some(frame) = frame else { continue };
-                    owed().push(((space.root(), page), frame, None));
-                    batch.record(&space, cleared(page << 12, false));
+                    owed().push(((root, page), frame, None));
+                    unmapping.update(|taken| *taken = frame);
+                    unmapping.clear(&lock, page << 12, PageSize::Small, || Entry::READ_ONLY);
                     drop(lock);
                     if threads.random(2) == 0 {
-                        batch.hold(frame);
+                        unmapping.hold();
                     } else {
-                        batch.let_go(frame, Condition::default());
+                        unmapping.let_go(Condition::default());
                     }
                 }
                 15 if threads.random(6) == 0 && !place.ending.swap(true, SeqCst) => {
-                    batch.settle();
+                    batch.flush();
                     self.renew(engine, place);
                 }
                 16 => engine.pay_all(),

@@ -4,6 +4,7 @@ mod batch;
 mod broadcast;
 mod devices;
 mod gather;
+mod hands;
 mod holes;
 mod interleaved;
 mod random;

@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use ceasefire::{
-    Batch, Bounds, Cleared, ClearedTable, Condition, Entry, Gather, Holders, Narrowed, Owed, PageSize,
-    Platform, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING,
+    Batch, Bounds, Entry, Gather, Holders, Owed, PageSize, Platform, Schedule, Settle, Stamp,
+    SINGLE_PAGE_CEILING,
 };
 use proptest::prelude::*;
 
-use crate::batch::{cleared, permit};
+use crate::hands::{room, small, unmap, was, Hands, Was};
 use crate::script::{
     broadcasting, every, hybrid, lazy, lazy_hybrid, lazy_until, machine, within, Carried, Machine, Script,
     Space,
@@ -261,22 +261,28 @@ impl World<'_> {
 
     fn unmap(&self, space: usize, pages: impl Iterator<Item = u64> + Clone, tables: bool) {
         let owner = &self.space(space);
-        let proof = self.machine.settled(owner);
+        let lock = self.machine.settled(owner);
         self.all_gone(space, "while munmap finds it gone");
-        let mut gather: Gather<'_, _, Option<Page>, _, 2> = Gather::new(self.machine, owner, |held| {
-            if let Some(page) = held {
-                self.gone(page, "after its frame was released");
-            }
-        });
+        let mut room = room::<_, 2>();
+        let mut gather: Gather<'_, _, Option<Page>, _> =
+            Gather::new(self.machine, owner, &mut room, |held| {
+                if let Some(page) = held {
+                    self.gone(page, "after its frame was released");
+                }
+            });
+        let mut changes = gather.under(lock);
         for page in pages.clone() {
             let frame = self.truth.borrow_mut().mapped.remove(&(space, page));
             if frame.is_some() {
-                gather.unmap(&proof, cleared(address(page), false), Some(Some((space, page))));
+                changes.clear(address(page), PageSize::Small, |_| Entry::READ_ONLY);
+                changes.hold(Some((space, page)));
             }
         }
         if tables {
-            gather.table(ClearedTable::new(0), None);
+            changes.unlink(0, |_| ());
+            changes.hold(None);
         }
+        drop(changes);
         gather.finish();
         for page in pages {
             self.gone((space, page), "after munmap returned");
@@ -298,32 +304,32 @@ impl World<'_> {
             truth.frames += 1;
             let fresh = truth.frames;
             let old = truth.mapped.insert(page, fresh)?;
-            let held = Entry { accessible: true, writable: false, dirty: false };
-            Some((old, Narrowed::new(address(page.1), PageSize::Small, held)))
+            Some((old, was(address(page.1), false)))
         };
         if self.truth.borrow().owed.contains_key(&page) || !self.truth.borrow().mapped.contains_key(&page) {
             return;
         }
         if strict {
-            let proof = self.machine.settled(owner);
-            let mut gather: Gather<'_, _, (), _> = Gather::new(self.machine, owner, drop);
+            let lock = self.machine.settled(owner);
+            let mut gather: Gather<'_, _, (), _> = Gather::new(self.machine, owner, &mut [], drop);
             if let Some((_, narrowed)) = narrowed() {
-                gather.narrow(&proof, narrowed);
+                unmap(&mut gather, lock, narrowed, None);
             }
             gather.finish();
             self.gone(page, "after mprotect returned");
         } else if let Some((old, narrowed)) = narrowed() {
             self.truth.borrow_mut().owed.insert(page, old);
-            batch.narrow(owner, narrowed, page);
+            batch.narrow_and_hold(owner, narrowed, page);
         }
     }
 
     /// A page comes out of the batch.
     fn settled(&self, page: Owed<Page>) {
         let frame = self.truth.borrow_mut().owed.remove(page.get());
-        match (self.machine.try_settle(page), frame) {
+        match (self.machine.redeem(page), frame) {
             (Err(page), Some(frame)) => {
-                let (page, stamp) = page.into_parts();
+                let mut stamp = Stamp::SETTLED;
+                let page = page.leave_in(&mut stamp);
                 self.truth.borrow_mut().left.push((page, frame, stamp));
             }
             (Ok(page), _) => self.gone(page, "after it came out of the batch"),
@@ -356,13 +362,12 @@ impl World<'_> {
 
 /// A batch that narrows and holds; its type cannot be written.
 trait Narrow {
-    fn narrow(&mut self, space: &Space, narrowed: Narrowed, page: Page);
+    fn narrow_and_hold(&mut self, space: &Space, was: Was, page: Page);
 }
 
 impl<R: FnMut(Owed<Page>)> Narrow for Batch<'_, Script, Page, R, 4> {
-    fn narrow(&mut self, space: &Space, narrowed: Narrowed, page: Page) {
-        Batch::narrow(self, space, narrowed);
-        self.hold(page);
+    fn narrow_and_hold(&mut self, space: &Space, was: Was, page: Page) {
+        self.restrict(space, was, page);
     }
 }
 
@@ -421,12 +426,14 @@ pub(crate) fn play(
                 let batch = &mut batches[of];
                 let page = (space % count, page);
                 if world.unmaps(page) {
-                    batch.record(&world.space(page.0), cleared(address(page.1), dirty));
+                    let (space, translation) = (world.space(page.0), was(address(page.1), dirty));
                     if dirty {
-                        let written = permit(batch, page).into_page();
+                        let written = batch.unmap_to_write(&space, translation, page).into_page();
                         world.gone(written, "while it is written out");
+                        batch.hold(page);
+                    } else {
+                        batch.unmap(&space, translation, page);
                     }
-                    batch.hold(page);
                 }
             }
             Step::LetGo { cpu, space, page, writable } => {
@@ -435,9 +442,8 @@ pub(crate) fn play(
                 let batch = &mut batches[of];
                 let page = (space % count, page);
                 if world.unmaps(page) {
-                    let held = Entry { accessible: true, writable, dirty: false };
-                    batch.record(&world.space(page.0), Cleared::new(address(page.1), PageSize::Small, held));
-                    batch.let_go(page, Condition::default());
+                    let entry = Entry { writable, ..Entry::READ_ONLY };
+                    batch.unmap_and_let_go(&world.space(page.0), small(address(page.1), entry), page);
                 }
             }
             Step::Tick { cpu, time } => {
@@ -471,7 +477,7 @@ pub(crate) fn play(
             Step::SettleBatch { cpu } => {
                 let of = cpu / 2;
                 carry(of, cpu);
-                batches[of].settle();
+                batches[of].flush();
                 // Interrupts bring a space up to date as a whole; a broadcast pays for itself, and may be paid again.
                 let broadcasts = machine.platform().capabilities().broadcast.is_some();
                 let owing = |space: &Space| !broadcasts && machine.owes(space);
@@ -494,7 +500,7 @@ pub(crate) fn play(
             Step::Renew { cpu, space } => {
                 for (of, batch) in batches.iter_mut().enumerate() {
                     carry(of, cpu);
-                    batch.settle();
+                    batch.flush();
                 }
                 world.renew(space % count, (count + number) as u64 + 1);
             }

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Batch, ClearedTable, Gather, Root, Schedule};
+use ceasefire::{Batch, Gather, Root, Schedule};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::batch::{cleared, permit};
+use crate::hands::{room, unmap, was, Hands, SpaceLock};
 use crate::interleaved;
 use crate::random::{history, play};
 use crate::script::{broadcasting, hybrid, lazy, machine, wide, Machine, Space};
@@ -50,8 +50,7 @@ fn without_the_batch_flush_a_page_comes_out_while_it_can_be_reached() {
     let reached = Cell::new(false);
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Batched, |_| reached.set(m.cached(1, PAGE).is_some()));
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     drop(batch);
     assert!(reached.get(), "R1");
     found_by_chance(Guard::BatchFlush, "after it came out of the batch");
@@ -61,9 +60,10 @@ fn without_the_batch_flush_a_page_comes_out_while_it_can_be_reached() {
 fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
     let (m, p) = without(Guard::GatherFlush);
     let reached = Cell::new(false);
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| reached.set(m.cached(1, PAGE).is_some()));
-    let proof = m.settled(&p);
-    gather.unmap(&proof, cleared(PAGE, false), Some(1));
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::keeping(&m, &gather_range, &mut gather_room, |_| reached.set(m.cached(1, PAGE).is_some()));
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
     gather.finish();
     assert!(reached.get(), "R1");
     assert!(m.cached(1, PAGE).is_some(), "R3");
@@ -74,7 +74,7 @@ fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
 fn without_settling_munmap_returns_while_a_batch_still_owes() {
     let (m, p) = without(Guard::Settle);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
-    batch.record(&p, cleared(PAGE, false));
+    batch.unmap(&p, was(PAGE, false), 0);
     drop(m.settled(&p));
     assert!(m.cached(1, PAGE).is_some(), "R3");
     found_by_chance(Guard::Settle, "after munmap returned");
@@ -84,8 +84,8 @@ fn without_settling_munmap_returns_while_a_batch_still_owes() {
 fn without_the_flush_of_writable_entries_a_page_is_written_while_it_can_be_stored_to() {
     let (m, p) = without(Guard::WritableFlush);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
-    batch.record(&p, cleared(PAGE, true));
-    let _permit = permit(&mut batch, 1);
+    batch.unmap(&p, was(PAGE, true), 0);
+    let _permit = batch.permit(1);
     assert!(m.cached(1, PAGE).is_some(), "R5");
     found_by_chance(Guard::WritableFlush, "while it is written out");
 }
@@ -95,8 +95,11 @@ fn without_reaching_lazy_cpus_a_freed_table_can_be_walked() {
     let (m, p) = without(Guard::LazyTables);
     m.lazy(1);
     let walked = Cell::new(false);
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| walked.set(m.root(1) == Some(Root(1))));
-    gather.table(ClearedTable::new(0), 1);
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::keeping(&m, &gather_range, &mut gather_room, |_| walked.set(m.root(1) == Some(Root(1))));
+    gather.unlink(0, || ());
+    gather.hold(1);
     gather.finish();
     assert!(walked.get(), "R2");
     found_by_chance(Guard::LazyTables, "may walk freed tables");
@@ -112,8 +115,7 @@ fn without_the_wait_for_its_broadcasts_a_page_comes_out_while_it_can_be_reached(
     let reached = Cell::new(false);
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Batched, |_| reached.set(m.cached(1, PAGE).is_some()));
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     drop(batch);
     assert!(reached.get(), "R1");
     found_on(

@@ -16,6 +16,8 @@ use ceasefire::{
     DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
+use crate::hands::TableLock;
+
 pub(crate) type Space = Rc<AddressSpace>;
 
 /// What the machine was asked to do.
@@ -354,16 +356,6 @@ unsafe impl Platform for Script {
     }
 }
 
-/// A page-table lock that is held. One thread plays all CPUs, so nobody waits for it.
-#[derive(Debug)]
-pub(crate) struct TableLock(());
-
-impl Drop for TableLock {
-    fn drop(&mut self) {
-        // What a lock does here.
-    }
-}
-
 /// A handle on the machine and its engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine(Rc<Engine<Script>>);
@@ -560,8 +552,8 @@ impl Machine {
     }
 
     /// A page-table lock, just taken, and what is owed settled under it.
-    pub(crate) fn settled<'s>(&self, space: &'s AddressSpace) -> Settled<'s, TableLock> {
-        self.settle(space, TableLock(()))
+    pub(crate) fn settled(&self, space: &Space) -> Settled<TableLock<Space>> {
+        self.settle(TableLock(space.clone()))
     }
 
     /// What `cpu` would use for `address` now.

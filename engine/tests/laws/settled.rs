@@ -1,72 +1,108 @@
 //! The proof that nothing is owed: what it takes to have one, and what it does not let go of.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
-use ceasefire::{Batch, Gather, Schedule, Settled};
+use ceasefire::{AddressSpace, Batch, Entry, Gather, PageSize, Schedule, TableGuard};
 
-use crate::batch::{busy, cleared, narrowed};
-use crate::script::machine;
+use crate::batch::busy;
+use crate::hands::{room, unmap, was, Hands, SpaceLock, TableLock};
+use crate::script::{machine, Script, Space};
 
 const PAGE: u64 = 0x1000;
 
+/// A page-table lock that tells whether it is held.
+struct Unlock<'a>(&'a Cell<bool>, Space);
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl TableGuard<Script> for Unlock<'_> {
+    fn space(&self) -> &Space {
+        &self.1
+    }
+}
+
 #[test]
 fn a_proof_settles_and_holds_the_lock_until_it_is_dropped() {
-    struct Unlock<'a>(&'a Cell<bool>);
-    impl Drop for Unlock<'_> {
-        fn drop(&mut self) {
-            self.0.set(false);
-        }
-    }
     let (m, p) = busy(2, 1);
     let locked = Cell::new(true);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
-    batch.record(&p, cleared(PAGE, false));
-    let proof = m.settle(&p, Unlock(&locked));
-    assert_eq!((m.cached(1, PAGE), m.owes(&p), proof.space().id()), (None, false, p.id()));
-    assert!(proof.0.get(), "what the guard guards can be reached through the proof");
+    batch.unmap(&p, was(PAGE, false), 0);
+    let proof = m.settle(Unlock(&locked, p.clone()));
+    assert_eq!((m.cached(1, PAGE), m.owes(&p)), (None, false));
+    assert!(proof.0.get(), "the guard can be reached through the proof");
     drop(proof);
     assert!(!locked.get());
 }
 
+/// The guard names the space, so the debt of no other space counts.
 #[test]
-fn what_the_lock_guards_can_be_changed_under_the_proof() {
-    let m = machine(1);
-    let p = m.space(1);
-    let table = RefCell::new([1, 2]);
-    let mut proof: Settled<'_, _> = m.settle(&p, table.borrow_mut());
-    proof.entries()[0] = 7;
-    assert_eq!(proof[0], 7);
-    drop(proof);
-    assert_eq!(table.take(), [7, 2]);
+fn the_space_of_the_guard_is_settled() {
+    let (m, p) = busy(3, 1);
+    let q = m.space(2);
+    m.switch(2, &q);
+    m.fill(2, PAGE, 1);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    batch.unmap(&p, was(PAGE, false), 0);
+    batch.unmap(&q, was(PAGE, false), 1);
+    drop(m.settled(&q));
+    assert_eq!((m.owes(&p), m.owes(&q)), (true, false));
 }
 
 #[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "was settled without a lock")]
-fn what_does_not_unlock_is_no_guard() {
-    let m = machine(1);
-    let p = m.space(1);
-    drop(m.settle(&p, ()));
+fn the_lock_is_released_only_after_the_flush() {
+    let (m, p) = busy(2, 1);
+    let locked = Cell::new(true);
+    let mut room = room::<_, 4>();
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut room, |_| {
+        assert!(locked.get(), "what it held is released under the lock");
+    });
+    let mut changes = gather.under(m.settle(Unlock(&locked, p.clone())));
+    changes.clear(PAGE, PageSize::Small, |_| Entry::READ_ONLY);
+    changes.hold(1);
+    assert!(m.cached(1, PAGE).is_some());
+    drop(changes);
+    assert_eq!((m.cached(1, PAGE), locked.get()), (None, false));
+    gather.finish();
 }
 
 #[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "was settled, and what was cleared belongs to")]
-fn a_gather_takes_no_proof_of_another_space() {
-    let m = machine(1);
+fn one_flush_for_all_locks_where_the_range_is_kept() {
+    let (m, p) = busy(2, 4);
+    let (range, mut room) = (SpaceLock(p.clone()), room::<_, 4>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut room, |_| ());
+    for page in 1..=4 {
+        unmap(&mut gather, m.settled(&p), was(page * PAGE, false), Some(page));
+        assert!(m.cached(1, page * PAGE).is_some(), "its lock was released, and it is not flushed");
+    }
+    gather.finish();
+    assert_eq!((m.usable(1), m.interrupted()), (vec![], vec![1]));
+}
+
+/// A caller that mixes spaces up has both flushed: the other at once, its own at the end.
+#[test]
+fn a_lock_of_another_space_has_that_one_flushed_at_once() {
+    let m = machine(3);
     let (p, q) = (m.space(1), m.space(2));
-    let proof = m.settled(&q);
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    gather.unmap(&proof, cleared(PAGE, false), None);
-}
-
-#[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "was settled, and what was cleared belongs to")]
-fn nor_for_what_was_narrowed() {
-    let m = machine(1);
-    let (p, q) = (m.space(1), m.space(2));
-    let proof = m.settled(&q);
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| ());
-    gather.narrow(&proof, narrowed(PAGE, false));
+    for (cpu, space) in [(1, &p), (2, &q)] {
+        m.switch(cpu, space);
+        m.fill(cpu, PAGE, 1);
+    }
+    let space: &AddressSpace = &p;
+    let mut room = room::<_, 4>();
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::new(&m, space, &mut room, |_| assert_eq!(m.cached(2, PAGE), None));
+    let mut changes = gather.under(m.settle(TableLock(q.clone())));
+    changes.clear(PAGE, PageSize::Small, |_| Entry::READ_ONLY);
+    assert_eq!(m.cached(2, PAGE), None, "at once");
+    m.fill(2, 2 * PAGE, 1);
+    changes.detach(0, 1 << 21, |_| ());
+    assert_eq!(m.cached(2, 2 * PAGE), None, "all of it where a table goes");
+    changes.hold(1);
+    drop(changes);
+    gather.finish();
+    assert!(m.cached(1, PAGE).is_some(), "nothing was changed in its own");
 }

@@ -2,6 +2,7 @@
 
 use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
 
+use crate::hands::{room, was, Hands, SpaceLock};
 use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
@@ -190,8 +191,8 @@ fn a_batch_inside_the_switch_window_interrupts_the_switching_cpu() {
         m.go(0);
         let mut batch: ceasefire::Batch<'_, _, u64, _> =
             ceasefire::Batch::new(m, ceasefire::Schedule::Batched, |_| ());
-        batch.record(&space, crate::batch::cleared(PAGE, false));
-        batch.settle();
+        batch.unmap(&space, was(PAGE, false), 0);
+        batch.flush();
         drop(batch);
         m.go(1);
     });
@@ -265,11 +266,13 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
     m.switch(2, &p);
     m.lazy(1);
     m.events();
-    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, |_| {
+    let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| {
         assert_eq!(m.root(1), None, "released only when no walker is left");
         assert_eq!(m.root(2), Some(Root(1)), "the others only flush");
     });
-    gather.table(ceasefire::ClearedTable::new(0), 7);
+    gather.unlink(0, || ());
+    gather.hold(7);
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);
     assert!(!p.cpus().contains(id(1)));

@@ -4,9 +4,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ceasefire::{Batch, Condition, Flush, Owed, Schedule};
+use ceasefire::{Batch, Flush, Owed, Schedule};
 
-use crate::batch::cleared;
+use crate::hands::{was, Hands};
 use crate::script::{hybrid, lazy_hybrid, machine_with, wide, Event, Machine, Point, Space};
 use ceasefire::Capabilities;
 
@@ -173,14 +173,13 @@ fn what_a_batch_recorded_before_a_transition_is_flushed_after_it() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
         out.borrow_mut().push((*page.get(), m.cached(1, PAGE), m.cached(2, PAGE)));
     });
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     global(&m, &p);
     drop(m.on(2, ceasefire::Engine::unload));
     flush(&m, &p);
     flush(&m, &p);
     assert_eq!(p.asid(), None);
-    batch.settle();
+    batch.flush();
     assert_eq!(out.take(), [(1, None, None)]);
 }
 
@@ -198,10 +197,9 @@ fn a_batch_that_records_during_a_transition_reaches_both_sides() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
         assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     });
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     assert_eq!(batch.len(), 1);
-    batch.settle();
+    batch.flush();
     let (interrupted, broadcast) = carried(&m);
     assert!(interrupted.contains(&1) && broadcast, "{interrupted:?}");
 }
@@ -215,8 +213,7 @@ fn debts_from_before_a_transition_are_settled_by_ticks() {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.record(&p, cleared(PAGE, false));
-    batch.let_go(1, Condition::default());
+    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
     drop(batch);
     let stamp = stamp.expect("it came out");
     assert!(!m.is_settled(stamp));
@@ -242,10 +239,10 @@ fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
         m.events();
         let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
         for space in &all {
-            batch.record(space, cleared(PAGE, false));
+            batch.unmap(space, was(PAGE, false), 0);
         }
         batch.hold(1);
-        batch.settle();
+        batch.flush();
         let events = m.events();
         let to = |event: &Event| if let Event::Interrupt { to } = event { Some(*to) } else { None };
         let interrupted: Vec<usize> = events.iter().filter_map(to).collect();

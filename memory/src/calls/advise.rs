@@ -6,14 +6,14 @@ use core::fmt;
 use ceasefire::{Gather, PageSize, BATCH};
 
 use crate::address::PAGE_BYTES;
-use crate::calls::zap::{FlushAt, Held};
+use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::leaf::SettledLeaf;
+use crate::tables::leaf::{narrow, LeafChanges};
 use crate::tables::table::LEAF_SHIFT;
 use crate::tables::walk::Found;
 use crate::upkeep::reclaim::Why;
@@ -89,11 +89,13 @@ impl<P: Machine> Memory<P> {
         let areas = self.lock_to_walk(space, (start, end))?;
         check(None, areas.overlapping(start, end), locked)?;
         self.drain_before_unmap();
-        let mut gather =
-            Gather::<P, Held, _>::new(&self.engine, space.coherence(), |held| self.release(held));
+        let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+        let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
+            self.release(held)
+        });
         for area in areas.overlapping(start, end) {
             let range = (start.max(area.start), end.min(area.end));
-            self.zap(space, &mut gather, range, FlushAt::EachTable);
+            self.zap(space, &mut gather, range);
         }
         gather.finish();
         drop(areas);
@@ -117,19 +119,21 @@ impl<P: Machine> Memory<P> {
         let areas = self.lock_to_walk(space, (start, end))?;
         let hole = areas.hole(start, end);
         check(hole, areas.overlapping(start, end), |area| not_anonymous(area).or_else(|| locked(area)))?;
-        let mut gather =
-            Gather::<P, Held, _>::new(&self.engine, space.coherence(), |held| self.release(held));
+        let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+        let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
+            self.release(held)
+        });
         for area in areas.overlapping(start, end) {
             let range = (start.max(area.start), end.min(area.end));
             self.for_each_leaf(space, range, |leaf, (start, end)| {
                 // A huge page keeps its bytes: that is allowed, and cheaper than to split it for this.
                 if leaf.size() == PageSize::Small {
+                    // Flushed before the table is unlocked: reclaim asks the entry whether it was stored through.
+                    let mut changes = gather.under(leaf);
                     for address in (start..end).step_by(PAGE_BYTES as usize) {
-                        self.free_lazily(&mut gather, leaf, address);
+                        self.free_lazily(&mut changes, address);
                     }
                 }
-                // Before the table is unlocked: reclaim asks the entry whether it was stored through.
-                gather.flush();
             });
         }
         gather.finish();
@@ -137,15 +141,10 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Marks one page as one that may be dropped unless it is stored to.
-    fn free_lazily<R: FnMut(Held)>(
-        &self,
-        gather: &mut Gather<'_, P, Held, R>,
-        leaf: &SettledLeaf<'_, P>,
-        address: u64,
-    ) {
+    fn free_lazily<R: FnMut(Held)>(&self, leaf: &mut LeafChanges<'_, '_, '_, P, Held, R>, address: u64) {
         let entry = leaf.get(address);
         if entry.slot().is_some() {
-            self.zap_entry(gather, leaf, address);
+            self.zap_entry(leaf, address);
             return;
         }
         if !entry.present() || entry.frame() == self.zero {
@@ -160,8 +159,7 @@ impl<P: Machine> Memory<P> {
         let Some(page) = self.isolate_page(entry.frame()) else { return };
         info.clear_dirty();
         self.set_standing(&page, |state| state.set_lazy(true).set_active(false).set_referenced(false));
-        let (_, narrowed) = leaf.narrow(address, |entry| entry.clean().unused());
-        gather.narrow(leaf, narrowed);
+        narrow(leaf, address, |entry| entry.clean().unused());
         self.put_back(core::iter::once(page));
     }
 

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{ClearedTable, Gather, PageSize};
+use ceasefire::{Gather, PageSize};
 
 use crate::address::{FrameNumber, HUGE_FRAMES, PAGE_BYTES};
 use crate::calls::zap::Held;
@@ -17,6 +17,7 @@ use crate::spaces::area::{Protection, Source};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
 use crate::tables::huge::{base_of, HUGE_BYTES};
+use crate::tables::leaf::clear;
 use crate::tables::walk::Found;
 use crate::Memory;
 
@@ -83,10 +84,11 @@ impl<P: Machine> Memory<P> {
         let number = huge.into_number();
         {
             let above = self.lock_table(space, above, PageSize::Huge);
-            self.set_table(&above, base, Entry::NONE);
-            let mut gather: Gather<'_, P, Held, _, 1> =
-                Gather::new(&self.engine, space.coherence(), |held| self.release(held));
-            gather.table(ClearedTable::new(base), Held::Table(table));
+            let mut room = [None];
+            let mut gather: Gather<'_, P, Held, _> =
+                Gather::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
+            gather.unlink(base, || self.set_table(&above, base, Entry::NONE));
+            gather.hold(Held::Table(table));
             gather.finish();
             for (to, page) in huge_frames(number).zip(&pages) {
                 match page {
@@ -123,7 +125,7 @@ impl<P: Machine> Memory<P> {
     ) -> Option<Vec<Option<FrameNumber>>> {
         let addresses = || (base..base + HUGE_BYTES).step_by(PAGE_BYTES as usize);
         let mut pages = Vec::with_capacity(HUGE_FRAMES as usize);
-        let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
+        let leaf = self.engine.settle(self.lock_table(space, table, PageSize::Small));
         let all = addresses().all(|address| {
             let entry = leaf.get(address);
             let page = (entry.present() && entry.frame() != self.zero).then(|| entry.frame());
@@ -143,12 +145,13 @@ impl<P: Machine> Memory<P> {
             pages.into_iter().flatten().for_each(|frame| self.frames.get(frame).give_back(1));
             return None;
         }
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        let mut gather: Gather<'_, P, (), _> = Gather::new(&self.engine, space.coherence(), &mut [], drop);
+        let mut changes = gather.under(leaf);
         for address in addresses() {
-            let (old, cleared) = leaf.clear(address);
+            let old = clear(&mut changes, address);
             self.unmapped_frame(old);
-            gather.unmap(&leaf, cleared, None);
         }
+        drop(changes);
         gather.finish();
         Some(pages)
     }

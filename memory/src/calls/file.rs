@@ -8,12 +8,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Batch, Gather, Owed, Stamp, BATCH};
+use ceasefire::{Batch, Gather, Owed, PageSize, Stamp, Unmapping, BATCH};
 
 use crate::address::{Block, FrameNumber, ObjectId, Store, PAGE_BYTES, PAGE_SHIFT};
 use crate::cache::page_cache::Cached;
 use crate::cache::page_lock::PageLock;
-use crate::calls::zap::{FlushAt, Held};
+use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::{Lock, RwLock};
 use crate::machine::{Event, Machine};
@@ -290,41 +290,42 @@ impl<P: Machine> Memory<P> {
         let (mut at, mut written) = (0, 0);
         loop {
             let mut blocks = Vec::with_capacity(BATCH);
-            let mut batch: Batch<'_, P, PageLock<'_, P>, _> =
-                Batch::new(&self.engine, self.config.schedule, |page| {
-                    self.unlock_and_put(self.engine.pay(page));
+            let mut batch: Batch<'_, P, (u32, PageLock<'_, P>), _> =
+                Batch::new(&self.engine, self.config.schedule, |page: Owed<(u32, PageLock<'_, P>)>| {
+                    self.unlock_and_put(self.engine.pay(page).1);
                 });
-            let mut cleaned = Vec::with_capacity(BATCH);
+            let mut cleaned = 0;
             let mut moving = None;
-            while cleaned.len() < BATCH {
+            while cleaned < BATCH {
                 let Some((index, frame, held)) = self.next_dirty(file, at) else { break };
                 if !held {
                     moving = Some(frame);
                     break;
                 }
                 // Whoever has pages locked does not wait for another's.
-                let lock =
-                    if cleaned.is_empty() { Some(self.lock_page(frame)) } else { self.try_lock_page(frame) };
+                let lock = if cleaned == 0 { Some(self.lock_page(frame)) } else { self.try_lock_page(frame) };
                 let Some(lock) = lock else {
                     self.put(frame);
                     break;
                 };
                 at = index + 1;
-                self.clean_entries(frame, &mut batch);
-                cleaned.push((index, batch.withhold(lock)));
+                let mut page = batch.take((index, lock));
+                self.clean_entries(frame, &mut page);
+                page.withhold();
+                cleaned += 1;
             }
-            if let Some(frame) = moving.filter(|_| cleaned.is_empty()) {
+            if let Some(frame) = moving.filter(|_| cleaned == 0) {
                 // Its copy will be just as dirty, under the same number.
                 self.wait_for_page(frame);
                 continue;
             }
-            if cleaned.is_empty() {
+            if cleaned == 0 {
                 break written;
             }
             let mut permits = Vec::with_capacity(BATCH);
-            for (index, lock) in cleaned {
-                let permit = batch.write_permit(lock);
-                let frame = permit.page().frame();
+            while let Some(permit) = batch.write_permit() {
+                let (index, ref lock) = *permit.page();
+                let frame = lock.frame();
                 // It may have left the file before it was locked.
                 if self.frames.get(frame).place() == Some((file, index)) {
                     self.frames.get(frame).clear_dirty();
@@ -356,18 +357,17 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Takes the right to store from every entry of a locked page, and carries over that they were stored through.
-    fn clean_entries<'m, R: FnMut(Owed<PageLock<'m, P>>)>(
+    fn clean_entries<T, R: FnMut(Owed<T>)>(
         &self,
         frame: FrameNumber,
-        batch: &mut Batch<'_, P, PageLock<'m, P>, R>,
+        page: &mut Unmapping<'_, '_, P, T, R, BATCH>,
     ) {
         let info = self.frames.get(frame);
         // Even if nothing seems to map it: a fault or an unmap may be about to say so, with the table locked.
-        self.for_each_mapping(frame, |mapper, leaf, address| {
+        self.for_each_mapping(frame, |_, leaf, address| {
             let entry = leaf.get(address);
             if entry.writable() || entry.dirty() {
-                let (old, narrowed) = leaf.narrow(address, |entry| entry.read_only().clean());
-                batch.narrow(&mapper.space, narrowed);
+                let old = leaf.narrow_in(page, address, |entry| entry.read_only().clean());
                 if old.dirty() {
                     info.set_dirty();
                 }
@@ -449,9 +449,12 @@ impl<P: Machine> Memory<P> {
                 continue;
             }
             let start = mapper.start + u64::from(skipped) * PAGE_BYTES;
-            let mut gather =
-                Gather::<P, Held, _>::new(&self.engine, mapper.space.coherence(), |held| self.release(held));
-            self.zap(&mapper.space, &mut gather, (start, mapper.end()), FlushAt::EachTable);
+            let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+            let coherence = mapper.space.coherence();
+            let mut gather = Gather::<P, Held, _>::new(&self.engine, coherence, room.places(), |held| {
+                self.release(held);
+            });
+            self.zap(&mapper.space, &mut gather, (start, mapper.end()));
             gather.finish();
             let (space, end) = (mapper.space.coherence(), mapper.end());
             self.platform().observe(Event::Returned { space, start, end, allowed: Protection::None });

@@ -19,7 +19,7 @@ use crate::spaces::area::{Area, Areas, Protection};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
 use crate::tables::huge::HUGE_BYTES;
-use crate::tables::leaf::SettledLeaf;
+use crate::tables::leaf::{narrow, LeafChanges};
 use crate::Memory;
 
 /// Why a space cannot be forked.
@@ -68,7 +68,7 @@ impl<P: Machine> Memory<P> {
                 self.make_table(child, base)?;
             }
         }
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, parent.coherence(), |()| {});
+        let mut gather: Gather<'_, P, (), _> = Gather::keeping(&self.engine, &areas, &mut [], drop);
         let mut copies = Areas::default();
         for area in areas.all() {
             let copy = Area { locked: false, ..*area };
@@ -92,7 +92,7 @@ impl<P: Machine> Memory<P> {
         parent: &SpaceHandle<P>,
         child: &SpaceHandle<P>,
         area: &Area,
-        gather: &mut Gather<'_, P, (), R, 1>,
+        gather: &mut Gather<'_, P, (), R>,
     ) {
         let platform = self.platform();
         let mappers = |object| self.objects.get(object).mappers.write(platform);
@@ -107,7 +107,7 @@ impl<P: Machine> Memory<P> {
             let range = (base.max(area.start), area.end.min(base + HUGE_BYTES));
             if let Some(leaf) = self.settled_leaf(parent, range.0) {
                 debug_assert_eq!(leaf.size(), PageSize::Small, "fork split all huge pages");
-                self.share_entries(&leaf, range, object, gather, &mut copied);
+                self.share_entries(&mut gather.under(leaf), range, object, &mut copied);
             }
             if copied.is_empty() {
                 continue;
@@ -125,10 +125,9 @@ impl<P: Machine> Memory<P> {
     /// the child gets.
     fn share_entries<R: FnMut(())>(
         &self,
-        leaf: &SettledLeaf<'_, P>,
+        leaf: &mut LeafChanges<'_, '_, '_, P, (), R>,
         (start, end): (u64, u64),
         object: ObjectId,
-        gather: &mut Gather<'_, P, (), R, 1>,
         copied: &mut Vec<(u64, Entry)>,
     ) {
         for address in (start..end).step_by(PAGE_BYTES as usize) {
@@ -150,9 +149,7 @@ impl<P: Machine> Memory<P> {
                 info.mapped();
                 let mut old = entry;
                 if entry.writable() {
-                    let (was, narrowed) = leaf.narrow(address, Entry::read_only);
-                    gather.narrow(leaf, narrowed);
-                    old = was;
+                    old = narrow(leaf, address, Entry::read_only);
                 }
                 old.read_only()
             } else {

@@ -13,7 +13,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::leaf::SettledLeaf;
+use crate::tables::leaf::{narrow, LeafChanges};
 use crate::Memory;
 
 /// Why the protection of a range cannot be changed.
@@ -79,11 +79,12 @@ impl<P: Machine> Memory<P> {
             .map(|area| (area.start.max(start), area.end.min(end)))
             .collect();
         areas.change(start, end, |area| area.protection = protection);
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        let mut gather: Gather<'_, P, (), _> = Gather::keeping(&self.engine, &areas, &mut [], drop);
         for &range in &narrowed {
             self.for_each_leaf(space, range, |leaf, part| {
-                for address in leaf.addresses(part) {
-                    restrict(&mut gather, leaf, address, protection);
+                let mut changes = gather.under(leaf);
+                for address in changes.addresses(part) {
+                    restrict(&mut changes, address, protection);
                 }
             });
         }
@@ -99,8 +100,7 @@ impl<P: Machine> Memory<P> {
 
 /// Takes from one entry the rights that `protection` does not give.
 fn restrict<P: Machine>(
-    gather: &mut Gather<'_, P, (), impl FnMut(()), 1>,
-    leaf: &SettledLeaf<'_, P>,
+    leaf: &mut LeafChanges<'_, '_, '_, P, (), impl FnMut(())>,
     address: u64,
     protection: Protection,
 ) {
@@ -112,11 +112,10 @@ fn restrict<P: Machine>(
             _ => entry.writable(),
         };
         if changes && protection < Protection::ReadWrite {
-            let (_, narrowed) = leaf.narrow(address, |entry| match protection {
+            narrow(leaf, address, |entry| match protection {
                 Protection::None => entry.read_only().hide(),
                 _ => entry.read_only(),
             });
-            gather.narrow(leaf, narrowed);
         }
     } else if entry.is_moving() {
         let narrowed = match protection {

@@ -9,19 +9,19 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Cleared, ClearedTable, Gather, PageSize, SINGLE_PAGE_CEILING};
+use ceasefire::{Gather, PageSize};
 
 use crate::address::{PAGE_BYTES, USER_END};
-use crate::calls::zap::Held;
+use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::objects::reverse::area_mapper;
 use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::huge::{Unsplit, HUGE_BYTES};
-use crate::tables::leaf::install_new;
+use crate::tables::leaf::{clear, install_new};
 use crate::tables::walk::Found;
 use crate::Memory;
 
@@ -99,7 +99,7 @@ impl<P: Machine> Memory<P> {
             }
         }
         loop {
-            let mut areas = space.areas.write(self.platform());
+            let mut areas = space.lock_areas(self.platform());
             let to = destination(&areas, (start, end), new_bytes, placement)?;
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
@@ -116,10 +116,10 @@ impl<P: Machine> Memory<P> {
             }
             // From here on nothing can fail.
             if to != start {
-                self.vacate(space, &mut areas, (to, to + new_bytes));
+                self.vacate(&mut areas, (to, to + new_bytes));
             }
             if new_bytes < end - start {
-                self.vacate(space, &mut areas, (start + new_bytes, end));
+                self.vacate(&mut areas, (start + new_bytes, end));
             }
             let kept = (end - start).min(new_bytes);
             for part in areas.remove(start, start + kept) {
@@ -187,15 +187,16 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Unmaps a range, and leaves the tables.
-    fn vacate(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64)) {
+    fn vacate(&self, areas: &mut ExclusiveAreas<'_, P>, (start, end): (u64, u64)) {
         let removed = areas.remove(start, end);
-        self.tear_down(space, &removed, (start, end), (start, start));
+        self.tear_down(areas, &removed, (start, end), (start, start));
     }
 
     /// Frees the tables that translate a part of a range and nothing that is mapped.
-    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &Areas, (start, end): (u64, u64)) {
+    fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &ExclusiveAreas<'_, P>, (start, end): (u64, u64)) {
+        let mut room = Room::for_pages(0);
         let mut gather: Gather<'_, P, Held, _> =
-            Gather::new(&self.engine, space.coherence(), |held| self.release(held));
+            Gather::keeping(&self.engine, areas, room.places(), |held| self.release(held));
         let mut at = start;
         while at < end {
             if let Some(area) = areas.find(at) {
@@ -205,7 +206,8 @@ impl<P: Machine> Memory<P> {
             let (floor, ceiling) = areas.around(at);
             let stop = end.min(ceiling);
             self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
-                gather.table(ClearedTable::new(address), Held::Table(table));
+                let table = gather.unlink(address, table);
+                gather.hold(Held::Table(table));
             });
             at = stop;
         }
@@ -264,19 +266,19 @@ impl<P: Machine> Memory<P> {
     /// Takes the entries of a part of a table out.
     fn take_entries(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), moved: &mut Vec<(u64, Entry)>) {
         let Some(leaf) = self.settled_leaf(space, start) else { return };
-        let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
+        let mut gather: Gather<'_, P, (), _> = Gather::new(&self.engine, space.coherence(), &mut [], drop);
+        // The flush comes before the table is unlocked.
+        let mut leaf = gather.under(leaf);
         for address in (start..end).step_by(PAGE_BYTES as usize) {
             let entry = leaf.get(address);
             if entry.present() {
-                let (old, cleared) = leaf.clear(address);
-                gather.unmap(&leaf, cleared, None);
-                moved.push((address, old));
+                moved.push((address, clear(&mut leaf, address)));
             } else if !entry.is_none() {
                 leaf.note(address, Entry::NONE);
                 moved.push((address, entry));
             }
         }
-        // Before the table is unlocked.
+        drop(leaf);
         gather.finish();
     }
 
@@ -288,20 +290,19 @@ impl<P: Machine> Memory<P> {
             return;
         };
         let entry = {
-            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, above, PageSize::Huge));
+            let leaf = self.engine.settle(self.lock_table(space, above, PageSize::Huge));
             if leaf.get(from).is_none() {
                 return;
             }
-            let entry = self.set_table(&leaf, from, Entry::NONE);
-            let mut gather: Gather<'_, P, (), _, 1> = Gather::new(&self.engine, space.coherence(), |()| {});
-            // Its first and its last page stand for all in between, and, being more than are flushed one by one, for the
-            // way to them: a broadcast of single pages might leave that.
-            const { assert!(HUGE_BYTES / PAGE_BYTES > SINGLE_PAGE_CEILING as u64) };
-            for address in [from, from + HUGE_BYTES - PAGE_BYTES] {
-                gather.unmap(&leaf, Cleared::new(address, PageSize::Small, leaf.held(entry)), None);
+            let mut gather: Gather<'_, P, (), _> =
+                Gather::new(&self.engine, space.coherence(), &mut [], drop);
+            let mut leaf = gather.under(leaf);
+            // The flush comes before the table above is unlocked.
+            if leaf.get(from).is_huge() {
+                leaf.clear(from, PageSize::Huge, |leaf| self.set_table(leaf, from, Entry::NONE))
+            } else {
+                leaf.detach(from, HUGE_BYTES, |leaf| self.set_table(leaf, from, Entry::NONE))
             }
-            gather.finish();
-            entry
         };
         let leaf = self.lock_table(space, target, PageSize::Huge);
         self.set_table(&leaf, to, entry);

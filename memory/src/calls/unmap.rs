@@ -6,15 +6,14 @@
 
 use core::fmt;
 
-use ceasefire::{ClearedTable, Gather};
+use ceasefire::{Gather, RangeGuard};
 
-use crate::address::USER_END;
-use crate::calls::zap::{FlushAt, Held};
+use crate::address::{PAGE_BYTES, USER_END};
+use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
-use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Area, Protection, RangeError};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::Memory;
 
 /// Why a range cannot be unmapped.
@@ -58,7 +57,7 @@ impl<P: Machine> Memory<P> {
         let mut areas = self.lock_to_change(space, (start, end))?;
         let removed = areas.remove(start, end);
         let limits = areas.around(start);
-        self.tear_down(space, &removed, (start, end), limits);
+        self.tear_down(&areas, &removed, (start, end), limits);
         drop(areas);
         self.platform().observe(Event::Returned {
             space: space.coherence(),
@@ -82,14 +81,16 @@ impl<P: Machine> Memory<P> {
 
     /// Takes a space apart that no CPU runs.
     pub(crate) fn end(&self, space: &SpaceHandle<P>) {
-        let mut areas = space.areas.write(self.platform());
+        let mut areas = space.lock_areas(self.platform());
         let removed = areas.remove(0, USER_END);
-        self.tear_down(space, &removed, (0, USER_END), (0, USER_END));
+        self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
         drop(areas);
         // The flush of the tables took the space off every CPU that still had it loaded, so nobody walks the root.
+        let mut room = [None];
         let mut gather =
-            Gather::<P, Held, _, 1>::new(&self.engine, space.coherence(), |held| self.release(held));
-        gather.table(ClearedTable::new(0), Held::Table(space.root()));
+            Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
+        let root = gather.unlink(0, || space.root());
+        gather.hold(Held::Table(root));
         gather.finish();
         self.engine.retire(space.coherence());
     }
@@ -98,16 +99,19 @@ impl<P: Machine> Memory<P> {
     /// between `limits` needs any more. The space's lock is held exclusively.
     pub(crate) fn tear_down(
         &self,
-        space: &SpaceHandle<P>,
+        areas: &ExclusiveAreas<'_, P>,
         removed: &[Area],
         (start, end): (u64, u64),
         limits: (u64, u64),
     ) {
         self.drain_before_unmap();
+        let space = areas.space();
+        let pages = removed.iter().map(|area| (area.end - area.start) / PAGE_BYTES).sum();
+        let mut room = Room::for_pages(pages);
         let mut gather =
-            Gather::<P, Held, _>::new(&self.engine, space.coherence(), |held| self.release(held));
+            Gather::<P, Held, _>::keeping(&self.engine, areas, room.places(), |held| self.release(held));
         for area in removed {
-            self.zap(space, &mut gather, (area.start, area.end), FlushAt::End);
+            self.zap(space, &mut gather, (area.start, area.end));
         }
         if removed.iter().any(|area| area.file().is_some()) {
             // Before the file's truncation or write-out no longer finds this space: what they promise holds for CPUs that
@@ -119,7 +123,8 @@ impl<P: Machine> Memory<P> {
         }
         // From here on the reverse map leads nobody into these tables.
         self.unlink_tables(space, start, end, limits, &mut |address, table| {
-            gather.table(ClearedTable::new(address), Held::Table(table));
+            let table = gather.unlink(address, table);
+            gather.hold(Held::Table(table));
         });
         gather.finish();
     }

@@ -1,5 +1,7 @@
 //! Clearing every translation of a range: the walk that munmap, exit, madvise and truncation share.
 
+use alloc::vec::Vec;
+
 use ceasefire::{Gather, PageSize};
 
 use crate::address::FrameNumber;
@@ -7,7 +9,7 @@ use crate::frames::frame::Frame;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
-use crate::tables::leaf::SettledLeaf;
+use crate::tables::leaf::{clear, LeafChanges};
 use crate::Memory;
 
 /// What a cleared translation or table leaves behind, until it was flushed.
@@ -16,13 +18,36 @@ pub(crate) enum Held {
     Table(FrameNumber),
 }
 
-/// When a walk that clears translations flushes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FlushAt {
-    /// Before each table is unlocked: others may fault.
-    EachTable,
-    /// At the end: the space's lock keeps others out.
-    End,
+/// Things that a gather holds without memory of its own.
+const FEW: usize = 64;
+/// The most things that a gather holds before it flushes (Linux: `MAX_GATHER_BATCH_COUNT`, 10 000 pages).
+const MOST: u64 = 10_000;
+
+/// Room for what a gather holds. It is allocated before the first translation is cleared, so no flush needs memory.
+pub(crate) struct Room {
+    few: [Option<Held>; FEW],
+    many: Vec<Option<Held>>,
+}
+
+impl Room {
+    /// For a range of `pages` pages and its tables; for fewer where there is no memory for that.
+    pub(crate) fn for_pages(pages: u64) -> Self {
+        let mut many = Vec::new();
+        // One table for 512 pages, and those above.
+        let places = pages.saturating_add(pages / 256 + 4).min(MOST) as usize;
+        if places > FEW && many.try_reserve_exact(places).is_ok() {
+            many.resize_with(places, || None);
+        }
+        Self { few: [const { None }; FEW], many }
+    }
+
+    pub(crate) fn places(&mut self) -> &mut [Option<Held>] {
+        if self.many.is_empty() {
+            &mut self.few
+        } else {
+            &mut self.many
+        }
+    }
 }
 
 impl<P: Machine> Memory<P> {
@@ -32,22 +57,22 @@ impl<P: Machine> Memory<P> {
         space: &SpaceHandle<P>,
         gather: &mut Gather<'_, P, Held, R>,
         range: (u64, u64),
-        flush: FlushAt,
     ) {
         self.for_each_leaf(space, range, |leaf, (start, end)| {
-            let huge = leaf.size() == PageSize::Huge;
-            if huge && flush == FlushAt::EachTable && end - start < PageSize::Huge.bytes() {
+            let mut changes = gather.under(leaf);
+            let huge = changes.size() == PageSize::Huge;
+            if huge && !changes.keeps() && end - start < PageSize::Huge.bytes() {
                 // Its ends were split when this began, so it came later: it may stay.
                 return;
             }
             let mut dirty = false;
-            for address in leaf.addresses((start, end)) {
-                dirty |= self.zap_entry(gather, leaf, address);
+            for address in changes.addresses((start, end)) {
+                dirty |= self.zap_entry(&mut changes, address);
             }
-            // Whoever writes a page of a file out looks for entries like these, and must not find them gone while CPUs
-            // can still store through them (Linux commit 1cf35d47712d).
-            if dirty || flush == FlushAt::EachTable {
-                gather.flush();
+            if dirty {
+                // A thread that writes a page of a file out looks for entries like these. It must not find them gone while
+                // CPUs can still store through them (Linux commit 1cf35d47712d).
+                changes.flush();
             }
         });
     }
@@ -55,22 +80,23 @@ impl<P: Machine> Memory<P> {
     /// Clears one entry, whatever it stands for; whether a page of a file was stored to through it.
     pub(crate) fn zap_entry<R: FnMut(Held)>(
         &self,
-        gather: &mut Gather<'_, P, Held, R>,
-        leaf: &SettledLeaf<'_, P>,
+        changes: &mut LeafChanges<'_, '_, '_, P, Held, R>,
         address: u64,
     ) -> bool {
-        let entry = leaf.get(address);
+        let entry = changes.get(address);
         if entry.maps() {
-            let (old, cleared) = leaf.clear(address);
+            let old = clear(changes, address);
             let page = self.unmapped_frame(old);
-            gather.unmap(leaf, cleared, page.map(Held::Page));
+            if let Some(page) = page {
+                changes.hold(Held::Page(page));
+            }
             let of_file =
                 |frame| self.frames.get(frame).place().is_some_and(|(object, _)| !object.is_anonymous());
             return old.dirty() && page.is_some_and(of_file);
         }
         if !entry.is_none() {
             // A moving page has given up its claim here already; nothing will lead to it when it arrives.
-            leaf.note(address, Entry::NONE);
+            changes.note(address, Entry::NONE);
             if let Some(slot) = entry.slot() {
                 self.unname_slot(slot);
             }

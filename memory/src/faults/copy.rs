@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::spaces::area::Area;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
-use crate::tables::leaf::{install_new, SettledLeaf};
+use crate::tables::leaf::{clear, install_new, SettledLeaf};
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
@@ -68,18 +68,20 @@ impl<P: Machine> Memory<P> {
             }
         };
         let surplus = {
-            let leaf = self.engine.settle(space.coherence(), self.lock_table(space, table, PageSize::Small));
+            let leaf = self.engine.settle(self.lock_table(space, table, PageSize::Small));
             if self.still_shows(&leaf, area, address, original) {
                 match original {
                     Some(page) => self.copy(page, fresh.number(), 1),
                     None => self.zero(fresh.number(), 1),
                 }
-                if leaf.get(address).present() {
-                    self.take_away(space, &leaf, address);
-                }
                 let number = self.adopt_copy(fresh, area, object, address);
-                install_new(&leaf, address, Entry::page(number, true).used(true));
-                drop(leaf);
+                let entry = Entry::page(number, true).used(true);
+                if leaf.get(address).present() {
+                    self.put_in_place(space, leaf, address, entry);
+                } else {
+                    install_new(&leaf, address, entry);
+                    drop(leaf);
+                }
                 self.list_soon(number);
                 None
             } else {
@@ -121,12 +123,18 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Clears and flushes what `address` translates to, before something else takes its place.
-    fn take_away(&self, space: &SpaceHandle<P>, leaf: &SettledLeaf<'_, P>, address: u64) {
-        let mut gather: Gather<'_, P, FrameNumber, _, 1> =
-            Gather::new(&self.engine, space.coherence(), |page| self.put(page));
-        let (old, cleared) = leaf.clear(address);
-        gather.unmap(leaf, cleared, self.unmapped_frame(old));
+    /// Clears and flushes what `address` translates to, and only then puts `entry` in its place.
+    fn put_in_place(&self, space: &SpaceHandle<P>, leaf: SettledLeaf<'_, P>, address: u64, entry: Entry) {
+        let mut room = [None];
+        let mut gather = Gather::new(&self.engine, space.coherence(), &mut room, |page| self.put(page));
+        let mut changes = gather.under(leaf);
+        let old = clear(&mut changes, address);
+        if let Some(page) = self.unmapped_frame(old) {
+            changes.hold(page);
+        }
+        changes.flush();
+        install_new(changes.lock(), address, entry);
+        drop(changes);
         gather.finish();
     }
 }

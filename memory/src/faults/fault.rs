@@ -164,7 +164,7 @@ impl<P: Machine> Memory<P> {
             return Ok(Progress::Wait(entry.frame()));
         }
         if entry.is_gone() {
-            let leaf = self.engine.settle(space.coherence(), leaf);
+            let leaf = self.engine.settle(leaf);
             leaf.note(address, Entry::NONE);
             return Ok(Progress::Again);
         }
@@ -174,7 +174,7 @@ impl<P: Machine> Memory<P> {
         }
         if entry.owes() {
             // CPUs may still read the frame that the page was in before.
-            let leaf = self.engine.settle(space.coherence(), leaf);
+            let leaf = self.engine.settle(leaf);
             return Ok(self.reveal(&leaf, area, address, entry));
         }
         if entry.is_hidden() {

@@ -96,7 +96,8 @@ impl Buddy {
 
     /// Takes back a block of 2^`order` frames that may owe.
     pub(crate) fn free_owed(&mut self, frames: &FrameTable, frame: Owed<Frame>, order: u32) {
-        let (frame, stamp) = frame.into_parts();
+        let mut stamp = Stamp::SETTLED;
+        let frame = frame.leave_in(&mut stamp);
         self.merge(frames, frame.into_number().get(), order, stamp);
     }
 
@@ -237,14 +238,16 @@ mod tests {
     fn every_part_of_a_split_block_keeps_its_stamp() {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 8, 3, 5);
-        let (frame, stamp) = buddy.take(&frames, FrameNumber::new(10)).expect("it is free").into_parts();
+        let mut stamp = Stamp::SETTLED;
+        let frame = buddy.take(&frames, FrameNumber::new(10)).expect("it is free").leave_in(&mut stamp);
         assert_eq!((frame.into_number().get(), stamp.get()), (10, 5));
         for (block, order) in [(8, 1), (11, 0), (12, 2)] {
             assert_eq!(stamp_at(&frames, block), (Some(Heads { order, owing: true }), 5), "at {block}");
         }
         assert_eq!(buddy.take(&frames, FrameNumber::new(10)), None);
         assert!(buddy.allocate(&frames, 0).is_none(), "what owes is not handed out");
-        let (frame, stamp) = buddy.allocate_owing(&frames, 1).expect("there is one").into_parts();
+        let mut stamp = Stamp::SETTLED;
+        let frame = buddy.allocate_owing(&frames, 1).expect("there is one").leave_in(&mut stamp);
         assert_eq!((frame.into_number().get(), stamp.get()), (8, 5));
         assert_eq!(mature(&frames, &mut buddy, 4), 0);
         assert_eq!(mature(&frames, &mut buddy, 5), 5);
@@ -255,8 +258,8 @@ mod tests {
     fn remainder_is_had(left: fn(u64) -> u64) -> bool {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 8, 3, 5);
-        let (frame, _) = buddy.allocate_owing(&frames, 0).expect("there is one").into_parts();
-        assert_eq!(frame.number().get(), 8);
+        let frame = buddy.allocate_owing(&frames, 0).expect("there is one");
+        assert_eq!(frame.get().number().get(), 8);
         for (block, order) in [(9, 0), (10, 1), (12, 2)] {
             let stamp = buddy.unlist(&frames, FrameNumber::new(block));
             buddy.list(&frames, block, order, Stamp::stored(left(stamp.get())));

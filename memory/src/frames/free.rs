@@ -36,9 +36,10 @@ impl<P: Machine> Memory<P> {
 
     /// Gives a frame back that CPUs may still reach: it is handed out again once they cannot. Never waits.
     pub fn free_owed(&self, frame: Owed<Frame>) {
-        let (frame, stamp) = match self.engine.try_settle(frame) {
+        let mut stamp = Stamp::SETTLED;
+        let frame = match self.engine.redeem(frame) {
             Ok(frame) => return self.free(frame),
-            Err(owed) => owed.into_parts(),
+            Err(owed) => owed.leave_in(&mut stamp),
         };
         let platform = self.platform();
         self.take_back(frame.number(), 1);
@@ -68,7 +69,7 @@ impl<P: Machine> Memory<P> {
     /// Gives a block of 2^`order` frames back, by the first of them.
     pub(crate) fn free_block(&self, block: Owed<Frame>, order: u32) {
         self.take_back(block.get().number(), 1 << order);
-        let block = match self.engine.try_settle(block) {
+        let block = match self.engine.redeem(block) {
             Ok(first) => {
                 self.freed(first.number(), order);
                 Owed::settled(first)

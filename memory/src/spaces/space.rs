@@ -2,9 +2,9 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Deref;
+use core::ops::{Deref, DerefMut};
 
-use ceasefire::{AddressSpace, Root};
+use ceasefire::{AddressSpace, RangeGuard, Root};
 
 use crate::address::{FrameNumber, PAGE_SHIFT};
 use crate::frames::allocate::OutOfMemory;
@@ -30,6 +30,39 @@ impl<P: Machine> Space<P> {
     /// The frame of its top-level table.
     pub fn root(&self) -> FrameNumber {
         self.root
+    }
+}
+
+/// The areas of a space, locked exclusively: while it lives no fault and no other call makes a translation in the space.
+pub(crate) struct ExclusiveAreas<'m, P: Machine> {
+    space: &'m SpaceHandle<P>,
+    areas: <P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>,
+}
+
+impl<P: Machine> RangeGuard<P> for ExclusiveAreas<'_, P> {
+    fn space(&self) -> &SpaceHandle<P> {
+        self.space
+    }
+}
+
+impl<P: Machine> Deref for ExclusiveAreas<'_, P> {
+    type Target = Areas;
+
+    fn deref(&self) -> &Areas {
+        &self.areas
+    }
+}
+
+impl<P: Machine> DerefMut for ExclusiveAreas<'_, P> {
+    fn deref_mut(&mut self) -> &mut Areas {
+        &mut self.areas
+    }
+}
+
+impl<P: Machine> SpaceHandle<P> {
+    /// Locks the areas exclusively.
+    pub(crate) fn lock_areas<'m>(&'m self, platform: &'m P) -> ExclusiveAreas<'m, P> {
+        ExclusiveAreas { space: self, areas: self.areas.write(platform) }
     }
 }
 

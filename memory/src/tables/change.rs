@@ -14,6 +14,9 @@ use crate::tables::table::{Table, ENTRIES, LEAF_SHIFT, TOP};
 use crate::tables::walk::Found;
 use crate::Memory;
 
+/// Takes the step that unlinks a table of an address, and the table from it.
+pub(crate) type Unlink<'a> = dyn FnMut(u64, &dyn Fn() -> FrameNumber) + 'a;
+
 impl<P: Machine> Memory<P> {
     /// The table for `address`, made where there is none, unless a huge page is in its place.
     pub(crate) fn make_table(&self, space: &SpaceHandle<P>, address: u64) -> Result<Found, OutOfMemory> {
@@ -81,18 +84,18 @@ impl<P: Machine> Memory<P> {
         above.table.exchange(above.index(address), entry)
     }
 
-    /// Unlinks every table that translates nothing but addresses in `[floor, ceiling)` and some in `[start, end)`, and
-    /// hands each to `unlinked` with the first address it translated, lowest level first. No translation may be left
-    /// in them, and the space's lock is held exclusively.
+    /// Unlinks every table that translates nothing but addresses in `[floor, ceiling)` and some in `[start, end)`, lowest
+    /// level first. `each` gets the first address that a table translated and the step that unlinks it, which it must take.
+    /// No translation may be left in them, and the space's lock is held exclusively.
     pub(crate) fn unlink_tables(
         &self,
         space: &SpaceHandle<P>,
         start: u64,
         end: u64,
         (floor, ceiling): (u64, u64),
-        unlinked: &mut dyn FnMut(u64, FrameNumber),
+        each: &mut Unlink<'_>,
     ) {
-        self.unlink_below(space.root(), TOP, (start, end), (floor, ceiling), unlinked);
+        self.unlink_below(space.root(), TOP, (start, end), (floor, ceiling), each);
     }
 
     fn unlink_below(
@@ -101,7 +104,7 @@ impl<P: Machine> Memory<P> {
         level: u32,
         (start, end): (u64, u64),
         (floor, ceiling): (u64, u64),
-        unlinked: &mut dyn FnMut(u64, FrameNumber),
+        each: &mut Unlink<'_>,
     ) {
         let span = 1 << (PAGE_SHIFT + 9 * level);
         let mut at = start / span * span;
@@ -115,13 +118,15 @@ impl<P: Machine> Memory<P> {
                 if level > 1 {
                     // A table that goes takes all below it along: what moved away may have left empty ones.
                     let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
-                    self.unlink_below(child, level - 1, part, (floor, ceiling), unlinked);
+                    self.unlink_below(child, level - 1, part, (floor, ceiling), each);
                 }
                 if whole {
-                    let lock = self.table_locks.of(table).lock(self.platform());
-                    self.platform().table(table).set(index, Entry::NONE);
-                    drop(lock);
-                    unlinked(at, child);
+                    each(at, &|| {
+                        let lock = self.table_locks.of(table).lock(self.platform());
+                        self.platform().table(table).set(index, Entry::NONE);
+                        drop(lock);
+                        child
+                    });
                 }
             }
             at += span;

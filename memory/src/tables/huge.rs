@@ -4,7 +4,7 @@
 //! is in: the entry is taken away and flushed, and a table that says the same in 512 entries takes its place; an
 //! operation on a part of a huge page splits it at the ends of its range before it begins.
 
-use ceasefire::{Batch, Cleared, PageSize, Schedule};
+use ceasefire::{Batch, PageSize, Schedule};
 
 use crate::address::FrameNumber;
 use crate::frames::allocate::OutOfMemory;
@@ -12,7 +12,7 @@ use crate::frames::frame::{huge_frames, Frame, LruState};
 use crate::locks::RwLock;
 use crate::machine::Machine;
 use crate::spaces::area::{Area, Areas};
-use crate::spaces::space::SpaceHandle;
+use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::tables::entry::Entry;
 use crate::tables::leaf::Leaf;
 use crate::tables::walk::Found;
@@ -46,8 +46,8 @@ impl<P: Machine> Memory<P> {
         &'m self,
         space: &'m SpaceHandle<P>,
         range: (u64, u64),
-    ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>, OutOfMemory> {
-        self.lock_and_split(|| space.areas.write(self.platform()), |_| self.split_ends(space, range))
+    ) -> Result<ExclusiveAreas<'m, P>, OutOfMemory> {
+        self.lock_and_split(|| space.lock_areas(self.platform()), |_| self.split_ends(space, range))
     }
 
     /// The same for an operation that leaves the areas as they are.
@@ -63,9 +63,9 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn lock_to_fork<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
-    ) -> Result<<P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>, OutOfMemory> {
+    ) -> Result<ExclusiveAreas<'m, P>, OutOfMemory> {
         self.lock_and_split(
-            || space.areas.write(self.platform()),
+            || space.lock_areas(self.platform()),
             |areas| {
                 let private = areas.all().filter(|area| area.anonymous().is_some());
                 let mut bases = private.flat_map(|area| self.tables_of(space, area));
@@ -135,7 +135,7 @@ impl<P: Machine> Memory<P> {
                     self.free(table);
                     return Err(Unsplit::Moving(entry.frame()));
                 }
-                self.split(space, &leaf, base_of(address), table);
+                self.split(&leaf, base_of(address), table);
                 None
             }
             _ => Some(table),
@@ -155,10 +155,8 @@ impl<P: Machine> Memory<P> {
 
     /// Splits the huge page whose entry, not moving, is in the locked table `leaf`. Whoever holds the huge page besides
     /// holds its first small page from now on.
-    pub(crate) fn split(&self, space: &SpaceHandle<P>, leaf: &Leaf<'_, P>, base: u64, table: Frame) {
-        let (old, cleared) = leaf.replace(base, |old| if old.is_hidden() { old } else { old.begin_move() });
-        // No CPU may hold translations of both sizes (Intel SDM volume 3, section 4.10.2.3).
-        self.flush_alone(space, cleared);
+    pub(crate) fn split(&self, leaf: &Leaf<'_, P>, base: u64, table: Frame) {
+        let old = self.replace_and_flush(leaf, base);
         let first = old.frame();
         let head = self.frames.get(first);
         if let Some((object, index)) = head.place() {
@@ -175,11 +173,13 @@ impl<P: Machine> Memory<P> {
         self.count(|share| &share.splits, 1);
     }
 
-    /// Pays for one cleared translation at once: a huge page's flush is a 512th of that of small pages for the same
-    /// memory, so batching it is not worth a second way to wait for it.
-    pub(crate) fn flush_alone(&self, space: &SpaceHandle<P>, cleared: Cleared) {
+    /// Takes the translation of a huge page away and flushes it at once, since no CPU may hold translations of both sizes
+    /// (Intel SDM volume 3, section 4.10.2.3); the old entry. It needs no batch: the flush is a 512th of that of small
+    /// pages for the same memory.
+    fn replace_and_flush(&self, leaf: &Leaf<'_, P>, base: u64) -> Entry {
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::PerPage, drop);
-        batch.record(space, cleared);
-        batch.settle();
+        let hidden = |old: Entry| if old.is_hidden() { old } else { old.begin_move() };
+        let mut page = batch.take(());
+        leaf.replace_in(&mut page, base, hidden)
     }
 }

@@ -1,23 +1,24 @@
 //! The translations of one table, under its lock: made, narrowed and taken away.
 //!
-//! Entries change only under the lock of their table, through [`Leaf`]: a translation is made by [`Leaf::install`], taken
-//! away by [`Leaf::replace`] and narrowed by [`Leaf::narrow`], which hand out the debt. An operation that a program asked
-//! for must know that nothing is owed for the translations it finds gone; what it clears goes into a
-//! [`Gather`](ceasefire::Gather), which asks for a [`SettledLeaf`], and every way to get one takes the lock and settles:
-//! the check cannot be left out when a lock is dropped and taken again.
+//! Entries change only under the lock of their table, through [`Leaf`]. [`Leaf::install`] makes a translation. An operation
+//! that a program asked for clears and narrows translations in the [`LeafChanges`] of a [`Gather`](ceasefire::Gather)
+//! ([`clear`], [`narrow`]), which take a [`SettledLeaf`]: every way to get one takes the lock and settles the space, so the
+//! check cannot be left out when a lock is dropped and taken again. The kernel's own operations replace and narrow
+//! translations in a [`Batch`](ceasefire::Batch) ([`Leaf::replace_in`], [`Leaf::narrow_in`]). No other way changes a translation, so each
+//! change has its debt recorded.
 //!
 //! An entry that is not present may still stand for something: a page that no access may use for now, one that is moving
 //! to another frame, or one on the swap device.
 
 use core::sync::atomic::Ordering;
 
-use ceasefire::{Cleared, Narrowed, PageSize, Settled};
+use ceasefire::{Access, Changes, Owed, PageSize, Settled, TableGuard, Translation, Unmapping};
 
 use crate::address::FrameNumber;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::space::SpaceHandle;
-use crate::tables::entry::Entry;
+use crate::tables::entry::{Entry, EntryOf, Format};
 use crate::tables::table::Table;
 use crate::Memory;
 
@@ -33,7 +34,29 @@ pub(crate) struct Leaf<'m, P: Machine> {
 }
 
 /// A locked table in a space that owes no flush for translations found gone.
-pub(crate) type SettledLeaf<'m, P> = Settled<'m, Leaf<'m, P>>;
+pub(crate) type SettledLeaf<'m, P> = Settled<Leaf<'m, P>>;
+
+/// Strict changes of the translations of one table.
+pub(crate) type LeafChanges<'g, 'e, 'm, P, T, R> = Changes<'g, 'e, P, T, R, Leaf<'m, P>>;
+
+impl<P: Machine> TableGuard<P> for Leaf<'_, P> {
+    fn space(&self) -> &SpaceHandle<P> {
+        self.space
+    }
+}
+
+impl<F: Format> Translation for EntryOf<F> {
+    fn entry(&self) -> ceasefire::Entry {
+        let access = if self.present() {
+            Access::Usable
+        } else if self.is_hidden() {
+            Access::Hidden
+        } else {
+            Access::None
+        };
+        ceasefire::Entry { access, writable: self.writable(), dirty: self.dirty() }
+    }
+}
 
 impl<P: Machine> Leaf<'_, P> {
     /// What an entry of it stands for.
@@ -87,14 +110,28 @@ impl<P: Machine> Leaf<'_, P> {
         self.table.set(self.index(address), entry);
     }
 
-    /// Takes a translation away; what it was, and the debt.
-    pub(crate) fn clear(&self, address: u64) -> (Entry, Cleared) {
-        self.replace(address, |_| Entry::NONE)
+    /// Puts an entry that is not present in the place of one that may be, of a page that a batch unmaps; the old one.
+    /// `replacement` makes the new one of what the hardware left.
+    pub(crate) fn replace_in<T, R: FnMut(Owed<T>), const N: usize>(
+        &self,
+        unmapping: &mut Unmapping<'_, '_, P, T, R, N>,
+        address: u64,
+        replacement: impl Fn(Entry) -> Entry,
+    ) -> Entry {
+        unmapping.clear(self, address, self.size, || self.exchange(address, replacement))
     }
 
-    /// Puts an entry that is not present in the place of one that may be; what was there, and the debt. `replacement`
-    /// makes it of what the hardware left.
-    pub(crate) fn replace(&self, address: u64, replacement: impl Fn(Entry) -> Entry) -> (Entry, Cleared) {
+    /// Takes rights away of a page in a batch; the old entry. `narrower` makes the new one of what the hardware left.
+    pub(crate) fn narrow_in<T, R: FnMut(Owed<T>), const N: usize>(
+        &self,
+        page: &mut Unmapping<'_, '_, P, T, R, N>,
+        address: u64,
+        narrower: impl Fn(Entry) -> Entry,
+    ) -> Entry {
+        page.narrow(self, address, self.size, || self.restrict(address, narrower))
+    }
+
+    fn exchange(&self, address: u64, replacement: impl Fn(Entry) -> Entry) -> Entry {
         self.memory.platform().work(Work::Unmap, 1);
         let old = self.table.update(self.index(address), |old| {
             let new = replacement(old);
@@ -102,17 +139,16 @@ impl<P: Machine> Leaf<'_, P> {
             new
         });
         self.tell_gone(address, old);
-        (old, Cleared::new(address, self.size, self.held(old)))
+        old
     }
 
-    /// Takes rights away; what the entry was, and the debt. `narrower` makes the new entry of what the hardware left.
-    pub(crate) fn narrow(&self, address: u64, narrower: impl Fn(Entry) -> Entry) -> (Entry, Narrowed) {
+    fn restrict(&self, address: u64, narrower: impl Fn(Entry) -> Entry) -> Entry {
         self.memory.platform().work(Work::Protect, 1);
         let old = self.table.update(self.index(address), &narrower);
         if !narrower(old).present() {
             self.tell_gone(address, old);
         }
-        (old, Narrowed::new(address, self.size, self.held(old)))
+        old
     }
 
     /// CPUs may hold what an entry was: the shadow takes note.
@@ -121,13 +157,6 @@ impl<P: Machine> Leaf<'_, P> {
             let (platform, root) = (self.memory.platform(), self.space.coherence().root());
             platform.shadow(|shadow| shadow.gone(root, address, self.size, old.frame(), platform.now()));
         }
-    }
-
-    /// What CPUs may hold of an entry. One that is hidden was present before, and whoever hid it may not have flushed yet
-    /// (Linux: `pte_accessible`); or its page was elsewhere, where CPUs may still read it.
-    pub(crate) fn held(&self, old: Entry) -> ceasefire::Entry {
-        let hidden = old.is_hidden() && (old.owes() || self.space.coherence().downgrade_in_flight());
-        ceasefire::Entry { accessible: old.present() || hidden, writable: old.writable(), dirty: old.dirty() }
     }
 
     /// Whether the translation was used since this was last asked. No flush: a CPU that holds the entry may use it
@@ -141,6 +170,25 @@ impl<P: Machine> Leaf<'_, P> {
         }
         false
     }
+}
+
+/// Clears a translation on a program's behalf; the old entry.
+pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
+    changes: &mut LeafChanges<'_, '_, '_, P, T, R>,
+    address: u64,
+) -> Entry {
+    let size = changes.size;
+    changes.clear(address, size, |leaf| leaf.exchange(address, |_| Entry::NONE))
+}
+
+/// Takes rights away on a program's behalf; the old entry. `narrower` makes the new one of what the hardware left.
+pub(crate) fn narrow<P: Machine, T, R: FnMut(T)>(
+    changes: &mut LeafChanges<'_, '_, '_, P, T, R>,
+    address: u64,
+    narrower: impl Fn(Entry) -> Entry,
+) -> Entry {
+    let size = changes.size;
+    changes.narrow(address, size, |leaf| leaf.restrict(address, narrower))
 }
 
 /// Puts a translation to a page that is new at this address. That nothing is owed there is what the proof is for: no CPU

@@ -91,7 +91,7 @@ impl<P: Machine> Memory<P> {
         space: &'m SpaceHandle<P>,
         address: u64,
     ) -> Option<SettledLeaf<'m, P>> {
-        Some(self.engine.settle(space.coherence(), self.lock_leaf(space, address)?))
+        Some(self.engine.settle(self.lock_leaf(space, address)?))
     }
 
     /// Locks a table that is known to be there.
@@ -117,7 +117,7 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         range: (u64, u64),
-        visit: impl FnMut(&SettledLeaf<'_, P>, (u64, u64)),
+        visit: impl FnMut(SettledLeaf<'_, P>, (u64, u64)),
     ) {
         self.for_each_locked(space, range, |address| self.settled_leaf(space, address), visit);
     }
@@ -127,7 +127,7 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         range: (u64, u64),
-        visit: impl FnMut(&Leaf<'_, P>, (u64, u64)),
+        visit: impl FnMut(Leaf<'_, P>, (u64, u64)),
     ) {
         self.for_each_locked(space, range, |address| self.lock_leaf(space, address), visit);
     }
@@ -137,13 +137,13 @@ impl<P: Machine> Memory<P> {
         space: &SpaceHandle<P>,
         (start, end): (u64, u64),
         lock: impl Fn(u64) -> Option<L>,
-        mut visit: impl FnMut(&L, (u64, u64)),
+        mut visit: impl FnMut(L, (u64, u64)),
     ) {
         let mut at = start;
         while at < end {
             let next = end.min(((at >> LEAF_SHIFT) + 1) << LEAF_SHIFT);
             if let Some(leaf) = lock(at) {
-                visit(&leaf, (at, next));
+                visit(leaf, (at, next));
             } else {
                 at = self.next_table(space, at).min(end);
                 continue;

@@ -26,6 +26,7 @@ impl<P: Machine> Memory<P> {
         let areas = space.areas.read(self.platform());
         // Nothing is promised to the program, so what its space owes otherwise need not be settled for this.
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);
+        let mut pages = batch.take(());
         let mut hidden = 0;
         for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
             let range = (start.max(area.start), end.min(area.end));
@@ -38,14 +39,14 @@ impl<P: Machine> Memory<P> {
                 for address in leaf.addresses((start, end)) {
                     let entry = leaf.get(address);
                     if entry.present() && entry.frame() != self.zero {
-                        let (_, narrowed) = leaf.narrow(address, Entry::hide);
-                        batch.narrow(space, narrowed);
+                        leaf.narrow_in(&mut pages, address, Entry::hide);
                         hidden += leaf.size().bytes() / PAGE_BYTES;
                     }
                 }
             });
         }
-        batch.settle();
+        drop(pages);
+        batch.flush();
         Ok(hidden)
     }
 }

@@ -15,7 +15,7 @@
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use ceasefire::{Batch, Owed, Schedule, Stamp, BATCH};
+use ceasefire::{Batch, Owed, Schedule, Stamp, Unmapping, BATCH};
 
 use crate::address::{Block, FrameNumber, Store, HUGE_FRAMES};
 use crate::cache::page_lock::PageLock;
@@ -25,7 +25,6 @@ use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
-use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
 use crate::Memory;
 
@@ -166,29 +165,29 @@ impl<P: Machine> Memory<P> {
                 journey.homeless.borrow_mut().push(page);
                 continue;
             };
-            let locked = self.begin_move(page.number(), |space, cleared| batch.record(space, cleared));
-            let condition = self.condition(page.number(), locked);
-            batch.let_go(Move { page, lock, target }, condition);
+            let frame = page.number();
+            let mut moving = batch.take(Move { page, lock, target });
+            let locked = self.begin_move(frame, &mut moving);
+            moving.let_go(self.condition(frame, locked));
             if self.config.schedule == Schedule::PerPage {
                 // As before there were batches: a page arrives before the next sets out.
-                batch.settle();
+                batch.flush();
             }
         }
     }
 
     /// Marks every entry that leads to a page as moving; whether one of them is locked.
-    fn begin_move(
+    fn begin_move<T, R: FnMut(Owed<T>), const N: usize>(
         &self,
         frame: FrameNumber,
-        mut cleared_one: impl FnMut(&SpaceHandle<P>, ceasefire::Cleared),
+        moving: &mut Unmapping<'_, '_, P, T, R, N>,
     ) -> bool {
         let mut locked = false;
         if self.frames.get(frame).maps() == 0 {
             return locked;
         }
         self.for_each_mapping(frame, |mapper, leaf, address| {
-            let (old, cleared) = leaf.replace(address, Entry::begin_move);
-            cleared_one(&mapper.space, cleared);
+            let old = leaf.replace_in(moving, address, Entry::begin_move);
             self.unmapped_isolated(old);
             locked |= mapper.locked;
         });
@@ -254,7 +253,8 @@ impl<P: Machine> Memory<P> {
             journey.busy.borrow_mut().push(page);
             return;
         }
-        let (Move { page, lock, target }, stamp) = page.into_parts();
+        let mut stamp = Stamp::SETTLED;
+        let Move { page, lock, target } = page.leave_in(&mut stamp);
         // From here on nobody can take hold of the page: who finds it in its cache waits for its lock.
         let (block, owing) = (self.block_of(from), stamp != Stamp::SETTLED);
         if !owing {
@@ -333,9 +333,9 @@ impl<P: Machine> Memory<P> {
         let schedule = if schedule == Schedule::Lazy && !stored { schedule } else { Schedule::PerPage };
         let mut batch: Batch<'_, P, HugeMove<'_, P>, _, 1> =
             Batch::new(&self.engine, schedule, |page| self.arrive_huge(page, journey));
-        let locked = self.begin_move(from, |space, cleared| batch.record(space, cleared));
-        let condition = self.condition(from, locked);
-        batch.let_go(HugeMove { page, lock, target }, condition);
+        let mut moving = batch.take(HugeMove { page, lock, target });
+        let locked = self.begin_move(from, &mut moving);
+        moving.let_go(self.condition(from, locked));
     }
 
     /// The same as [`Memory::arrive`] for a huge page.
@@ -351,7 +351,8 @@ impl<P: Machine> Memory<P> {
             journey.busy.borrow_mut().push(page);
             return;
         }
-        let (HugeMove { page, lock, target }, stamp) = page.into_parts();
+        let mut stamp = Stamp::SETTLED;
+        let HugeMove { page, lock, target } = page.leave_in(&mut stamp);
         huge_frames(from).for_each(|frame| self.left(frame, stamp, None));
         self.copy(from, to, HUGE_FRAMES);
         let arriving = self.take_over(from, target.into_number(), 1, stamp);

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Withheld, BATCH};
+use ceasefire::{Batch, Condition, Owed, PageSize, Schedule, Stamp, Unmapping, BATCH};
 
 use crate::address::{Block, FrameNumber, Store};
 use crate::cache::page_lock::PageLock;
@@ -184,8 +184,8 @@ impl<P: Machine> Memory<P> {
     fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
         let mut unused = Vec::with_capacity(BATCH);
         for page in pages {
-            if self.is_needed(&page, Why::Unused) {
-                self.note_use(&page);
+            if self.is_needed(page.number(), Why::Unused) {
+                self.note_use(page.number());
                 self.put_back(core::iter::once(page));
             } else {
                 unused.push(page);
@@ -215,31 +215,34 @@ impl<P: Machine> Memory<P> {
                     kept.borrow_mut().push(self.engine.pay(candidate).page);
                 }
             });
-        let mut dirty = Few::new();
+        let mut dirty = false;
         for page in pages {
             self.platform().work(Work::ReclaimPage, 1);
             let Some(lock) = self.try_lock_page(page.number()) else {
                 kept.borrow_mut().push(page);
                 continue;
             };
-            let free = self.split_isolated(&page) && self.unmap_unused(&page, &mut batch, why);
-            let candidate = Candidate { page, lock, free };
-            let info = self.frames.get(candidate.page.number());
+            let frame = page.number();
+            let whole = self.split_isolated(&page);
+            let mut candidate = batch.take(Candidate { page, lock, free: false });
+            let free = whole && self.unmap_unused(frame, &mut candidate, why);
+            candidate.update(|candidate| candidate.free = free);
+            let info = self.frames.get(frame);
             // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
-            if free && info.dirty() && info.references() == self.unused(candidate.page.number()) {
-                dirty.push(batch.withhold(candidate));
+            if free && info.dirty() && info.references() == self.unused(frame) {
+                candidate.withhold();
+                dirty = true;
             } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
                 // Locked pages are not free to go.
-                let condition = self.condition(candidate.page.number(), false);
-                batch.let_go(candidate, condition);
+                candidate.let_go(self.condition(frame, false));
             } else {
-                batch.hold(candidate);
+                candidate.hold();
             }
         }
-        if dirty.count > 0 {
-            self.write_unused(dirty, &mut batch);
+        if dirty {
+            self.write_unused(&mut batch);
         }
-        batch.settle();
+        batch.flush();
         drop(batch);
         let (freed, kept) = (freed.into_inner(), kept.into_inner());
         let counts = (freed.count as u32, kept.count as u32);
@@ -270,14 +273,12 @@ impl<P: Machine> Memory<P> {
     /// Writes unmapped dirty pages out, all at once.
     fn write_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &'m self,
-        dirty: Few<Withheld<Candidate<'m, P>>>,
         batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
     ) {
         let mut blocks = [(Block { store: Store::Swap, index: 0 }, FrameNumber::new(0)); BATCH];
         let mut count = 0;
         let mut permits = Few::new();
-        for candidate in dirty.drain() {
-            let permit = batch.write_permit(candidate);
+        while let Some(permit) = batch.write_permit() {
             let frame = permit.page().lock.frame();
             let info = self.frames.get(frame);
             info.clear_dirty();
@@ -294,7 +295,7 @@ impl<P: Machine> Memory<P> {
             permits.push(permit);
         }
         // What can be freed is free before the device is waited for, and no flush is owed meanwhile.
-        batch.settle();
+        batch.flush();
         self.write_blocks(&blocks[..count]);
         for permit in permits.drain() {
             batch.hold(permit.into_page());
@@ -335,10 +336,10 @@ impl<P: Machine> Memory<P> {
         let Some(table) = self.allocate_reserve() else { return false };
         self.zero(table.number(), 1);
         let mut table = Some(table);
-        self.for_each_mapping(frame, |mapper, leaf, base| {
+        self.for_each_mapping(frame, |_, leaf, base| {
             if leaf.size() == PageSize::Huge {
                 if let Some(table) = table.take() {
-                    self.split(&mapper.space, leaf, base, table);
+                    self.split(leaf, base, table);
                 }
             }
         });
@@ -349,10 +350,10 @@ impl<P: Machine> Memory<P> {
     }
 
     /// Whether a mapped page has to stay: it is locked somewhere, or was used since this was last asked, if that matters.
-    fn is_needed(&self, page: &Isolated, why: Why) -> bool {
+    fn is_needed(&self, frame: FrameNumber, why: Why) -> bool {
         let mut needed = false;
-        if self.frames.get(page.number()).maps() > 0 {
-            self.for_each_mapping(page.number(), |mapper, leaf, address| {
+        if self.frames.get(frame).maps() > 0 {
+            self.for_each_mapping(frame, |mapper, leaf, address| {
                 needed |= mapper.locked;
                 needed |= why == Why::Unused && leaf.test_and_clear_accessed(address);
             });
@@ -363,11 +364,10 @@ impl<P: Machine> Memory<P> {
     /// Takes a page's translations away, unless it is needed; whether it may be freed.
     fn unmap_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &self,
-        page: &Isolated,
-        batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
+        frame: FrameNumber,
+        unmapping: &mut Unmapping<'_, '_, P, Candidate<'m, P>, R, BATCH>,
         why: Why,
     ) -> bool {
-        let frame = page.number();
         let info = self.frames.get(frame);
         let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
         let lazy = info.lru().lazy();
@@ -375,8 +375,8 @@ impl<P: Machine> Memory<P> {
         // All mappings are asked first: taking some away from a page that stays would only cost faults, and a slot that
         // it does not need would be one less for those that go.
         let asked = info.maps() > 1 || (swaps && info.slot().is_none());
-        if why != Why::Invalid && asked && self.is_needed(page, why) {
-            self.note_use(page);
+        if why != Why::Invalid && asked && self.is_needed(frame, why) {
+            self.note_use(frame);
             return false;
         }
         let mut used = false;
@@ -398,8 +398,7 @@ impl<P: Machine> Memory<P> {
                 if let Some(slot) = gone.slot() {
                     self.name_slot(slot);
                 }
-                let (entry, cleared) = leaf.replace(address, |_| gone);
-                batch.record(&mapper.space, cleared);
+                let entry = leaf.replace_in(unmapping, address, |_| gone);
                 if lazy && entry.dirty() {
                     // Stored to since its program said that it can do without it. Its entry comes back as it was.
                     info.set_lru(info.lru().set_lazy(false));
@@ -411,15 +410,15 @@ impl<P: Machine> Memory<P> {
             });
         }
         if used {
-            self.note_use(page);
+            self.note_use(frame);
         }
         !used && info.maps() == 0
     }
 
     /// A page found in use goes round once more; the second time running it counts as active (Linux:
     /// `folio_check_references`).
-    fn note_use(&self, page: &Isolated) {
-        let info = self.frames.get(page.number());
+    fn note_use(&self, frame: FrameNumber) {
+        let info = self.frames.get(frame);
         let state = info.lru();
         info.set_lru(if state.referenced() { state.set_active(true) } else { state.set_referenced(true) });
     }

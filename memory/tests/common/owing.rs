@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Cleared, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp};
+use ceasefire::{Batch, Condition, Entry, Owed, PageSize, Platform, Schedule, Stamp, TableGuard};
 use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, NodeId, PAGE_BYTES};
 
-use super::{config, Rig, Space};
+use super::{config, Rig, Space, Threads};
 
 pub(crate) const NEAR: NodeId = NodeId(0);
 /// Frames of each node.
@@ -55,7 +55,16 @@ pub(crate) fn owe(
     owe_as(rig, space, frames, |stamp| stamp)
 }
 
-pub(crate) const READ: Entry = Entry { accessible: true, writable: false, dirty: false };
+pub(crate) const READ: Entry = Entry::READ_ONLY;
+
+/// A page-table lock of a space, held.
+pub(crate) struct TableLock<'s>(pub(crate) &'s Space);
+
+impl TableGuard<Threads> for TableLock<'_> {
+    fn space(&self) -> &Space {
+        self.0
+    }
+}
 
 /// The same, each frame stored with the stamp that `stored` makes of its own.
 pub(crate) fn owe_as(
@@ -71,14 +80,16 @@ pub(crate) fn owe_as(
             assert!(!rig.memory.engine().is_settled(frame.stamp()), "CPU 1 owes it");
             owing.insert(frame.get().number());
             until = until.with(frame.stamp());
-            let (frame, stamp) = frame.into_parts();
+            let mut stamp = Stamp::SETTLED;
+            let frame = frame.leave_in(&mut stamp);
             rig.memory.free_owed(Owed::new(frame, stored(stamp)));
         });
     for (page, frame) in (0..).zip(frames) {
-        batch.record(space, Cleared::new(page * PAGE_BYTES, PageSize::Small, READ));
-        batch.let_go(frame, Condition::default());
+        let mut unmapping = batch.take(frame);
+        unmapping.clear(&TableLock(space), page * PAGE_BYTES, PageSize::Small, || READ);
+        unmapping.let_go(Condition::default());
         if batch.len() == ceasefire::BATCH {
-            batch.settle();
+            batch.flush();
         }
     }
     drop(batch);

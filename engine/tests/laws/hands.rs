@@ -1,0 +1,116 @@
+//! What the tests clear and narrow with: locks of the scripted machines, and translations as they were.
+
+use ceasefire::{
+    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Settled, TableGuard,
+    WritePermit,
+};
+
+/// A page-table lock of a space, held.
+#[derive(Debug)]
+pub(crate) struct TableLock<S>(pub(crate) S);
+
+impl<P: Platform> TableGuard<P> for TableLock<P::Space> {
+    fn space(&self) -> &P::Space {
+        &self.0
+    }
+}
+
+/// A space's lock, held exclusively.
+#[derive(Debug)]
+pub(crate) struct SpaceLock<S>(pub(crate) S);
+
+impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
+    fn space(&self) -> &P::Space {
+        &self.0
+    }
+}
+
+/// A translation, as it was before it was changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Was {
+    pub(crate) address: u64,
+    pub(crate) size: PageSize,
+    pub(crate) entry: Entry,
+}
+
+/// A translation of a small page.
+pub(crate) fn small(address: u64, entry: Entry) -> Was {
+    Was { address, size: PageSize::Small, entry }
+}
+
+/// A translation of a huge page that allowed loads alone.
+pub(crate) fn huge(address: u64) -> Was {
+    Was { address, size: PageSize::Huge, entry: Entry::READ_ONLY }
+}
+
+/// A small page through which was stored, or that allowed loads alone.
+pub(crate) fn was(address: u64, dirty: bool) -> Was {
+    small(address, if dirty { Entry::DIRTY } else { Entry::READ_ONLY })
+}
+
+/// Room for a gather.
+pub(crate) fn room<T, const N: usize>() -> [Option<T>; N] {
+    std::array::from_fn(|_| None)
+}
+
+/// Changes a translation under a lock and hands over what it led to.
+pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
+    gather: &mut Gather<'_, P, T, R>,
+    lock: Settled<G>,
+    was: Was,
+    held: Option<T>,
+) {
+    let mut changes = gather.under(lock);
+    changes.clear(was.address, was.size, |_| was.entry);
+    held.into_iter().for_each(|held| changes.hold(held));
+}
+
+/// What tests do with batches.
+pub(crate) trait Hands<S, T> {
+    /// Clears a translation of a page that is held.
+    fn unmap(&mut self, space: &S, was: Was, page: T);
+    /// Clears a translation of a page that is let go of.
+    fn unmap_and_let_go(&mut self, space: &S, was: Was, page: T);
+    /// Narrows a translation of a page that is held.
+    fn restrict(&mut self, space: &S, was: Was, page: T);
+    /// Clears a translation of a page that is to be written out.
+    fn unmap_to_write(&mut self, space: &S, was: Was, page: T) -> WritePermit<T>;
+    /// The permit to write a page out that is not mapped any more.
+    fn permit(&mut self, page: T) -> WritePermit<T>;
+}
+
+impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Hands<P::Space, T> for Batch<'_, P, T, R, N>
+where
+    P::Space: AsRef<AddressSpace>,
+{
+    fn unmap(&mut self, space: &P::Space, was: Was, page: T) {
+        let mut unmapping = self.take(page);
+        unmapping
+            .clear::<TableLock<P::Space>, _>(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.hold();
+    }
+
+    fn unmap_and_let_go(&mut self, space: &P::Space, was: Was, page: T) {
+        let mut unmapping = self.take(page);
+        unmapping.clear(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.let_go(Condition::default());
+    }
+
+    fn restrict(&mut self, space: &P::Space, was: Was, page: T) {
+        let mut unmapping = self.take(page);
+        unmapping.narrow(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.hold();
+    }
+
+    fn unmap_to_write(&mut self, space: &P::Space, was: Was, page: T) -> WritePermit<T> {
+        let mut unmapping = self.take(page);
+        unmapping.clear(&TableLock(space.clone()), was.address, was.size, || was.entry);
+        unmapping.withhold();
+        self.write_permit().expect("a page is withheld")
+    }
+
+    fn permit(&mut self, page: T) -> WritePermit<T> {
+        self.take(page).withhold();
+        self.write_permit().expect("a page is withheld")
+    }
+}
