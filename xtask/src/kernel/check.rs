@@ -19,7 +19,7 @@ enum Must {
     Save(&'static str, f64),
     /// It ends well, with some of this count, and with broadcasts in place of interrupts.
     Broadcast(&'static str),
-    /// No CPU flushes, or a guard is missing, and a program notices within this many seconds of its first instruction.
+    /// No CPU flushes, or a guard is missing. A program notices or fails within this many seconds of its first instruction.
     BeCaught(f64),
     /// It ends like this, its FAILED line begins with this, and every CPU prints its registers and last events.
     Fail(Ending, &'static str),
