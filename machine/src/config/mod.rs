@@ -168,7 +168,7 @@ mod tests {
         );
         assert_eq!(
             machine().scaled(0.0).map_err(|error| error.to_string()),
-            Err("4-node-48-cpu: scale: 0: must be a finite number more than 0".to_owned())
+            Err("4-node-48-cpu: scale: 0: must be a finite number above 0".to_owned())
         );
     }
 
