@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_costs_what_its_tiers_state() {
+    fn the_cost_of_a_copy_is_that_of_its_tiers() {
         let mut machine = machine();
         let mut nodes = machine.topology.nodes().to_vec();
         nodes.push(Node { cpus: Vec::new(), bytes: 4096, tier: 1 });

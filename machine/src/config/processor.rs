@@ -1,4 +1,4 @@
-//! What the processor can do beyond the minimum.
+//! The features of the processor.
 
 use ceasefire::DYNAMIC_ASIDS;
 
@@ -15,7 +15,7 @@ const MAX_ASIDS: u32 = 65_536;
 /// The greatest number of pages of one broadcast: 16 bits (INVLPGB: ECX).
 const MAX_PAGES: u32 = 65_536;
 
-/// What the processor can do beyond the minimum.
+/// The features of the processor beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
     /// Whether TLB entries carry ASIDs, which lets them survive a switch of spaces.

@@ -17,7 +17,7 @@ use crate::script::Setup;
 /// A defect of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// One store is lost in each interval of stores.
+    /// One in 50 stores is lost, at random.
     LostStore,
     /// A store through a page that a fork shares is seen by both.
     SharedAfterFork,

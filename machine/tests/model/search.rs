@@ -74,7 +74,7 @@ pub(crate) fn search(count: u64, subject: impl Fn() -> Rc<dyn Subject> + Sync) -
                 }
             }
         }
-        let mut all = found.lock().expect("nobody panics here");
+        let mut all = found.lock().expect("no thread panics with the lock held");
         all.0.add(&tally);
         if let Some(failed) = failed {
             if all.1.as_ref().is_none_or(|other| failed.number < other.number) {
@@ -83,7 +83,7 @@ pub(crate) fn search(count: u64, subject: impl Fn() -> Rc<dyn Subject> + Sync) -
         }
     };
     std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
-    found.into_inner().expect("nobody panics there")
+    found.into_inner().expect("no thread panicked with the lock held")
 }
 
 thread_local! {

@@ -70,7 +70,7 @@ impl<F: Fn(&Script) -> Option<String>> Shrinking<F> {
     }
 }
 
-/// The step with one of its numbers smaller.
+/// The step with one of its numbers made smaller.
 fn simpler(step: &Step) -> Vec<Step> {
     let mut all = Vec::new();
     if step.pause > 0 {
