@@ -4,8 +4,7 @@ use ceasefire::DYNAMIC_ASIDS;
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
-use super::quantity::{Parameter, TIME};
-use super::Picoseconds;
+use super::quantity::{Parameter, Picoseconds, TIME};
 
 /// The smallest number of ASIDs of an x86 kernel: each CPU's own slots, one for the kernel, and the last, which the
 /// kernel leaves unused (Linux: `MAX_ASID_AVAILABLE`).
