@@ -40,11 +40,12 @@ pub(crate) struct CompareArguments {
     /// The number of CPUs [default: the machine's own]
     #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true)]
     pub(crate) cpus: Option<u32>,
-    /// The numbers of threads, separated by commas, for experiments whose paper varies it [default: the paper's]
+    /// The numbers of threads, separated by commas, for experiments whose paper varies the number [default: the
+    /// paper's]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = some, allow_negative_numbers = true)]
     pub(crate) threads: Vec<u16>,
-    /// When a CPU lists its new pages, for the same experiments, separated by commas: before each unmap (eager, Linux
-    /// before 6.14), or when it has a batch of them (batched) [default: the paper's]
+    /// When a CPU puts its new pages on the LRU list, for the same experiments, separated by commas: before each unmap
+    /// (eager, Linux before 6.14), or when it has a batch of them (batched) [default: the paper's]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(crate) lru_drain: Vec<LruDrain>,
     /// The size relative to the paper's, as a number or as a fraction such as 1/16 [default: a size that ends within a

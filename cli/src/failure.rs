@@ -30,7 +30,7 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::NoReader
         } else {
-            Self::Input(format!("{what}: {error}"))
+            Self::Input(format!("cannot write {what}: {error}"))
         }
     }
 

@@ -76,6 +76,11 @@ pub(crate) fn difference(ours: Option<f64>, published: f64) -> String {
     }
 }
 
+/// A number of threads with its noun: `1 thread`, `8 threads`.
+pub(crate) fn threads(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "thread" } else { "threads" })
+}
+
 /// A unit of time in which `longest` seconds are a number of one to three digits, and the number of these units in a
 /// second.
 pub(crate) fn time_unit(longest: f64) -> (&'static str, f64) {

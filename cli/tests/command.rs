@@ -513,10 +513,7 @@ fn a_sweep_has_a_row_for_each_number_of_threads_beside_its_published_figures() {
     let one = ["compare", "tlb-flush2", "--machine", "milan-72", "--threads", "1", "--lru-drain", "batched"];
     let output = ceasefire(&[&one[..], &["--scale", "0.0002"]].concat());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(
-        text.contains("1 threads, new pages listed batched") && text.contains("fitted: before"),
-        "{text}"
-    );
+    assert!(text.contains("1 thread, new pages listed batched") && text.contains("fitted: before"), "{text}");
 
     let message = refused(&["compare", "migrate", "--threads", "3"]);
     assert!(message.contains("the number of threads cannot be chosen"), "{message}");

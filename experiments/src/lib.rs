@@ -1,7 +1,7 @@
 //! The papers' workloads, run on simulated machines like the papers' and compared with the published figures.
 //!
 //! An [`Experiment`] is a workload with its machines and mechanisms. A [`Plan`] is one run of it with one mechanism.
-//! [`Plan::run`] returns a [`Report`], whose fields are those of the command line's JSON. [`compare`] adds the
+//! [`Plan::run`] returns a [`Report`], whose fields are those of the command line's JSON. [`compare()`] adds the
 //! published figures.
 
 mod catalogue;

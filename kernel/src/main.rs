@@ -5,8 +5,8 @@
 //! not told of a change keeps using the old frame. `cargo xtask kernel` builds and boots the kernel.
 //!
 //! `memory` implements what the memory manager and the engine ask of a kernel. It stands on `threads`, `lock` and
-//! `arch`, which has one folder for each architecture. `traps` serves programs; `start` brings all of it up from what
-//! `loader` read; `report` tells the outside.
+//! `arch`, which has one folder for each architecture. `traps` serves programs; `start` brings all of it up with the
+//! information that `loader` reads; `report` prints the run's lines, result and failure.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(any(target_os = "none", test))]

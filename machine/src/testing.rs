@@ -11,7 +11,7 @@ use crate::config::{builtin, Latency, Machine, Node, Picoseconds, Topology};
 use crate::{Options, Outcome, Program, Rule, Simulation};
 
 pub(crate) const US: Picoseconds = 1_000_000;
-/// Between any two CPUs.
+/// The latency between any two CPUs.
 pub(crate) const FAR: Picoseconds = 104_000;
 
 /// One node of `cpus`, all equally far from each other.
@@ -106,7 +106,7 @@ impl Slot {
     }
 }
 
-/// Runs threads of one space, each on a CPU of its own, exactly.
+/// Runs threads of one space, each on its own CPU, without slack.
 pub(crate) fn run_on(machine: &Machine, threads: Vec<Thread>) -> Outcome {
     run_as(machine, Options::new(Schedule::Batched), threads)
 }

@@ -1,4 +1,4 @@
-//! Programs compute with what they stored, on a machine whose pages have contents.
+//! Programs load the values that they stored, on a machine whose pages have contents.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn a_word_is_loaded_as_it_was_stored() {
 }
 
 #[test]
-fn without_contents_loads_give_zeros() {
+fn without_contents_loads_return_zeros() {
     alone(&simulation(&machine(&[1], 4096), Schedule::Batched), |program| {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
         program.store(base, 1, 7).expect("a mapped page");
@@ -48,7 +48,7 @@ fn without_contents_loads_give_zeros() {
 }
 
 #[test]
-fn nothing_translates_what_is_not_a_programs() {
+fn no_address_beyond_a_programs_range_is_translated() {
     alone(&with_contents(1, Schedule::Batched), |program| {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
         program.store(base, 1, 7).expect("a mapped page");
@@ -80,10 +80,10 @@ fn a_private_page_is_a_copy_and_a_shared_one_is_not() {
     }
 }
 
-/// Threads hand a counter round through one page, each with a page of its own beside it, while one of them discards
-/// that of its own again and again.
+/// Threads pass a counter round through one page. Each has a private page beside it, and one of them discards its own
+/// again and again.
 #[test]
-fn threads_on_many_cpus_see_what_the_others_stored_last() {
+fn threads_on_many_cpus_see_the_latest_store_of_the_others() {
     const ROUNDS: u64 = 200;
     for schedule in SCHEDULES {
         let simulation = with_contents(4, schedule);

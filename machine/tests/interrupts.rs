@@ -1,4 +1,4 @@
-//! Interrupts in simulated time: when they arrive, what they cost, and who gets none.
+//! Interrupts in simulated time: their arrival, their cost, and the CPUs that receive none.
 
 mod common;
 
@@ -11,14 +11,14 @@ use ceasefire_machine::{Options, Outcome, Program, Simulation};
 use ceasefire_memory::PAGE_BYTES;
 use common::{arrival, at, ended, exact, machine, now, run_clean, simulation, Sink, FAR, US};
 
-/// Computes in small steps, so that it is at every moment where it can be interrupted.
+/// Computes in small steps, between which it can be interrupted.
 fn compute(program: &Program, micros: u64) {
     for _ in 0..micros {
         program.compute(US);
     }
 }
 
-/// Maps a page, touches it, waits until 20 us and takes it away; returns its space's state as it was.
+/// Maps a page, touches it, waits until 20 us, and discards it.
 fn discard_at_20_us(program: &Program) {
     let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room for a page");
     program.load(base, 1).expect("a mapped page");
@@ -41,7 +41,7 @@ fn discard_beside(machine: &Machine, others: u16) -> (Outcome, Sink) {
 }
 
 #[test]
-fn an_interrupt_arrives_after_it_was_sent_and_delivered_and_its_line_and_itself_have_travelled() {
+fn an_interrupt_arrives_after_its_sending_delivery_and_travel() {
     let machine = machine(&[4], 4096);
     let costs = &machine.costs;
     let (outcome, trace) = discard_beside(&machine, 3);
@@ -55,11 +55,11 @@ fn an_interrupt_arrives_after_it_was_sent_and_delivered_and_its_line_and_itself_
 }
 
 #[test]
-fn an_interrupt_takes_its_time_from_the_program_that_it_hits_and_from_no_other() {
+fn an_interrupt_delays_only_the_program_that_it_interrupts() {
     let machine = machine(&[4], 4096);
     let (outcome, _) = discard_beside(&machine, 2);
     let costs = &machine.costs;
-    // What the handler does: enter and leave, invalidate a page, tell the sender.
+    // The handler is entered and left, invalidates a page, and answers the sender.
     let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
     for name in ["computes/1", "computes/2"] {
         assert_eq!(ended(&outcome, name), arrival(&machine) + 100 * US + handler);
@@ -74,8 +74,8 @@ fn the_sender_waits_for_the_last_answer() {
     let costs = &machine.costs;
     for others in 1..=3 {
         let (outcome, _) = discard_beside(&machine, others);
-        // The last target is interrupted last and the sender does its own part after that. What remains: the interrupt's
-        // way there, the handler, whose last act is to fetch the sender's line, and the line's way back.
+        // The last target is interrupted last, and the sender does its own part after that. The remaining time is the
+        // interrupt's travel, the handler, which ends with a fetch of the sender's line, and the line's travel back.
         let way = costs.interrupt_deliver + FAR;
         let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
         assert_eq!(
@@ -96,22 +96,23 @@ fn a_request_to_a_cpu_with_an_interrupt_under_way_sends_none() {
     }
     simulation.spawn("computes", 2, 0, &space, |program| compute(program, 100)).expect("a stack");
     let outcome = run_clean(&simulation);
-    // Each asks the two others, and once more because it finds the other's unmap open. CPU 2 is asked by both at once.
+    // Each asks the two others, and once more because it finds the other's unmap open. Both ask CPU 2 at once.
     assert_eq!((outcome.reading.counters.shootdowns, outcome.reading.counters.requests), (4, 8));
     assert_eq!(outcome.reading.counters.interrupts, 6);
-    // Two entries to the handler for four requests, and no second flush where the first made up for both.
+    // Four requests cause two entries to the handler. The first flush serves two requests, so there is no second.
     let costs = &machine.costs;
     let handlers = 2 * (costs.interrupt_handle + costs.invalidate_asid + 2 * FAR);
     assert_eq!(ended(&outcome, "computes"), arrival(&machine) + 100 * US + handlers);
 }
 
 #[test]
-fn nobody_interrupts_a_cpu_that_is_idle_or_lazy() {
+fn an_idle_or_lazy_cpu_is_not_interrupted() {
     let machine = machine(&[4], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let space = simulation.memory().new_space().expect("a frame");
     simulation.spawn("discards", 0, 0, &space, discard_at_20_us).expect("a stack");
-    // CPU 1 had the space and is idle since, with the space still loaded; 2 never ran anything; 3 runs another program.
+    // CPU 1 ran the space and is idle since, with the space still loaded. CPU 2 never ran a thread. CPU 3 runs
+    // another program.
     simulation.spawn("ends early", 1, 0, &space, |program| compute(program, 5)).expect("a stack");
     let other = simulation.memory().new_space().expect("a frame");
     simulation.spawn("another", 3, 0, &other, |program| compute(program, 100)).expect("a stack");
@@ -147,15 +148,15 @@ fn a_lazy_cpu_is_interrupted_before_tables_are_freed_and_catches_up_when_it_come
             program.store(at(shared.get(), 1), 1, 0).expect("a mapped page");
         })
         .expect("a stack");
-    // While CPU 1 was lazy a page was discarded: nobody interrupted it, so coming back it flushes.
+    // A page was discarded while CPU 1 was lazy. It was not interrupted, so it flushes when it comes back.
     simulation.spawn("second", 1, 70 * US, &space, |program| program.compute(US)).expect("a stack");
     let outcome = run_clean(&simulation);
     assert_eq!(outcome.reading.counters.flushes_free, 1, "the second thread found its CPU behind");
-    assert_eq!(outcome.reading.counters.interrupts, 1, "only for the tables");
+    assert_eq!(outcome.reading.counters.interrupts, 1, "only the freed page-table pages interrupt");
 }
 
 #[test]
-fn two_that_flush_at_once_answer_each_other() {
+fn two_cpus_that_flush_at_once_answer_each_other() {
     let machine = machine(&[2], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let space = simulation.memory().new_space().expect("a frame");

@@ -4,9 +4,9 @@ use ceasefire::Schedule;
 use ceasefire_machine::config::builtin;
 use ceasefire_machine::{Options, Simulation};
 
-/// A space that runs on 8 CPUs as far apart as can be costs 7 interrupts a flush, on the largest machine too.
+/// A flush of a space that runs on 8 CPUs, as far apart as possible, costs 7 interrupts on the largest machine too.
 #[test]
-fn a_flush_reaches_who_runs_the_space_and_nobody_else() {
+fn a_flush_interrupts_only_the_cpus_that_run_the_space() {
     let machine = builtin("4-node-48-cpu").expect("a listed name").expect("a valid file");
     let machine =
         machine.scaled(1.0 / 64.0).and_then(|machine| machine.with_cpus(8192)).expect("at most 8192 CPUs");
@@ -18,7 +18,7 @@ fn a_flush_reaches_who_runs_the_space_and_nobody_else() {
         let body = move |program: &ceasefire_machine::Program| {
             program.store(shared, 1, 0).expect("a mapped page");
             if number == 7 {
-                // Late enough that the others have come to the page.
+                // By then the others have accessed the page.
                 program.compute(1_000_000_000);
                 program
                     .system_call(|memory, space| memory.unmap(space, shared, 4096))

@@ -1,4 +1,4 @@
-//! The rules hold on small machines under pressure; and each guard that is taken away is missed.
+//! The rules hold on small machines under pressure, and the removal of each guard breaks one.
 
 mod common;
 
@@ -12,14 +12,14 @@ use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
 use ceasefire_memory::PAGE_BYTES;
 use common::{at, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SECOND, US};
 
-/// How a scenario is run.
+/// The setup of a scenario.
 #[derive(Debug, Clone, Copy)]
 struct Setup {
     schedule: Schedule,
     settle: Settle,
     without: Option<Guard>,
     slack: Option<u64>,
-    /// The kernel turns the processor's broadcasts on.
+    /// Whether the kernel turns the processor's broadcasts on.
     broadcast: bool,
 }
 
@@ -57,10 +57,10 @@ fn assert_clean(outcome: &Outcome, setup: Setup) {
     assert_eq!(outcome.violations, 0, "{setup:?}: {broken:#?}, {:#?}", outcome.misuses);
 }
 
-/// An address that one thread tells others.
+/// An address that one thread passes to others.
 type Shared = Rc<Cell<u64>>;
 
-/// Waits until another thread has told an address.
+/// Waits until another thread has passed an address.
 fn told(program: &Program, shared: &Shared) -> u64 {
     while shared.get() == 0 {
         program.compute(US);
@@ -68,10 +68,10 @@ fn told(program: &Program, shared: &Shared) -> u64 {
     shared.get()
 }
 
-/// How many different runs of a scenario that is random.
+/// The number of runs of a random scenario.
 const SEEDS: u64 = 8;
 
-/// One thread unmaps and discards what others of its program read and write.
+/// One thread unmaps and discards pages that other threads of its program read and write.
 fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
     const PAGES: u64 = 48;
     let simulation = set_up(machine, setup);
@@ -131,7 +131,7 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
             while !done.get() {
                 let base = areas.borrow()[random.below(3) as usize];
                 let address = at(base, random.below(PAGES));
-                // What was unmapped meanwhile is a signal to a real program, and nothing here.
+                // A real program would get a signal for an unmapped page. Here the access fails without effect.
                 let _ = if random.below(2) == 0 {
                     program.load(address, 4).map(drop)
                 } else {
@@ -148,7 +148,7 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
 }
 
 #[test]
-fn unmapping_what_others_use_breaks_no_rule() {
+fn unmapping_pages_in_use_breaks_no_rule() {
     for cpus in [2, 4] {
         for setup in guarded() {
             for seed in 0..SEEDS {
@@ -161,14 +161,15 @@ fn unmapping_what_others_use_breaks_no_rule() {
 }
 
 #[test]
-fn without_the_flush_of_an_unmap_a_page_is_used_after_it_was_unmapped_and_after_it_was_freed() {
+fn without_the_flush_of_an_unmap_r1_and_r3_are_broken() {
     let outcome = unmap_under_use(&machine(&[2], 2048), without(Guard::GatherFlush), 7);
     let rules = rules(&outcome);
     assert!(rules.contains(&Rule::Frame) && rules.contains(&Rule::Return), "{rules:?}");
 }
 
-/// Threads of one program, each on a CPU of its own, store to a few pages of a file again and again and stream through
-/// the rest, which is larger than the memory: their pages are looked at, cleaned, and taken while they are in use.
+/// Threads of one program, each on its own CPU, store to a few pages of a file again and again, and stream through
+/// the rest, which is larger than the memory. So their pages are scanned, cleaned and reclaimed while they are in
+/// use.
 fn dirty_under_pressure(machine: &Machine, setup: Setup) -> Outcome {
     let frames = machine.topology.bytes() / PAGE_BYTES;
     let pages = 2 * frames;
@@ -197,7 +198,7 @@ fn dirty_under_pressure(machine: &Machine, setup: Setup) -> Outcome {
 }
 
 #[test]
-fn writing_out_what_others_store_to_breaks_no_rule() {
+fn writing_out_pages_under_stores_breaks_no_rule() {
     for cpus in [2, 4] {
         for setup in guarded() {
             let outcome = dirty_under_pressure(&machine(&[cpus], 2048), setup);
@@ -213,8 +214,8 @@ fn without_the_flush_of_writable_entries_a_store_lands_in_a_page_that_is_being_w
     assert!(rules(&outcome).contains(&Rule::Clean), "{:?}", outcome.broken);
 }
 
-/// A program of which one thread ends early and leaves its CPU lazy, with the way to the tables cached, and another
-/// then exits.
+/// One thread of a program ends early and leaves its CPU lazy, with the path to the page-table pages cached. Another
+/// thread then exits.
 fn exit_beside_lazy(machine: &Machine, setup: Setup) -> Outcome {
     let simulation = set_up(machine, setup);
     for round in 0..3 {
@@ -266,8 +267,8 @@ fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
     assert!(rules(&outcome).contains(&Rule::Table), "{:?}", outcome.broken);
 }
 
-/// A program reads a file that is larger than the memory. One of its threads discards a few pages at a time where
-/// background reclaim takes them: what it finds gone may still be in the TLBs of the others.
+/// A program reads a file that is larger than the memory. One of its threads discards a few pages at a time near
+/// those that background reclaim takes. The translations that it finds cleared may still be in other CPUs' TLBs.
 fn discard_under_reclaim(machine: &Machine, setup: Setup) -> Outcome {
     const FEW: u64 = 4;
     let frames = machine.topology.bytes() / PAGE_BYTES;
@@ -309,7 +310,7 @@ fn discard_under_reclaim(machine: &Machine, setup: Setup) -> Outcome {
 }
 
 #[test]
-fn discarding_what_reclaim_takes_breaks_no_rule() {
+fn discarding_pages_under_reclaim_breaks_no_rule() {
     for cpus in [4, 6] {
         for setup in guarded() {
             let outcome = discard_under_reclaim(&machine(&[cpus], 2048), setup);
@@ -329,8 +330,7 @@ fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
     assert!(rules(&outcome).contains(&Rule::Return), "{:?}", outcome.broken);
 }
 
-/// `mmap-read`: each CPU's program reads a file of its own through, together much more than the memory. The run ends
-/// at the first violation.
+/// `mmap-read`: each CPU's program reads a file of its own, in total much more than the memory.
 fn stream(machine: &Machine, setup: Setup, times_memory: u64) -> Outcome {
     let simulation = set_up(machine, setup);
     let memory = simulation.memory();
@@ -374,7 +374,7 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
         (builtin("1-socket").expect("listed").expect("valid").scaled(1.0 / 256.0).expect("valid"), 3),
     ] {
         let outcome = stream(&machine, without(Guard::BatchFlush), times);
-        // First the page leaves its file while it can still be reached, then its frame is freed.
+        // The page leaves its file while it can still be reached, and then its frame is freed.
         assert_eq!(rules(&outcome)[..], [Rule::Frame, Rule::OneVersion]);
         let first =
             outcome.broken.iter().find(|violation| violation.rule == Rule::Frame).expect("one of these");
@@ -383,20 +383,20 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
 }
 
 #[test]
-fn without_the_stamps_of_what_owes_streaming_reaches_freed_frames() {
+fn without_the_stamps_of_owing_frames_streaming_reaches_freed_frames() {
     let setup = Setup { schedule: Schedule::Lazy, ..without(Guard::Stamp) };
     let outcome = stream(&machine(&[8], 4096), setup, 3);
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
 }
 
-/// A machine whose hardware carries flushes to all CPUs.
+/// A machine whose hardware broadcasts flushes to all CPUs.
 fn with_broadcasts(mut machine: Machine) -> Machine {
     machine.processor.broadcast_asids = Some(16);
     machine
 }
 
 #[test]
-fn broadcasts_break_no_rule_and_interrupt_nobody() {
+fn broadcasts_break_no_rule_and_send_no_interrupt() {
     for cpus in [2, 4] {
         for setup in guarded() {
             for seed in 0..SEEDS {
@@ -417,7 +417,7 @@ fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
 }
 
-/// What five CPUs run gets a global ASID; before, flushes take interrupts, and on the way both.
+/// A space that five CPUs run gets a global ASID. Flushes use interrupts before that, and both during the transition.
 #[test]
 fn going_from_slots_to_a_global_asid_breaks_no_rule() {
     for setup in guarded() {

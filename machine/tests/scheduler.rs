@@ -1,4 +1,4 @@
-//! The scheduler and the accounts of time.
+//! The scheduler, and the accounts of time.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn compute(micros: u64) -> impl FnOnce(&Program) + 'static {
     }
 }
 
-/// No time is lost and none is counted twice: a thread that was never without a CPU was in the program or in the kernel.
+/// A thread that always had a CPU was in the program or in the kernel at all times, and no time is counted twice.
 fn assert_accounts_add_up(outcome: &Outcome, starts: &[(&str, Picoseconds)]) {
     for (name, start) in starts {
         let thread = outcome.threads.iter().find(|thread| thread.name == *name).expect("it ran");
@@ -56,7 +56,7 @@ fn two_programs_share_a_cpu_by_slices() {
     }
     for thread in outcome.threads.iter().filter(|thread| !thread.kernel) {
         assert_eq!(thread.user, 950 * US);
-        // Ten times it was given the CPU; the first time its ASID was new, then its entries were still good.
+        // It got the CPU ten times. The first time its ASID was new, later its entries were still valid.
         let switch = machine.costs.context_switch + machine.costs.root_load;
         assert_eq!(thread.system, 10 * switch + machine.costs.invalidate_asid);
     }
@@ -67,7 +67,7 @@ fn two_programs_share_a_cpu_by_slices() {
 }
 
 #[test]
-fn an_idle_cpu_takes_work_that_waits_elsewhere() {
+fn an_idle_cpu_takes_a_thread_that_waits_for_another_cpu() {
     for nodes in [&[2][..], &[1, 1]] {
         let machine = machine(nodes, 4096);
         let simulation = simulation(&machine, Schedule::Batched);
@@ -83,12 +83,13 @@ fn an_idle_cpu_takes_work_that_waits_elsewhere() {
 }
 
 #[test]
-fn a_thread_starts_when_it_was_told_to_wherever_a_cpu_is_free() {
+fn a_thread_starts_at_its_time_on_any_free_cpu() {
     let machine = machine(&[2], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let space = simulation.memory().new_space().expect("a frame");
     let began = Rc::new(RefCell::new(Vec::new()));
-    // Told in no order of time; CPU 1 has nothing to do at first and must not begin what has not started.
+    // The threads are not spawned in order of time. CPU 1 is idle at first and must not run a thread before its
+    // start.
     for (name, cpu, start) in [("late", 0, 500), ("first", 0, 10), ("second", 1, 300), ("third", 0, 400)] {
         let began = began.clone();
         let body = move |program: &Program| {
@@ -102,11 +103,11 @@ fn a_thread_starts_when_it_was_told_to_wherever_a_cpu_is_free() {
 }
 
 #[test]
-fn a_cpu_does_not_take_work_at_a_time_when_another_has_long_begun_it() {
+fn a_cpu_that_is_ahead_does_not_take_a_thread_from_one_behind() {
     let machine = machine(&[2], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let space = simulation.memory().new_space().expect("a frame");
-    // One step of 100 us, after which CPU 0 is far ahead of the other.
+    // One step of 100 us, after which CPU 0 is far ahead of CPU 1.
     simulation.spawn("ahead", 0, 0, &space, |program| program.compute(100 * US)).expect("a stack");
     simulation.spawn("behind", 1, 50 * US, &space, compute(10)).expect("a stack");
     let outcome = run_clean(&simulation);
@@ -155,12 +156,12 @@ fn the_reclaimer_of_a_node_without_cpus_takes_an_idle_one_of_any() {
     let of_slow =
         outcome.threads.iter().find(|thread| thread.name == "reclaim/1").expect("one for each node");
     assert!(of_slow.system > 0, "{of_slow:?}");
-    // The program never had to give its CPU away.
+    // The program never lost its CPU.
     assert_accounts_add_up(&outcome, &[("reads", 0)]);
 }
 
 #[test]
-fn the_reclaimer_interrupts_a_program_where_no_cpu_is_idle() {
+fn the_reclaimer_preempts_a_program_if_no_cpu_is_idle() {
     let machine = machine(&[1], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let memory = simulation.memory();
@@ -171,9 +172,9 @@ fn the_reclaimer_interrupts_a_program_where_no_cpu_is_idle() {
     let statistics = outcome.reading.statistics;
     assert!(statistics.reclaimed_background > statistics.reclaimed_direct, "{statistics:?}");
     let busy: Picoseconds = outcome.threads.iter().map(|thread| thread.user + thread.system).sum();
-    // The reclaimer may be in the middle of a turn when the program ends, which is not on its account yet.
+    // The reclaimer may be in the middle of a turn when the program ends. That turn is not yet in its account.
     assert!((outcome.elapsed - busy) < machine.costs.time_slice, "{outcome:?}");
-    assert_eq!(outcome.reading.counters.interrupts, 0, "there is nobody to interrupt");
+    assert_eq!(outcome.reading.counters.interrupts, 0, "there is no other CPU to interrupt");
 }
 
 #[test]
@@ -184,8 +185,9 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
         let memory = simulation.memory();
         let file = memory.create_file(2048).expect("a free object");
         let space = memory.new_space().expect("a frame");
-        // Three threads that contend for everything but the right to store, for which a thread sleeps while the page is
-        // written out, and the right to map, for which it sleeps as well; the fourth CPU is the reclaimer's.
+        // Three threads contend for everything except two rights: the right to store, for which a thread sleeps while
+        // the page is written out, and the right to map, for which it sleeps as well. The fourth CPU is the
+        // reclaimer's.
         for cpu in 0..3 {
             let base = memory.map_shared(&space, file, 0, 2048, true).expect("room for the file");
             simulation
@@ -203,7 +205,7 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
 }
 
 #[test]
-fn what_hits_an_idle_cpu_is_on_nobodys_account() {
+fn an_interrupt_on_an_idle_cpu_is_charged_to_no_thread() {
     let machine = machine(&[2], 4096);
     let simulation = simulation(&machine, Schedule::Batched);
     let space = simulation.memory().new_space().expect("a frame");
@@ -212,7 +214,7 @@ fn what_hits_an_idle_cpu_is_on_nobodys_account() {
             for _ in 0..10 {
                 let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
                 program.store(base, 1, 0).expect("a mapped page");
-                // Frees tables: the idle CPU has to leave the space.
+                // This frees page-table pages, so the idle CPU must leave the space.
                 program.system_call(|memory, space| memory.unmap(space, base, 4096)).expect("a mapped page");
             }
         })
@@ -266,7 +268,7 @@ fn a_flush_costs_later_misses() {
     };
     let (without, with) = (misses(false), misses(true));
     assert_eq!(with.reading.counters.interrupts, 20);
-    // The reader's pages fit its TLB. Each flush of everything makes it miss each of them once more.
+    // The reader's pages fit its TLB. After each full flush it misses each of them once more.
     assert_eq!(with.reading.misses_load, without.reading.misses_load + 20 * pages);
     assert!(ended(&with, "reads") > ended(&without, "reads") + 20 * FAR);
 }
@@ -300,7 +302,7 @@ fn a_flush_of_one_page_costs_a_miss_of_that_page() {
         })
         .expect("a stack");
     let outcome = run_clean(&simulation);
-    // A miss, the fault, and the access that is tried again.
+    // Each discard costs two misses: one before the fault, and one in the retried access.
     assert_eq!(outcome.reading.misses_load, 2 * 16 + 2 * 20);
     assert_eq!(outcome.reading.counters.flushes_page, 2 * 20);
 }

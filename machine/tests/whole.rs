@@ -1,4 +1,4 @@
-//! Whole runs: the same again, nothing lost, and what slack changes.
+//! Whole runs: they are deterministic, lose no frame, and depend little on slack.
 
 mod common;
 
@@ -8,7 +8,7 @@ use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime};
 use ceasefire_memory::{ObjectId, PAGE_BYTES};
 use common::{at, exact, machine, run, run_clean, Sink, SCHEDULES, US};
 
-/// Programs that read, write and discard, each a file of its own and memory of its own, and exit; the files.
+/// Programs that read, write, discard and exit, each with its own file and memory. Returns the files.
 fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {
     let memory = simulation.memory();
     let start = |(cpu, start): (usize, &Picoseconds)| {
@@ -50,7 +50,7 @@ fn mixed_run(machine: &Machine, options: Options, starts: &[Picoseconds]) -> Out
 }
 
 #[test]
-fn the_same_setup_gives_the_same_run_to_the_last_line_of_its_trace() {
+fn the_same_setup_gives_the_same_trace() {
     for schedule in SCHEDULES {
         for slack in [Some(0), None] {
             let traced = || {
@@ -67,13 +67,13 @@ fn the_same_setup_gives_the_same_run_to_the_last_line_of_its_trace() {
 }
 
 #[test]
-fn another_order_of_starts_is_another_run() {
+fn another_order_of_starts_gives_another_run() {
     let with = |starts: &[_]| mixed_run(&machine(&[2, 2], 4096), exact(Schedule::Batched), starts);
     assert_ne!(with(&[0, 3 * US, US, 2 * US]), with(&[0, US, 3 * US, 2 * US]));
 }
 
 #[test]
-fn looking_does_not_change_what_happens() {
+fn the_oracle_does_not_change_a_run() {
     for schedule in SCHEDULES {
         let with = |oracle| mixed_run(&machine(&[4], 4096), Options { oracle, ..exact(schedule) }, &[0; 4]);
         let (seen, unseen) = (with(true), with(false));
@@ -103,7 +103,7 @@ fn no_frame_is_lost() {
     }
 }
 
-/// What runs of the same programs that start at different times come to together: one alone is a matter of chance.
+/// The sums over runs of the same programs with different start times. A single run is a matter of chance.
 fn sums(schedule: Schedule, slack: Option<Picoseconds>) -> [(&'static str, u64); 5] {
     let mut sums = [("accesses", 0), ("elapsed", 0), ("interrupts", 0), ("misses", 0), ("scanned", 0)];
     for round in 0..8 {
@@ -151,7 +151,7 @@ fn setting_up_takes_no_time() {
 }
 
 #[test]
-fn a_run_that_is_stopped_in_the_middle_ends_in_order() {
+fn a_run_can_be_stopped_in_the_middle() {
     let mut stopped = 0;
     for stop_after in 1..6 {
         let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
@@ -169,7 +169,7 @@ fn a_run_that_is_stopped_in_the_middle_ends_in_order() {
 }
 
 #[test]
-fn a_run_that_would_take_more_than_simulated_time_is_an_error() {
+fn a_run_beyond_the_end_of_simulated_time_is_an_error() {
     let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     for cpu in 0..2 {
@@ -177,13 +177,13 @@ fn a_run_that_would_take_more_than_simulated_time_is_an_error() {
         let body = move |program: &ceasefire_machine::Program| (0..6).for_each(|_| program.compute(hour));
         simulation.spawn("slow", cpu, 0, &space, body).expect("a stack");
     }
-    let error = simulation.run(|_, _| true).expect_err("five hours and no more");
+    let error = simulation.run(|_, _| true).expect_err("the limit is five hours");
     assert!(matches!(error, RunError::TooLong), "{error}");
 }
 
 #[test]
 #[should_panic(expected = "a mistake in a program")]
-fn a_program_that_panics_takes_the_run_with_it_and_nothing_else() {
+fn a_panic_in_a_program_ends_the_run() {
     let simulation = Simulation::new(&machine(&[4], 4096), exact(Schedule::Batched)).expect("it fits");
     mixed(&simulation, &[0; 3]);
     let space = simulation.memory().new_space().expect("a frame");

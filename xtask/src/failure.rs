@@ -1,9 +1,9 @@
-//! How a task stops before its end, and how the commands it is made of are run.
+//! The failure of a task, and the execution of the commands that a task consists of.
 
 use std::fmt;
 use std::process::{Command, Output, Stdio};
 
-/// Why a task stopped: a line for the reader and the exit code to leave with.
+/// Why a task failed: a line for the reader, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -16,7 +16,7 @@ impl Failure {
         Self { message: message.into(), code: 1 }
     }
 
-    /// A command line that asks for nothing we have.
+    /// A command line with an unknown task or option.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: 2 }
     }
@@ -32,7 +32,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Prints the command on a line of its own and runs it with our standard streams; its failure is ours, exit code included.
+/// Prints the command on a line of its own and runs it with the task's standard streams. The task fails with the
+/// command's exit code.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let line = line(command);
     println!("==> {line}");
@@ -40,7 +41,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     check(status, &line)
 }
 
-/// Runs the command quietly and returns what it wrote to standard output; standard error stays the reader's.
+/// Runs the command quietly and returns its standard output. Its standard error goes to the terminal.
 pub(crate) fn stdout(command: &mut Command) -> Result<String, Failure> {
     let output = output(command.stderr(Stdio::inherit()))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -60,7 +61,7 @@ fn check(status: std::process::ExitStatus, line: &str) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // No code means that a signal ended it; 1 then says no more than "failed".
+    // A command without a code was ended by a signal; its code is then 1.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure { message: format!("`{line}` failed: {status}"), code })
 }
@@ -69,7 +70,7 @@ fn cannot_run(command: &Command, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot run `{}`: {error}", line(command)))
 }
 
-/// The command as one would type it, the variables set for it first.
+/// The command as typed in a shell, after the variables that are set for it.
 pub(crate) fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         Some(format!("{}=\"{}\"", name.to_string_lossy(), value?.to_string_lossy()))

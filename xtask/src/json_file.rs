@@ -1,4 +1,4 @@
-//! Results as JSON, where the command line wants them.
+//! Results as JSON, in a file or on standard output.
 
 use std::fs::{self, OpenOptions};
 
@@ -14,7 +14,7 @@ pub(crate) fn is_printed(file: Option<&str>) -> bool {
     file == Some(PRINTED)
 }
 
-/// Says at once that a file cannot be written, not after everything has been measured; what it holds stays.
+/// Fails at once if the file cannot be written, before anything is measured. Keeps its contents.
 pub(crate) fn check(file: &str) -> Result<(), Failure> {
     if is_printed(Some(file)) {
         return Ok(());

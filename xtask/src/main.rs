@@ -1,7 +1,7 @@
-//! Build, test and bench tasks that cargo has no word for: `cargo xtask test`, `cargo xtask bench` and others.
+//! Build, test and bench tasks that cargo does not have: `cargo xtask test`, `cargo xtask bench` and others.
 //!
-//! Each task is one module and a plain function; `failure` says how a task stops, `workspace` what cargo knows of this
-//! repository.
+//! Each task is one module with a plain function. `failure` is how a task fails, `workspace` the information of cargo
+//! and git about this repository.
 
 mod bench;
 mod failure;
@@ -17,18 +17,18 @@ use std::process::ExitCode;
 
 use failure::Failure;
 
-/// The tasks; where the kernel's options belong, its own help comes in between.
+/// The list of tasks, in two parts around the kernel's own help.
 const HELP: [&str; 2] = [
     "\
 usage: cargo xtask <task>
 
 tasks:
-  test                            everything a change has to pass, in order; stops at the first failure
-  bench [--quick] [--json FILE|-] what the engine costs in instructions, how fast the simulator runs
-                                    --quick      the instruction counts alone: exact, and done within a minute
-                                    --json FILE  the same as JSON; - for standard output, without the tables
-  page                            a page of `ceasefire compare --html` in a browser: needs Debian's `chromium`
-  programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; what fails is made small
+  test                            all checks of a change, in order; stops at the first failure
+  bench [--quick] [--json FILE|-] the engine's costs in instructions, and the simulator's speed
+                                    --quick      only the instruction counts: exact, within a minute
+                                    --json FILE  the results as JSON; - for standard output, without tables
+  page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
+  programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
 ",
     "  help                            this text\n",
 ];
@@ -63,7 +63,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "no task `{unknown}`: there are test, bench, kernel, page, programs and help"
+            "unknown task `{unknown}`; known: test, bench, kernel, page, programs and help"
         ))),
     }
 }

@@ -1,14 +1,14 @@
 //! `cargo xtask programs`: random programs against a plain model of memory, by the hundred thousand.
 //!
-//! The same test as in `cargo test`, which tries a few hundred, in a build that is optimised and keeps every assertion.
+//! It is the test that `cargo test` runs with a few hundred programs, in an optimised build with every assertion.
 
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// Programs that are tried unless told otherwise.
+/// The default number of programs.
 const PROGRAMS: u64 = 100_000;
 
-/// Which programs are tried.
+/// The programs to try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     count: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
         let number = |text: &str| {
-            let refused = || Failure::usage(format!("`{text}` is no number of programs: a whole number"));
+            let refused = || Failure::usage(format!("`{text}` is not a number of programs: a whole number"));
             text.parse::<u64>().map_err(|_| refused())
         };
         let mut options = Self { count: PROGRAMS, from: 0 };
@@ -35,7 +35,7 @@ impl Options {
     }
 }
 
-/// Tries them; the first that fails is made small and printed.
+/// Tries them. The first that fails is shrunk and printed.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let test = "test --profile checked --package ceasefire-machine --test model -- --nocapture";

@@ -1,4 +1,4 @@
-//! What cargo and git know of this repository.
+//! The information of cargo and git about this repository.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,14 +11,14 @@ use crate::failure::{self, Failure};
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
-    /// Ours and every package we depend on, as in cargo's description.
+    /// The workspace's packages and all that they depend on, in cargo's description.
     pub(crate) packages: Vec<Value>,
 }
 
 impl Workspace {
     pub(crate) fn load() -> Result<Self, Failure> {
         let text = failure::stdout(Command::new("cargo").args(["metadata", "--format-version", "1"]))?;
-        let unexpected = || Failure::new("`cargo metadata` printed something that is no workspace");
+        let unexpected = || Failure::new("`cargo metadata` did not print a workspace");
         let metadata: Value = serde_json::from_str(&text).map_err(|_| unexpected())?;
         let path = |key: &str| metadata[key].as_str().map(PathBuf::from).ok_or_else(unexpected);
         Ok(Self {
@@ -49,12 +49,12 @@ impl Workspace {
             .ok_or_else(|| Failure::new(format!("the workspace has no package `{name}`")))
     }
 
-    /// The files git tracks and those it would on the next `git add`, relative to the root.
+    /// The files that git tracks and those that the next `git add` would add, relative to the root.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut list = Command::new("git");
         list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(&self.root);
         let names = failure::stdout(&mut list)?;
-        // A file deleted but not yet committed is still listed.
+        // A file that is deleted but not yet committed is still listed.
         let exists = |file: &PathBuf| self.root.join(file).is_file();
         Ok(names.split_terminator('\0').map(PathBuf::from).filter(exists).collect())
     }

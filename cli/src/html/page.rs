@@ -7,7 +7,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
-use crate::number::compact;
+use crate::number::{self, compact};
 use crate::results::{of_other_size, Basis, Row};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
@@ -190,8 +190,7 @@ fn section(group: &Group) -> Markup {
     let first = group.reports[0];
     let threads = group.threads();
     let threads = match &threads[..] {
-        [1] => "1 thread".into(),
-        [one] => format!("{one} threads"),
+        [one] => number::threads(*one),
         [least, .., most] => format!("{least} to {most} threads"),
         [] => String::new(),
     };

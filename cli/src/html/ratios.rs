@@ -11,7 +11,7 @@ use maud::{html, Markup};
 
 use super::group::Group;
 use super::plot::{at, drawing, Scale, WIDTH};
-use crate::number::{compact, difference, ratio};
+use crate::number::{compact, difference, ratio, threads};
 use crate::results::{fitted_of, metric_name, Basis};
 
 /// The heights of a metric's name, of a bar, and of the gap between two metrics.
@@ -179,8 +179,7 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
         }
         let mut name = metric_name(metric).0;
         if swept {
-            let threads = if report.threads == 1 { "thread" } else { "threads" };
-            name = format!("{name}, {} {threads}", report.threads);
+            name = format!("{name}, {}", threads(report.threads));
         }
         if let Some(drain) = report.lru_drain.filter(|_| drains) {
             name = format!("{name}, lru drain {drain}");

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use ceasefire_experiments::Report;
 use ceasefire_machine::config::Machine;
 
+use crate::number::threads;
+
 /// The basis of one of our ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
@@ -72,9 +74,8 @@ pub(crate) fn fitted_rows(machine: &Machine) -> BTreeSet<String> {
 
 /// The name of a published figure, as the sources of parameters that were fitted to it give it.
 pub(crate) fn cell(report: &Report, side: &str) -> String {
-    let threads = if report.threads == 1 { "thread" } else { "threads" };
     let drain = report.lru_drain.unwrap_or_default();
-    format!("{} at {} {threads}, {drain}, {side}", report.machine, report.threads)
+    format!("{} at {}, {drain}, {side}", report.machine, threads(report.threads))
 }
 
 #[cfg(test)]

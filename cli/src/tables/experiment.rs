@@ -8,7 +8,7 @@ use comfy_table::{presets, CellAlignment, Table};
 
 use super::metrics::METRICS;
 use super::verdict::verdict;
-use crate::number::grouped;
+use crate::number::{grouped, threads};
 use crate::results::{fitted_of, of_other_size};
 
 /// Adds the table of one experiment on one machine.
@@ -18,11 +18,11 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, {} threads, {}scale {}, seed {}, {oracle}",
+        "{} on {}: {} CPUs, {}, {}scale {}, seed {}, {oracle}",
         first.experiment,
         first.machine,
         first.cpus,
-        first.threads,
+        threads(first.threads),
         first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
         first.scale,
         first.seed

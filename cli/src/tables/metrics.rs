@@ -19,7 +19,7 @@ enum Shown {
     IfWhole,
     /// The value is known, even if it is 0.
     IfKnown,
-    /// None: the row is always shown.
+    /// The row is always shown.
     Always,
 }
 
@@ -110,7 +110,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric("range of finishes, s", |report| report.finish_range_s)
         .published(&["time_range"])
         .shown(Shown::IfWhole),
-    metric("their deviation, s", |report| report.finish_stddev_s)
+    metric("deviation of finishes, s", |report| report.finish_stddev_s)
         .published(&["time_stddv"])
         .shown(Shown::IfWhole),
     metric("TLB interrupts", |report| report.interrupts as f64).published(&["tlb_shootdowns"]),

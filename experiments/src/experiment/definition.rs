@@ -19,7 +19,7 @@ pub(crate) const LUF: &str =
 pub struct Sweep {
     /// Numbers of threads.
     pub threads: Vec<u16>,
-    /// The times at which a CPU lists its new pages.
+    /// The times at which a CPU lists its new pages, that is, puts them on the LRU list of their node.
     pub lru_drains: Vec<LruDrain>,
 }
 

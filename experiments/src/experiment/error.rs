@@ -149,7 +149,7 @@ impl fmt::Display for RunError {
             Self::Threads { threads, cpus } => {
                 write!(f, "{threads} threads, each on its own CPU: must be 1 to {cpus}")
             }
-            Self::Trace { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Trace { path, error } => write!(f, "cannot write {}: {error}", path.display()),
             Self::Objects(error) => error.fmt(f),
             Self::TooLong(error) => error.fmt(f),
         }

@@ -1,7 +1,7 @@
 //! The parts of an experiment's definition.
 //!
 //! A workload defines an [`Experiment`]. For each run it receives a [`Setup`] and returns a [`Started`] machine, or a
-//! [`RunError`]. At the end of the run it returns what its programs did, as [`Finished`].
+//! [`RunError`]. At the end of the run it returns the outcome of its programs, [`Finished`].
 
 mod definition;
 mod error;

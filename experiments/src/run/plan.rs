@@ -27,8 +27,8 @@ pub struct Plan {
     pub settle: Settle,
     /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
-    /// The time at which a CPU lists its new pages, if the experiment lets it be chosen. `None`: the memory manager's
-    /// default.
+    /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: the
+    /// memory manager's default.
     pub lru_drain: Option<LruDrain>,
     /// The fraction of the machine's memory, and with it of the work, that the run uses.
     pub scale: f64,

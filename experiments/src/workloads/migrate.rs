@@ -53,7 +53,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
     name: "migrate-huge",
-    description: "the same with pages of 2 MiB, each flushed on its own",
+    description: "the workload of migrate with pages of 2 MiB, each flushed on its own",
     machines: &["2-socket-intel"],
     // At any scale, one page of 2 MiB must fit on either node.
     footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, ..FOOTPRINT },

@@ -7,7 +7,7 @@ pub(crate) mod device_tree;
 pub(crate) mod free_memory;
 pub(crate) mod options;
 
-/// What the loader hands over, read.
+/// The information from the loader.
 #[cfg(target_os = "none")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {

@@ -1,7 +1,7 @@
 //! The kernel's side of the engine and the memory manager.
 //!
-//! [`kernel`] holds the memory manager. [`platform`] implements the traits that it and the engine ask for. The other
-//! files are what `platform` uses: the memory manager's locks ([`spin`], [`sleep`]), waiting for other CPUs (`answers`)
+//! [`kernel`] holds the memory manager. [`platform`] implements the traits that it and the engine ask for. `platform`
+//! uses the other files: the memory manager's locks ([`spin`], [`sleep`]), waiting for other CPUs (`answers`)
 //! and for pages ([`page_wait`]), background reclaim ([`reclaimer`]), the device for files and swap ([`device`]), and
 //! the pattern in free frames ([`poison`]).
 //!

@@ -68,7 +68,7 @@ pub(crate) fn refuse(why: fmt::Arguments<'_>) -> ! {
     console::exit(Kind::Options.status())
 }
 
-/// Ends the run. Prints the reason, the registers in `frame`, and what every CPU was doing.
+/// Ends the run. Prints the reason, the registers in `frame`, and the state of every CPU.
 pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     interrupts::off();
     if STOPPING.swap(true, Ordering::SeqCst) {

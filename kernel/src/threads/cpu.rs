@@ -35,7 +35,7 @@ pub(crate) struct PerCpu {
     pub(crate) halted: AtomicBool,
     /// Its thread has had its turn, and other threads wait.
     pub(crate) turn_over: AtomicBool,
-    /// The thread that it left last and what becomes of that thread. Set only between one stack and the next.
+    /// The thread that it left last and that thread's next state. Set only between one stack and the next.
     pub(crate) left: Cell<Option<(*const Thread, Leave)>>,
     /// It has sent requests and halted until they are answered.
     pub(crate) stopped_for_answers: AtomicBool,

@@ -64,8 +64,8 @@ pub(crate) fn park() {
 
 /// Ends the sleep of a thread, or keeps its next sleep from beginning.
 pub(crate) fn unpark(thread: &Arc<Thread>) {
-    // The store is needed even if the state is NOTIFIED already: the thread that takes the notice must also see what
-    // this one did before.
+    // The store is needed even if the state is NOTIFIED already: the thread that takes the notice must also see
+    // the earlier stores of this one.
     let next = |state| Some(if state == PARKED { RUNNING } else { NOTIFIED });
     if thread.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(PARKED) {
         enqueue(thread.clone());

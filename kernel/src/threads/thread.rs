@@ -33,7 +33,7 @@ pub(super) const PARKING: u8 = 2;
 /// It sleeps.
 pub(super) const PARKED: u8 = 3;
 
-/// What becomes of a thread that leaves its CPU.
+/// The next state of a thread that leaves its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
     /// It waits for its next turn.

@@ -2,8 +2,7 @@
 
 use super::document::Section;
 use super::error::MachineError;
-use super::quantity::{read_whole, Parameter, TIME};
-use super::Picoseconds;
+use super::quantity::{read_whole, Parameter, Picoseconds, TIME};
 
 /// The greatest number of lines or transfers: more than any lock has.
 const MOST: u32 = 64;

@@ -2,9 +2,8 @@
 
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
-use super::quantity::{Parameter, TIME};
+use super::quantity::{Parameter, Picoseconds, TIME};
 use super::topology::Topology;
-use super::Picoseconds;
 
 /// The cost of copying one page of 4 KiB from a node of one tier to a node of another or of the same tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

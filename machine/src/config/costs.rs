@@ -2,8 +2,7 @@
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
-use super::quantity::{Parameter, TIME};
-use super::Picoseconds;
+use super::quantity::{Parameter, Picoseconds, TIME};
 
 /// One cost, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use super::costs::Costs;
 use super::document::{self, Entry, Section};
 use super::error::{MachineError, Problem};
 use super::latency::Latency;
+use super::machine::Machine;
 use super::matrix::Matrix;
 use super::processor::Processor;
 use super::quantity::{Parameter, TIME};
@@ -16,7 +17,6 @@ use super::smt::Smt;
 use super::storage::Storage;
 use super::tlb::TlbGeometry;
 use super::topology::Topology;
-use super::Machine;
 
 impl Machine {
     /// The machine that the TOML file at `path` describes.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::{MachineError, Problem};
 use super::file::{assemble, read_text};
+use super::machine::Machine;
 use super::quantity::Parameter;
 use super::tlb::{TlbLevel, MAX_ENTRIES};
 use super::topology::{Node, Topology, MAX_CPUS};
-use super::{builtin, document, Machine};
+use super::{builtin, document};
 
 impl Machine {
     /// A machine with this computer's nodes, online CPUs and memory, and the size of its second-level TLB if Linux

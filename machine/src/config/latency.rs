@@ -12,8 +12,8 @@
 //!   first list, the other for its place in the second.
 
 use super::matrix::Matrix;
+use super::quantity::Picoseconds;
 use super::topology::Topology;
-use super::Picoseconds;
 
 /// The latency of each pair of CPUs: half the round trip of a cache line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,10 @@
-//! What the processor can do beyond the minimum.
+//! The features of the processor.
 
 use ceasefire::DYNAMIC_ASIDS;
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
-use super::quantity::{Parameter, TIME};
-use super::Picoseconds;
+use super::quantity::{Parameter, Picoseconds, TIME};
 
 /// The smallest number of ASIDs of an x86 kernel: each CPU's own slots, one for the kernel, and the last, which the
 /// kernel leaves unused (Linux: `MAX_ASID_AVAILABLE`).
@@ -15,7 +14,7 @@ const MAX_ASIDS: u32 = 65_536;
 /// The greatest number of pages of one broadcast: 16 bits (INVLPGB: ECX).
 const MAX_PAGES: u32 = 65_536;
 
-/// What the processor can do beyond the minimum.
+/// The features of the processor beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
     /// Whether TLB entries carry ASIDs, which lets them survive a switch of spaces.

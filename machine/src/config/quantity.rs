@@ -5,6 +5,9 @@ use std::num::NonZeroU32;
 use super::document::Entry;
 use super::error::{MachineError, Problem};
 
+/// Picoseconds of simulated time.
+pub type Picoseconds = u64;
+
 /// One number of a machine, as its file states it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {

@@ -2,9 +2,8 @@
 
 use super::document::Section;
 use super::error::MachineError;
-use super::quantity::{read_count, read_whole, Parameter};
+use super::quantity::{read_count, read_whole, Parameter, Picoseconds};
 use super::topology::{Topology, MAX_CPUS};
-use super::Picoseconds;
 
 /// The greatest slowdown of a CPU, in percent of the time that work takes alone.
 const MOST_SLOWDOWN: u32 = 1000;

@@ -4,8 +4,7 @@ use std::num::NonZeroU32;
 
 use super::document::Section;
 use super::error::MachineError;
-use super::quantity::{read_count, Parameter, TIME};
-use super::Picoseconds;
+use super::quantity::{read_count, Parameter, Picoseconds, TIME};
 
 /// The greatest number of requests at once.
 const MAX_QUEUE_DEPTH: u32 = 65_536;

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_order_of_submission() {
+    fn requests_keep_their_order_of_submission() {
         let mut device = device(1);
         assert_eq!(device.submit(200, 100), 300);
         assert_eq!(device.submit(150, 100), 400, "submitted later, by a CPU that is behind");

@@ -209,11 +209,11 @@ mod tests {
 
     fn event() -> impl Strategy<Value = Event> {
         let (asid, page) = (0_u16..2, prop_oneof![0_u64..8, 510_u64..516]);
-        let side = prop_oneof![Just(Side::Data), Just(Side::Instruction)];
+        let kind = prop_oneof![Just(Side::Data), Just(Side::Instruction)];
         let size = prop_oneof![4 => Just(PageSize::Small), 1 => Just(PageSize::Huge)];
         prop_oneof![
-            24 => (asid.clone(), page.clone(), side, size)
-                .prop_map(|(asid, page, side, size)| Event::Access(asid, page, side, size)),
+            24 => (asid.clone(), page.clone(), kind, size)
+                .prop_map(|(asid, page, kind, size)| Event::Access(asid, page, kind, size)),
             2 => (asid.clone(), page.clone()).prop_map(|(asid, page)| Event::FlushPage { asid, page }),
             2 => asid.clone().prop_map(|asid| Event::FlushAsid { asid }),
             4 => (asid.clone(), page).prop_map(|(asid, page)| Event::BroadcastPage { asid, page }),
@@ -227,11 +227,11 @@ mod tests {
     /// fill, and the moment at which the path to its page-table page was cached.
     fn access(
         tlb: &mut Tlb,
-        (asid, page, side, size): (u16, u64, Side, PageSize),
+        (asid, page, kind, size): (u16, u64, Side, PageSize),
         outdated: &Outdated,
         moment: u64,
     ) -> (Option<(u8, u64)>, Option<u64>) {
-        let found = match tlb.find_valid(page, asid, side, outdated) {
+        let found = match tlb.find_valid(page, asid, kind, outdated) {
             Hit::First(entry) => Some((1, entry.filled)),
             Hit::Second(entry) => Some((2, entry.filled)),
             Hit::None => None,
@@ -240,7 +240,7 @@ mod tests {
         let path = path.filter(|&filled| !outdated.has_table(asid, page, filled));
         if found.is_none() {
             let fill = Fill { size, frame: 0, filled: moment, root: 1, writable: true, dirty: true };
-            tlb.fill(page, asid, side, fill);
+            tlb.fill(page, asid, kind, fill);
             if path.is_none() {
                 tlb.fill_path(page, asid, 9, moment);
             }
@@ -260,8 +260,8 @@ mod tests {
             let (none, mut outdated) = (Outdated::default(), Outdated::default());
             for (moment, &event) in (1..).zip(&history) {
                 match event {
-                    Event::Access(asid, page, side, size) => {
-                        let what = (asid, page, side, size);
+                    Event::Access(asid, page, kind, size) => {
+                        let what = (asid, page, kind, size);
                         let expected = access(&mut visited, what, &none, moment);
                         prop_assert_eq!(access(&mut remembers, what, &outdated, moment), expected);
                     }

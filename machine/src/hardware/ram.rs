@@ -41,9 +41,10 @@ impl Ram {
         let start = frame.index() * PAGE_BYTES as usize;
         // The mapping is aligned to pages, but the cast cannot see that.
         #[allow(clippy::cast_ptr_alignment)]
-        // SAFETY: the frame lies inside the mapping, which lives as long as `self` and is aligned to the host's pages,
-        // at least 4096 bytes, as is each frame in it. A `Table` is 512 `AtomicU64`s, valid for any bytes; the mapping
-        // is only ever accessed through such tables, so all accesses are atomic and shared references may alias.
+        // SAFETY: the frame lies inside the mapping, which lives as long as `self`. The mapping is aligned to the
+        // host's pages of at least 4096 bytes, and so is each frame in it. A `Table` is 512 `AtomicU64`s, valid for
+        // any bytes. The mapping is only accessed through such tables, so all accesses are atomic and shared
+        // references may alias.
         unsafe {
             &*self.memory.as_ptr().add(start).cast::<Table>()
         }
@@ -55,8 +56,8 @@ impl Ram {
     /// If there is no such frame.
     pub(crate) fn words(&self, frame: FrameNumber) -> &Words {
         let table: *const Table = self.table(frame);
-        // SAFETY: a `Table` is `repr(C)` around exactly this array, so this is the same memory under another name, and
-        // every access through either is atomic.
+        // SAFETY: a `Table` is `repr(C)` around exactly this array, so this is the same memory under another type.
+        // Every access through either is atomic.
         unsafe { &*table.cast::<Words>() }
     }
 

@@ -8,36 +8,10 @@ use ceasefire_memory::{
 };
 
 use crate::hardware::numbers::{level_of, HUGE_SHIFT};
-use crate::hardware::tlb::{Cached, Fill, Hit, Side};
+use crate::hardware::tlb::{Cached, Fill, Hit};
 use crate::measure::spent::Doing;
-use crate::run::program::Program;
+use crate::run::program::{Program, Use};
 use crate::world::state::World;
-
-/// The way in which a program uses a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    Load,
-    Store,
-    Fetch,
-}
-
-impl Use {
-    /// The right that the page's entry must allow.
-    const fn access(self) -> Access {
-        match self {
-            Self::Load | Self::Fetch => Access::Read,
-            Self::Store => Access::Write,
-        }
-    }
-
-    /// The first level of the TLB that it asks.
-    const fn side(self) -> Side {
-        match self {
-            Self::Load | Self::Store => Side::Data,
-            Self::Fetch => Side::Instruction,
-        }
-    }
-}
 
 impl Program {
     /// Uses the page at `address`. Returns the result of `touch` on the word there, if pages have contents.

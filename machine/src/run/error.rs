@@ -58,7 +58,7 @@ impl From<ConfigError> for SetupError {
 /// The reason for which a run has no outcome.
 #[derive(Debug)]
 pub enum RunError {
-    /// The trace could not be written.
+    /// The trace cannot be written.
     Trace(io::Error),
     /// Programs still run after five hours of simulated time.
     TooLong,

@@ -3,15 +3,41 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire_memory::{FaultError, Memory, SpaceHandle};
+use ceasefire_memory::{Access, FaultError, Memory, SpaceHandle};
 
 use crate::config::Picoseconds;
+use crate::hardware::tlb::Side;
 use crate::measure::reading::Reading;
-use crate::run::access::Use;
 use crate::run::error::SetupError;
 use crate::schedule::scheduler;
 use crate::world::state::{Sim, World};
 use crate::world::task::Kind;
+
+/// The way in which a program uses a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Load,
+    Store,
+    Fetch,
+}
+
+impl Use {
+    /// The right that the page's entry must allow.
+    pub(super) const fn access(self) -> Access {
+        match self {
+            Self::Load | Self::Fetch => Access::Read,
+            Self::Store => Access::Write,
+        }
+    }
+
+    /// The first level of the TLB that it asks.
+    pub(super) const fn side(self) -> Side {
+        match self {
+            Self::Load | Self::Store => Side::Data,
+            Self::Fetch => Side::Instruction,
+        }
+    }
+}
 
 /// A thread of a program on the simulated machine, as its own code sees it.
 #[derive(Debug)]

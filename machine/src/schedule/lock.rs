@@ -11,7 +11,6 @@
 //! ([`Contention`](crate::config::Contention)). A thread that waits for a sleeping lock leaves its CPU to other
 //! threads, unless it holds another lock, which it cannot take with it. If there is no other thread, the CPU idles
 //! and no flush of pages interrupts it. To wake the thread takes an interrupt from the CPU that releases the lock.
-//!
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -140,9 +139,8 @@ impl Turnstile {
         may
     }
 
-    /// Sleeps until a releasing CPU wakes the thread, which then asks for the lock again. The lock is not handed to a
-    /// thread without a CPU. Otherwise the next holder could wait for the CPU of a thread that waits for this lock,
-    /// for ever.
+    /// Sleeps until a releasing CPU wakes the thread, which then asks for the lock again. So a holder always has a
+    /// CPU. Otherwise a CPU could wait for ever for a lock whose next holder waits for that CPU.
     fn sleep(&self, world: &World, shared: bool, first: bool) {
         let cpu = world.cpu();
         let waiter = Waiter { cpu: world.here.get(), task: cpu.task.get(), shared };

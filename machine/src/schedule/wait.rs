@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_goes_on_on_its_cpu_and_is_charged_no_time_meanwhile() {
+    fn a_waiter_resumes_on_its_cpu_and_is_charged_no_time_meanwhile() {
         let bench = Bench::new(3, None);
         let (busy, flag) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
         let (locked, ended) = (busy.clone(), flag.clone());

@@ -295,7 +295,7 @@ impl World {
         }
     }
 
-    /// A moment later than all before.
+    /// A new moment, later than all before.
     pub(crate) fn moment(&self) -> u64 {
         if let Some(oracle) = &self.oracle {
             return oracle.tick();

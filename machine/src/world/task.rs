@@ -127,9 +127,9 @@ impl Running {
     pub(crate) fn stop(&self, why: Stop) {
         let yielder = self.yielder.replace(ptr::null());
         assert!(!yielder.is_null(), "an interrupt handler or the scheduler waits, outside of any thread");
-        // SAFETY: the pointer was set by the coroutine that runs now (see `Running::run`) and points into its own stack
-        // frame, which lives until the coroutine returns; it is set only while that coroutine runs, so this call is on
-        // its stack.
+        // SAFETY: the pointer was set by the coroutine that runs now (see `Running::run`) and points into its own
+        // stack frame, which lives until the coroutine returns. It is set only while that coroutine runs, so this
+        // call is on its stack.
         unsafe { &*yielder }.suspend(why);
         self.yielder.set(yielder);
     }

@@ -1,6 +1,6 @@
-//! Small machines and the programs that run on them.
+//! Small machines, and helpers for the programs that run on them.
 
-// Every test binary uses its own part of this.
+// Every test binary uses a part of this.
 #![allow(dead_code)]
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use ceasefire_memory::PAGE_BYTES;
 pub(crate) const US: Picoseconds = 1_000_000;
 /// A second.
 pub(crate) const SECOND: Picoseconds = 1_000_000 * US;
-/// Between any two CPUs of [`machine`].
+/// The latency between any two CPUs of [`machine`].
 pub(crate) const FAR: Picoseconds = 104_000;
 /// All schedules.
 pub(crate) const SCHEDULES: [Schedule; 3] = [Schedule::PerPage, Schedule::Batched, Schedule::Lazy];
@@ -43,7 +43,7 @@ pub(crate) fn with_small_tlb(mut machine: Machine) -> Machine {
     machine
 }
 
-/// What a thread costs before its first instruction, if its CPU has not run its space before.
+/// The time before a thread's first instruction on a CPU that has not run its space before.
 pub(crate) fn arrival(machine: &Machine) -> Picoseconds {
     machine.costs.context_switch + machine.costs.root_load + machine.costs.invalidate_asid
 }
@@ -67,7 +67,7 @@ pub(crate) fn now(program: &Program) -> u64 {
     program.memory().platform().now()
 }
 
-/// Runs and expects no rule broken.
+/// Runs, and asserts that no rule was broken.
 pub(crate) fn run_clean(simulation: &Simulation) -> Outcome {
     let outcome = run(simulation);
     let broken: Vec<String> = outcome.broken.iter().map(ToString::to_string).collect();
@@ -75,7 +75,7 @@ pub(crate) fn run_clean(simulation: &Simulation) -> Outcome {
     outcome
 }
 
-/// The rules seen broken, each once.
+/// The broken rules, each once.
 pub(crate) fn rules(outcome: &Outcome) -> Vec<Rule> {
     let mut rules: Vec<Rule> = outcome.broken.iter().map(|violation| violation.rule).collect();
     rules.sort_unstable();
@@ -83,7 +83,7 @@ pub(crate) fn rules(outcome: &Outcome) -> Vec<Rule> {
     rules
 }
 
-/// When the thread called `name` ended.
+/// The time at which the thread called `name` ended.
 pub(crate) fn ended(outcome: &Outcome, name: &str) -> Picoseconds {
     let thread = outcome.threads.iter().find(|thread| thread.name == name).expect("a thread of that name");
     thread.ended.expect("it ended")
@@ -127,7 +127,7 @@ impl Sink {
         String::from_utf8(self.0.borrow().clone()).expect("a trace is text")
     }
 
-    /// The lines that have `what` in them: time in picoseconds, and CPU.
+    /// The time in picoseconds and the CPU of each line that contains `what`.
     pub(crate) fn lines(&self, what: &str) -> Vec<(Picoseconds, usize)> {
         let text = self.text();
         let parse = |line: &str| {
@@ -138,7 +138,7 @@ impl Sink {
         };
         text.lines()
             .filter(|line| line.contains(what))
-            .map(|line| parse(line).unwrap_or_else(|| panic!("not a line of a trace: {line}")))
+            .map(|line| parse(line).unwrap_or_else(|| panic!("not a trace line: {line}")))
             .collect()
     }
 }

@@ -1,5 +1,4 @@
-//! Two of the holes in the published patches that need programs: a flush that comes too late, and writers that were
-//! forgotten.
+//! Two holes in the published patches that need programs to show: a flush that comes too late, and forgotten writers.
 
 use ceasefire::sabotage::Guard;
 use ceasefire_machine::Rule;
@@ -8,7 +7,7 @@ use crate::common::rules;
 use crate::scenarios::changes_on_its_device;
 use crate::{all, fails_without, holds, play, write, Actor, Played, Setup, NEW, OLD, PAGES};
 
-/// A thread stores through a second mapping, where it faults; the fault pays on its way out, if it has not before.
+/// A thread stores through a second mapping, where it faults. The fault pays at its end, if it has not paid before.
 fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
     let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
     actor.take_away();
@@ -21,7 +20,8 @@ fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
 fn hole_06_a_flush_that_comes_after_the_new_translation() {
     holds(all(), pays_after_the_fault, Some(NEW));
     for setup in all() {
-        // As published. In the end all is well; in between a third thread could use the new translation and tell the reader.
+        // As published. The final word is right. But in between a third thread could use the new translation and
+        // inform the reader.
         let without: &[Guard] = &[Guard::Slot, Guard::Settle];
         let Played { seen, outcome } = play(Setup { without, ..setup }, pays_after_the_fault);
         assert_eq!(seen, Some(NEW), "{setup:?}");
@@ -69,11 +69,11 @@ fn stores(actor: &Actor<'_>) -> Option<u64> {
     actor.seen()
 }
 
-/// A way to change a file, and what its first word is afterwards.
+/// A way to change a file, and the resulting first word.
 type Writer = (fn(&Actor<'_>) -> Option<u64>, Option<u64>);
 
 #[test]
-fn hole_09_writers_that_nobody_hooked() {
+fn hole_09_writers_without_a_hook() {
     const WRITERS: [Writer; 7] = [
         (writes, Some(NEW)),
         (writes_a_byte, Some(OLD & !(0xff << 56) | 2 << 56)),

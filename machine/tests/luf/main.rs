@@ -1,13 +1,14 @@
-//! What was held against lazy unmap flushes when Linux discussed them (B. Park's LUF and MIGRC, 2023 to 2025), each
-//! objection played as a program: seventeen ways to read what is gone, and the holes that the published patches had.
+//! The objections to lazy unmap flushes from the discussion in Linux (B. Park's LUF and MIGRC, 2023 to 2025), each
+//! played as a program: seventeen ways to read a page that is gone, and the holes in the published patches.
 //!
-//! Every play has the same start. A *reader* on CPU 0 loads one word of a file over and over, so its TLB keeps the page. The
-//! kernel takes the page away lazily, moving or evicting it; nothing ticks, so the reader goes on reading a frame that is
-//! free, through a translation that is gone. Then the *actor* on CPU 1, another thread of the same program, does what the
-//! objection is about; and from the moment it is done the reader must see what is right. The oracle watches.
+//! Every play has the same start. A *reader* on CPU 0 loads one word of a file over and over, so its TLB keeps the
+//! page. The kernel takes the page away lazily: it moves or evicts it. No CPU takes a tick, so the reader continues
+//! to read a frame that is free, through a translation that is cleared. Then the *actor* on CPU 1, another thread of
+//! the same program, performs the operation of the objection. As soon as it is done the reader must see the right
+//! value. The oracle checks the run.
 //!
-//! A check that the published behaviour would pass too shows nothing. So each play is played again with the guard removed
-//! that the published patches did not have, and must then go wrong.
+//! A check that the published behaviour would pass too shows nothing. So each play is repeated without the guards
+//! that the published patches did not have, and must then fail.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,17 +25,17 @@ use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
 
 use crate::common::{at, exact, machine, US};
 
-/// What the file's page holds at first, and what somebody makes of it.
+/// The word that the file's page holds at first, and the word that replaces it.
 pub(crate) const OLD: u64 = 0x0101_0101_0101_0101;
 pub(crate) const NEW: u64 = 0x0202_0202_0202_0202;
 /// Pages of the file.
 pub(crate) const PAGES: u64 = 4;
 /// Pages of another file: nearly all of a node.
 const MANY: u64 = 400;
-/// In picoseconds: nothing that is played lasts so long.
+/// In picoseconds. No play lasts that long.
 const TICK: u64 = LONGEST_AGE / 2 * 1000;
 
-/// How the kernel takes a page away.
+/// The way in which the kernel takes a page away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// It moves to the other node.
@@ -43,14 +44,14 @@ pub(crate) enum Way {
     Goes,
 }
 
-/// What the reader maps the file as.
+/// The reader's mapping of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapped {
     Shared,
     Private,
 }
 
-/// How a play is played.
+/// The setup of a play.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) settle: Settle,
@@ -59,7 +60,7 @@ pub(crate) struct Setup {
     pub(crate) without: &'static [Guard],
 }
 
-/// What the reader does, for others to see.
+/// The reader's state, for the actor.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     address: Cell<u64>,
@@ -68,7 +69,7 @@ pub(crate) struct Reader {
     stop: Cell<bool>,
 }
 
-/// Who acts, on CPU 1, and what it acts on.
+/// The actor, on CPU 1, and the file on which it acts.
 pub(crate) struct Actor<'p> {
     pub(crate) program: &'p Program,
     pub(crate) file: ObjectId,
@@ -76,10 +77,10 @@ pub(crate) struct Actor<'p> {
     setup: Setup,
 }
 
-/// What came of a play.
+/// The result of a play.
 #[derive(Debug)]
 pub(crate) struct Played {
-    /// What the reader saw in the end; none if it got a signal.
+    /// The word that the reader saw at the end; none if it got a signal.
     pub(crate) seen: Option<u64>,
     pub(crate) outcome: Outcome,
 }
@@ -94,9 +95,9 @@ impl Actor<'_> {
         self.program.system_call(call)
     }
 
-    /// What the reader sees in a load that begins only now; none if it gets a signal.
+    /// The word that the reader sees in a load that begins after the call; none if it gets a signal.
     pub(crate) fn seen(&self) -> Option<u64> {
-        // The first that ends may have begun before.
+        // The first load that ends may have begun before.
         let loads = self.reader.loads.get() + 2;
         while self.reader.loads.get() < loads {
             self.program.compute(US);
@@ -104,24 +105,24 @@ impl Actor<'_> {
         self.reader.seen.get()
     }
 
-    /// How often anybody faulted.
+    /// The number of faults of all threads.
     fn faults(&self) -> u64 {
         self.program.reading().statistics.faults
     }
 
-    /// Takes the page away lazily. When this returns the reader reads its old frame, which is free and owes.
+    /// Takes the page away lazily. When this returns, the reader reads its old frame, which is free and owing.
     pub(crate) fn take_away(&self) {
         match self.setup.way {
             Way::Moves => self.move_away(),
             Way::Goes => self.evict(),
         }
         let faults = self.faults();
-        assert_eq!(self.seen(), Some(OLD), "what it may go on reading");
+        assert_eq!(self.seen(), Some(OLD), "the reader may continue to read the old page");
         if self.setup.without.is_empty() {
             let memory = self.program.memory();
             assert!(memory.engine().owes(self.program.space().coherence()), "its flush is owed");
-            assert!(memory.owing_frames() > 0, "its frame is free, and owes");
-            assert_eq!(self.faults(), faults, "it reads through a translation that is gone");
+            assert!(memory.owing_frames() > 0, "its frame is free and owing");
+            assert_eq!(self.faults(), faults, "the reader reads through a cleared translation");
         }
     }
 
@@ -130,7 +131,8 @@ impl Actor<'_> {
         assert_eq!(moved, [Moved::There]);
     }
 
-    /// Fills the node and then takes free frames, without paying for any, until background reclaim has taken the page.
+    /// Fills the node, and then takes free frames, without paying for any, until background reclaim has taken the
+    /// page.
     fn evict(&self) {
         let memory = self.program.memory();
         let other = self.call(|memory, _| memory.create_file(MANY as u32)).expect("a free object");
@@ -148,7 +150,7 @@ impl Actor<'_> {
         self.call(|memory, _| taken.into_iter().for_each(|frame| memory.free(frame)));
     }
 
-    /// Another program, on another CPU, does `body`.
+    /// Runs `body` in another program on another CPU.
     pub(crate) fn elsewhere<R: 'static>(&self, body: impl FnOnce(&Program) -> R + 'static) -> R {
         let space = self.call(|memory, _| memory.new_space()).expect("a frame");
         let (result, mine) = {
@@ -187,7 +189,7 @@ fn options(setup: Setup) -> Options {
     }
 }
 
-/// Plays: the page is brought in, and `act` does the rest.
+/// Plays: brings the page in, and runs `act`.
 pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + 'static) -> Played {
     let simulation =
         Simulation::new(&machine(&[4, 0], 2048), options(setup)).expect("the machine fits the host");
@@ -226,19 +228,20 @@ pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + '
     Played { seen: seen.take(), outcome }
 }
 
-/// Both ways to take a page away, of a file that is mapped shared, and both that settle its debt.
+/// All setups with a shared mapping: both ways to take the page away, and both ways to settle its debt.
 pub(crate) fn all() -> impl Iterator<Item = Setup> {
     setups(Mapped::Shared)
 }
 
-/// The same of a file that is mapped so.
+/// The same with the given mapping.
 pub(crate) fn setups(mapped: Mapped) -> impl Iterator<Item = Setup> {
     [Settle::Free, Settle::Demand].into_iter().flat_map(move |settle| {
         [Way::Moves, Way::Goes].map(|way| Setup { settle, way, mapped, without: &[] })
     })
 }
 
-/// Plays in every way: no rule is broken, the reader did read what was gone, and in the end it sees what is right.
+/// Plays in all setups. No rule is broken, the reader reads a page that is gone, and at the end it sees the right
+/// word.
 pub(crate) fn holds(
     setups: impl Iterator<Item = Setup>,
     act: fn(&Actor<'_>) -> Option<u64>,
@@ -257,7 +260,7 @@ pub(crate) fn assert_lazy_and_clean(setup: Setup, outcome: &Outcome) {
     assert!(outcome.stale_hits > 0 && outcome.reading.counters.debts_created > 0, "{setup:?}: {outcome:?}");
 }
 
-/// Plays in every way without what upholds it: the reader sees something else, or a rule is seen broken.
+/// Plays in all setups without the guards. The reader sees another word, or a rule is broken.
 pub(crate) fn fails_without(
     without: &'static [Guard],
     setups: impl Iterator<Item = Setup>,
@@ -268,7 +271,7 @@ pub(crate) fn fails_without(
         let Played { seen, outcome } = play(Setup { without, ..setup }, act);
         assert!(
             seen != right || outcome.violations > 0,
-            "{setup:?}: nobody notices that {without:?} is gone"
+            "{setup:?}: no check notices that {without:?} is gone"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The scenarios of a stale read, in the order in which they were raised; the eighth is about the allocator alone and in
-//! `memory/tests/owing.rs`.
+//! The scenarios of a stale read, in the order in which they were raised. The eighth concerns the allocator alone and
+//! is in `memory/tests/owing.rs`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,10 +32,11 @@ fn scenario_01_another_file_is_mapped_at_the_same_address() {
     fails_without(&[Guard::Settle], all(), maps_over, Some(NEW));
 }
 
-/// `munmap` of a page whose entry is empty already, so that it has nothing to flush; then new memory at the same address.
+/// `munmap` of a page whose entry is already empty, so there is nothing to flush; then new memory at the same
+/// address.
 fn unmaps_and_maps(actor: &Actor<'_>) -> Option<u64> {
     let start = actor.address();
-    // Its table stays: to free one is a flush of its own.
+    // Its page-table page must stay: freeing it would flush.
     actor.program.load(at(start, 1), 1).expect("a page of a file");
     let fresh = actor.call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
     actor.take_away();
@@ -80,7 +81,7 @@ fn scenario_04_a_store_through_a_second_mapping() {
     fails_without(&[Guard::Slot, Guard::Settle], all(), is_stored_to_beside, Some(NEW));
 }
 
-/// Another program stores to the page where it is by then.
+/// Another program stores to the page at its new location.
 fn is_stored_to_elsewhere(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     let file = actor.file;
@@ -94,13 +95,13 @@ fn is_stored_to_elsewhere(actor: &Actor<'_>) -> Option<u64> {
 #[test]
 fn scenario_05_another_process_stores_to_the_page_where_it_is_now() {
     holds(all(), is_stored_to_elsewhere, Some(NEW));
-    // Where reclaim is at work the other program's own memory is paid for, and the page with it.
+    // While reclaim is at work, the other program's own memory is paid for, and the page with it.
     let moves = all().filter(|setup| setup.way == Way::Moves);
     fails_without(&[Guard::Slot], moves, is_stored_to_elsewhere, Some(NEW));
 }
 
-/// The device's bytes change without anybody on this machine, as a server's do; then the page is invalidated, whether it
-/// is in memory or not.
+/// The device's bytes change without an action of this machine, as on a server. Then the page is invalidated, whether
+/// or not it is in memory.
 pub(crate) fn changes_on_its_device(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     actor.call(|memory, _| {
@@ -109,7 +110,7 @@ pub(crate) fn changes_on_its_device(actor: &Actor<'_>) -> Option<u64> {
         let block = Block { store: Store::File(actor.file), index: 0 };
         memory.platform().write_out(&[(block, sent.number())]);
         memory.free(sent);
-        memory.invalidate(actor.file, 0, PAGES as u32).expect("nobody has the page busy");
+        memory.invalidate(actor.file, 0, PAGES as u32).expect("the page is not busy");
     });
     actor.seen()
 }
@@ -120,8 +121,8 @@ fn scenario_06_contents_that_change_without_a_local_write() {
     fails_without(&[Guard::Slot], all(), changes_on_its_device, Some(NEW));
 }
 
-/// The kernel takes every free frame that it can get without waiting, and then some that it has to wait for, and fills
-/// them with what no program may read.
+/// The kernel takes every free frame that it can get without waiting, then some for which it must wait, and fills
+/// them with data that no program may read.
 fn frames_become_the_kernels(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     let taken = actor.call(|memory, _| {
@@ -138,7 +139,7 @@ fn frames_become_the_kernels(actor: &Actor<'_>) -> Option<u64> {
         for frame in taken {
             memory.free(frame);
         }
-        // Its root is a page of the kernel's.
+        // A space's root is a page of the kernel.
         let spaces: Vec<_> = (0..64).map_while(|_| memory.new_space().ok()).collect();
         for space in spaces {
             memory.exit(space);
@@ -153,7 +154,7 @@ fn scenario_07_a_freed_page_becomes_the_kernels() {
     fails_without(&[Guard::Stamp], all(), frames_become_the_kernels, Some(OLD));
 }
 
-/// Other programs fill their memory, as much as there is, while nothing looks at what the reader sees.
+/// Another program fills all available memory, while no check looks at the word that the reader sees.
 fn frames_become_anothers(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     actor.elsewhere(|program| {
@@ -167,7 +168,7 @@ fn frames_become_anothers(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_09_a_missing_flush_before_reuse_is_seen_by_the_oracle_itself() {
     holds(all(), frames_become_anothers, Some(OLD));
     for setup in all() {
-        // Whether or not the reader happens to look.
+        // The oracle reports it whether or not the reader looks.
         let without: &[Guard] = &[Guard::Stamp];
         let Played { outcome, .. } = play(Setup { without, ..setup }, |actor| {
             actor.take_away();
@@ -177,8 +178,9 @@ fn scenario_09_a_missing_flush_before_reuse_is_seen_by_the_oracle_itself() {
     }
 }
 
-/// A thread stores to the pages of a file and loads what it stored, while another syncs the file, which takes the right to
-/// store away until the next store, and a third moves the pages to and fro. How many stores were lost, and what came of it.
+/// A thread stores to the pages of a file and loads the stored words. Another syncs the file, which removes the right
+/// to store until the next store. A third moves the pages to and fro. Returns the number of lost stores and the
+/// outcome.
 fn stores_beside_sync(settle: Settle) -> (u64, Outcome) {
     const ROUNDS: u64 = 200;
     const FILE: u64 = 24;
@@ -221,7 +223,8 @@ fn stores_beside_sync(settle: Settle) -> (u64, Outcome) {
     (lost.get(), outcome)
 }
 
-/// Here a page that is written out is locked besides, so what fails without the guard is the engine's law `hole_12`.
+/// Here a page is also locked while it is written out. So the test that fails without the guard is the engine's law
+/// `hole_12`.
 #[test]
 fn scenario_10_a_writable_entry_outlives_the_right_to_store() {
     for settle in [Settle::Free, Settle::Demand] {
@@ -233,7 +236,7 @@ fn scenario_10_a_writable_entry_outlives_the_right_to_store() {
     }
 }
 
-/// A thread stores to a page of a private mapping: a copy takes the place of the file's page, at the same address.
+/// A thread stores to a page of a private mapping: a copy replaces the file's page at the same address.
 fn is_replaced_by_a_copy(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     actor.program.store(actor.address(), 1, NEW).expect("a mapped page");
@@ -246,9 +249,9 @@ fn scenario_11_another_page_takes_the_place_of_one() {
     fails_without(&[Guard::Slot, Guard::Settle], setups(Mapped::Private), is_replaced_by_a_copy, Some(NEW));
 }
 
-/// A page is taken away lazily, and nobody needs anything: until when, in ns after, its reader uses what is gone, and what
-/// came of the run.
-fn nobody_needs_anything(settle: Settle, tick: u64, max_age: u64) -> (u64, Outcome) {
+/// A page is taken away lazily, and no operation requires a flush. Returns the time for which the reader continued to
+/// use the old entry, in ns, and the outcome.
+fn no_operation_requires_a_flush(settle: Settle, tick: u64, max_age: u64) -> (u64, Outcome) {
     let configure = move |config: &mut ceasefire_memory::Config| {
         (config.fault_around, config.read_ahead, config.lru_batch) = (1, 1, 1);
         config.lazy.max_age = max_age;
@@ -297,14 +300,14 @@ fn scenario_12_a_window_without_an_end() {
     for (settle, max_age) in
         [(Settle::Free, 2), (Settle::Free, 10), (Settle::Demand, 2), (Settle::Demand, 10)]
     {
-        let (used, outcome) = nobody_needs_anything(settle, MILLISECOND, max_age * MILLISECOND);
+        let (used, outcome) = no_operation_requires_a_flush(settle, MILLISECOND, max_age * MILLISECOND);
         assert_eq!(outcome.violations, 0, "{settle:?}: {:?}", outcome.broken);
         assert!(used > 0 && used <= (max_age + 1) * MILLISECOND, "{settle:?}, {max_age} ms: {used} ns");
         let counters = outcome.reading.counters;
         assert!(counters.debt_age_max_ns <= (max_age + 1) * MILLISECOND, "{counters:?}");
         assert_eq!(counters.interrupts > 0, settle == Settle::Demand, "{counters:?}");
-        // Without ticks it has no end.
-        let (used, outcome) = nobody_needs_anything(settle, 0, max_age * MILLISECOND);
+        // Without ticks the window has no end.
+        let (used, outcome) = no_operation_requires_a_flush(settle, 0, max_age * MILLISECOND);
         assert!(
             used > (max_age + 1) * MILLISECOND && rules(&outcome) == [Rule::Bounded],
             "{used} ns: {outcome:?}"
@@ -312,14 +315,14 @@ fn scenario_12_a_window_without_an_end() {
     }
 }
 
-/// One program streams through a file that is larger than memory, and owes; another has nothing to do with it and uses
-/// some fresh memory now and then. How often somebody had to pay for a frame.
+/// One program streams through a file that is larger than memory, and owes. An unrelated one uses some fresh memory
+/// from time to time. Returns the number of frames that an allocation paid for, and the outcome.
 fn paid_for_frames(settle: Settle, max_age: u64) -> (u64, Outcome) {
     const FILE: u64 = 6000;
     let tick = MILLISECOND / 4;
     let configure = move |config: &mut ceasefire_memory::Config| {
         (config.fault_around, config.read_ahead) = (1, 1);
-        // Few against what is read, so that it matters who pays for them.
+        // Few compared to the pages read, so it matters which CPU pays for them.
         (config.lazy.max_age, config.lazy.max_owed) = (max_age, Some(128));
     };
     let options =
@@ -358,10 +361,10 @@ fn paid_for_frames(settle: Settle, max_age: u64) -> (u64, Outcome) {
 #[test]
 fn scenario_13_an_unrelated_program_pays_for_anothers_debts() {
     let (paid, outcome) = paid_for_frames(Settle::Free, MILLISECOND / 2);
-    // At most twice, before anybody knows how fast frames are needed.
+    // At most twice, before the kernel has measured the demand for frames.
     assert!(paid <= 2, "{:?}", outcome.reading);
     assert!(outcome.reading.counters.debts_by_tick > 100, "{:?}", outcome.reading.counters);
-    // As published, on demand and of any age: somebody does, again and again, and it may be anyone.
+    // As published, on demand and without an age limit: allocations of any program pay again and again.
     let (paid, outcome) = paid_for_frames(Settle::Demand, LONGEST_AGE);
     assert!(paid > 2, "{:?}", outcome.reading);
 }
@@ -372,7 +375,7 @@ fn is_used_by_the_kernel(actor: &Actor<'_>) -> Option<u64> {
     let mut word = [0; 8];
     let read = actor.call(|memory, _| memory.read(actor.file, 0, &mut word));
     assert_eq!((read, u64::from_le_bytes(word)), (Ok(8), OLD));
-    // Whoever read it knows one version, and so does everybody.
+    // The kernel has read one version, so every CPU must see the same.
     let seen = actor.seen();
     actor.call(|memory, _| write(memory, actor.file, NEW));
     seen.filter(|&word| word == OLD).and(actor.seen())
@@ -384,8 +387,8 @@ fn scenario_14_the_kernel_uses_the_page_through_its_own_mapping() {
     fails_without(&[Guard::Slot], all(), is_used_by_the_kernel, Some(NEW));
 }
 
-/// What can be stored to is never used after it was freed, what can only be read never changes meanwhile.
-fn only_what_cannot_be_stored_to(actor: &Actor<'_>) -> Option<u64> {
+/// A writable page is never used after it was freed. A read-only page does not change while it is owing.
+fn only_read_only_pages_owe(actor: &Actor<'_>) -> Option<u64> {
     let memory = actor.program.memory();
     let space = actor.program.space();
     let own = actor.call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
@@ -393,24 +396,24 @@ fn only_what_cannot_be_stored_to(actor: &Actor<'_>) -> Option<u64> {
     let interrupted = actor.program.reading().counters.interrupts;
     let moved = actor.call(|memory, space| memory.move_pages(space, &[(own, NodeId(1))]));
     assert_eq!(moved, [Moved::There]);
-    assert!(!memory.engine().owes(space.coherence()), "it was paid for at once");
+    assert!(!memory.engine().owes(space.coherence()), "its debt was paid at once");
     assert_eq!(actor.program.reading().counters.interrupts, interrupted + 1);
     actor.take_away();
     for _ in 0..50 {
-        assert_eq!(actor.seen(), Some(OLD), "the bytes of a frame that owes stay as they are");
+        assert_eq!(actor.seen(), Some(OLD), "the bytes of an owing frame do not change");
     }
     assert_eq!(actor.program.load(own, 1), Ok(NEW));
     actor.seen()
 }
 
 #[test]
-fn scenario_15_use_after_free_is_reading_what_does_not_change() {
-    holds(all(), only_what_cannot_be_stored_to, Some(OLD));
-    // Handed out with its debt it would change under the reader.
+fn scenario_15_use_after_free_reads_unchanged_bytes() {
+    holds(all(), only_read_only_pages_owe, Some(OLD));
+    // A frame that is allocated with its debt would change under the reader.
     fails_without(&[Guard::Stamp], all(), frames_become_the_kernels, Some(OLD));
 }
 
-/// A host is told of all free frames and throws their bytes away.
+/// A host learns of all free frames and discards their bytes.
 fn frames_are_reported(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     let reported = actor.call(|memory, _| {
@@ -418,35 +421,35 @@ fn frames_are_reported(actor: &Actor<'_>) -> Option<u64> {
             |frame: FrameNumber, _| memory.platform().store(frame, 0, &[0; PAGE_BYTES as usize]);
         memory.report_free(NodeId(0), 0, &mut discard)
     });
-    assert!(reported > 0, "the node has some to spare");
+    assert!(reported > 0, "the node has free frames");
     actor.seen()
 }
 
 #[test]
 fn scenario_16_the_bytes_of_free_frames_are_thrown_away() {
-    // Where reclaim is at work there is nothing to spare.
+    // While reclaim is at work the node has no free frames.
     let moves = || all().filter(|setup| setup.way == Way::Moves);
     holds(moves(), frames_are_reported, Some(OLD));
     fails_without(&[Guard::Stamp], moves(), frames_are_reported, Some(OLD));
 }
 
-/// A program executes what it stores through another mapping.
+/// A program executes code that it stores through another mapping.
 fn is_executed(actor: &Actor<'_>) -> Option<u64> {
     let (program, address) = (actor.program, actor.address());
     let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
     program.fetch(address, 8).expect("a mapped page");
     actor.take_away();
     let misses = program.reading().misses_fetch;
-    program.fetch(address, 8).expect("what it may go on executing");
-    assert_eq!(program.reading().misses_fetch, misses, "it executes what is gone");
+    program.fetch(address, 8).expect("the CPU may continue to execute the old page");
+    assert_eq!(program.reading().misses_fetch, misses, "it executes a page that is gone");
     program.store(map, 1, NEW).expect("a mapped page");
-    // On the CPU that stored: its instruction side had the page as well.
+    // On the CPU that stored: its TLB for instructions also held the page.
     program.fetch(address, 8).expect("a mapped page");
     (program.reading().misses_fetch > misses).then(|| actor.seen()).flatten()
 }
 
 #[test]
-fn scenario_17_what_is_executed_is_stored_through_another_mapping() {
+fn scenario_17_executed_code_is_stored_through_another_mapping() {
     let moves = || all().filter(|setup| setup.way == Way::Moves);
     holds(moves(), is_executed, Some(NEW));
     fails_without(&[Guard::Slot, Guard::Settle], moves(), is_executed, Some(NEW));

@@ -1,4 +1,4 @@
-//! What is asked of the memory under test, and what it answers.
+//! The calls to the memory under test, and its replies.
 
 use ceasefire_machine::{Options, Program, Sim, Simulation};
 use ceasefire_memory::SpaceHandle;
@@ -7,7 +7,7 @@ use crate::flight::Fault;
 use crate::model::Rights;
 use crate::script::Setup;
 
-/// Where a mapping goes.
+/// The destination of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Here,
@@ -15,7 +15,7 @@ pub(crate) enum Place {
     At(u64),
 }
 
-/// What a program says about its pages.
+/// A program's advice about its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advice {
     Free,
@@ -52,48 +52,48 @@ pub(crate) enum Call {
     Sync { file: usize },
 }
 
-/// Why a call was refused.
+/// The reason for which a call was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     OutOfMemory,
     /// A load or store failed at this address.
     Fault(Fault, u64),
-    /// Pages are in use just now.
+    /// Pages are in use at the moment.
     Busy,
-    /// The call asked for what cannot be.
+    /// The call asked for something impossible.
     Wrong,
 }
 
-/// What came of a call.
+/// The reply to a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Done,
-    /// What a load returned; nothing if memory has no contents.
+    /// The word that a load returned; nothing if memory has no contents.
     Loaded(Option<u64>),
     Address(u64),
     Space(SpaceHandle<Sim>),
-    /// What was read; nothing if files have no contents.
+    /// The bytes that were read; nothing if files have no contents.
     Read(Option<Vec<u8>>),
-    /// One answer each for so many pages.
+    /// One answer for each of that many pages.
     Pages(usize),
     Refused(Refusal),
 }
 
 /// A memory under test.
 pub(crate) trait Subject {
-    /// The machine that it runs on, and how.
+    /// The machine that it runs on, and the options.
     fn options(&self, setup: &Setup) -> Options;
 
-    /// Makes files of so many pages, before anything runs.
+    /// Creates files of these lengths in pages, before the run.
     fn create_files(&self, simulation: &Simulation, pages: &[u32]);
 
-    /// Whether it can do that at all.
+    /// Whether it supports a call.
     fn supports(&self, call: &Call) -> bool;
 
-    /// Does it, on a thread of space number `space`.
+    /// Makes a call, on a thread of space number `space`.
     fn call(&self, program: &Program, space: usize, call: &Call) -> Reply;
 
-    /// The space that the last fork of `parent` made has number `child` from now on.
+    /// Gives the number `child` to the space that the last fork of `parent` created.
     fn forked(&self, parent: usize, child: usize) {
         let _ = (parent, child);
     }
@@ -101,6 +101,6 @@ pub(crate) trait Subject {
     /// The length of a file.
     fn file_bytes(&self, program: &Program, file: usize) -> Option<u64>;
 
-    /// Deletes all files after everything has run, and says what was lost.
+    /// Deletes all files after the run, and reports lost frames.
     fn finish(&self, simulation: &Simulation) -> Result<(), String>;
 }

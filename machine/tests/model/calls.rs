@@ -1,4 +1,4 @@
-//! The memory manager on the simulator: each call as it is made, and its errors as the model knows them.
+//! The memory manager on the simulator: its calls, and its errors as the model names them.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -109,8 +109,8 @@ fn address<E: Debug>(result: Result<u64, E>) -> Reply {
     result.map_or_else(refused, Reply::Address)
 }
 
-/// An error, as far as the model distinguishes them: every call has a type of its own, in all of which running out of
-/// memory has the same name.
+/// An error, as far as the model distinguishes them. Every call has an error type of its own, and running out of
+/// memory has the same name in all.
 fn refused<E: Debug>(error: E) -> Reply {
     let name = format!("{error:?}");
     let out_of_memory = name.contains("OutOfMemory") || name.contains("Full");

@@ -1,7 +1,7 @@
-//! What a page may hold: words of 8 bytes, each with every value that a load may return.
+//! The possible contents of a page: words of 8 bytes, each with every value that a load may return.
 //!
-//! Mostly that is one value. A word has several after a store whose effect on a copy is open (it raced with a fork), and
-//! a page whose memory was given up as no longer needed reads as before or as zeros, all of it alike, until a store
+//! This is usually one value. A word has several after a store that raced with a fork, since the store may or may not
+//! be in the copy. A page whose memory was given up reads as before or as zeros, all words alike, until a store
 //! decides.
 
 /// One word of a page; those not listed are zero.
@@ -9,9 +9,9 @@
 struct Word {
     number: u16,
     value: u64,
-    /// What it may be instead.
+    /// The other possible values.
     others: Vec<u64>,
-    /// It is older than the page's being given up, so it is zero if the page was dropped.
+    /// Whether it was stored before the page was given up. Then it is zero if the page was dropped.
     old: bool,
 }
 
@@ -35,7 +35,7 @@ impl Word {
     }
 }
 
-/// What becomes of a page's old words.
+/// The state of a page's old words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Fate {
     /// They stay.
@@ -43,7 +43,7 @@ enum Fate {
     Kept,
     /// They may be dropped at any time.
     GivenUp,
-    /// They were dropped or not before a store, and stay so.
+    /// They were either dropped or kept before a store, and stay so.
     Decided,
 }
 
@@ -104,12 +104,12 @@ impl Content {
         self.settle_fate();
     }
 
-    /// A store that may have happened before or after what this is a copy of was copied.
+    /// A store that may have come before or after this copy was made.
     pub(crate) fn may_be(&mut self, number: u64, value: u64) {
         self.entry(number).add(value);
     }
 
-    /// A load returned `value`, one of the candidates, while nothing else happened to the page.
+    /// A load returned `value`, one of the candidates, while no other operation affected the page.
     pub(crate) fn observe(&mut self, number: u64, value: u64) {
         let Ok(at) = self.position(number) else { return };
         let word = &mut self.words[at];
@@ -118,7 +118,7 @@ impl Content {
             return;
         }
         if !word.candidates().any(|candidate| candidate == value) {
-            // Zero, which it can only be because the page was dropped.
+            // It is zero, which is only possible because the page was dropped.
             self.words.retain(|word| !word.old);
             self.fate = Fate::Kept;
         } else if value != 0 {
@@ -130,11 +130,11 @@ impl Content {
         }
     }
 
-    /// The page is no longer needed: it may be dropped until it is stored to.
+    /// The page was given up: it may be dropped until it is stored to.
     pub(crate) fn give_up(&mut self) {
         for word in &mut self.words {
             if self.fate == Fate::Decided && word.old {
-                // One zero among these says nothing about the words stored since.
+                // One zero among these does not decide about the words stored since.
                 word.add(0);
             }
             word.old = true;
@@ -143,7 +143,7 @@ impl Content {
         self.settle_fate();
     }
 
-    /// Without old words there is nothing to lose.
+    /// Without old words no word can be lost.
     fn settle_fate(&mut self) {
         if !self.words.iter().any(|word| word.old) {
             self.fate = Fate::Kept;
@@ -157,7 +157,7 @@ impl Content {
         }
     }
 
-    /// As [`Content::write`], but it may not have happened.
+    /// Like [`Content::write`], but it may not have happened.
     pub(crate) fn maybe_write(&mut self, offset: u64, bytes: &[u8]) {
         for (number, mask, value) in words_of(offset, bytes) {
             let word = self.entry(number);
@@ -168,7 +168,7 @@ impl Content {
         }
     }
 
-    /// Zeros from `offset` in the page on.
+    /// Clears the page from `offset` on.
     pub(crate) fn clear_from(&mut self, offset: u64) {
         for word in &mut self.words {
             let keep = kept_below(u64::from(word.number), offset);
@@ -177,7 +177,7 @@ impl Content {
         self.words.retain(|word| u64::from(word.number) * 8 < offset);
     }
 
-    /// The bytes that differ from every candidate, first one first: where, which values would do, and what was read.
+    /// The first byte that differs from every candidate: its offset, the allowed values, and the value read.
     pub(crate) fn difference(&self, offset: u64, read: &[u8]) -> Option<(u64, Vec<u64>, u64)> {
         words_of(offset, read).find_map(|(number, mask, value)| {
             let fits = |candidate: u64| candidate & mask == value;
@@ -199,7 +199,7 @@ pub(crate) fn kept_below(number: u64, offset: u64) -> u64 {
     }
 }
 
-/// Bytes at an offset as words: which, the bits that they cover, and their value there.
+/// Bytes at an offset as words: the number of each word, the bits that the bytes cover, and their value there.
 pub(crate) fn words_of(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
     let end = offset + bytes.len() as u64;
     let numbers = if bytes.is_empty() { 0..0 } else { offset / 8..end.div_ceil(8) };
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_twice_infers_nothing_from_one_zero() {
+    fn after_giving_up_twice_one_zero_decides_nothing() {
         let mut page = Content::default();
         page.store(1, 10);
         page.give_up();

@@ -1,27 +1,28 @@
-//! What is under way: operations that were called and have not returned, and what a load may find meanwhile.
+//! Operations under way, which were called and have not returned, and the possible results of loads meanwhile.
 //!
-//! An operation takes effect somewhere between its call and its return. So each load and each store collects, from its
-//! own call to its own return, what it may find: what holds now, and what will hold once any of the operations under
-//! way is done. Where that would leave open what memory holds afterwards, the two are kept apart ([`apart`]):
+//! An operation takes effect somewhere between its call and its return. So each load and each store collects the
+//! results that are possible between its own call and its own return: those that hold now, and those that will hold
+//! once any of the operations under way is done. Two operations are kept apart ([`apart`]) if running them together
+//! would leave the content of memory open:
 //!
 //! - stores to one word;
-//! - a store, and giving up, discarding or truncating its page, writing or reading its bytes of the file, or moving
-//!   something on top of it;
+//! - a store, and giving up, discarding or truncating its page, writing or reading its bytes of the file, or moving a
+//!   mapping on top of it;
 //! - a store that makes a private copy, and a fork or a move of its page, or a write or a store to the page that it
 //!   copies;
-//! - operations that change which mappings a space has, or what these allow; and discarding or giving up pages of these;
+//! - operations that change the mappings of a space or their rights, and discarding or giving up pages of these;
 //! - truncating a file and reading, writing or truncating it; writing and reading or writing the same bytes.
 //!
-//! What stays possible, because the outcome is known: a store during `unmap` or `protect` of its page (its own result
-//! says whether it took place), during a move of its page (it moves along), during a fork (the copy may have it or
-//! not); loads beside anything; and everything beside what no program sees.
+//! The following remain possible, because the outcome is known: a store during `unmap` or `protect` of its page (its
+//! own result says whether it took place), during a move of its page (it moves along), or during a fork (it may or
+//! may not be in the copy); loads beside any operation; and any operation beside those that no program sees.
 
 use std::ops::Range;
 
 use crate::content::kept_below;
 use crate::model::{pieces, Area, Model, PageId, Rights, Source, Target, PAGE};
 
-/// Why an access fails.
+/// The reason for which an access fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     NotMapped,
@@ -30,7 +31,7 @@ pub(crate) enum Fault {
     BeyondEnd,
 }
 
-/// What an access may come to.
+/// A possible result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// A load returns this.
@@ -38,7 +39,7 @@ pub(crate) enum Finding {
     /// A store succeeds.
     Stored,
     Fault(Fault),
-    /// Something is being mapped there, nobody knows yet what.
+    /// A mapping is being made there, and its content is not known yet.
     Anything,
 }
 
@@ -49,11 +50,11 @@ pub(crate) struct Access {
     pub(crate) page: u64,
     pub(crate) word: u64,
     pub(crate) store: Option<(Option<Target>, u64)>,
-    /// What was possible at any time since it began.
+    /// The results that were possible at any time since it began.
     pub(crate) findings: Vec<Finding>,
-    /// The page was unmapped or moved away since: something else may be mapped there.
+    /// Whether the page was unmapped or moved away since. Another mapping may be there.
     stranded: bool,
-    /// Something that matters to it was under way.
+    /// Whether an operation that affects it was under way.
     pub(crate) disturbed: bool,
 }
 
@@ -67,29 +68,30 @@ impl Access {
     }
 }
 
-/// An operation that changes what accesses find.
+/// An operation that changes the results of accesses.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// A new mapping, at an address that is not known yet.
     Map,
     Unmap(Range<u64>),
     Protect(Range<u64>, Rights),
-    /// The area of the first range moves to the second; to nobody knows where, if there is none.
+    /// The area of the first range moves to the second. If there is no second range, the destination is not known
+    /// yet.
     Remap(Range<u64>, Option<Range<u64>>, u64),
-    /// Nothing that loads see, but areas change.
+    /// Loads see no change, but areas change.
     Attribute(Range<u64>),
-    /// With the stores that came before or after it: the page, the word and the value.
+    /// With the stores that may have come before or after it: the page, the word and the value.
     Fork(Vec<(PageId, u64, u64)>),
     Discard(Range<u64>),
     GiveUp(Range<u64>),
     Truncate(usize, u64),
     Write(usize, u64, Vec<u8>),
-    /// No change: but what is read must not change either.
+    /// No change, but the bytes that are read must not change either.
     Read(usize, Range<u64>),
 }
 
 impl Change {
-    /// It changes the mappings of its space: one at a time does.
+    /// It changes the mappings of its space. Only one operation at a time does.
     fn is_layout(&self) -> bool {
         matches!(
             self,
@@ -103,21 +105,21 @@ impl Change {
     }
 }
 
-/// What a thread is doing.
+/// The current operation of a thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Flight {
     Access(Access),
     Change(usize, Change),
 }
 
-/// All that is under way, by thread, and how often mappings changed in each space.
+/// All operations under way, by thread, and the number of changes of mappings in each space.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     flights: Vec<Option<Flight>>,
     epochs: Vec<u64>,
 }
 
-/// What a page leads to.
+/// The content to which a page leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum View {
     Nothing,
@@ -151,18 +153,18 @@ impl Flights {
         })
     }
 
-    /// A number that stays the same while the mappings of a space do; nothing while they change.
+    /// A number that is the same while the mappings of a space are; nothing while they change.
     pub(crate) fn epoch(&self, space: usize) -> Option<u64> {
         let quiet = !self.changes_of(space).any(Change::is_layout);
         quiet.then(|| self.epochs.get(space).copied().unwrap_or(0))
     }
 
-    /// Whether something could begin now without leaving open what memory holds afterwards.
+    /// Whether an operation could begin now without leaving the content of memory open.
     pub(crate) fn admits(&self, model: &Model, new: &Flight) -> bool {
         !self.all().any(|old| apart(model, old, new) || apart(model, new, old))
     }
 
-    /// Something begins.
+    /// Begins an operation.
     pub(crate) fn begin(&mut self, model: &Model, thread: usize, mut new: Flight) {
         match &mut new {
             Flight::Access(access) => {
@@ -200,7 +202,7 @@ impl Flights {
         }
     }
 
-    /// Something is done and its effect, if it had one, in the model: what it was.
+    /// Ends an operation, whose effect, if any, is in the model. Returns the operation.
     pub(crate) fn end(&mut self, thread: usize) -> Option<Flight> {
         let flight = self.flights.get_mut(thread)?.take();
         if let Some(Flight::Change(space, change)) = &flight {
@@ -209,13 +211,13 @@ impl Flights {
         flight
     }
 
-    /// Whether a copy of a space is being made.
+    /// Whether a space is being copied.
     pub(crate) fn forking(&self, space: usize) -> bool {
         let forks = |flight: &Flight| matches!(flight, Flight::Change(of, Change::Fork(_)) if *of == space);
         self.flights.iter().flatten().any(forks)
     }
 
-    /// A store may be in the copies that are being made.
+    /// A store may be in the copies under way.
     pub(crate) fn race_forks(&mut self, space: usize, store: (PageId, u64, u64)) {
         for flight in self.flights.iter_mut().flatten() {
             if let Flight::Change(of, Change::Fork(maybe)) = flight {
@@ -233,8 +235,8 @@ impl Flights {
         self.epochs[space] += u64::from(layout);
     }
 
-    /// Adds what is possible now to each access that `cause`, which began or ended, matters to.
-    /// `own` is the thread of the cause itself, while it is under way.
+    /// Adds the results that are possible now to each access that is affected by `cause`, which began or ended. `own`
+    /// is the thread of the cause, while the cause is under way.
     pub(crate) fn collect(&mut self, model: &Model, cause: &Flight, own: Option<usize>) {
         for thread in (0..self.flights.len()).filter(|&thread| Some(thread) != own) {
             let Some(Flight::Access(access)) = &self.flights[thread] else { continue };
@@ -253,7 +255,7 @@ impl Flights {
         }
     }
 
-    /// All that an access may come to if it takes place now.
+    /// All possible results of an access that takes place now.
     fn findings(&self, model: &Model, access: &Access) -> Vec<Finding> {
         let mut findings = Vec::new();
         for view in self.views(model, access.space, access.page) {
@@ -313,10 +315,10 @@ impl Flights {
         }
     }
 
-    /// What a page may lead to.
+    /// The contents to which a page may lead.
     fn views(&self, model: &Model, space: usize, page: u64) -> Vec<View> {
         let mut views = vec![view(&model.spaces[space], page)];
-        // One change of mappings at a time is under way.
+        // Only one change of mappings is under way at a time.
         for change in self.changes_of(space) {
             match change {
                 Change::Unmap(range) if range.contains(&page) => views.push(View::Nothing),
@@ -406,7 +408,7 @@ fn view(space: &crate::model::Space, page: u64) -> View {
     space.find(page).map_or(View::Nothing, mapped)
 }
 
-/// What page `page` of an area that moves leads to; it grows as far as it is asked for.
+/// The content of page `page` of an area that moves. The area grows as far as required.
 fn moved(model: &Model, space: usize, from: &Range<u64>, page: u64) -> View {
     let space = &model.spaces[space];
     if from.contains(&page) {
@@ -420,19 +422,19 @@ fn moved(model: &Model, space: usize, from: &Range<u64>, page: u64) -> View {
     })
 }
 
-/// Whether a change may leave nothing at a page, so that something else may be mapped there.
+/// Whether a change may leave a page without a mapping, so that another mapping may be made there.
 fn takes_away(change: &Change, page: u64) -> bool {
     matches!(change, Change::Unmap(range) | Change::Remap(range, ..) if range.contains(&page))
 }
 
-/// Whether what an access finds may depend on something.
+/// Whether the result of an access may depend on an operation.
 fn matters(model: &Model, cause: &Flight, access: &Access) -> bool {
-    // Something may be mapped where nothing was when it began, or since.
+    // A mapping may be there now that was not there when the access began.
     let open = || access.findings.contains(&Finding::Fault(Fault::NotMapped));
     match cause {
         Flight::Access(other) => {
             let shown = || model.spaces[access.space].find(access.page);
-            // A store to a page that was given up decides about its other words too.
+            // A store to a page that was given up also decides about its other words.
             let open_page =
                 matches!(other.target(), Some(Target::Own(id)) if !model.content(id).is_certain());
             (other.word == access.word || open_page)
@@ -478,7 +480,7 @@ fn bytes_of(index: u64, word: u64) -> Range<u64> {
     start..start + 8
 }
 
-/// Whether two things must not be under way together. Asked both ways round.
+/// Whether two operations must not be under way together. Asked in both orders.
 pub(crate) fn apart(model: &Model, one: &Flight, other: &Flight) -> bool {
     match (one, other) {
         (Flight::Access(one), Flight::Access(other)) => {
@@ -516,7 +518,7 @@ fn apart_from_store(model: &Model, store: &Access, space: usize, change: &Change
     let copies = matches!(target, Some(Target::Copy(..)));
     let area = model.spaces[store.space].find(page);
     let same = store.space == space;
-    // Where in which file the page is from, also if it was unmapped since.
+    // The file and the place in it from which the page comes, also if it was unmapped since.
     let origin = match target {
         Some(Target::File(file, index) | Target::Copy(file, index)) => Some((file, index)),
         _ => area.and_then(|area| Some((area.source.file()?, area.index(page)))),
@@ -534,7 +536,8 @@ fn apart_from_store(model: &Model, store: &Access, space: usize, change: &Change
         Change::Map => same && store.stranded,
         Change::Remap(from, to, _) => {
             let onto = to.as_ref().is_some_and(|to| to.contains(&page) && !from.contains(&page));
-            // Something would be where it was issued, and it would take place there instead of in its page.
+            // Another mapping would be at the address of the store, and the store would take place there instead of
+            // in its page.
             let instead = store.stranded && to.as_ref().is_none_or(|to| to.contains(&store.page));
             let other = store.stranded && !from.contains(&page);
             same && (other || onto || instead || copies && from.contains(&page))
@@ -574,7 +577,7 @@ fn apart_in_space(one: &Change, other: &Change) -> bool {
 }
 
 fn apart_in_file(model: &Model, one: &Change, other: &Change) -> bool {
-    // From where on it depends on the file's bytes or changes them, and whether it may change its length.
+    // The byte from which on it depends on the file's bytes or changes them, and whether it may change its length.
     let use_of = |change: &Change| match change {
         Change::Truncate(file, _) => Some((*file, 0..u64::MAX, true)),
         Change::Write(file, offset, bytes) => {
@@ -594,7 +597,7 @@ mod tests {
 
     /// A store to page 10, which was moved to page 20 meanwhile.
     #[test]
-    fn nothing_is_moved_to_where_a_store_was_issued_whose_page_has_moved_away() {
+    fn no_mapping_moves_to_the_address_of_a_store_whose_page_moved_away() {
         let mut model = Model::new(1, &[]);
         let area = Area {
             start: 10,
@@ -617,7 +620,7 @@ mod tests {
         flights.end(1);
         let admits = |to| flights.admits(&model, &Flight::Change(0, Change::Remap(20..21, to, 3)));
         assert!(admits(Some(30..33)), "on its way still");
-        assert!(!admits(Some(8..11)), "the mapping grows over where it was issued");
+        assert!(!admits(Some(8..11)), "the mapping grows over the address of the store");
         assert!(!admits(None), "that may be anywhere");
     }
 }

@@ -1,14 +1,14 @@
-//! Random scripts: small memories, so that reclaim, swap and migration owe flushes all the time, and operations that
-//! promise something to programs right beside them.
+//! Random scripts. Memories are small, so reclaim, swap and migration owe flushes all the time, right beside
+//! operations that promise a result to programs.
 
 use crate::common::Random;
 use crate::operation::{Operation, Step};
 use crate::script::{NodeSetup, Script, Setup};
 
-/// Steps of a script.
+/// The number of steps of a script.
 pub(crate) const STEPS: usize = 200;
 
-/// How often each operation is drawn.
+/// The weight of each operation.
 const WEIGHTS: &[(&str, u32)] = &[
     ("load", 110),
     ("store", 110),
@@ -64,12 +64,12 @@ fn setup(random: &mut Random) -> Setup {
     if random.below(3) == 0 {
         nodes.push(NodeSetup { cpus: 0, frames: 48 + 16 * random.below(4) as u32, tier: 1 });
     }
-    // Now and then a huge page fits.
+    // Sometimes a huge page fits.
     if random.below(24) == 0 {
         nodes[0].frames += 1024;
     }
     let threads = cpus + if random.below(4) == 0 { 1 + random.below(2) as u32 } else { 0 };
-    // Drawn last, from numbers of its own: so older programs are what they were but for this.
+    // Drawn last, from a random sequence of its own, so that the other parts of older programs do not change.
     let mut processor = Random(random.0 ^ 0xa51d);
     Setup {
         drain: one_of(&mut processor, &[0, 1]),
@@ -114,7 +114,7 @@ fn step(random: &mut Random, setup: &Setup, at: usize) -> Step {
     Step { thread, pause, operation: operation.expect("a verb of the list") }
 }
 
-/// A number for what is called so.
+/// A number for each name.
 fn number(random: &mut Random, name: &str) -> u32 {
     let drawn = match name {
         "area" => random.below(16),

@@ -1,13 +1,13 @@
 //! Random programs against a plain model of memory.
 //!
-//! A [script](script::Script) is a small machine and what the threads of a few programs do on it, all at once in simulated
-//! time: every call there is, on few frames, so that reclaim, swap and migration go on beside all of it. The
-//! [model](model::Model) says what each load and each read may return, and what may fail; beside it the oracle watches,
-//! and at the end no frame may be missing.
+//! A [script](script::Script) is a small machine and the operations of a few programs' threads on it, all at once in
+//! simulated time. Scripts use every call, on few frames, so reclaim, swap and migration run beside them. The
+//! [model](model::Model) defines the possible results of each load and read, and the possible failures. The oracle
+//! checks the run too, and at the end no frame may be missing.
 //!
-//! `CEASEFIRE_PROGRAMS` says how many scripts are tried and `CEASEFIRE_SEED` from which number on. A failure is made small
-//! and printed as text: put into a file of `programs/` it is run by `cargo test` ever after, and
-//! `CEASEFIRE_REPLAY=FILE` runs a file alone.
+//! `CEASEFIRE_PROGRAMS` is the number of scripts, and `CEASEFIRE_SEED` the number of the first. A failing script is
+//! made small and printed as text. Put into a file of `programs/`, it is part of every `cargo test` from then on.
+//! `CEASEFIRE_REPLAY=FILE` runs a single file.
 
 mod call;
 mod calls;
@@ -41,7 +41,7 @@ fn simulated() -> Rc<dyn Subject> {
 }
 
 #[test]
-fn random_programs_find_what_the_model_says() {
+fn random_programs_agree_with_the_model() {
     let count = number("CEASEFIRE_PROGRAMS").unwrap_or(300);
     let (tally, found) = search(count, simulated);
     if let Some(found) = found {
@@ -57,7 +57,7 @@ fn random_programs_find_what_the_model_says() {
 }
 
 #[test]
-fn without_a_guard_random_programs_find_a_difference() {
+fn without_a_guard_random_programs_differ_from_the_model() {
     for guard in [Guard::Settle, Guard::Stamp, Guard::Slot] {
         let subject = || -> Rc<dyn Subject> { Rc::new(Simulated::without(guard)) };
         let (_, found) = search(10_000, subject);
@@ -68,7 +68,7 @@ fn without_a_guard_random_programs_find_a_difference() {
 }
 
 #[test]
-fn kept_programs_find_what_the_model_says() {
+fn kept_programs_agree_with_the_model() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/programs");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder of programs")
@@ -83,7 +83,7 @@ fn kept_programs_find_what_the_model_says() {
 }
 
 #[test]
-fn the_program_asked_for_finds_what_the_model_says() {
+fn a_replayed_program_agrees_with_the_model() {
     if let Some(path) = std::env::var_os("CEASEFIRE_REPLAY") {
         replay(Path::new(&path));
     }
@@ -100,9 +100,9 @@ fn replay(path: &Path) {
 }
 
 #[test]
-fn a_plain_memory_does_what_the_model_says() {
+fn a_plain_memory_agrees_with_the_model() {
     let subject = || -> Rc<dyn Subject> { Rc::new(Plain::default()) };
-    // A tenth of the programs: nothing changes here but the model.
+    // A tenth of the programs: only the model can change the result.
     let count = number("CEASEFIRE_PROGRAMS").unwrap_or(3000).div_ceil(10);
     let (tally, found) = search(count, subject);
     if let Some(found) = found {

@@ -1,4 +1,4 @@
-//! What memory is: address spaces of mapped pages, and files of bytes. No frames, no caches, no concurrency.
+//! The model of memory: address spaces of mapped pages, and files of bytes. No frames, no caches, no concurrency.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use crate::content::Content;
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// What a mapping allows.
+/// The rights of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
     None,
@@ -15,7 +15,7 @@ pub(crate) enum Rights {
     Write,
 }
 
-/// What a mapping shows.
+/// The content that a mapping shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Anonymous,
@@ -43,7 +43,7 @@ pub(crate) struct Area {
     pub(crate) rights: Rights,
     /// Whether the rights may be raised to stores.
     pub(crate) may_write: bool,
-    /// It was locked, or may have been.
+    /// Whether it was locked, or may have been.
     pub(crate) locked: bool,
     pub(crate) huge: bool,
 }
@@ -61,7 +61,7 @@ impl Area {
         Self { start, end, first: self.index(start), ..*self }
     }
 
-    /// Whether `next` could be the same mapping going on.
+    /// Whether `next` could continue the same mapping.
     fn continues_in(&self, next: &Self) -> bool {
         self.end == next.start
             && *next
@@ -74,14 +74,14 @@ impl Area {
     }
 }
 
-/// Names the contents of a page that no file has, wherever it is mapped.
+/// The identity of a page's content that is in no file, wherever the page is mapped.
 pub(crate) type PageId = usize;
 
 /// An address space.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Space {
     areas: BTreeMap<u64, Area>,
-    /// Pages that were stored to, but for shared ones.
+    /// Pages that were stored to, except for shared ones.
     own: BTreeMap<u64, PageId>,
 }
 
@@ -111,7 +111,7 @@ impl Space {
         self.within(range).map(covered).sum::<u64>() == range.end - range.start
     }
 
-    /// Whether a range lies in one mapping: no, for sure, or perhaps, where parts of it were changed and changed back.
+    /// Whether a range lies in one mapping: no, yes, or perhaps, if parts of it were changed and changed back.
     pub(crate) fn is_one(&self, range: &Range<u64>) -> Option<bool> {
         let parts: Vec<&Area> = self.within(range).collect();
         if !self.covers(range) {
@@ -125,7 +125,7 @@ impl Space {
         self.own.get(&page).copied()
     }
 
-    /// Where a page of its own is mapped.
+    /// The address at which a private page is mapped.
     pub(crate) fn page_of(&self, id: PageId) -> Option<u64> {
         self.own.iter().find(|(_, &own)| own == id).map(|(&page, _)| page)
     }
@@ -134,7 +134,7 @@ impl Space {
         self.own.range(range.clone()).map(|(&page, &id)| (page, id)).collect()
     }
 
-    /// Lets areas begin and end at the ends of a range.
+    /// Splits areas at the ends of a range.
     fn cut(&mut self, range: &Range<u64>) {
         for at in [range.start, range.end] {
             if let Some(area) = self.find(at).copied().filter(|area| area.start < at) {
@@ -157,7 +157,7 @@ impl Space {
         self.forget(range);
     }
 
-    /// Drops the pages of a range that are the space's own.
+    /// Drops the private pages of a range.
     fn forget(&mut self, range: &Range<u64>) {
         for (page, _) in self.owned(range) {
             self.own.remove(&page);
@@ -170,12 +170,12 @@ impl Space {
         self.areas.range_mut(range.clone()).for_each(|(_, area)| change(area));
     }
 
-    /// Finds the private pages of a range as they were first mapped.
+    /// Resets the private pages of a range to their initial content.
     pub(crate) fn discard(&mut self, range: &Range<u64>) {
         self.forget(range);
     }
 
-    /// Moves the area of `from` to `to`, which takes as many pages along as both have. What `to` lay on is gone.
+    /// Moves the area of `from` to `to`, with as many pages as both have. Mappings that overlap `to` are removed.
     pub(crate) fn remap(&mut self, from: &Range<u64>, to: &Range<u64>) {
         self.cut(from);
         let Some(area) = self.areas.get(&from.start).copied() else { return };
@@ -243,7 +243,7 @@ impl File {
     }
 }
 
-/// Bytes at an offset in a file, by page: which, where in it, and the bytes.
+/// Bytes at an offset in a file, by page: the page, the offset in it, and the bytes.
 pub(crate) fn pieces(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
     let end = offset + bytes.len() as u64;
     (offset / PAGE..end.div_ceil(PAGE)).filter(|_| !bytes.is_empty()).map(move |index| {
@@ -252,14 +252,14 @@ pub(crate) fn pieces(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u6
     })
 }
 
-/// What a store changes.
+/// The content that a store changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A page of the space's own.
+    /// A private page of the space.
     Own(PageId),
-    /// A page of a file, for all who see it.
+    /// A page of a file, for all mappings of it.
     File(usize, u64),
-    /// A page of a file that the space gets a copy of.
+    /// A page of a file of which the space gets a copy.
     Copy(usize, u64),
 }
 
@@ -294,7 +294,7 @@ impl Model {
         self.contents.len() - 1
     }
 
-    /// What a store to a mapped page would change.
+    /// The content that a store to a mapped page would change.
     pub(crate) fn target(&mut self, space: usize, page: u64) -> Option<Target> {
         let area = *self.spaces[space].find(page)?;
         let index = area.index(page);
@@ -310,7 +310,7 @@ impl Model {
         })
     }
 
-    /// A store that succeeded. `page` is where it was issued; its page may have moved since.
+    /// A store that succeeded. `page` is its address; its page may have moved since.
     pub(crate) fn store(&mut self, space: usize, page: u64, target: Target, word: u64, value: u64) {
         match target {
             Target::Own(id) => self.contents[id].store(word, value),
@@ -353,7 +353,7 @@ impl Model {
         self.spaces.len() - 1
     }
 
-    /// Makes a file longer or shorter; private copies of pages that it no longer has are gone.
+    /// Makes a file longer or shorter. Private copies of removed pages are dropped.
     pub(crate) fn truncate(&mut self, file: usize, bytes: u64) {
         let pages = bytes.div_ceil(PAGE);
         for space in &mut self.spaces {

@@ -1,8 +1,8 @@
-//! What a step of a script does, and its text.
+//! The operation of a step of a script, and its text.
 //!
-//! All numbers are relative to what there is when the step runs: `area=7` is the eighth live mapping of the thread's
-//! space, counted round and round, and `page=9` the tenth page of it, likewise. So a script keeps its sense when steps
-//! are taken out.
+//! All numbers are relative to the state when the step runs: `area=7` is the eighth live mapping of the thread's
+//! space, counted cyclically, and `page=9` the tenth page of it, likewise. So a script remains valid when steps are
+//! removed.
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $verb:literal { $($field:ident),* })*) => {
@@ -13,7 +13,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// The word that its text begins with.
+            /// The first word of its text.
             pub(crate) fn verb(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => $verb,)*
@@ -27,10 +27,10 @@ macro_rules! operations {
                 }
             }
 
-            /// The operation that `verb` names, with a number for each name that it asks for.
+            /// The operation that `verb` names, with a number for each name that it requires.
             ///
             /// # Errors
-            /// There is no such verb, or what `number` said.
+            /// If there is no such verb, or the error of `number`.
             pub(crate) fn new(
                 verb: &str,
                 mut number: impl FnMut(&'static str) -> Result<u32, String>,
@@ -52,32 +52,32 @@ macro_rules! operations {
 operations! {
     /// Loads a word.
     Load = "load" { area, page, word }
-    /// Stores a value that nothing else ever has to a word.
+    /// Stores a value to a word that no other store uses.
     Store = "store" { area, page, word }
     /// Loads or stores a word of each of several pages, one after the other.
     Sweep = "sweep" { area, page, pages, word, store }
-    /// Loads or stores where nothing is mapped.
+    /// Loads or stores at an unmapped address.
     Wild = "wild" { page, store }
     /// Maps fresh memory.
     MapAnonymous = "map-anonymous" { pages }
-    /// Maps a file as everyone sees it.
+    /// Maps a file shared.
     MapShared = "map-shared" { file, first, pages, writable }
-    /// Maps a file and keeps stores to itself.
+    /// Maps a file privately.
     MapPrivate = "map-private" { file, first, pages }
     /// Unmaps part of a mapping.
     Unmap = "unmap" { area, page, pages }
-    /// Finds part of a mapping as it was first mapped.
+    /// Discards part of a mapping, which resets it to its initial content.
     Discard = "discard" { area, page, pages }
-    /// Changes what is allowed: 0 nothing, 1 loads, 2 stores too.
+    /// Changes the rights: 0 none, 1 loads, 2 loads and stores.
     Protect = "protect" { area, page, pages, to }
     /// Moves, grows or shrinks part of a mapping. `to` is 0 for in place, 1 for anywhere, 2 for a free address, and
-    /// more for on top of other mappings.
+    /// higher for on top of other mappings.
     Remap = "remap" { area, page, pages, size, to }
     /// Gives contents up.
     Free = "advise-free" { area, page, pages }
-    /// Says that pages are not used soon.
+    /// Advises that pages are not used soon.
     Cold = "advise-cold" { area, page, pages }
-    /// Has pages reclaimed.
+    /// Reclaims pages.
     PageOut = "advise-page-out" { area, page, pages }
     /// Allows or forbids huge pages.
     Huge = "advise-huge" { area, allow }
@@ -85,17 +85,17 @@ operations! {
     Lock = "lock" { area, page, pages }
     /// No longer keeps them there.
     Unlock = "unlock" { area, page, pages }
-    /// Copies the space and lets the threads of this space whose bits are set in `threads` go on in the copy.
+    /// Copies the space. The threads of this space whose bits are set in `threads` continue in the copy.
     Fork = "fork" { threads }
-    /// Ends a forked space; its threads go on in the one that it was forked from.
+    /// Ends a forked space. Its threads continue in the space from which it was forked.
     Exit = "exit" { }
     /// Makes a huge page.
     Collapse = "collapse" { area, page }
-    /// Moves all that lies on one node to another.
+    /// Moves all pages of one node to another.
     MigrateSpace = "migrate-space" { from, to }
     /// Moves pages to a node.
     MovePages = "move-pages" { area, page, pages, node }
-    /// Lets the next access of each page move it near.
+    /// Makes the next access of each page move it to a near node.
     Hint = "hint" { area, page, pages }
     /// Reads a file.
     Read = "read" { file, page, inside, bytes }
@@ -103,22 +103,22 @@ operations! {
     Write = "write" { file, page, inside, bytes }
     /// Makes a file longer or shorter.
     Truncate = "truncate" { file, page, inside }
-    /// Drops what of a file is in memory.
+    /// Drops the pages of a file that are in memory.
     Invalidate = "invalidate" { file, page, pages }
-    /// Has a file written out.
+    /// Writes a file out.
     Sync = "sync" { file }
-    /// Calls with a range that is none: `how` says what is wrong with it.
+    /// Calls with an invalid range. `how` selects the error.
     Wrong = "wrong" { area, call, how }
 }
 
-/// A step: who does what, after how long a pause.
+/// A step: a thread, its operation, and a pause before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The thread.
     pub(crate) thread: u32,
-    /// Nanoseconds that it computes first.
+    /// The pause before it, in nanoseconds.
     pub(crate) pause: u32,
-    /// What it does.
+    /// The operation.
     pub(crate) operation: Operation,
 }
 
@@ -135,7 +135,7 @@ impl std::str::FromStr for Step {
     fn from_str(line: &str) -> Result<Self, String> {
         let mut words = line.split_whitespace();
         let mut next = |what: &str| words.next().ok_or(format!("no {what} in `{line}`"));
-        let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is no number, in `{line}`"));
+        let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number, in `{line}`"));
         let thread = number(next("thread")?)?;
         let pause = next("pause")?;
         let pause = number(pause.strip_prefix('+').ok_or(format!("no + before `{pause}` in `{line}`"))?)?;
@@ -167,6 +167,6 @@ impl<'a> Numbers<'a> {
     }
 
     pub(crate) fn finish(self) -> Result<(), String> {
-        self.0.first().map_or(Ok(()), |(name, _)| Err(format!("{name}= means nothing here")))
+        self.0.first().map_or(Ok(()), |(name, _)| Err(format!("{name}= is unknown here")))
     }
 }

@@ -1,7 +1,7 @@
-//! A memory without any machinery: each call takes effect at one instant somewhere between its begin and its end.
+//! A memory without any machinery: each call takes effect at one instant between its begin and its end.
 //!
-//! It shows that the model calls nothing wrong that is right, whatever goes on at once; and, with a [`Defect`], that it
-//! finds what is wrong.
+//! It shows that the model accepts every correct result under any concurrency, and, with a [`Defect`], that the model
+//! finds errors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use crate::flight::Fault;
 use crate::model::{Rights, PAGE};
 use crate::script::Setup;
 
-/// What is wrong with a memory.
+/// A defect of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// Every so many stores one is lost.
+    /// One in 50 stores is lost, at random.
     LostStore,
     /// A store through a page that a fork shares is seen by both.
     SharedAfterFork,
@@ -27,15 +27,15 @@ pub(crate) enum Defect {
     UnmapLeavesOne,
     /// Moving leaves the contents of the last page behind.
     RemapLosesOne,
-    /// Rights to store stay where they were taken.
+    /// Rights to store stay where they were removed.
     ProtectKeepsStores,
-    /// What lies beyond the new end of a file comes back when it grows.
+    /// Bytes beyond the new end of a file come back when it grows.
     TruncateKeepsBytes,
     /// A page that was given up and read as zeros comes back.
     FreedComesBack,
     /// A write stops at the end of a page.
     WriteStopsEarly,
-    /// A store after a page was given up brings only its own word.
+    /// A store after a page was given up restores only its own word.
     FreedStoreKeepsHalf,
 }
 
@@ -48,11 +48,11 @@ struct Page {
     /// The file and the page in it.
     file: Option<(usize, u64)>,
     shared: bool,
-    /// What it holds, if not what the file does.
+    /// Its private content, if it differs from the file's.
     own: Option<Bytes>,
-    /// It was given up.
+    /// Whether it was given up.
     freed: bool,
-    /// From which call of mapping it is.
+    /// The number of the map call that made it.
     mapping: u64,
 }
 
@@ -63,7 +63,7 @@ type Pages = BTreeMap<u64, Page>;
 pub(crate) struct Plain {
     spaces: RefCell<Vec<Pages>>,
     files: RefCell<Vec<Vec<u8>>>,
-    /// What is kept of files beyond their ends, for one of the defects.
+    /// The bytes of files beyond their ends, for one of the defects.
     tails: RefCell<Vec<Vec<u8>>>,
     fork: RefCell<BTreeMap<usize, Pages>>,
     mappings: Cell<u64>,
@@ -149,9 +149,9 @@ impl Plain {
                     page.own = page.own.take().map(|own| Rc::new(RefCell::new(own.borrow().clone())));
                 }
                 self.fork.borrow_mut().insert(space, copy);
-                // Making a space may take time, in which others go on.
+                // Creating a space may take time, in which other threads go on.
                 drop(spaces);
-                Reply::Space(program.memory().new_space().expect("nothing else takes frames"))
+                Reply::Space(program.memory().new_space().expect("no other call takes frames"))
             }
             Call::Exit => {
                 pages.clear();
@@ -191,7 +191,7 @@ impl Plain {
 
     fn truncate(&self, file: usize, bytes: usize) -> Reply {
         let pages = bytes.div_ceil(PAGE as usize) as u64;
-        // A copy that is being made counts too.
+        // A copy under way counts too.
         for space in self.spaces.borrow_mut().iter_mut().chain(self.fork.borrow_mut().values_mut()) {
             let beyond = |page: &&mut Page| page.file.is_some_and(|(of, index)| of == file && index >= pages);
             space.values_mut().filter(beyond).for_each(|page| page.own = None);
@@ -267,7 +267,7 @@ impl Plain {
         Reply::Address(to * PAGE)
     }
 
-    /// Where the word at an address is: in bytes of the page's own, or in a file.
+    /// The place of the word at an address: in private bytes or in a file.
     fn page<'p>(&self, pages: &'p mut Pages, address: u64, store: bool) -> Result<&'p mut Page, Refusal> {
         let fault = |fault| Err(Refusal::Fault(fault, address & !(PAGE - 1)));
         let Some(page) = pages.get_mut(&(address / PAGE)) else { return fault(Fault::NotMapped) };
@@ -353,7 +353,7 @@ impl Plain {
     }
 }
 
-/// The lowest free place, some way above all that is small.
+/// The lowest free place, well above all small addresses.
 fn room(pages: &Pages, count: u64) -> u64 {
     let mut start = 512;
     while pages.range(start..start + count).next().is_some() {
@@ -362,7 +362,7 @@ fn room(pages: &Pages, count: u64) -> u64 {
     start
 }
 
-/// Does something with a range of pages, if it is one.
+/// Applies an operation to a range of pages, if the range is valid.
 fn with_range(start: u64, bytes: u64, body: impl FnOnce(u64, u64) -> Reply) -> Reply {
     let end = start.checked_add(bytes).filter(|&end| end <= ceasefire_memory::USER_END);
     let whole = start.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE) && bytes > 0;

@@ -1,4 +1,4 @@
-//! From a step's relative numbers to a call with addresses, and what is to be expected of it.
+//! Translates a step's relative numbers to a call with addresses and its expected result.
 
 use std::ops::Range;
 
@@ -8,27 +8,27 @@ use crate::model::{Area, Model, Rights, Source, Space, PAGE};
 use crate::operation::Operation;
 use crate::script::Setup;
 
-/// The words of a page that are used, both ends among them.
+/// The words of a page that are used, including both ends.
 const WORDS: [u64; 6] = [0, 1, 7, 256, 510, 511];
-/// The most mappings of a space.
+/// The greatest number of mappings of a space.
 const MOST_AREAS: usize = 8;
-/// The most pages of one.
+/// The greatest number of pages of a mapping.
 const MOST_PAGES: u64 = 40;
-/// The most pages of a file.
+/// The greatest number of pages of a file.
 const MOST_FILE: u64 = 72;
-/// Nothing is ever mapped from this page on, but by [`Place::At`] before the next.
+/// The first page beyond all mappings except those by [`Place::At`].
 const FIXED: u64 = 0x4000_0000;
-/// Nothing is ever mapped from this page on.
+/// The first page beyond all mappings.
 const WILD: u64 = 0x5000_0000;
-/// The first page that no program can have.
+/// The first page beyond the user addresses.
 const USER_PAGES: u64 = ceasefire_memory::USER_END / PAGE;
 
-/// Whether a call succeeds; being out of memory is always possible besides.
+/// Whether a call succeeds. Running out of memory is always possible too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
     Success,
     Refusal,
-    /// Depends on what the model does not know.
+    /// Depends on state that the model does not know.
     Either,
 }
 
@@ -51,15 +51,15 @@ impl Plan {
     }
 }
 
-/// One number for each value ever stored.
+/// The source of stored values: each has a number of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Values(u64);
 
 impl Values {
-    /// A value that was never stored before, no byte of which is zero.
+    /// A value that was never stored before and has no zero byte.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 += 1;
-        // The number in seven bits each; the top bits set.
+        // Each byte holds seven bits of the number, with its top bit set.
         (0..8).fold(0, |value, byte| value | ((self.0 >> (7 * byte) & 0x7f) | 0x80) << (8 * byte))
     }
 
@@ -71,14 +71,14 @@ impl Values {
     }
 }
 
-/// The page and the word that a load or a store is about; nothing if there is nothing to access.
+/// The page and the word of a load or a store; nothing if there is no page to access.
 pub(crate) fn accessed(space: &Space, area: u32, page: u32, word: u32) -> Option<(u64, u64)> {
     let area = pick(space, area)?;
     let page = area.start + u64::from(page) % area.pages();
     Some((page, WORDS[word as usize % WORDS.len()]))
 }
 
-/// A page that nothing is mapped at.
+/// An unmapped page.
 pub(crate) fn wild(page: u32) -> u64 {
     if page.is_multiple_of(2) {
         u64::from(page) / 2
@@ -87,7 +87,7 @@ pub(crate) fn wild(page: u32) -> u64 {
     }
 }
 
-/// Whether a store to a word would go beyond the end of the file, in its last page: what becomes of that is left open.
+/// Whether a store to a word would go beyond the end of the file, in its last page. Its effect is undefined.
 pub(crate) fn is_in_tail(model: &Model, space: usize, page: u64, word: u64) -> bool {
     let Some(area) = model.spaces[space].find(page) else { return false };
     let Some(file) = area.source.file() else { return false };
@@ -110,7 +110,7 @@ fn addresses(range: &Range<u64>) -> (u64, u64) {
     (range.start * PAGE, (range.end - range.start) * PAGE)
 }
 
-/// Frames that programs may need at once and that nothing but swap can take.
+/// Frames that programs may need at once and that only swap can free.
 fn committed(model: &Model) -> u64 {
     let of_space = |space: &Space| {
         let pages = |area: &Area| match area.source {
@@ -122,13 +122,13 @@ fn committed(model: &Model) -> u64 {
     model.spaces.iter().filter(|space| space.areas().next().is_some()).map(of_space).sum()
 }
 
-/// How many more there may be before memory may run out.
+/// The number of further frames before memory may run out.
 fn spare(model: &Model, setup: &Setup) -> u64 {
     let (frames, swap) = (u64::from(setup.frames()), u64::from(setup.swap));
     (frames * 9 / 20 + swap.min(frames) / 2).saturating_sub(committed(model))
 }
 
-/// The call that an operation amounts to as things are; nothing if there is nothing to do.
+/// The call for an operation in the current state; nothing if there is nothing to do.
 // One line or two for each operation.
 #[allow(clippy::too_many_lines)]
 pub(crate) fn plan(
@@ -219,7 +219,7 @@ pub(crate) fn plan(
             let (area, range) = part(area, page, pages)?;
             let (start, bytes) = addresses(&range);
             let fits = (range.end - range.start).min(8) * 2 <= spare(model, setup);
-            // What cannot be had cannot be kept in memory.
+            // A page that cannot be accessed cannot be kept in memory.
             let expected = if area.source == Source::Anonymous && area.rights == Rights::Write {
                 Success
             } else {
@@ -244,7 +244,7 @@ pub(crate) fn plan(
         }
         Operation::MigrateSpace { from, to } => {
             let nodes = setup.nodes.len() as u32;
-            // Now and then there is no such node.
+            // Sometimes there is no such node.
             let (from, to) = (from % nodes, if to == 7 { nodes } else { to % nodes });
             let expected = if to == nodes { Refusal } else { Success };
             Some(Plan::unseen(Call::MigrateSpace { from: from as u16, to: to as u16 }, expected))
@@ -334,7 +334,7 @@ fn remap(
         Some(false) => Expected::Refusal,
         _ => expected,
     };
-    // Pages that are kept in memory are wanted at once where a mapping grows.
+    // A mapping that is kept in memory needs its pages at once when it grows.
     let expected = if area.locked && expected == Expected::Success { Expected::Either } else { expected };
     let change = if expected == Expected::Refusal {
         Change::Attribute(range)
@@ -345,7 +345,7 @@ fn remap(
     Some(Plan::new(call, Some(change), expected))
 }
 
-/// A call with a range that is none.
+/// A call with an invalid range.
 fn wrong(space: &Space, area: u32, call: u32, how: u32) -> Option<Plan> {
     let area = pick(space, area)?;
     let (start, bytes) = addresses(&(area.start..area.end));
@@ -372,7 +372,7 @@ fn wrong(space: &Space, area: u32, call: u32, how: u32) -> Option<Plan> {
     Some(Plan::unseen(call, expected))
 }
 
-/// Whether an operation ends by changing what is mapped where, and what the area is.
+/// Whether an operation ends by changing a mapping, and the area that it changes.
 pub(crate) fn mapped(call: &Call, address: u64) -> Option<Area> {
     let start = address / PAGE;
     let area = |pages: u64, source, first: u32, writable: bool| Area {

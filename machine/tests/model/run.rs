@@ -1,7 +1,8 @@
-//! Runs a script: every thread its steps, all at once in simulated time, each answer held against the model.
+//! Runs a script: every thread runs its steps, all at once in simulated time, and each reply is compared with the
+//! model.
 //!
-//! Everything runs on one host thread, so the model changes in the very order in which the machine does. No borrow of
-//! it is held while a thread may stop.
+//! Everything runs on one host thread, so the model changes in the same order as the machine. The model is not
+//! borrowed while a thread may stop.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,23 +20,23 @@ use crate::operation::Operation;
 use crate::plan::{accessed, is_in_tail, mapped, plan, wild, Expected, Plan, Values};
 use crate::script::{Script, Setup};
 
-/// What a thread computes until it looks again whether it may go on.
+/// The time that a thread computes until it checks again whether it may go on.
 const WAIT: u64 = 700_000;
-/// Simulated time after which a script is taken to hang.
+/// The simulated time after which a script counts as hung.
 const MOST_TIME: u64 = 10_000_000_000_000;
-/// The most spaces at a time.
+/// The greatest number of spaces at a time.
 const MOST_SPACES: usize = 4;
 
-/// How a run went.
+/// The counts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     /// Loads and stores.
     pub(crate) accesses: u64,
     /// Other calls.
     pub(crate) calls: u64,
-    /// Those of either that found no memory.
+    /// Accesses and calls that found no memory.
     pub(crate) out_of_memory: u64,
-    /// Accesses beside which something went on that mattered to them.
+    /// Accesses during which an operation that affects them was under way.
     pub(crate) disturbed: u64,
     pub(crate) forks: u64,
     /// Pages that were reclaimed.
@@ -43,7 +44,7 @@ pub(crate) struct Tally {
     pub(crate) interrupts: u64,
     /// Waits for broadcasts.
     pub(crate) broadcasts: u64,
-    /// Frames whose debts were settled while they were free, and uses of what was still owed for.
+    /// Frames whose debts were settled while they were free, and uses of entries whose flush was still owed.
     pub(crate) matured: u64,
     pub(crate) stale: u64,
 }
@@ -63,16 +64,16 @@ impl Tally {
     }
 }
 
-/// Who runs in a space.
+/// The threads of a space.
 #[derive(Debug, Default)]
 struct Members {
     parent: Option<usize>,
     threads: Vec<usize>,
-    /// Threads that came with the fork and go back at the exit.
+    /// Threads that came with the fork and return at the exit.
     guests: Vec<usize>,
-    /// Forks of it that live.
+    /// Its forks that still exist.
     children: usize,
-    /// Its threads leave as soon as they can.
+    /// Whether its threads must leave as soon as they can.
     exits: bool,
     gone: bool,
 }
@@ -86,11 +87,11 @@ struct Run {
     flights: RefCell<Flights>,
     values: RefCell<Values>,
     queues: RefCell<Vec<VecDeque<usize>>>,
-    /// The space that each thread is to run in.
+    /// The space in which each thread runs next.
     homes: RefCell<Vec<usize>>,
     members: RefCell<Vec<Members>>,
     handles: RefCell<Vec<SpaceHandle<Sim>>>,
-    /// What each thread is at, for messages.
+    /// The current step of each thread, for messages.
     at: RefCell<Vec<Option<usize>>>,
     tally: Cell<Tally>,
     difference: RefCell<Option<String>>,
@@ -124,7 +125,7 @@ fn machine(setup: &Setup) -> Machine {
 /// Runs a script on a memory.
 ///
 /// # Errors
-/// The first difference from the model, a broken rule, or something lost.
+/// The first difference from the model, a broken rule, or a lost frame.
 pub(crate) fn run(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, String> {
     let setup = &script.setup;
     let simulation = Simulation::new(&machine(setup), subject.options(setup));
@@ -257,12 +258,12 @@ impl Thread<'_> {
         self.leave();
     }
 
-    /// The simulated time from which on another thread may start, in picoseconds.
+    /// The simulated time from which another thread may start, in picoseconds.
     fn soon(&self) -> u64 {
         (now(self.program) + 1) * 1000
     }
 
-    /// The first difference is told.
+    /// Reports the first difference.
     fn differs(&self, what: &str) {
         let mut difference = self.run.difference.borrow_mut();
         if difference.is_some() {
@@ -302,8 +303,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Waits until `begin` gives something that may be under way beside all that is, and says that it is; nothing if
-    /// there is nothing to do.
+    /// Waits until `begin` returns an operation that may run beside all that are under way, and records it as under
+    /// way; nothing if there is nothing to do.
     fn board<T>(&self, begin: impl Fn(&mut Model) -> Option<(Flight, T)>) -> Option<T> {
         loop {
             {
@@ -376,7 +377,7 @@ impl Thread<'_> {
                 }
                 model.store(self.space, access.page, target, access.word, value);
             }
-            // A copy that is being made may have been made of any of the others.
+            // A copy under way may have been made of any of the others.
             (Finding::Value(value), _)
                 if !access.disturbed
                     && access.findings.len() > 1
@@ -394,7 +395,7 @@ impl Thread<'_> {
         let forks = matches!(operation, Operation::Fork { .. });
         let make = |model: &Model| {
             let live = || run.members.borrow().iter().filter(|members| !members.gone).count();
-            // Who is about to go to another space has nobody to send to a third.
+            // A thread that is about to go to another space cannot send threads to a third.
             if forks && (run.homes.borrow()[self.number] != self.space || live() >= MOST_SPACES) {
                 return None;
             }
@@ -415,7 +416,7 @@ impl Thread<'_> {
             Reply::Refused(Refusal::OutOfMemory),
         ) = (&plan.call, &reply)
         {
-            // What was mapped there may be gone or not: now it is, for sure.
+            // The old mapping there may or may not have been removed. Now it certainly is.
             let unmap = Call::Unmap { start: *start, bytes: *new_bytes };
             let _ = run.subject.call(self.program, self.space, &unmap);
         }
@@ -430,7 +431,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Takes a call's effect into the model, if its answer is one that it may have.
+    /// Applies a call's effect to the model, if its reply is possible.
     fn judge(&self, plan: &Plan, reply: &Reply, quiet: bool) -> Result<(), String> {
         let refused = match reply {
             Reply::Refused(refusal) => Some(*refusal),
@@ -464,7 +465,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// What a call may have done before it found no memory.
+    /// The effects that a call may have had before it found no memory.
     fn give_up_halfway(&self, plan: &Plan) {
         let length = |file| self.run.subject.file_bytes(self.program, file);
         let mut model = self.run.model.borrow_mut();
@@ -487,7 +488,7 @@ impl Thread<'_> {
         }
     }
 
-    /// The space was forked: some threads go on in the copy.
+    /// The space was forked: some threads continue in the copy.
     fn populate(&self, wanted: u32, handle: SpaceHandle<Sim>) {
         let run = &*self.run;
         run.count(|tally| tally.forks += 1);
@@ -512,7 +513,7 @@ impl Thread<'_> {
         members.push(Members { parent, threads, guests, ..Members::default() });
     }
 
-    /// The thread has nothing more to do in this space. The last one takes the space apart.
+    /// The thread has no more steps in this space. The last thread ends the space.
     fn leave(&self) {
         {
             let mut members = self.run.members.borrow_mut();
@@ -537,7 +538,7 @@ impl Thread<'_> {
             own.gone = true;
             (own.parent, own.guests.clone())
         };
-        // Nothing of this space is under way, so nobody minds when it goes.
+        // No operation of this space is under way, so it may end at any time.
         self.run.model.borrow_mut().spaces[self.space] = crate::model::Space::default();
         if self.run.subject.supports(&Call::Exit) {
             self.run.subject.call(self.program, self.space, &Call::Exit);
@@ -601,7 +602,7 @@ impl Thread<'_> {
     }
 }
 
-/// A load says which of several values its word has.
+/// A load decides between the possible values of its word.
 fn observe(model: &mut Model, space: usize, access: &Access, value: u64) {
     let Some(area) = model.spaces[space].find(access.page).copied() else { return };
     match (model.spaces[space].own(access.page), area.source.file()) {
@@ -611,7 +612,7 @@ fn observe(model: &mut Model, space: usize, access: &Access, value: u64) {
     }
 }
 
-/// Does in the model what a call did.
+/// Applies a call's effect to the model.
 fn apply(
     model: &mut Model,
     space_number: usize,
@@ -667,7 +668,7 @@ fn apply(
     Ok(())
 }
 
-/// Whether something may be mapped at an address that the memory chose; `own` is what moves there.
+/// Whether a mapping may be at an address that the memory chose. `own` is the mapping that moves there.
 fn free_place(
     space: &crate::model::Space,
     address: u64,

@@ -1,4 +1,4 @@
-//! A script: a small machine and what the threads of a few programs do on it, as data and as text.
+//! A script, as data and as text: a small machine and the operations of a few programs' threads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,42 +44,42 @@ macro_rules! setup {
 }
 
 setup! {
-    /// 0 for one flush a page, 1 for batches, 2 for lazy debts that settle by themselves, 3 for such as are paid on demand; 4 for
-    /// batches and 5 for lazy debts on processors that broadcast.
+    /// 0 for one flush a page, 1 for batches, 2 for lazy debts that settle by themselves, 3 for lazy debts that are
+    /// paid on demand; 4 for batches and 5 for lazy debts on processors that broadcast.
     schedule,
-    /// Nanoseconds between two ticks of a CPU; a lazy debt may stand for three.
+    /// Nanoseconds between two ticks of a CPU. A lazy debt may last three ticks.
     tick,
     /// Pages of swap.
     swap,
-    /// How many pages a fault maps.
+    /// The number of pages that a fault maps.
     fault_around,
-    /// How many pages a miss reads.
+    /// The number of pages that a miss reads.
     read_ahead,
-    /// How many new pages a CPU collects.
+    /// The number of new pages that a CPU collects.
     lru_batch,
     /// Whether reclaim demotes.
     demote,
     /// Nanoseconds that a CPU may run ahead of the others.
     slack,
-    /// Nanoseconds after which another thread gets its turn.
+    /// The time slice, in nanoseconds.
     slice,
     /// 1 to list new pages before each unmap.
     drain,
-    /// 0 for processors whose TLBs tell spaces apart, 1 for such as do not.
+    /// 0 for processors with ASIDs, 1 for processors without.
     untagged,
-    /// How many ASIDs they tell apart; those that are nobody's included.
+    /// The number of ASIDs, including the unused ones.
     asids,
-    /// How many ASIDs mean the same everywhere to processors that always broadcast; 0 for processors that do not.
+    /// The number of ASIDs of processors that always broadcast; 0 for other processors.
     every,
-    /// How many pages they broadcast at a time.
+    /// The number of pages of one broadcast.
     at_once,
-    /// After how many flushes of a space somebody looks whether it deserves an ASID of its own everywhere.
+    /// The number of flushes of a space between two checks of whether it deserves a global ASID.
     look_every,
-    /// How many CPUs have to run it then.
+    /// The number of CPUs that must run the space then.
     wide,
-    /// Threads; thread t starts on CPU t, counted round and round.
+    /// The number of threads. Thread t starts on CPU t, counted cyclically.
     threads,
-    /// Spaces at the start; thread t starts in space t, counted round and round.
+    /// The number of spaces at the start. Thread t starts in space t, counted cyclically.
     spaces,
 }
 
@@ -100,7 +100,7 @@ impl Setup {
         }
     }
 
-    /// What settles lazy debts.
+    /// The way in which lazy debts are settled.
     pub(crate) fn settle(&self) -> Settle {
         if self.schedule == 3 {
             Settle::Demand
@@ -155,7 +155,7 @@ impl Setup {
     }
 }
 
-/// A machine and what is done on it.
+/// A machine and the steps on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(crate) setup: Setup,
@@ -180,7 +180,7 @@ impl fmt::Display for Script {
 impl FromStr for Script {
     type Err = String;
 
-    /// Lines as [`Display`](fmt::Display) writes them; what follows a `#` is left out.
+    /// Lines as [`Display`](fmt::Display) writes them. The rest of a line after a `#` is ignored.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut script = Self { setup: Setup::EMPTY, steps: Vec::new() };
         for (number, line) in text.lines().enumerate() {

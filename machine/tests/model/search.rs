@@ -1,4 +1,4 @@
-//! Tries many scripts, on a few host threads, and makes the first that fails small.
+//! Runs many scripts, on a few host threads, and makes the first failing one small.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -18,7 +18,7 @@ const THREADS: usize = 2;
 /// A number that the environment sets.
 ///
 /// # Panics
-/// If it is none.
+/// If the value is not a number.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number is expected")))
@@ -33,7 +33,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The smallest script found that fails too, and how.
+    /// The smallest failing script found, and its failure.
     pub(crate) fn smallest(&self, subject: impl Fn() -> Rc<dyn Subject>) -> (Script, String) {
         let script = generate::script(self.number);
         shrink(&script, self.failure.clone(), |script| attempt(script, subject()).err())
@@ -51,7 +51,7 @@ impl Found {
     }
 }
 
-/// Runs scripts until one fails; the first that does by number.
+/// Runs scripts until one fails. Returns the failing one with the lowest number.
 pub(crate) fn search(count: u64, subject: impl Fn() -> Rc<dyn Subject> + Sync) -> (Tally, Option<Found>) {
     let first = number("CEASEFIRE_SEED").unwrap_or(0);
     let next = AtomicU64::new(first);
@@ -68,13 +68,13 @@ pub(crate) fn search(count: u64, subject: impl Fn() -> Rc<dyn Subject> + Sync) -
             match attempt(&generate::script(number), subject()) {
                 Ok(of_run) => tally.add(&of_run),
                 Err(failure) => {
-                    // Those with smaller numbers are under way or done.
+                    // Scripts with lower numbers are under way or done.
                     end.fetch_min(number, Ordering::Relaxed);
                     failed = Some(Found { number, failure });
                 }
             }
         }
-        let mut all = found.lock().expect("nobody panics here");
+        let mut all = found.lock().expect("no thread panics with the lock held");
         all.0.add(&tally);
         if let Some(failed) = failed {
             if all.1.as_ref().is_none_or(|other| failed.number < other.number) {
@@ -83,19 +83,19 @@ pub(crate) fn search(count: u64, subject: impl Fn() -> Rc<dyn Subject> + Sync) -
         }
     };
     std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
-    found.into_inner().expect("nobody panics there")
+    found.into_inner().expect("no thread panicked with the lock held")
 }
 
 thread_local! {
-    /// Whether a script runs, whose panics are told later, and where the last of them was.
+    /// Whether a script runs, whose panics are reported later, and the place of the last panic.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
     static WHERE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a script; a panic of what it runs is a failure like others.
+/// Runs a script. A panic counts as a failure like others.
 ///
 /// # Errors
-/// How it failed.
+/// The failure.
 pub(crate) fn attempt(script: &Script, subject: Rc<dyn Subject>) -> Result<Tally, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

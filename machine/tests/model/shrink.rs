@@ -3,10 +3,10 @@
 use crate::operation::{Operation, Step};
 use crate::script::Script;
 
-/// The most runs that are spent on it.
+/// The greatest number of runs for this.
 const RUNS: usize = 3000;
 
-/// The smallest script found that still fails, and how. Any failure counts.
+/// The smallest script found that still fails, and its failure. Any failure counts.
 pub(crate) fn shrink(
     script: &Script,
     failure: String,
@@ -34,7 +34,7 @@ impl<F: Fn(&Script) -> Option<String>> Shrinking<F> {
         true
     }
 
-    /// Takes out pieces, half of it first and single steps last; whether any could go.
+    /// Removes pieces, half of the script first and single steps last. Returns whether any could be removed.
     fn drop_steps(&mut self) -> bool {
         let before = self.script.steps.len();
         let mut size = before.div_ceil(2);
@@ -52,7 +52,7 @@ impl<F: Fn(&Script) -> Option<String>> Shrinking<F> {
         self.script.steps.len() < before
     }
 
-    /// Makes numbers smaller; whether any could be.
+    /// Makes numbers smaller. Returns whether any could be.
     fn make_smaller(&mut self) -> bool {
         let mut any = false;
         for at in 0..self.script.steps.len() {
@@ -70,7 +70,7 @@ impl<F: Fn(&Script) -> Option<String>> Shrinking<F> {
     }
 }
 
-/// The step with one of its numbers smaller.
+/// The step with one of its numbers made smaller.
 fn simpler(step: &Step) -> Vec<Step> {
     let mut all = Vec::new();
     if step.pause > 0 {

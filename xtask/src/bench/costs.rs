@@ -1,6 +1,6 @@
-//! What the engine costs, counted in instructions: the same number on every run, so that noise cannot hide a change.
+//! The engine's costs, counted in instructions. The count is the same on every run, so noise cannot hide a change.
 //!
-//! The engine's example `costs` lists its cases and runs the one it is asked for. A case's measured code is a function
+//! The engine's example `costs` lists its cases and runs the one that it is told. A case's measured code is a function
 //! `case_<name>` of its own, and callgrind counts nothing outside it.
 
 use std::collections::HashMap;
@@ -13,21 +13,21 @@ use crate::failure::{self, Failure};
 use crate::table;
 use crate::workspace::Workspace;
 
-/// One line of the list: `name`, `calls`, `per`, `unit`, `bound` and, where it has one, `baseline`; separated by tabs.
+/// One line of the list: `name`, `calls`, `per`, `unit`, `bound` and, in some lines, `baseline`; separated by tabs.
 #[derive(Debug, PartialEq)]
 struct Case {
     name: String,
-    /// Operations measured in all: how often the function is called, times the operations per call.
+    /// Operations measured in all: the number of calls, times the operations of a call.
     operations: u64,
-    /// What one operation is.
+    /// The name of one operation.
     unit: String,
-    /// The most instructions one operation may take.
+    /// The most instructions that one operation may take.
     bound: Option<f64>,
-    /// The case whose count per operation is not this one's own: its loop, or what it sets up.
+    /// The case whose count for each operation is subtracted: a loop, or a set-up.
     baseline: Option<String>,
 }
 
-/// A case and what one of its operations took.
+/// A case and the instructions of one of its operations.
 pub(crate) struct Cost {
     case: Case,
     instructions: f64,
@@ -95,7 +95,7 @@ pub(crate) fn format(costs: &[Cost]) -> String {
     )
 }
 
-/// How many instructions all calls of the case's function took together.
+/// The instructions of all calls of the case's function together.
 fn count(program: &Path, name: &str) -> Result<u64, Failure> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -128,11 +128,11 @@ impl Case {
         let operations = number(calls).zip(number(per)).map(|(calls, per)| calls * per);
         let bound = match bound {
             "-" => None,
-            bound => Some(bound.parse().map_err(|_| wrong("no bound"))?),
+            bound => Some(bound.parse().map_err(|_| wrong("a bound that is not a number"))?),
         };
         Ok(Self {
             name: name.to_owned(),
-            operations: operations.ok_or_else(|| wrong("no count of operations"))?,
+            operations: operations.ok_or_else(|| wrong("no valid count of operations"))?,
             unit: unit.to_owned(),
             bound,
             baseline,

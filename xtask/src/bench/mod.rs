@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the engine's costs and the simulator's speed beside what is asked of them.
+//! `cargo xtask bench`: the engine's costs and the simulator's speed, each beside its bound.
 
 mod costs;
 mod speed;
@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::json_file;
 use crate::workspace::Workspace;
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
-    /// The instruction counts alone.
+    /// Only the instruction counts.
     quick: bool,
-    /// Where to write the results as JSON; `-` is standard output, which then carries nothing else.
+    /// The file for the results as JSON; `-` is standard output, which then carries nothing else.
     json: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Options {
                 }
                 unknown => {
                     return Err(Failure::usage(format!(
-                        "`bench` knows --quick and --json FILE, not `{unknown}`"
+                        "`bench` has the options --quick and --json FILE, not `{unknown}`"
                     )));
                 }
             }
@@ -42,7 +42,7 @@ impl Options {
     }
 }
 
-/// Measures, shows, and fails if an operation of the engine takes more instructions than it may.
+/// Measures and prints. Fails if an operation of the engine takes more instructions than its bound.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let tables = options.json.as_deref() != Some("-");
     let workspace = Workspace::load()?;

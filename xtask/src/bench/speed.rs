@@ -1,5 +1,5 @@
-//! How fast the simulator runs, by the clock of the machine at hand: measured, shown, never a verdict, since machines
-//! and their neighbours differ.
+//! The simulator's speed by this machine's clock. It is measured and shown, and never fails a run, since machines and
+//! their loads differ.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ pub(crate) struct Speed {
     value: f64,
     unit: String,
     bound: Option<f64>,
-    /// Whether the bound is the least that is asked for, or the most that is allowed.
+    /// Whether the bound is a lower one.
     at_least: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn format(speeds: &[Speed]) -> String {
             (_, true) => "ok",
             (_, false) => "short",
         };
-        // Counts of events need no fractions, ratios and sizes do.
+        // Counts of events need no fractions; ratios and sizes do.
         let digits = if speed.value < 1000.0 { 3 } else { 0 };
         [
             speed.name.clone(),
@@ -73,14 +73,14 @@ impl Speed {
         };
         let bound = match bound {
             "-" => None,
-            bound => Some(bound.parse().map_err(|_| wrong("no bound"))?),
+            bound => Some(bound.parse().map_err(|_| wrong("a bound that is not a number"))?),
         };
         let at_least = match direction {
             "min" => true,
             "max" => false,
             _ => return Err(wrong("neither min nor max")),
         };
-        let value = value.parse().map_err(|_| wrong("no value"))?;
+        let value = value.parse().map_err(|_| wrong("a value that is not a number"))?;
         Ok(Self { name: name.to_owned(), value, unit: unit.to_owned(), bound, at_least })
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_measurement_is_named() {
+    fn a_line_without_a_measurement_is_named() {
         for wrong in
             ["faults", "faults\tmany\t1/s\t1\tmin", "faults\t1\t1/s\tmany\tmin", "faults\t1\t1/s\t1\tup"]
         {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn too_slow_is_short_and_no_failure() {
+    fn a_slow_measurement_is_marked_short_without_failing() {
         let table = format(&[Speed::parse("faults\t1000000\t1/s\t1500000\tmin").unwrap()]);
         assert!(table.contains("at least 1500000") && table.contains("short"), "{table}");
     }

@@ -1,4 +1,4 @@
-//! The architectures that the kernel is built for, and what of the emulator depends on them.
+//! The architectures of the kernel, and the parts of the emulator that depend on them.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::build::Images;
 use crate::failure::Failure;
 use crate::test::BARE_METAL;
 
-/// One of them.
+/// An architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arch {
     X86_64,
@@ -18,14 +18,14 @@ const MEMORY: u64 = 1 << 30;
 const PAGE: u64 = 4096;
 
 impl Arch {
-    /// All, in the order in which `--check` has them.
+    /// All, in the order of `--check`.
     pub(super) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// The one of that name.
+    /// The architecture of that name.
     pub(super) fn find(name: &str) -> Result<Self, Failure> {
         Self::ALL.into_iter().find(|arch| arch.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Failure::usage(format!("no architecture is called `{name}`; there are: {names}"))
+            Failure::usage(format!("unknown architecture `{name}`; known: {names}"))
         })
     }
 
@@ -45,7 +45,7 @@ impl Arch {
         }
     }
 
-    /// The emulator's program, unless another is named.
+    /// The emulator's program, unless the options name another.
     pub(super) const fn qemu(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
@@ -53,7 +53,7 @@ impl Arch {
         }
     }
 
-    /// Debian's package with it.
+    /// The Debian package with it.
     pub(super) const fn package(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86",
@@ -61,7 +61,7 @@ impl Arch {
         }
     }
 
-    /// What a line of the kernel's begins with that shows a CPU's registers.
+    /// The beginning of a line that shows a CPU's registers.
     pub(super) const fn registers(self) -> &'static str {
         match self {
             Self::X86_64 => "rip 0x",
@@ -69,7 +69,7 @@ impl Arch {
         }
     }
 
-    /// What the emulated processor lacks to broadcast invalidations, if anything.
+    /// The feature for broadcasts that the emulated processor lacks, if any.
     pub(super) const fn lacks_broadcasts(self) -> Option<&'static str> {
         match self {
             Self::X86_64 => Some("QEMU emulates no INVLPGB"),
@@ -82,11 +82,11 @@ impl Arch {
         matches!(self, Self::X86_64)
     }
 
-    /// Tells QEMU which machine it is, with so much memory, how the kernel leaves with a status, and which images it boots.
+    /// Adds QEMU's options for the machine, its memory, the exit with a status, and the images.
     ///
-    /// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor has it.
-    /// On 64-bit Arm QEMU loads no `-initrd` for a kernel that is no Linux; the device puts the file where it is told, here at the
-    /// end of memory, and says so in the device tree.
+    /// `cx16=off`: the `cmpxchg16b` of QEMU 7.2 is broken under `-cpu max`, so code must not find that the processor
+    /// has it. On 64-bit Arm QEMU loads no `-initrd` for a kernel that is not Linux. The device puts the file at the
+    /// given address, here at the end of memory, and the device tree names it.
     pub(super) fn add_machine(self, command: &mut Command, memory: u64, images: &Images) {
         command.arg("-kernel").arg(&images.kernel);
         match self {

@@ -1,27 +1,27 @@
-//! How little memory is enough and how many threads are not too many, before anything is booted: as the kernel's layout
-//! (`kernel/src/start/layout.rs`) has it, from above.
+//! The least memory and the most threads of a run, known before anything is booted. They bound the kernel's layout
+//! (`kernel/src/start/layout.rs`) from above.
 
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, HEAP_PER_PAGE, LEAST_OF_NODE, PAGE, STACK};
 use ceasefire_kernel_abi::CREW;
 
 use super::options::{Parameters, MIB};
 
-/// What firmware, the kernel's image and its programs take before all that.
+/// Memory that firmware, the kernel's image and its programs take first.
 const LOADED: u64 = 8 * MIB;
-/// Page tables, stack and image of a process of `mmap-read`, each of which reads through a few pages at least.
+/// Page tables, stack and image of a process of `mmap-read`, each of which reads through at least a few pages.
 const PER_READER: u64 = 256 << 10;
 
-/// A scenario of `stale` has room for so many readers.
+/// The most readers of a scenario of `stale`.
 const READERS: u64 = 16;
 
-/// Bytes that stand in for devices, where the kernel does not know by itself: for a program that writes nothing of its own it
-/// takes what is enough without swap.
+/// Bytes that stand in for devices, if the kernel must be told. For a program that writes nothing of its own, the
+/// kernel's default holds no swap.
 pub(super) fn devices(parameters: &Parameters, program: &str) -> Option<u64> {
     let swap = parameters.swap * PAGE;
     (swap > 0 && program != "stale").then(|| DEVICES + swap.next_multiple_of(MIB))
 }
 
-/// The least memory, in bytes and whole MiB, on which the kernel starts `program`, and it has some to use.
+/// The least memory, in bytes and whole MiB, on which the kernel starts `program` and leaves it some to use.
 pub(super) fn least_memory(parameters: &Parameters, program: &str) -> u64 {
     let Parameters { cpus, nodes, threads, swap, .. } = *parameters;
     let stacks = sizes::stacks(cpus, threads, program == "stale") * STACK + sizes::STACK_TABLES;
@@ -42,7 +42,7 @@ pub(super) fn least_memory(parameters: &Parameters, program: &str) -> u64 {
     (LOADED + free).next_multiple_of(MIB)
 }
 
-/// The most that `--threads` can be.
+/// The largest value of `--threads`.
 pub(super) fn most_threads(program: &str) -> u64 {
     if program == "stale" {
         READERS
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_hold_the_swap_that_was_asked_for() {
+    fn devices_hold_the_swap() {
         let with = parameters("--swap 257");
         assert_eq!(devices(&with, "hello"), Some(6 * MIB));
         assert_eq!((devices(&with, "stale"), devices(&parameters(""), "hello")), (None, None));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_needs_more() {
+    fn a_larger_machine_needs_more_memory() {
         let order =
             ["--cpus 1", "--cpus 4 --nodes 1", "--cpus 4", "--cpus 8 --nodes 8", "--cpus 64 --nodes 8"];
         for program in ["hello", "mmap-read", "stale"] {

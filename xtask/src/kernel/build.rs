@@ -1,4 +1,4 @@
-//! The kernel and its programs, built for a machine without an operating system.
+//! The build of the kernel and its programs, for a machine without an operating system.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,13 +7,13 @@ use super::arch::Arch;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// What the machine boots.
+/// The images that the machine boots.
 pub(super) struct Images {
     pub(super) kernel: PathBuf,
     pub(super) programs: PathBuf,
 }
 
-/// Builds both, after installing the target where it is missing.
+/// Builds both, after installing the target if it is missing.
 pub(super) fn build(workspace: &Workspace, arch: Arch) -> Result<Images, Failure> {
     let target = arch.target();
     if !has_target(workspace, target)? {
@@ -25,7 +25,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch) -> Result<Images, Failure
     Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
 }
 
-/// Whether the compiler has a library for the target, wherever it came from.
+/// Whether the compiler has a library for the target, from any source.
 fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
     let mut ask = Command::new("rustc");
     ask.args(["--print", "target-libdir", "--target", target]).current_dir(&workspace.root);
@@ -35,13 +35,13 @@ fn has_target(workspace: &Workspace, target: &str) -> Result<bool, Failure> {
 fn install_target(target: &str) -> Result<(), Failure> {
     if Command::new("rustup").arg("--version").output().is_err() {
         return Err(Failure::new(format!(
-            "Rust's target {target} is missing, and rustup too, which would add it"
+            "Rust's target {target} is missing, and so is rustup, which would add it"
         )));
     }
     quietly(Command::new("rustup").args(["target", "add", target]))
 }
 
-/// Runs the command and leaves standard output, which may be for JSON, alone.
+/// Runs the command without using standard output, which may be for JSON.
 fn quietly(command: &mut Command) -> Result<(), Failure> {
     eprintln!("==> {}", failure::line(command));
     failure::stdout(command).map(|_| ())

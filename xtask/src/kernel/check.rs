@@ -1,4 +1,5 @@
-//! `cargo xtask kernel --check`: what CI runs. Every program and mechanism, and what must come of each: some runs have to fail.
+//! `cargo xtask kernel --check`: the runs of CI, with every program and mechanism, and the expected outcome of each.
+//! Some runs must fail.
 
 use super::arch::Arch;
 use super::build::Images;
@@ -8,24 +9,23 @@ use super::report::Report;
 use super::{boot_once, compare, printer, show};
 use crate::failure::Failure;
 
-/// What must come of a run.
+/// The expected outcome of a run.
 #[derive(Debug)]
 enum Must {
-    /// It ends well, and its result counts some of that.
+    /// It ends well, and its result has some of this count.
     Do(&'static str),
-    /// It does, and with each mechanism it takes at most so large a part of the interrupts for each operation that it takes
-    /// with the one before.
+    /// It ends well, with some of this count. Each mechanism takes at most this part of the interrupts for each
+    /// operation that the one before takes.
     Save(&'static str, f64),
-    /// It ends well, its result counts some of that, and broadcasts in place of interrupts.
+    /// It ends well, with some of this count, and with broadcasts in place of interrupts.
     Broadcast(&'static str),
-    /// What has to be flushed is not: a program finds that, or stumbles over it, within so many seconds of its first
-    /// instruction.
+    /// No CPU flushes, or a guard is missing. A program notices or fails within this many seconds of its first instruction.
     BeCaught(f64),
-    /// It ends like that, its FAILED line begins with that, and every CPU says where it was and what it did last.
+    /// It ends like this, its FAILED line begins with this, and every CPU prints its registers and last events.
     Fail(Ending, &'static str),
 }
 
-/// Runs, as the command line asks for them, and what must come of each.
+/// Runs, by their command line, with the expected outcome of each.
 #[derive(Debug)]
 struct Case {
     options: &'static str,
@@ -36,13 +36,13 @@ const fn case(options: &'static str, must: Must) -> Case {
     Case { options, must }
 }
 
-/// On x86-64. Cheapest first. `mmap-read` takes turns at memory that is small, so that it reads ten times of it in seconds.
+/// On x86-64, cheapest first. The memory of `mmap-read` is small, so that it reads ten times the memory in seconds.
 const X86_64: &[Case] = &[
     case("--program hello --cpus 8 --memory 256M", Must::Do("operations")),
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
-    // On a busy host readers often run again only after their tick: debts that grow old are still there then.
+    // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
     case(
         "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
         Must::BeCaught(20.0),
@@ -63,8 +63,8 @@ const X86_64: &[Case] = &[
     case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
 ];
 
-/// On 64-bit Arm. Of ASIDs of four bits there are three or four more than `stale` has processes, so that those that its forks
-/// give back are soon all there are.
+/// On 64-bit Arm. With ASIDs of four bits there are three or four more than `stale` has processes, so the ASIDs that
+/// its forks give back are soon all there are.
 const AARCH64: &[Case] = &[
     case("--program hello --cpus 4 --memory 256M", Must::Do("operations")),
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
@@ -103,7 +103,7 @@ const AARCH64: &[Case] = &[
         "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
         Must::Broadcast("broadcasts_everything"),
     ),
-    // Most of the spaces share an ASID. Shorter than what a scenario needs to have done something.
+    // Most of the spaces share an ASID. The run is too short for the rule that every scenario must do something.
     case(
         "--program stale --cpus 4 --memory 256M --mechanism all --asid-bits 2 --seconds 4",
         Must::Broadcast("operations"),
@@ -120,13 +120,14 @@ const fn cases(arch: Arch) -> &'static [Case] {
 
 /// Seconds after which any run is given up.
 const PATIENCE: &str = "120";
-/// Seconds from a program's first instruction within which a machine without flushes is caught.
+/// Seconds from a program's first instruction within which a machine without flushes must be caught.
 const CAUGHT: f64 = 5.0;
-/// Seconds within which so few CPUs should boot. How busy the host is decides too, so more is only said.
+/// Seconds within which few CPUs should boot. This also depends on the load of the host, so a longer boot is only
+/// reported.
 const BOOT: f64 = 3.0;
 const FEW_CPUS: u64 = 8;
 
-/// Makes all runs and fails unless of each came what must.
+/// Makes all runs. Fails if any outcome is not the expected one.
 pub(super) fn run(options: &Options, images: &[(Arch, Images)]) -> Result<(), Failure> {
     let print = printer(options);
     let mut reports = Vec::new();
@@ -163,10 +164,10 @@ pub(super) fn run(options: &Options, images: &[(Arch, Images)]) -> Result<(), Fa
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(format!("not as it must be: {}", wrong.join("; "))))
+    Err(Failure::new(format!("not as expected: {}", wrong.join("; "))))
 }
 
-/// A run in a line: whether it is as it must be, how long it took, what came of it, and what is odd.
+/// A run in a line: whether it is as expected, how long it took, its verdict, and warnings.
 fn line_of(report: &Report, unmet: Option<&str>) -> String {
     let slow = report.boot_s().filter(|&seconds| report.cpus() <= FEW_CPUS && seconds >= BOOT);
     let slow = slow.map_or_else(String::new, |seconds| {
@@ -178,7 +179,7 @@ fn line_of(report: &Report, unmet: Option<&str>) -> String {
 }
 
 impl Must {
-    /// What did not come of a run that must; `said` is what the kernel printed.
+    /// The expectation that a run did not meet; `said` is the kernel's output.
     fn unmet(&self, report: &Report, said: &[String]) -> Option<String> {
         match self {
             Self::Do(_) | Self::Save(..) | Self::Broadcast(_) if !report.is_done() => {
@@ -196,7 +197,7 @@ impl Must {
             Self::BeCaught(within) => {
                 let noticed = matches!(report.ending, Ending::Broken | Ending::Fault);
                 let caught = noticed && report.caught_s.is_some_and(|seconds| seconds <= *within);
-                (!caught).then(|| format!("must be caught, by no watchdog, within {within} s"))
+                (!caught).then(|| format!("must be caught within {within} s, and not by a watchdog"))
             }
             Self::Fail(ending, kind) => {
                 let failed = report.failed.as_deref().is_some_and(|failed| failed.starts_with(kind));
@@ -209,7 +210,7 @@ impl Must {
     }
 }
 
-/// The first CPU that did not say where it was, or that none said what it did last.
+/// The first CPU without registers in the output, or the lack of events.
 fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
     let is_of = |line: &str, cpu| {
         line.strip_prefix(&format!("CPU {cpu}")).is_some_and(|rest| rest.starts_with([',', ' ']))
@@ -225,10 +226,10 @@ fn silent_cpu(report: &Report, said: &[String]) -> Option<String> {
         let time = line.strip_prefix("  ").and_then(|event| event.split_whitespace().next());
         time.is_some_and(|time| time.parse::<f64>().is_ok())
     };
-    (!said.iter().any(is_event)).then(|| "must print what the CPUs did last".to_owned())
+    (!said.iter().any(is_event)).then(|| "must print the last events of the CPUs".to_owned())
 }
 
-/// What one run leaves of the interrupts of the run `before` it, in words, and whether that is little enough.
+/// The part of the interrupts of the run `before` that this run takes, in words, and whether it is small enough.
 fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
     let interrupts = |report: &Report| compare::per_operation(|name| report.number(name), "interrupts");
     let ratio = interrupts(report).zip(interrupts(before)).map(|(now, before)| now / before);
@@ -243,7 +244,7 @@ mod tests {
     use super::super::testing::Script;
     use super::*;
 
-    /// A machine on which everything is as it must be. Its last argument is what the kernel is told.
+    /// A machine on which every outcome is as expected. The kernel's command line is its last argument.
     const GOOD: &str = r#"
         for told; do :; done
         cpus() {
@@ -273,7 +274,7 @@ mod tests {
         echo "RESULT {\"operations\":10,\"interrupts\":$interrupts,$counts}"
         exit 33"#;
 
-    /// The check of that machine, but for `from`, which is `to`.
+    /// The check of that machine with `from` replaced by `to`.
     fn checked(from: &str, to: &str) -> Result<(), Failure> {
         assert!(GOOD.contains(from), "{from}");
         let script = Script::new(&GOOD.replace(from, to));
@@ -291,15 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn what_must_fail_and_does_not_is_named() {
+    fn a_run_that_must_fail_and_does_not_is_named() {
         let result = "echo 'RESULT {\"operations\":1}'; exit 33";
         for (from, to, expected) in [
             (
                 "echo 'FAILED rule: stale read'; exit 35",
                 result,
-                "stale none must be caught, by no watchdog, within 5 s",
+                "stale none must be caught within 5 s, and not by a watchdog",
             ),
-            ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught, by no watchdog"),
+            ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught within"),
             ("echo 'FAILED rule: old read'; exit 35", result, "stale lazy without slot must be caught"),
             (
                 "echo 'FAILED program: a load'; cpus; exit 37",
@@ -313,7 +314,7 @@ mod tests {
                 "hang batched must print the registers of CPU 0",
             ),
             ("0 1 2 3", "0 1 2", "must print the registers of CPU 3"),
-            ("echo \"       0.0", "echo \"at 0.0", "must print what the CPUs did last"),
+            ("echo \"       0.0", "echo \"at 0.0", "must print the last events of the CPUs"),
         ] {
             let failure = checked(from, to).expect_err(expected);
             assert_eq!(failure.code(), 1);
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_end_well_and_does_not_is_named() {
+    fn a_run_that_must_end_well_and_does_not_is_named() {
         for (from, to, expected) in [
             ("exit 33", "exit 35", "hello batched must end well"),
             (
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_boot_is_only_said() {
+    fn a_slow_boot_is_only_a_warning() {
         use std::time::Duration;
 
         let options = Options::parse(&["--program", "hello"]).unwrap();

@@ -1,11 +1,11 @@
-//! The kernel beside the simulator: what each did for one page that was read or moved.
+//! The kernel beside the simulator: the figures of each for one page that was read or moved.
 
 use serde_json::{json, Value};
 
 use super::report::Report;
 use crate::table;
 
-/// What is compared, under the names of the command line's JSON.
+/// The figures that are compared, under the names of the command line's JSON.
 const METRICS: [&str; 7] = [
     "interrupts",
     "shootdowns",
@@ -16,7 +16,7 @@ const METRICS: [&str; 7] = [
     "pages_migrated",
 ];
 
-/// So much of it for each operation, where both are known.
+/// A count for each operation, where both are known.
 pub(super) fn per_operation(number: impl Fn(&str) -> Option<f64>, name: &str) -> Option<f64> {
     Some(number(name)? / number("operations").filter(|operations| *operations > 0.0)?)
 }
@@ -29,7 +29,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// A figure for each operation. Nothing if it was not simulated.
+    /// A figure for each operation. None if the run was not simulated.
     fn of(report: &Report, name: &str) -> Option<Self> {
         let simulated = report.simulated.as_ref()?;
         Some(Self {
@@ -38,11 +38,11 @@ impl Pair {
         })
     }
 
-    /// How much more the simulator has than the kernel, in percent of the kernel's.
+    /// The simulator's difference from the kernel, in percent of the kernel's figure.
     fn difference(self) -> Option<f64> {
         match (self.kernel?, self.simulator?) {
             (kernel, simulator) if kernel > 0.0 => Some((simulator / kernel - 1.0) * 100.0),
-            // Nothing on both sides is the same; anything is no percentage of nothing.
+            // Two zeros are equal. Any other number is no percentage of zero.
             (_, simulator) => (simulator <= 0.0).then_some(0.0),
         }
     }
@@ -65,8 +65,8 @@ impl Pair {
     }
 }
 
-/// Of each program that ran with both mechanisms: the interrupts for each operation, batched, as a part of those for each
-/// page. It is what the mechanism is for, and what differing costs of the two machines leave alone.
+/// For each program that ran with both mechanisms, the interrupts for each operation when batched, as a part of those
+/// with per-page. The mechanism exists for this ratio, and the differing costs of the two machines do not affect it.
 fn ratios(reports: &[Report]) -> Vec<(&'static str, Pair)> {
     let find = |program, mechanism| {
         let is_it = |report: &&Report| (report.run.program, report.run.mechanism) == (program, mechanism);
@@ -80,7 +80,7 @@ fn ratios(reports: &[Report]) -> Vec<(&'static str, Pair)> {
     batched.filter_map(ratio).collect()
 }
 
-/// The two tables: figures for each operation, and what batching leaves of the interrupts.
+/// The two tables: figures for each operation, and the part of the interrupts that batching leaves.
 pub(super) fn format(reports: &[Report]) -> String {
     let mut figures = Vec::new();
     for report in reports {
@@ -110,7 +110,7 @@ pub(super) fn format(reports: &[Report]) -> String {
     text
 }
 
-/// The same ratios.
+/// The same ratios as JSON.
 pub(super) fn json(reports: &[Report]) -> Value {
     let ratio = |(program, pair): (&str, Pair)| json!({ "experiment": program, "kernel": pair.kernel, "simulator": pair.simulator });
     ratios(reports).into_iter().map(ratio).collect()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_percentage_is_none() {
+    fn a_difference_from_zero_has_no_percentage() {
         let pair = |kernel, simulator| Pair { kernel: Some(kernel), simulator: Some(simulator) };
         assert_eq!(pair(0.0, 0.0).difference(), Some(0.0));
         assert_eq!(pair(0.0, 1.0).difference(), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_simulated_is_left_out() {
+    fn runs_that_were_not_simulated_are_left_out() {
         let mut alone = compared("batched", [1, 1], [1, 1]);
         assert!(ratios(std::slice::from_ref(&alone)).is_empty());
         alone.simulated = None;

@@ -1,9 +1,10 @@
-//! `cargo xtask kernel`: builds the kernel and its programs and boots them on QEMU, and shows what they report.
+//! `cargo xtask kernel`: builds the kernel and its programs, boots them on QEMU, and shows their reports.
 //!
-//! `options` says what is asked for, with `values` that are known, and `build` makes what is booted; `qemu` knows how the
-//! emulator is told to boot it, and `arch` what of that depends on the architecture; `watch` sees it through and `protocol`
-//! understands what it says. `report` is what came of one run, `summary` the table of all. `simulate` makes the same run on the
-//! simulator, and `compare` puts the two side by side. `check` makes the runs of CI, and `bounds` says which runs cannot be made.
+//! `options` reads the command line, with the known `values`, and `bounds` refuses impossible runs. `build` makes the
+//! images. `qemu` makes the emulator's command line, and `arch` holds the parts that depend on the architecture.
+//! `watch` supervises a run, and `protocol` reads its output. `report` is the outcome of one run, `summary` the table
+//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the
+//! runs of CI.
 
 mod arch;
 mod bounds;
@@ -35,7 +36,7 @@ use watch::Limits;
 /// Seconds from QEMU's start within which the first instruction of a program must have run.
 const BOOT: u64 = 60;
 
-/// Builds, boots, shows, and fails if any run did.
+/// Builds, boots and shows. Fails if any run did.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let architectures = options.architectures();
     for &arch in &architectures {
@@ -53,11 +54,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut reports = boot(options, &images)?;
     let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
     show(options, &reports)?;
-    // That a rule was broken matters more than that there is nothing to compare.
+    // A broken rule matters more than a missing comparison.
     verdict(&reports).and(simulated)
 }
 
-/// Makes every run, whatever came of the one before.
+/// Makes every run, even after one that failed.
 fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
     let say = printer(options);
     let mut reports = Vec::new();
@@ -70,7 +71,7 @@ fn boot(options: &Options, images: &Images) -> Result<Vec<Report>, Failure> {
     Ok(reports)
 }
 
-/// Makes one run, and hands what the kernel says to `say`.
+/// Makes one run, and passes the kernel's output to `say`.
 fn boot_once(
     options: &Options,
     images: &Images,
@@ -83,7 +84,7 @@ fn boot_once(
     Ok(Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?))
 }
 
-/// Where lines for people go: standard output, unless the JSON does.
+/// The printer of lines for people: standard output, unless the JSON goes there.
 fn printer(options: &Options) -> fn(&str) {
     if json_file::is_printed(options.json.as_deref()) {
         |line| eprintln!("{line}")
@@ -92,11 +93,11 @@ fn printer(options: &Options) -> fn(&str) {
     }
 }
 
-/// Makes every run that was done on the simulator too.
+/// Makes every run that ended well on the simulator too.
 fn simulate(options: &Options, workspace: &Workspace, reports: &mut [Report]) -> Result<(), Failure> {
     for report in reports.iter_mut().filter(|report| report.is_done()) {
         let frames = report.number("frames").filter(|frames| *frames > 0.0).ok_or_else(|| {
-            Failure::new("the kernel's RESULT names no frames, without which nothing can be simulated")
+            Failure::new("the kernel's RESULT lacks the number of frames, which the simulator needs")
         })?;
         let simulated = simulate::simulate(workspace, report.run, &options.parameters, frames as u64)?;
         report.simulated = Some(simulated);
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_run_is_made_and_one_that_fails_is_named() {
-        // Its last argument is what the kernel is told.
+        // The kernel's command line is its last argument.
         let script = Script::new(
             "for told; do :; done\n\
              echo USER\n\

@@ -1,4 +1,4 @@
-//! What the command line asks for: every option has its bounds, and nothing is built before all of them hold.
+//! The command line: every option has its bounds, and nothing is built before all of them hold.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,30 +13,30 @@ use crate::failure::Failure;
 /// The task's part of `cargo xtask help`.
 pub(crate) const HELP: &str = include_str!("help.txt");
 
-/// What `--compare` runs unless told otherwise, and all that it can: what the simulator has too.
+/// The programs and mechanisms of `--compare`, and its default: those that the simulator has too.
 const COMPARED_PROGRAMS: &[&str] = &["mmap-read", "migrate"];
 const COMPARED_MECHANISMS: &[&str] = &["per-page", "batched"];
 
-/// Programs that measure for so many seconds.
+/// Programs that measure for a given number of seconds.
 const MEASURING: &[&str] = &["migrate", "stale"];
 
 pub(super) const MIB: u64 = 1 << 20;
-/// The most memory: all of it is one range below the hole that PCI devices have in the first 4 GiB.
+/// The most memory: it must be one range, below the hole that PCI devices have in the first 4 GiB.
 const MOST_MEMORY: u64 = 2 << 30;
 const CPUS: RangeInclusive<u64> = 1..=64;
 const NODES: RangeInclusive<u64> = 1..=8;
-/// A day.
+/// Up to a day.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
 const ASID_BITS: RangeInclusive<u64> = 2..=16;
 const THREADS: RangeInclusive<u64> = 1..=1024;
-/// The largest file.
+/// Up to the largest file.
 const PAGES: RangeInclusive<u64> = 1..=u32::MAX as u64;
-/// 16 GiB.
+/// Up to 16 GiB.
 const SWAP: RangeInclusive<u64> = 0..=1 << 22;
-/// What `--check` leaves to say.
+/// The options that `--check` allows.
 const CHECKED: &[&str] = &["--check", "--arch", "--qemu", "--json"];
 
-/// The machine and what every run on it is told.
+/// The machine, and the parameters of every run on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameters {
     pub(super) arch: Arch,
@@ -47,9 +47,9 @@ pub(super) struct Parameters {
     pub(super) memory: u64,
     pub(super) seconds: u64,
     pub(super) seed: u64,
-    /// How old debts may become, in milliseconds.
+    /// The age that debts may reach, in milliseconds.
     pub(super) max_age: u64,
-    /// Bits of an ASID that are used where flushes are broadcast; 0 for as many as there are.
+    /// Bits of an ASID that are used where flushes are broadcast; 0 for all there are.
     pub(super) asid_bits: u64,
     /// 0 for the program's own choice.
     pub(super) threads: u64,
@@ -58,12 +58,12 @@ pub(super) struct Parameters {
     pub(super) pinned: bool,
     /// In pages.
     pub(super) swap: u64,
-    /// Whether the emulator counts instructions, with which time then passes, and lets the CPUs run in turns.
+    /// Whether the emulator counts instructions, derives time from them, and lets the CPUs run in turns.
     pub(super) counted: bool,
 }
 
 impl Parameters {
-    /// What decides how much memory and how many threads there can be.
+    /// The parameters that determine the least memory and the most threads.
     fn in_words(&self) -> String {
         let Self { cpus, nodes, swap, .. } = self;
         let count =
@@ -74,22 +74,22 @@ impl Parameters {
     }
 }
 
-/// One run: what runs, and how it flushes.
+/// One run: a program and a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) program: &'static str,
     pub(super) mechanism: &'static str,
-    /// The guard that is taken away.
+    /// The guard that is left out.
     pub(super) without: Option<&'static str>,
 }
 
 impl Run {
-    /// Whether a rule must be broken, so that the question is whether that is noticed.
+    /// Whether a rule must be broken, so that the run must be caught.
     pub(super) fn must_be_caught(self) -> bool {
         self.mechanism == NONE || self.without.is_some()
     }
 
-    /// How it flushes, in words.
+    /// The mechanism and the missing guard, in words.
     pub(super) fn how(self) -> String {
         let without = self.without.map_or_else(String::new, |guard| format!(" without {guard}"));
         format!("{}{without}", self.mechanism)
@@ -102,22 +102,22 @@ impl fmt::Display for Run {
     }
 }
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(super) parameters: Parameters,
     pub(super) programs: Vec<&'static str>,
     pub(super) mechanisms: Vec<&'static str>,
     without: Option<&'static str>,
-    /// Where to write the results as JSON; `-` is standard output, which then carries nothing else.
+    /// The file for the results as JSON; `-` is standard output, which then carries nothing else.
     pub(super) json: Option<String>,
-    /// Whether the simulator runs the same.
+    /// Whether the simulator makes the same runs.
     pub(super) compare: bool,
-    /// Whether the runs of CI are made, with what must come of each.
+    /// Whether to make the runs of CI, with their expected outcomes.
     pub(super) check: bool,
-    /// Whether they are made on every architecture.
+    /// Whether to make them on every architecture.
     check_all: bool,
-    /// Which QEMU, if not the architecture's own.
+    /// The path of QEMU, if not the architecture's default.
     qemu: Option<String>,
     /// Seconds after which a run is given up.
     timeout: Option<u64>,
@@ -191,7 +191,7 @@ impl Options {
                 }
                 unknown => {
                     return Err(Failure::usage(format!(
-                        "`kernel` knows no `{unknown}`: `cargo xtask kernel --help` lists its options"
+                        "`kernel` has no option `{unknown}`: `cargo xtask kernel --help` lists its options"
                     )));
                 }
             }
@@ -204,13 +204,11 @@ impl Options {
         options.programs = programs.unwrap_or_else(|| default(&["stale"], COMPARED_PROGRAMS));
         options.mechanisms = mechanisms.unwrap_or_else(|| default(&["batched"], COMPARED_MECHANISMS));
         if let Some(other) = given.iter().find(|name| options.check && !CHECKED.contains(name)) {
-            return Err(Failure::usage(format!(
-                "--check says itself what runs, so {other} says nothing more"
-            )));
+            return Err(Failure::usage(format!("--check determines the runs, so {other} has no effect")));
         }
         options.check_all = options.check && !given.contains(&"--arch");
         if options.check_all && options.qemu.is_some() {
-            return Err(Failure::usage("--check: one --qemu is for one --arch, which has to be named"));
+            return Err(Failure::usage("--check: with --qemu, name its --arch too"));
         }
         options.check_bounds()?;
         // The simulator's threads stay where they are.
@@ -219,7 +217,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The bounds that concern more than one option.
+    /// Checks the bounds that concern more than one option.
     fn check_bounds(&self) -> Result<(), Failure> {
         let Parameters { cpus, nodes, memory, seconds, threads, .. } = self.parameters;
         if nodes > cpus {
@@ -251,13 +249,13 @@ impl Options {
             if let Some(timeout) = self.timeout.filter(|&timeout| timeout <= seconds) {
                 if MEASURING.contains(&program) {
                     return Err(Failure::usage(format!(
-                        "--timeout {timeout}: {program} measures for {seconds} s, so more is needed"
+                        "--timeout {timeout}: {program} measures for {seconds} s and needs more"
                     )));
                 }
             }
         }
         if self.programs.contains(&"migrate") && nodes < 2 {
-            return Err(Failure::usage("--program migrate moves pages between nodes: at least 2 are needed"));
+            return Err(Failure::usage("--program migrate moves pages between nodes: it needs at least 2"));
         }
         for (name, is_given, allowed) in [
             ("--without", self.without.is_some(), &[LAZY][..]),
@@ -282,7 +280,7 @@ impl Options {
         Ok(())
     }
 
-    /// What the simulator has not.
+    /// Refuses options that the simulator does not have.
     fn check_compared(&self) -> Result<(), Failure> {
         if !self.parameters.arch.is_simulated() {
             let name = self.parameters.arch.name();
@@ -294,21 +292,21 @@ impl Options {
         ] {
             if let Some(name) = names.iter().find(|name| !known.contains(name)) {
                 return Err(Failure::usage(format!(
-                    "--compare: {what} `{name}` is not compared, but {}",
+                    "--compare: {what} `{name}` is not compared; only {} are",
                     known.join(", ")
                 )));
             }
         }
         let Parameters { cpus, nodes, memory, threads, pages, swap, .. } = self.parameters;
         if threads != 0 || swap != 0 {
-            return Err(Failure::usage("--compare: the simulator knows neither --threads nor --swap"));
+            return Err(Failure::usage("--compare: the simulator has neither --threads nor --swap"));
         }
         let least = |&program: &&str| bounds::least_memory(&self.parameters, program);
         let least = self.programs.iter().map(least).max().unwrap_or(0)
             + simulate::least_bytes(cpus).next_multiple_of(MIB);
         if memory < least {
             return Err(Failure::usage(format!(
-                "--compare: {cpus} CPUs need at least {}M of memory there, not {}M",
+                "--compare: {cpus} CPUs need at least {}M of memory on the simulator, not {}M",
                 least / MIB,
                 memory / MIB
             )));
@@ -339,7 +337,7 @@ impl Options {
         }
     }
 
-    /// All runs, in the order in which they are made.
+    /// All runs, in order.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let without = self.without;
         let with =
@@ -348,7 +346,7 @@ impl Options {
     }
 
     /// Seconds after which a run of `program` is given up. The two experiments do a fixed amount of work before they
-    /// end, or before they begin to measure; how long that takes the emulator decides.
+    /// end, or before they begin to measure, and its duration depends on the emulator.
     pub(super) fn timeout(&self, program: &str) -> u64 {
         let seconds = self.parameters.seconds;
         self.timeout.unwrap_or_else(|| {
@@ -483,19 +481,19 @@ mod tests {
             ("--timeout 0", "--timeout 0: a whole number from 1 to 86400"),
             ("--threads 17", "--threads 17: stale can have at most 16"),
             ("--program migrate --threads 257", "--threads 257: migrate can have at most 256"),
-            ("--timeout 10", "--timeout 10: stale measures for 10 s, so more is needed"),
+            ("--timeout 10", "--timeout 10: stale measures for 10 s and needs more"),
             ("--cpus 4 --nodes 1 --cpus 4", "--cpus is given twice"),
-            ("--check --cpus 4", "--check says itself what runs, so --cpus says nothing more"),
-            ("--compare --check", "--check says itself what runs, so --compare says nothing more"),
+            ("--check --cpus 4", "--check determines the runs, so --cpus has no effect"),
+            ("--compare --check", "--check determines the runs, so --compare has no effect"),
             ("--cpus", "--cpus needs a value"),
-            ("--fast", "`kernel` knows no `--fast`: `cargo xtask kernel --help` lists its options"),
+            ("--fast", "`kernel` has no option `--fast`: `cargo xtask kernel --help` lists its options"),
             (
                 "--program stail",
-                "no program is called `stail`; there are: mmap-read, migrate, stale, hello, panic, fault, hang",
+                "unknown program `stail`; known: mmap-read, migrate, stale, hello, panic, fault, hang",
             ),
             (
                 "--mechanism batched,fast",
-                "no mechanism is called `fast`; there are: per-page, batched, lazy, broadcast, all, none",
+                "unknown mechanism `fast`; known: per-page, batched, lazy, broadcast, all, none",
             ),
             (
                 "--mechanism lazy --max-age 10",
@@ -509,16 +507,16 @@ mod tests {
             ("--max-age 40", "--max-age is for --mechanism lazy and all alone, not batched"),
             ("--asid-bits 8", "--asid-bits is for --mechanism broadcast and all alone, not batched"),
             ("--arch aarch64 --mechanism all --asid-bits 1", "--asid-bits 1: a whole number from 2 to 16"),
-            ("--arch arm", "no architecture is called `arm`; there are: x86_64, aarch64"),
-            ("--check --qemu q", "--check: one --qemu is for one --arch, which has to be named"),
+            ("--arch arm", "unknown architecture `arm`; known: x86_64, aarch64"),
+            ("--check --qemu q", "--check: with --qemu, name its --arch too"),
             ("--compare --arch aarch64", "--compare: the simulator has no costs of aarch64's work"),
             ("--mechanism lazy,none --without slot", "--without is for --mechanism lazy alone, not none"),
-            ("--without care", "no guard is called `care`; there are: slot, stamp, settle"),
+            ("--without care", "unknown guard `care`; known: slot, stamp, settle"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             (
                 "--program migrate --nodes 1",
-                "--program migrate moves pages between nodes: at least 2 are needed",
+                "--program migrate moves pages between nodes: it needs at least 2",
             ),
         ] {
             assert_eq!(refused(line), expected);
@@ -536,18 +534,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_simulator_has_not_is_not_compared() {
+    fn only_programs_of_the_simulator_are_compared() {
         let options = parse("--compare").unwrap();
         assert_eq!((options.programs.len(), options.mechanisms.len()), (2, 2));
         assert!(options.parameters.pinned && options.parameters.counted);
         for (line, expected) in [
-            ("--program stale", "program `stale` is not compared, but mmap-read, migrate"),
-            ("--mechanism none", "mechanism `none` is not compared, but per-page, batched"),
-            ("--mechanism lazy", "mechanism `lazy` is not compared, but per-page, batched"),
+            ("--program stale", "program `stale` is not compared; only mmap-read, migrate are"),
+            ("--mechanism none", "mechanism `none` is not compared; only per-page, batched are"),
+            ("--mechanism lazy", "mechanism `lazy` is not compared; only per-page, batched are"),
             ("--swap 1", "neither --threads nor --swap"),
             ("--threads 1", "neither --threads nor --swap"),
             ("--pages 4096", "--program migrate alone"),
-            ("--memory 67M", "8 CPUs need at least 68M of memory there, not 67M"),
+            ("--memory 67M", "8 CPUs need at least 68M of memory on the simulator, not 67M"),
             ("--program migrate --pages 1023", "from 1024 to"),
         ] {
             let refused = refused(&format!("--compare {line}"));
@@ -558,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_given_up_when_it_should_long_have_ended() {
+    fn a_run_is_given_up_long_after_its_expected_end() {
         let options = parse("--seconds 20").unwrap();
         assert_eq!(
             ["migrate", "mmap-read", "stale"].map(|program| options.timeout(program)),

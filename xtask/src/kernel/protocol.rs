@@ -1,4 +1,4 @@
-//! What the kernel says on its serial line, and with which status its machine ends.
+//! The lines on the kernel's serial port, and the exit status of its machine.
 
 use std::process::ExitStatus;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 pub(super) enum Line<'a> {
     /// The first instruction of a program has run.
     User,
-    /// What the run did, as JSON.
+    /// The result of the run, as JSON.
     Result(&'a str),
-    /// What went wrong, in a line; what is known of it follows as text.
+    /// The failure in a line. Details follow as text.
     Failed(&'a str),
-    /// Anything else.
+    /// Any other line.
     Text,
 }
 
@@ -43,28 +43,28 @@ pub(super) fn fields(result: &str) -> Option<Map<String, Value>> {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// As it should.
+    /// It succeeded.
     Done,
-    /// A program found what must not be: a stale load, a store that was lost.
+    /// A program found a broken rule: a stale load, or a lost store.
     Broken,
     /// A panic or a fault, in the kernel or in a program.
     Fault,
-    /// The kernel noticed that nothing went on.
+    /// The kernel's watchdog found no progress.
     Hang,
-    /// The kernel did not understand its options.
+    /// The kernel refused its options.
     Refused,
-    /// No program had begun within so many seconds.
+    /// No program had begun after this many seconds.
     NoBoot(u64),
-    /// It went on for so many seconds.
+    /// It had not ended after this many seconds.
     Timeout(u64),
-    /// The emulator ended as it does by itself, by a reset, or by a signal.
+    /// The emulator ended by itself, by a reset, or by a signal.
     Died(String),
-    /// It said that it was done, but not what it had been asked to do.
+    /// The kernel reported success, but not of the run that it was given.
     Wrong(String),
 }
 
 impl Ending {
-    /// What the status of QEMU means.
+    /// The meaning of QEMU's status.
     pub(super) fn of(status: ExitStatus) -> Self {
         const DONE: i32 = of_qemu(status::DONE);
         const RULE: i32 = of_qemu(status::RULE);
@@ -77,14 +77,14 @@ impl Ending {
             Some(FAULT) => Self::Fault,
             Some(HANG) => Self::Hang,
             Some(OPTIONS) => Self::Refused,
-            // With `-no-reboot` a reset ends it, and we ask for no other end.
+            // With `-no-reboot` a reset ends QEMU, and the kernel uses no other way to this status.
             Some(0) => Self::Died("the machine was reset, as a triple fault does".to_owned()),
             _ => Self::Died(format!("QEMU ended by itself: {status}")),
         }
     }
 
-    /// Whether it is what a run without any flush must come to: a rule was broken, and the program, the kernel or its
-    /// watchdog noticed.
+    /// Whether a broken rule was noticed, by the program, the kernel or its watchdog. A run without any flush must end
+    /// like this.
     pub(super) fn is_caught(&self) -> bool {
         matches!(self, Self::Broken | Self::Fault | Self::Hang)
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_apart_by_how_they_begin() {
+    fn lines_are_recognised_by_their_beginning() {
         for (line, expected) in [
             ("USER", Line::User),
             ("USERS", Line::Text),

@@ -1,4 +1,4 @@
-//! The emulator: which one there is, and how it is told what to boot.
+//! The emulator: its version, and its command line.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -12,20 +12,20 @@ use super::build::Images;
 use super::options::{Parameters, Run};
 use crate::failure::Failure;
 
-/// With `-icount`, log2 of the nanoseconds that an instruction takes. The CPUs run in turns, each until the next tick of any:
-/// the slower they are, the shorter are the turns, and the more the CPUs run side by side. 128 ns make a turn of 8 CPUs some
-/// 10 000 instructions, two pages of `mmap-read`.
+/// With `-icount`, log2 of the nanoseconds that an instruction takes. The CPUs run in turns, each until the next tick
+/// of any CPU. Slower CPUs have shorter turns, and so run more nearly at the same time. With 128 ns a turn of 8 CPUs
+/// has some 10 000 instructions, two pages of `mmap-read`.
 const SHIFT: u32 = 7;
 
-/// How many instructions a CPU's turn has.
+/// The instructions in a CPU's turn.
 pub(super) const fn turn(cpus: u64) -> u64 {
     ((TICK * 1_000_000) >> SHIFT) / cpus
 }
 
-/// The oldest QEMU on which the kernel is run.
+/// The oldest supported QEMU.
 const OLDEST: (u32, u32) = (7, 2);
 
-/// Fails unless there is a QEMU that is new enough.
+/// Fails unless a QEMU that is new enough is installed.
 pub(super) fn check(program: &str, arch: Arch) -> Result<(), Failure> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| {
         if error.kind() == ErrorKind::NotFound {
@@ -44,7 +44,7 @@ pub(super) fn check(program: &str, arch: Arch) -> Result<(), Failure> {
             "`{program}` is QEMU {major}.{minor}: at least {}.{} is needed",
             OLDEST.0, OLDEST.1
         ))),
-        None => Err(Failure::new(format!("`{program} --version` names no version of QEMU"))),
+        None => Err(Failure::new(format!("`{program} --version` does not name a version of QEMU"))),
     }
 }
 
@@ -56,14 +56,14 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 /// The command that boots the kernel for one run.
 ///
-/// `-no-reboot` makes a triple fault an end; `-nodefaults` and `-monitor none` leave the standard streams to the serial
-/// port alone.
+/// `-no-reboot` makes a triple fault end QEMU. `-nodefaults` and `-monitor none` leave the standard streams to the
+/// serial port alone.
 pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
     let Parameters { arch, cpus, nodes, memory, seconds, seed, max_age, .. } = parameters;
     let Parameters { asid_bits, threads, pages, pinned, swap, counted, .. } = parameters;
     let Run { program: user, mechanism, without } = run;
     let pinned = u8::from(*pinned);
-    // As the experiment of that name has it, for Linux 4.2.
+    // The value of the experiment of that name, for Linux 4.2.
     let lru_batch = if user == "mmap-read" { 14 } else { 15 };
     let mut options = format!(
         "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} seed={seed} pinned={pinned} \
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn no_qemu_and_an_old_one_are_told_in_one_line() {
+    fn a_missing_or_old_qemu_is_reported_in_one_line() {
         for arch in Arch::ALL {
             let missing = check("no-such-program-anywhere", arch).unwrap_err().to_string();
             assert!(missing.contains(arch.package()) && missing.lines().count() == 1, "{missing}");
@@ -126,11 +126,11 @@ mod tests {
         let failure = check(old.path()).unwrap_err().to_string();
         assert!(failure.ends_with("is QEMU 6.9: at least 7.2 is needed"), "{failure}");
         let other = answers("hello");
-        assert!(check(other.path()).unwrap_err().to_string().contains("names no version"));
+        assert!(check(other.path()).unwrap_err().to_string().contains("does not name a version"));
     }
 
     #[test]
-    fn the_command_says_what_was_asked_for() {
+    fn the_command_has_the_options_of_the_run() {
         let options = Options::parse(&["--cpus", "4", "--memory", "1G", "--swap", "9"]).unwrap();
         let images = Images { kernel: "k".into(), programs: "p".into() };
         let run = options.runs().next().unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_that_a_run_goes_without_is_named() {
+    fn a_missing_guard_is_named() {
         let options = Options::parse(&["--mechanism", "lazy", "--without", "slot"]).unwrap();
         let images = Images { kernel: "k".into(), programs: "p".into() };
         let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_that_was_asked_for_gets_a_device() {
+    fn swap_gets_a_device() {
         let options = Options::parse(&["--program", "hello", "--swap", "300"]).unwrap();
         let images = Images { kernel: "k".into(), programs: "p".into() };
         let run = options.runs().next().unwrap();

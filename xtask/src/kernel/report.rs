@@ -1,4 +1,4 @@
-//! What one run measured, under the names of the command line's JSON.
+//! The outcome of one run, under the names of the command line's JSON.
 
 use serde_json::{json, Map, Value};
 
@@ -7,11 +7,11 @@ use super::options::{Parameters, Run};
 use super::protocol::{self, Ending};
 use super::watch::Record;
 
-/// Programs that measure something, so that there is nothing to say of their runs without a result.
+/// Programs that measure something. A run of one of them without a result is a failure.
 const MEASURED: &[&str] = &["mmap-read", "migrate", "stale"];
 const NANOSECONDS: f64 = 1e9;
 
-/// One run and what came of it.
+/// One run and its outcome.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) run: Run,
@@ -20,15 +20,15 @@ pub(super) struct Report {
     pub(super) failed: Option<String>,
     boot_s: Option<f64>,
     pub(super) wall_s: f64,
-    /// Seconds from a program's first instruction to a broken rule that somebody noticed.
+    /// Seconds from a program's first instruction to the notice of a broken rule.
     pub(super) caught_s: Option<f64>,
     pub(super) arch: Arch,
     cpus: u64,
     seed: u64,
     threads: u64,
-    /// What the kernel reported.
+    /// The fields of the kernel's result.
     fields: Map<String, Value>,
-    /// What the simulator reported of the same run.
+    /// The simulator's report of the same run.
     pub(super) simulated: Option<Value>,
 }
 
@@ -41,7 +41,7 @@ impl Report {
                 _ if record.failed.is_some() => Some("it was done, but FAILED before".to_owned()),
                 None if MEASURED.contains(&run.program) => Some("it was done, but gave no RESULT".to_owned()),
                 None => None,
-                Some(None) => Some("its RESULT is no JSON object".to_owned()),
+                Some(None) => Some("its RESULT is not a JSON object".to_owned()),
                 Some(Some(fields)) => differs(run, parameters, fields),
             };
             if let Some(wrong) = wrong {
@@ -64,12 +64,12 @@ impl Report {
         }
     }
 
-    /// Whether nothing went wrong.
+    /// Whether the run succeeded.
     pub(super) fn is_done(&self) -> bool {
         self.ending == Ending::Done
     }
 
-    /// What came of it, in words. Where a rule must be broken the question is whether that was noticed.
+    /// The outcome in words. Where a rule must be broken, whether that was noticed.
     pub(super) fn verdict(&self) -> String {
         match (self.run.must_be_caught(), self.caught_s, &self.ending) {
             (true, Some(seconds), _) => format!("caught after {seconds:.1} s"),
@@ -78,13 +78,13 @@ impl Report {
         }
     }
 
-    /// Which run, what came of it, and the kernel's word on what went wrong, in a line.
+    /// The run, its verdict and the kernel's reason for a failure, in a line.
     pub(super) fn line(&self) -> String {
         let failed = self.failed.as_deref().map_or_else(String::new, |failed| format!(" ({failed})"));
         format!("{}: {}{failed}", self.run, self.verdict())
     }
 
-    /// A number that the kernel reported.
+    /// A number of the kernel's result.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.fields.get(name)?.as_f64()
     }
@@ -97,7 +97,7 @@ impl Report {
         self.cpus
     }
 
-    /// The kernel's own fields, those that the command line's JSON has too under its names, and what we know of the run.
+    /// The kernel's own fields, those of the command line's JSON under its names, and the facts about the run.
     pub(super) fn json(&self) -> Value {
         let mut fields = self.fields.clone();
         for renamed in ["program", "elapsed_ns", "debt_age_max_ns"] {
@@ -142,7 +142,7 @@ impl Report {
     }
 }
 
-/// How what the kernel says it ran differs from what it was asked to run, if it does.
+/// The first difference between the run in the kernel's result and the run that was requested, if any.
 fn differs(run: Run, parameters: &Parameters, fields: &Map<String, Value>) -> Option<String> {
     let asked = [
         ("arch", json!(parameters.arch.name())),
@@ -167,12 +167,12 @@ pub(super) mod tests {
     use super::super::options::Options;
     use super::*;
 
-    /// What the kernel says at the end of a run of the default options.
+    /// The kernel's result of a run of the default options.
     const RESULT: &str = r#"{"arch":"x86_64","program":"stale","mechanism":"batched","cpus":8,"nodes":2,"frames":120000,"seconds":10,
         "seed":1,"boot_ns":5,"elapsed_ns":2000000000,"features":"pcid x2apic","operations":100,"interrupts":50,
         "shootdowns":9,"ticks":7,"debts_by_tick":3,"debt_age_max_ns":20000000,"max_age_ms":30}"#;
 
-    /// A run of the default options, except as `line` says.
+    /// A run of the default options, changed by `line`.
     pub(in super::super) fn report(line: &str, result: Option<&str>, ending: Ending) -> Report {
         let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let failed = (ending != Ending::Done).then(|| "stale read: at 0x1000".to_owned());
@@ -188,7 +188,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_kernel_reports_gets_the_names_of_the_command_line() {
+    fn the_kernels_result_gets_the_names_of_the_command_line() {
         let json = report("", Some(RESULT), Ending::Done).json();
         for (name, expected) in [
             ("experiment", json!("stale")),
@@ -252,14 +252,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn done_is_what_did_what_it_was_asked() {
+    fn a_run_is_done_only_if_it_was_the_requested_one() {
         const LAZY: &str = r#"{"mechanism":"lazy","without":null,"max_age_ms":30}"#;
         let ending = |line, result| report(line, result, Ending::Done).ending;
         assert_eq!(ending("", Some(RESULT)), Ending::Done);
         assert_eq!(ending("--program hello", None), Ending::Done);
         for (line, result, expected) in [
             ("", None, "it was done, but gave no RESULT"),
-            ("", Some("{\"cpus\":"), "its RESULT is no JSON object"),
+            ("", Some("{\"cpus\":"), "its RESULT is not a JSON object"),
             ("--cpus 16", Some(RESULT), "it ran with cpus 8, not 16"),
             ("--arch aarch64", Some(RESULT), "it ran with arch \"x86_64\", not \"aarch64\""),
             ("--mechanism lazy --max-age 40", Some(LAZY), "it ran with max_age_ms 30, not 40"),
@@ -278,7 +278,7 @@ pub(super) mod tests {
         };
         let contradicts = Report::new(options.runs().next().unwrap(), &options.parameters, record);
         assert_eq!(contradicts.line(), "stale batched: it was done, but FAILED before (lost write)");
-        // What went wrong before counts more than what is missing then.
+        // An earlier failure counts more than a missing result.
         assert_eq!(report("", None, Ending::Hang).ending, Ending::Hang);
     }
 }

@@ -1,8 +1,8 @@
 //! The same run on the simulator.
 //!
-//! The command line shrinks a machine's memory by its scale, and with it the work. Here the size is given, the kernel's,
-//! so the machine file holds as much more memory as the scale takes away: what is left is the kernel's frames, exactly.
-//! The scale itself is what else it stands for in each experiment.
+//! The command line shrinks a machine's memory by its scale, and the work with it. Here the size is given: the
+//! kernel's. So the machine file holds as much more memory as the scale takes away, and exactly the kernel's frames are
+//! left. The scale itself is the other quantity that it stands for in each experiment.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,17 +15,17 @@ use super::qemu;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// Everything about the emulated machine but its size. [`TURN`] stands for the instructions of half a CPU's turn.
+/// The emulated machine without its size. [`TURN`] stands for the instructions of half a CPU's turn.
 const TEMPLATE: &str = include_str!("../../../kernel/simulated.toml");
 const TURN: &str = "@TURN@";
-/// In `mmap-read` the scale is that of the time from one program's start to the next one's, 1 ms. The kernel starts them
-/// at once: 1 us.
+/// In `mmap-read` the scale is that of the time from one program's start to the next one's, 1 ms. The kernel starts
+/// them at once: 1 us.
 const START_SCALE: f64 = 1.0 / 1024.0;
 /// In `migrate` the scale is that of the range, 4 GiB, here in pages.
 const FULL_RANGE: u64 = 1 << 20;
-/// The part of the frames that the range has unless told otherwise.
+/// The range is this part of the frames by default.
 const RANGE_PART: u64 = 8;
-/// The simulator rounds the least scale that it allows to four digits; a range of fewer pages has a scale below.
+/// The simulator rounds the least scale that it allows to four digits; a range of fewer pages has a smaller scale.
 const LEAST_RANGE: u64 = 1024;
 
 /// A machine file, and the scale at which the machine is the kernel's.
@@ -35,17 +35,17 @@ struct Machine {
     scale: f64,
 }
 
-/// The least memory with which the simulator has room for the experiments on so many CPUs: 2 MiB each, and an eighth for
-/// the rounding of its least scale.
+/// The least memory with which the simulator has room for the experiments on this many CPUs: 2 MiB each, and an eighth
+/// for the rounding of its least scale.
 pub(super) const fn least_bytes(cpus: u64) -> u64 {
     cpus * (2 << 20) / 8 * 9
 }
 
-/// Whether the range of `migrate` is one that the simulator takes; 0 is the program's own choice.
+/// Checks that the simulator takes the range of `migrate`; 0 is the program's own choice.
 pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), String> {
     let frames = memory / PAGE;
     let range = if pages == 0 { frames / RANGE_PART } else { pages };
-    // It asks for a quarter more than the range on each node.
+    // The simulator asks for a quarter more than the range on each node.
     let most = (frames / nodes / 5 * 4).min(FULL_RANGE);
     if (LEAST_RANGE..=most).contains(&range) {
         return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn check_range(pages: u64, memory: u64, nodes: u64) -> Result<(), Str
     ))
 }
 
-/// Simulates a run of the kernel that had so many frames, and gives the simulator's report.
+/// Simulates a run of the kernel that had this many frames. Returns the simulator's report.
 pub(super) fn simulate(
     workspace: &Workspace,
     run: Run,
@@ -71,7 +71,7 @@ pub(super) fn simulate(
     command.args([program, "--mechanism", mechanism, "--json", "-", "--machine"]).arg(&file);
     command.args(["--scale", &scale.to_string(), "--seed", &parameters.seed.to_string()]);
     eprintln!("==> {}", failure::line(&command));
-    // What it exits with, for instance that it cannot use a machine file of ours, is not what we exit with.
+    // The simulator's exit code, for instance for an invalid machine file, is not this task's exit code.
     let printed = failure::stdout(&mut command).map_err(|failure| Failure::new(failure.to_string()))?;
     let mut printed: Value = serde_json::from_str(&printed).unwrap_or_default();
     let report = printed.pointer_mut("/results/0").map(Value::take);
@@ -87,7 +87,7 @@ fn machine(program: &str, parameters: &Parameters, frames: u64) -> Machine {
     } else {
         START_SCALE
     };
-    // Rounded up, so that what is left of it, rounded down, is not a frame less.
+    // Rounded up, so that the simulator, which rounds down, has no frame less.
     let bytes = ((frames / nodes) as f64 / scale).ceil() as u64 * PAGE;
     let template = TEMPLATE.replace(TURN, &(qemu::turn(cpus) / 2).max(1).to_string());
     let mut text = format!(
@@ -113,7 +113,7 @@ mod tests {
     use super::super::options::Options;
     use super::*;
 
-    /// The plan that the simulator makes of a kernel's run.
+    /// The simulator's plan of a kernel's run.
     fn plan(line: &str, program: &str, frames: u64) -> Plan {
         let options = Options::parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let Machine { text, scale } = machine(program, &options.parameters, frames);
@@ -124,7 +124,7 @@ mod tests {
             machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),
             mechanism: Mechanism::Batched,
             settle: ceasefire::Settle::Free,
-            // As it comes through the command line.
+            // As it passes through the command line.
             scale: scale.to_string().parse().unwrap(),
             seed: 1,
             oracle: true,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_the_simulator_refuses_is_refused_before() {
+    fn a_range_that_the_simulator_refuses_is_refused_first() {
         assert_eq!(check_range(0, 512 << 20, 2), Ok(()));
         let refused = check_range(60_000, 512 << 20, 2).unwrap_err();
         assert!(refused.ends_with("60000 pages on nodes of 65536: --pages from 1024 to 52428"), "{refused}");

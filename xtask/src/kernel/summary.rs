@@ -3,7 +3,7 @@
 use super::report::Report;
 use crate::table;
 
-/// What is shown of what the kernel counted.
+/// The counts that the table shows.
 const COUNTS: [(&str, &str); 6] = [
     ("shootdowns", "shootdowns"),
     ("page flushes", "flushes_page"),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_a_dash() {
+    fn an_unknown_figure_is_a_dash() {
         let result = r#"{"operations":4,"interrupts":10,"faults":3}"#;
         let table = format(&[report("", Some(result), Ending::Done), report("", None, Ending::Hang)]);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-/// A shell script in a file of its own, gone when dropped.
+/// A shell script in a file of its own, which is removed on drop.
 pub(super) struct Script(PathBuf);
 
 impl Script {
-    /// Another process writes the file: a file that we had open for writing could not be run as long as a process that
-    /// another test starts at that moment has inherited it.
+    /// Writes the script through another process. If the test's own process had the file open for writing, a process
+    /// that another test starts at that moment would inherit it, and the file could not be run.
     pub(super) fn new(text: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("ceasefire-qemu-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -36,7 +36,7 @@ impl Script {
 
 impl Drop for Script {
     fn drop(&mut self) {
-        // Left behind at worst; a second panic here would hide the first.
+        // At worst the file stays; a second panic here would hide the first.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The values of options: numbers within their bounds, sizes, and names of what there is.
+//! The values of options: numbers within bounds, sizes, and known names.
 
 use std::ops::RangeInclusive;
 
@@ -8,18 +8,18 @@ use ceasefire_kernel_abi::{PROGRAMS, TICK};
 use super::options::MIB;
 use crate::failure::Failure;
 
-/// Mechanisms that the kernel knows. `none` flushes nothing and exists to be caught.
+/// Mechanisms of the kernel. `none` flushes nothing and exists to be caught.
 const MECHANISMS: &[&str] = &["per-page", "batched", LAZY, "broadcast", "all", NONE];
-/// The mechanism that owes, by interrupts.
+/// The mechanism with lazy debts and interrupts.
 pub(super) const LAZY: &str = "lazy";
-/// Mechanisms that owe.
+/// Mechanisms with lazy debts.
 pub(super) const OWING: &[&str] = &[LAZY, "all"];
 /// Mechanisms that broadcast.
 pub(super) const BROADCASTING: &[&str] = &["broadcast", "all"];
-/// The mechanism that is none.
+/// The mechanism that flushes nothing.
 pub(super) const NONE: &str = "none";
-/// Guards that `lazy` can go without: the look at what a page's slot owes, the stamps of what owes, and the settling of what a
-/// space owes.
+/// Guards that `lazy` can leave out: the check of the debt on a page's slot, the stamps of lazy debts, and the settling
+/// of a space's debts.
 const GUARDS: &[&str] = &["slot", "stamp", "settle"];
 
 /// A whole number within its bounds.
@@ -29,7 +29,7 @@ pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Res
     })
 }
 
-/// How old debts may become, in milliseconds, where CPUs tick as the kernel's do.
+/// The age that debts may reach, in milliseconds, given the kernel's ticks.
 pub(super) fn max_age(text: &str) -> Result<u64, Failure> {
     const NANOSECONDS: u64 = 1_000_000;
     let milliseconds = number("--max-age", text, 0..=u64::MAX / NANOSECONDS)?;
@@ -38,7 +38,7 @@ pub(super) fn max_age(text: &str) -> Result<u64, Failure> {
         .map_err(|error| Failure::usage(format!("--max-age {text}: {error}")))
 }
 
-/// An amount of memory, in bytes. The bounds depend on the CPUs.
+/// An amount of memory, in bytes. Its bounds depend on the CPUs.
 pub(super) fn size(text: &str) -> Result<u64, Failure> {
     let parsed = [('M', MIB), ('G', MIB << 10)]
         .into_iter()
@@ -73,7 +73,9 @@ fn list(what: &str, text: &str, known: &'static [&'static str]) -> Result<Vec<&'
 }
 
 fn find(what: &str, name: &str, known: &'static [&'static str]) -> Result<&'static str, Failure> {
-    known.iter().find(|known| **known == name).copied().ok_or_else(|| {
-        Failure::usage(format!("no {what} is called `{name}`; there are: {}", known.join(", ")))
-    })
+    known
+        .iter()
+        .find(|known| **known == name)
+        .copied()
+        .ok_or_else(|| Failure::usage(format!("unknown {what} `{name}`; known: {}", known.join(", "))))
 }

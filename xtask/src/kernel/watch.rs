@@ -1,4 +1,4 @@
-//! One run of the emulator, from its start to its end: no kernel makes us wait for ever.
+//! The supervision of one run of the emulator, from its start to its end, with time limits.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -18,11 +18,11 @@ pub(super) struct Limits {
     pub(super) whole: u64,
 }
 
-/// What came of a run.
+/// The record of a run.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) ending: Ending,
-    /// What the kernel reported, as it stood there.
+    /// The kernel's result, unchanged.
     pub(super) result: Option<String>,
     /// The first line of its report of a failure.
     pub(super) failed: Option<String>,
@@ -32,26 +32,26 @@ pub(super) struct Record {
     pub(super) wall: Duration,
 }
 
-/// What QEMU wrote.
+/// A line of QEMU's output.
 enum Written {
     /// A line of the serial port.
     Serial(String),
-    /// A line of its own, on standard error.
+    /// A line of QEMU itself, on standard error.
     Own(String),
 }
 
-/// QEMU, which ends when nobody watches it any more.
+/// QEMU, which is ended on drop.
 struct Watched(Child);
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Both fail only where it has ended and been waited for.
+        // Both fail only if it has ended and was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs the command and hands what the kernel says, but for its result, to `say`.
+/// Runs the command and passes the kernel's output, except its result, to `say`.
 pub(super) fn watch(
     command: &mut Command,
     limits: Limits,
@@ -70,8 +70,8 @@ pub(super) fn watch(
     let mut record =
         Record { ending: Ending::Done, result: None, failed: None, boot: None, wall: Duration::ZERO };
     let stopped = record.listen(&written, start, limits, say);
-    // Where both streams have ended, QEMU has: what it leaves with is settled then, and killing it changes nothing. If it
-    // only closed them, nothing could be learnt from it any more.
+    // If QEMU has ended, as it has when both streams end, its status is fixed and killing it changes nothing. If it
+    // only closed its streams, it can tell nothing more.
     let _ = qemu.0.kill();
     let status = qemu.0.wait().map_err(cannot_run)?;
     record.wall = start.elapsed();
@@ -80,7 +80,7 @@ pub(super) fn watch(
 }
 
 impl Record {
-    /// Takes in what is written until QEMU has ended, or until a limit is reached, which is what is returned then.
+    /// Reads the output until QEMU has ended, or until a limit is reached, which is then returned.
     fn listen(
         &mut self,
         written: &Receiver<Written>,
@@ -117,13 +117,13 @@ impl Record {
     }
 }
 
-/// Sends every line of the stream, in a thread of its own, until it ends or nobody listens.
+/// Sends every line of the stream, in a thread of its own, until the stream or the receiver ends.
 fn read(stream: impl Read + Send + 'static, sender: Sender<Written>, kind: fn(String) -> Written) {
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);
         let mut bytes = Vec::new();
         while stream.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
-            // Without flushes programs print what they find in others' pages: no terminal shall do what that says.
+            // Without flushes programs print contents of other programs' pages, which must not control the terminal.
             let is_strange = |letter: char| letter.is_control() && letter != '\t';
             let line = String::from_utf8_lossy(&bytes).trim_end().replace(is_strange, "\u{fffd}");
             if sender.send(kind(line)).is_err() {
@@ -139,7 +139,7 @@ mod tests {
     use super::super::testing::Script;
     use super::*;
 
-    /// More than any test takes.
+    /// Longer than any test takes.
     const LONG: Limits = Limits { boot: 60, whole: 600 };
 
     fn run(script: &str, limits: Limits) -> Record {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_taken_down() {
+    fn a_run_is_recorded() {
         let record = run("echo booting; echo USER; printf 'RESULT {\"a\":1}\\r\\nbye'; exit 33", LONG);
         assert_eq!(record.ending, Ending::Done);
         assert_eq!(record.result.as_deref(), Some("{\"a\":1}"));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_text_is_said() {
+    fn only_text_is_passed_on() {
         let script = Script::new("printf 'a\\033[31m\\000b\\tc\\r\\n'");
         let mut said = Vec::new();
         watch(&mut Command::new(script.path()), LONG, &mut |line| said.push(line.to_owned())).unwrap();
@@ -174,24 +174,24 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_ended() {
+    fn a_run_that_never_ends_is_ended() {
         let hangs = "exec tail -f /dev/null";
         let record = run(hangs, Limits { boot: 0, whole: 600 });
         assert_eq!(record.ending, Ending::NoBoot(0));
         let record = run(&format!("echo USER; {hangs}"), Limits { boot: 1, whole: 1 });
         assert_eq!(record.ending, Ending::Timeout(1));
-        // One that never falls silent.
+        // A run that never stops printing.
         let record = run("echo USER; while :; do echo on and on; done", Limits { boot: 1, whole: 1 });
         assert_eq!(record.ending, Ending::Timeout(1));
     }
 
     #[test]
-    fn one_that_dies_is_no_run() {
+    fn an_emulator_that_dies_is_reported() {
         let record = run("echo 'no such option' >&2; exit 1", LONG);
         assert_eq!(record.ending.words(), "QEMU ended by itself: exit status: 1");
         assert_eq!((record.boot, record.since_user()), (None, None));
         assert!(run("kill -9 $$", LONG).ending.words().contains("signal: 9"));
-        // It closes its streams and stays.
+        // QEMU closes its streams and keeps running.
         let record = run("exec tail -f /dev/null >/dev/null 2>&1", LONG);
         assert!(record.ending.words().contains("signal: 9"));
     }

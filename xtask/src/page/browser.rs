@@ -1,4 +1,5 @@
-//! Headless Chromium, from the command line: each call is a browser of its own with an empty profile and no network use.
+//! Headless Chromium from the command line. Each call starts a browser of its own, with an empty profile and without
+//! network.
 
 use std::env;
 use std::fs;
@@ -7,13 +8,13 @@ use std::process::Command;
 
 use crate::failure::{self, Failure};
 
-/// What it is called on one system or another.
+/// Its names on different systems.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// A browser that has not ended after so many seconds is ended.
+/// A browser that has not ended after this many seconds is ended.
 const PATIENCE: &str = "180";
 const FLAGS: [&str; 10] = [
     "--headless",
-    // Its sandbox needs rights that containers do not give; it is shown nothing but a page of our own.
+    // Its sandbox needs rights that containers do not give. It shows only the project's own page.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -34,7 +35,7 @@ impl Browser {
             env::var_os("PATH").map_or_else(Vec::new, |path| env::split_paths(&path).collect());
         let found = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
         let found = found.into_iter().find(|path| path.is_file());
-        found.map(Self).ok_or_else(|| Failure::new("no browser to look with: Debian's `chromium` is one"))
+        found.map(Self).ok_or_else(|| Failure::new("no browser is installed: install Debian's `chromium`"))
     }
 
     /// The document of a page, after its scripts have run.
@@ -48,7 +49,7 @@ impl Browser {
         self.open(page, folder, &[to, "--no-pdf-header-footer".into()]).map(drop)
     }
 
-    /// A picture of a page on a desk.
+    /// A picture of a page on a desktop screen.
     pub(super) fn picture(&self, page: &Path, to: &Path, folder: &Path) -> Result<(), Failure> {
         let to = format!("--screenshot={}", to.display());
         self.open(page, folder, &[to, "--window-size=1280,4000".into()]).map(drop)
@@ -56,13 +57,13 @@ impl Browser {
 
     fn open(&self, page: &Path, folder: &Path, options: &[String]) -> Result<String, Failure> {
         let profile = folder.join(format!("profile-{}", std::process::id()));
-        // Of an earlier process of the same number.
+        // A leftover of an earlier process with the same number.
         let _ = fs::remove_dir_all(&profile);
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", PATIENCE]).arg(&self.0).args(FLAGS);
         command.arg(format!("--user-data-dir={}", profile.display())).args(options).arg(page);
         let output = failure::output(&mut command);
-        // Whatever is left there is no loss.
+        // A profile that stays does no harm.
         let _ = fs::remove_dir_all(&profile);
         output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -1,9 +1,9 @@
-//! `cargo xtask page`: a page of results as a browser shows it.
+//! `cargo xtask page`: checks a page of results in a browser.
 //!
-//! A tiny `ceasefire compare --html` makes a page; headless Chromium lays it out as wide as a phone, a tablet and a desk, and
-//! says what it sees: figures that have no size, anything wider than the screen, text that leaves its figure, lies on other
-//! text or is too small to read, and whether the page asked for anything besides itself. Then it prints the page. Nothing
-//! here looks at pixels, so fonts and versions may differ. What was made stays in `target/page` to be looked at.
+//! A tiny `ceasefire compare --html` makes a page. Headless Chromium lays it out as wide as a phone, a tablet and a
+//! desktop screen, and reports faults: figures without size, anything wider than the screen, text that leaves its
+//! figure, overlaps other text or is too small to read, and requests for other resources. Then it prints the page. The
+//! check does not compare pixels, so fonts and versions may differ. The files stay in `target/page`.
 
 mod browser;
 
@@ -16,15 +16,15 @@ use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 use browser::Browser;
 
-/// The widths at which it is laid out, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
-/// desk.
+/// The widths of the layouts, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
+/// desktop screen.
 const WIDTHS: [u32; 4] = [360, 390, 820, 1280];
-/// What is run: every experiment that is run by default, on a few CPUs.
+/// The command that makes the page: every default experiment, on a few CPUs.
 const COMPARE: &str = "run --quiet --package ceasefire-cli -- compare --cpus 4 --scale 0.004 --html";
-/// What looks at the page, in the browser.
+/// The script that checks the page in the browser.
 const CHECK: &str = include_str!("check.js");
 
-/// Makes the page and looks at it.
+/// Makes the page and checks it.
 pub(crate) fn run() -> Result<(), Failure> {
     let browser = Browser::find()?;
     let workspace = Workspace::load()?;
@@ -63,7 +63,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
 }
 
-/// A page with the same page in frames of all widths, and a script that looks at them.
+/// A page with the same page in frames of all widths, and the script that checks them.
 fn framed(page: &str) -> String {
     let escaped = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width: u32| {
@@ -73,7 +73,7 @@ fn framed(page: &str) -> String {
     format!("<!doctype html><meta charset=\"utf-8\"><title>frames</title>\n{frames}<pre id=\"report\"></pre><script>\n{CHECK}</script>\n")
 }
 
-/// What the script wrote, out of the document as the browser gives it back.
+/// The script's report, taken from the document that the browser returns.
 fn report(dom: &str) -> Result<Value, Failure> {
     let nothing = || Failure::new("the browser ran no script of the page of frames");
     let (_, rest) = dom.split_once("<pre id=\"report\">").ok_or_else(nothing)?;
@@ -83,7 +83,7 @@ fn report(dom: &str) -> Result<Value, Failure> {
         .map_err(|error| Failure::new(format!("the page of frames reported `{text}`: {error}")))
 }
 
-/// What is wrong, a line each.
+/// The faults, a line each.
 fn faults(report: &Value, widths: &[u32]) -> Result<Vec<String>, Failure> {
     let unexpected = || Failure::new(format!("the page of frames reported {report}"));
     let frames = report.as_array().filter(|frames| frames.len() == widths.len()).ok_or_else(unexpected)?;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_browser_saw_is_read_and_told() {
+    fn faults_are_read_from_the_browsers_report() {
         let dom = "<body><pre id=\"report\">[{\"width\":360,\"figures\":2,\"faults\":[\"a &lt;b&gt; &amp; c\"]}]</pre></body>";
         let seen = report(dom).unwrap();
         assert_eq!(faults(&seen, &[360]).unwrap(), ["  at 360 px: a <b> & c"]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_not_looked_at_is_a_failure() {
+    fn a_page_that_was_not_checked_is_a_failure() {
         assert!(report("<body></body>").is_err());
         assert!(report("<pre id=\"report\"></pre>").is_err());
         let good = json!({"width": 360, "figures": 1, "faults": []});

@@ -1,14 +1,14 @@
-//! No file names the server that packages come from.
+//! No file may name the server that packages come from.
 //!
-//! Scripts and texts name packages and leave their origin to the machine, so that one behind a mirror, or without a
-//! network, builds the same project. Lock files, which cargo writes, are not ours to word.
+//! Scripts and texts name packages and leave the server to the machine's configuration, so that a machine behind a
+//! mirror or without a network builds the same project. Lock files are exempt, because cargo writes them.
 
 use std::fs;
 
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// The hosts, in two halves: this file is checked like any other.
+/// The hosts, in two halves, because this file is checked like any other.
 const HOSTS: [(&str, &str); 9] = [
     ("crates", "io"),
     ("static.rust-lang", "org"),
@@ -21,7 +21,7 @@ const HOSTS: [(&str, &str); 9] = [
     ("proxy.golang", "org"),
 ];
 
-/// Names every line of every file that names such a host.
+/// Lists every line of every file that names such a host.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let mut found = Vec::new();
     for file in workspace.files()? {

@@ -1,11 +1,11 @@
-//! Every package we build on may be used under a licence that `deny.toml` allows.
+//! Every package that the project depends on must have a licence that `deny.toml` allows.
 
 use std::fs;
 
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// Names every package whose licence cannot be met with those allowed.
+/// Lists every package whose licence expression the allowed licences do not satisfy.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let rules = fs::read_to_string(workspace.root.join("deny.toml"))
         .map_err(|error| Failure::new(format!("deny.toml: {error}")))?;
@@ -41,15 +41,15 @@ fn allowed(rules: &str) -> Vec<&str> {
     names
 }
 
-/// Whether an SPDX licence expression can be met with the licences allowed. One that cannot be read is not met.
+/// Whether the allowed licences satisfy an SPDX expression. A malformed expression is not satisfied.
 fn permits(allowed: &[&str], expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut reader = Reader { words: spaced.split_whitespace().peekable(), allowed };
     reader.any() == Some(true) && reader.words.next().is_none()
 }
 
-/// Reads an expression from the left: alternatives of conjunctions of licences or of expressions in parentheses. Says
-/// whether what it read is met, or nothing where it is no expression.
+/// Reads an expression from the left: alternatives of conjunctions of licences or of expressions in parentheses.
+/// Returns whether the allowed licences satisfy it, or nothing if it is malformed.
 struct Reader<'a, Words: Iterator<Item = &'a str>> {
     words: std::iter::Peekable<Words>,
     allowed: &'a [&'a str],
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_met_as_they_say() {
+    fn expressions_are_satisfied_by_their_licences() {
         let allowed = ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"];
         for met in [
             "MIT",

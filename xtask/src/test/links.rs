@@ -1,5 +1,5 @@
-//! Every relative link in a Markdown file leads to a file, and to a heading where it names one; every chapter of the
-//! book is in its table of contents.
+//! Every relative link in a Markdown file must lead to a file, and to a heading if it names one. The book's table of
+//! contents must name every chapter.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// Names every link that leads nowhere and every chapter nobody would find.
+/// Lists every broken link and every chapter that the table of contents lacks.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let is_markdown = |file: &PathBuf| file.extension() == Some(OsStr::new("md"));
     let files: Vec<PathBuf> = workspace.files()?.into_iter().filter(is_markdown).collect();
@@ -17,7 +17,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         let text = read(&workspace.root.join(file))?;
         for (line, target) in links(&text) {
             if !resolves(&workspace.root.join(file), &target)? {
-                problems.push(format!("\n{}:{line}: leads nowhere: {target}", file.display()));
+                problems.push(format!("\n{}:{line}: broken link: {target}", file.display()));
             }
         }
     }
@@ -38,14 +38,14 @@ fn lost_chapters(workspace: &Workspace, files: &[PathBuf]) -> Result<Vec<String>
         .collect();
     let lost =
         files.iter().filter(|file| file.starts_with(book) && **file != contents && !named.contains(file));
-    Ok(lost.map(|file| format!("\n{}: missing in {}", file.display(), contents.display())).collect())
+    Ok(lost.map(|file| format!("\n{}: not named in {}", file.display(), contents.display())).collect())
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
-/// Whether `target`, a link in `file`, leads somewhere. Other sites are taken at their word.
+/// Whether `target`, a link in `file`, leads to something. Links to other sites are not checked.
 fn resolves(file: &Path, target: &str) -> Result<bool, Failure> {
     if target.contains("://") || target.starts_with("mailto:") {
         return Ok(true);
@@ -85,13 +85,13 @@ fn links(markdown: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// The names under which a page's headings can be reached.
+/// The anchors of a page's headings.
 fn headings(markdown: &str) -> Vec<String> {
     let headings = prose(markdown).filter(|(_, line)| line.starts_with('#'));
     headings.map(|(_, line)| anchor(line.trim_start_matches('#').trim())).collect()
 }
 
-/// The name of a heading: lower case, a dash for a space, nothing for what is neither letter nor digit.
+/// The anchor of a heading: lower case, a dash for a space, without other characters that are neither letter nor digit.
 fn anchor(heading: &str) -> String {
     let letters = heading.chars().filter_map(|letter| match letter {
         ' ' => Some('-'),

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything a change has to pass, cheapest first where the order is free.
+//! `cargo xtask test`: all checks of a change, cheapest first where the order is free.
 
 mod hosts;
 mod licences;
@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
 pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknown-none"];
 
-/// Runs every step in order and stops at the first failure, whose exit code becomes ours.
+/// Runs every step in order and stops at the first failure, with its exit code.
 pub(crate) fn run() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     failure::run(&mut workspace.cargo("fmt --all --check"))?;
@@ -27,7 +27,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo("test --workspace"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
-    // These need what a fresh Rust installation lacks. Leaving them out is no failure, but never a silence.
+    // These need components that a fresh Rust installation lacks. A step that is left out is no failure, but it is
+    // always reported.
     let mut skipped = vec![oldest_rust(&workspace)?];
     for target in BARE_METAL {
         skipped.push(bare_metal(&workspace, target)?);
@@ -36,12 +37,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     if skipped.is_empty() {
         println!("==> all steps passed");
     } else {
-        println!("==> all steps that could run passed; not run for want of: {}", skipped.join(", "));
+        println!("==> all steps that could run passed; to run the others, first run: {}", skipped.join(", "));
     }
     Ok(())
 }
 
-/// The engine on the oldest Rust it promises. Returns the command that installs it, where it is missing.
+/// Checks the engine on the oldest Rust that it promises. Returns the command that installs it, if it is missing.
 fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
     let toolchain = msrv::toolchain(workspace)?;
     if !rustup_lists(&["toolchain", "list"], &toolchain) {
@@ -50,14 +51,15 @@ fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
     failure::run(&mut msrv::check(workspace, &toolchain)?).map(|()| None)
 }
 
-/// Engine and memory manager without an operating system, and the kernel as it is built to be booted. Returns the command that installs the target, where it is missing.
+/// Builds engine and memory manager without an operating system, and lints the kernel as it is booted. Returns the
+/// command that installs the target, if it is missing.
 fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Failure> {
     if !rustup_lists(&["target", "list", "--installed"], target) {
         return Ok(Some(format!("`rustup target add {target}`")));
     }
     let build = format!("build --package ceasefire --package ceasefire-memory --target {target}");
     failure::run(&mut workspace.cargo(&build))?;
-    // The rest of the workspace has been looked at already, but most of the kernel is there on this target alone.
+    // The rest of the workspace has been linted already, but most of the kernel exists on this target alone.
     let packages =
         "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi";
     let on_target = format!("--profile checked {packages} --target {target}");
@@ -66,7 +68,7 @@ fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Fai
     failure::run(workspace.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)
 }
 
-/// Whether rustup names `wanted` in the list asked for. Toolchains are listed with their host after the version.
+/// Whether rustup lists `wanted`. It lists toolchains with their host after the version.
 fn rustup_lists(list: &[&str], wanted: &str) -> bool {
     let Ok(output) = Command::new("rustup").args(list).output() else { return false };
     let names = String::from_utf8_lossy(&output.stdout);

@@ -1,7 +1,8 @@
-//! The engine on the oldest Rust it promises.
+//! The engine on the oldest Rust that its manifest promises.
 //!
-//! Kernels pin old compilers, so the engine promises an older Rust than the tools around it, whose manifests that Rust
-//! cannot even read. It is therefore checked from a manifest of its own, written from what cargo says of the package.
+//! Kernels pin old compilers, so the engine promises an older Rust than the tools around it. That Rust cannot read the
+//! tools' manifests. The engine is therefore checked from a manifest of its own, written from cargo's description of
+//! the package.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,14 +16,14 @@ use crate::workspace::Workspace;
 /// The engine's package.
 const ENGINE: &str = "ceasefire";
 
-/// The toolchain that `rust-version` of the engine names.
+/// The toolchain in `rust-version` of the engine.
 pub(crate) fn toolchain(workspace: &Workspace) -> Result<String, Failure> {
     let version = workspace.package(ENGINE)?["rust_version"].as_str();
-    let version = version.ok_or_else(|| Failure::new("the engine's manifest promises no rust-version"))?;
+    let version = version.ok_or_else(|| Failure::new("the engine's manifest has no rust-version"))?;
     Ok(full_version(version))
 }
 
-/// `1.74` means the first release of that line: rustup would take the bare number for the last.
+/// `1.74` means the first release of that line; rustup would take the bare number for the last.
 fn full_version(version: &str) -> String {
     if version.matches('.').count() < 2 {
         format!("{version}.0")
@@ -31,7 +32,7 @@ fn full_version(version: &str) -> String {
     }
 }
 
-/// Writes the manifest that stands alone, and returns the command that checks it.
+/// Writes the separate manifest, and returns the command that checks it.
 pub(crate) fn check(workspace: &Workspace, toolchain: &str) -> Result<Command, Failure> {
     let folder = workspace.target.join("msrv");
     let manifest = folder.join("Cargo.toml");
@@ -48,7 +49,8 @@ pub(crate) fn check(workspace: &Workspace, toolchain: &str) -> Result<Command, F
 fn manifest_text(package: &Value) -> Result<String, Failure> {
     let list = |key: &str| package[key].as_array().into_iter().flatten();
     if let Some(dependency) = list("dependencies").find(|dependency| dependency["kind"].is_null()) {
-        // Not a limit of this check but a promise of the engine: nothing that a kernel would have to take in with it.
+        // This is a promise of the engine, not a limit of this check: a kernel that adopts it takes no other package
+        // with it.
         return Err(Failure::new(format!(
             "the engine depends on {}, it must depend on nothing",
             dependency["name"]
@@ -56,7 +58,8 @@ fn manifest_text(package: &Value) -> Result<String, Failure> {
     }
     let is_library =
         |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.contains(&"lib".into()));
-    let library = list("targets").find(is_library).ok_or_else(|| Failure::new("the engine is no library"))?;
+    let library =
+        list("targets").find(is_library).ok_or_else(|| Failure::new("the engine has no library"))?;
     // Strings and lists of strings are written alike in JSON and in TOML.
     let mut text = format!(
         "[workspace]\n\n[package]\nname = {}\nversion = {}\nedition = {}\n\n[lib]\npath = {}\n\n[features]\n",

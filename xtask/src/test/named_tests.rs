@@ -1,4 +1,4 @@
-//! Every test that the book's chapter on scenarios names is there: a table of tests is worth what the tests are.
+//! Every test that the book's chapter on scenarios names must exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 /// The chapter.
 const CHAPTER: &str = "docs/src/lazy-scenarios.md";
 
-/// Names every test of the chapter that does not exist.
+/// Lists every test that the chapter names and that does not exist.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let read = |file: &Path| {
         fs::read_to_string(workspace.root.join(file))
@@ -45,7 +45,7 @@ fn has(source: &str, test: &str) -> bool {
     lines.iter().enumerate().any(|(at, line)| line.starts_with(&head) && is_test(at))
 }
 
-/// The tests that a table names, with the file of each: in the last cell of a row, in code, the file first.
+/// The tests in the last cells of a table's rows, with their file, which the cell names first. All are in code.
 fn tests(chapter: &str) -> Vec<(String, String)> {
     let mut tests = Vec::new();
     for row in chapter.lines().filter(|line| line.starts_with('|')) {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_what_says_so() {
+    fn a_test_has_the_attribute() {
         let source = "#[cfg(feature = \"x\")]\n#[test]\nfn one() {\n}\n\nfn two() {\n}\n";
         assert!(has(source, "one") && !has(source, "two") && !has(source, "on"));
     }

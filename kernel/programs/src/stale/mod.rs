@@ -16,7 +16,7 @@
 //! - Each reader publishes its progress, and looks at the other readers' words. None may be older than its owner's
 //!   progress before the load (R6). An operator that changes contents publishes that page by page. A version that one
 //!   reader has seen must be visible to all others.
-//! - Every word names its owner ([`mark`]), so a wrong frame is found whatever its contents.
+//! - Every word names its owner ([`mark`]), so a wrong frame is found with any contents.
 //!
 //! If the state changes during an access, the reader checks only conditions that hold at any time. So there are no
 //! false alarms, however coarsely the CPUs share a host's processors, and no operation waits for readers between its

@@ -23,7 +23,7 @@ pub(super) struct Scenario {
     pub(super) phases: &'static [Phase],
     /// The effect of its operations on contents.
     pub(super) law: Law,
-    /// Whether the machine has what the scenario needs.
+    /// Whether the machine is large enough for the scenario.
     pub(super) possible: fn(&Machine) -> bool,
     /// Makes the region. May be called again if it failed.
     pub(super) prepare: fn(&mut Site) -> Result<(), Error>,

@@ -114,7 +114,7 @@ pub(crate) fn load_kernel_root() {
     set_root(physical(&raw const EMPTY));
 }
 
-/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, with what walkers cached on the way to
+/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, with the entries that walkers cached on the way to
 /// them.
 pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSize) {
     // SAFETY: translations that are still valid are found again.

@@ -123,7 +123,7 @@ pub(crate) fn count_cpus() -> usize {
     bring_up::number(local_apic::id(), listed, interrupts::set_apic)
 }
 
-/// Starts all other CPUs. On this architecture that is every CPU of the machine, whatever the count.
+/// Starts all other CPUs. On this architecture the count has no effect.
 ///
 /// # Safety
 /// Each must have a stack.

@@ -100,7 +100,7 @@ fn reload() {
     unsafe { Cr3::write_raw(root, pcid) };
 }
 
-/// Invalidates `count` translations that lie `size` apart, with what walkers cached on the way to them. It does so
+/// Invalidates `count` translations that lie `size` apart, with the entries that walkers cached on the way to them. It does so
 /// under the PCID that is loaded: the engine asks for no other.
 pub(crate) fn invalidate_pages(_asid: Asid, start: u64, count: u32, size: PageSize) {
     for index in 0..u64::from(count) {
@@ -138,7 +138,7 @@ pub(crate) fn invalidate_all() {
     }
 }
 
-/// Starts the invalidation of `flush` on every CPU, with what walkers cached on the way.
+/// Starts the invalidation of `flush` on every CPU, with the entries that walkers cached on the way.
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     let Some(hardware) = features::invlpgb() else { return };
     let Ok(pcid) = Pcid::new(asid.pcid()) else { return };
