@@ -104,7 +104,7 @@ impl<P: Platform> Engine<P> {
         }
         // The root is loaded before it is named: a flusher that still reads SWITCHING interrupts needlessly, one
         // that read the space too early would be answered before the root was there.
-        cpu.seen.set_global(global);
+        cpu.seen.set_tag(asid, global);
         cpu.seen.set_loaded(space.id());
         Previous([left, own.parked.take()])
     }

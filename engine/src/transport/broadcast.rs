@@ -14,31 +14,6 @@ use crate::space::{AddressSpace, Asid, Generation, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// Gives the ASID of a space that ends back, to be used again once it was flushed everywhere.
-    ///
-    /// No CPU has the space loaded any more, and none will; flushes of it by whoever still refers to it do no harm. A space
-    /// that ends without it takes its ASID along: there is one less until the machine restarts. Where flushes are not
-    /// broadcast nothing is given back.
-    ///
-    /// # Panics
-    /// In debug builds, if a CPU has the space loaded, or if it was retired before.
-    pub fn retire(&self, space: &AddressSpace) {
-        #[cfg(feature = "sabotage")]
-        let expected = self.guarded(crate::sabotage::Guard::LazyTables);
-        #[cfg(not(feature = "sabotage"))]
-        let expected = true;
-        debug_assert!(
-            !expected || space.cpus().is_empty(),
-            "{:?} was retired while a CPU had it loaded",
-            space.id()
-        );
-        let (first, asid) = space.tag.retire();
-        debug_assert!(first, "{:?} was retired twice", space.id());
-        if let Some(asid) = asid {
-            self.asids.free(asid);
-        }
-    }
-
     /// The tag that a new space has everywhere; `None` where it begins on slots.
     pub(crate) fn first_asid(&self) -> Option<Asid> {
         let capabilities = self.platform().capabilities();

@@ -35,7 +35,7 @@ impl<P: Platform> Engine<P> {
         match tag.tagged() {
             Tagged::Slots => self.flush_by_interrupt(generation, space, limited),
             Tagged::Global(asid) => self.flush_by_broadcast(asid, generation, space, limited),
-            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
+            Tagged::Adopting(asid) | Tagged::Leaving(asid) | Tagged::Ending(asid) => {
                 self.flush_in_transition(asid, generation, space, limited);
             }
         }

@@ -8,6 +8,7 @@ mod holes;
 mod interleaved;
 mod random;
 mod requests;
+mod retirement;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod script;
