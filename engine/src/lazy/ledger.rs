@@ -283,6 +283,13 @@ impl Ledger {
         self.settled.compare_exchange(number - 1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
+    /// The stamp under which the newest debts stand that were entered by now: once it is settled none of them is left.
+    pub(crate) fn last_owed(&self) -> Stamp {
+        let open = self.open.load(Ordering::SeqCst);
+        // Debts that are entered have raised `newest` before.
+        Stamp::new(if self.epoch(open).has_debts(open) { open } else { open - 1 })
+    }
+
     /// Closes the open epoch, so that all debts are in closed ones. Not if none of the sets is free.
     pub(crate) fn close_all(&self, now: u64) {
         let number = self.open.load(Ordering::SeqCst);
