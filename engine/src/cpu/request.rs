@@ -33,7 +33,7 @@ impl Inbox {
     }
 }
 
-/// What a CPU asks others for. One at a time: it waits for all answers before it asks again.
+/// What a CPU asks others for. One at a time: all answers come before it asks again.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Request {
@@ -44,9 +44,13 @@ pub(crate) struct Request {
     /// 0 for everything.
     count: AtomicU32,
     huge: AtomicBool,
-    /// Answers outstanding.
-    unanswered: AtomicU32,
+    /// The number of the request, and below it how many answers are outstanding.
+    state: AtomicU64,
 }
+
+/// In [`Request::state`]: the bits of the answers, enough for [`MAX_CPUS`](crate::MAX_CPUS). 48 are left for the number.
+/// A wait would take another request for its own only if it lasted for as many as 2^48.
+const ANSWERS: u32 = 16;
 
 /// A request as its target reads it.
 #[derive(Debug, Clone, Copy)]
@@ -70,14 +74,21 @@ impl Request {
             start: AtomicU64::new(0),
             count: AtomicU32::new(0),
             huge: AtomicBool::new(false),
-            unanswered: AtomicU32::new(0),
+            state: AtomicU64::new(0),
         }
     }
 
-    /// Fills in a request that `targets` CPUs have to answer. Relaxed stores: posting to an inbox publishes them, and all
-    /// targets of the last request have answered.
-    pub(crate) fn begin(&self, asked: Asked, targets: u32) {
-        debug_assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "a flush was started inside a flush");
+    /// Whether the last request was answered, so that the next can be filled in. Its CPU asks with interrupts off, and keeps
+    /// them off until it has interrupted its targets: a flush that an interrupt starts in between would wait for answers to
+    /// a request that nobody has received.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Acquire) & ((1 << ANSWERS) - 1) == 0
+    }
+
+    /// Fills in a request that `targets` CPUs have to answer; its number. It is [free](Request::is_free). Relaxed stores:
+    /// posting to an inbox publishes them, and all targets of the last request have answered.
+    pub(crate) fn begin(&self, asked: Asked, targets: u32) -> u64 {
+        debug_assert!(self.is_free(), "a request was filled in while another was unanswered");
         self.space.store(asked.space.get(), Ordering::Relaxed);
         self.generation.store(asked.generation.get(), Ordering::Relaxed);
         let (start, count, size) = match asked.extent {
@@ -87,17 +98,22 @@ impl Request {
         self.start.store(start, Ordering::Relaxed);
         self.count.store(count, Ordering::Relaxed);
         self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
-        self.unanswered.store(targets, Ordering::SeqCst);
+        let next = (self.state.load(Ordering::Relaxed) >> ANSWERS) + 1;
+        self.state.store(next << ANSWERS | u64::from(targets), Ordering::SeqCst);
+        next << ANSWERS >> ANSWERS
     }
 
     /// One target has answered; whether it was the last.
     pub(crate) fn answered_by_one(&self) -> bool {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1
+        self.state.fetch_sub(1, Ordering::AcqRel) & ((1 << ANSWERS) - 1) == 1
     }
 
-    /// Whether every target has answered.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.unanswered.load(Ordering::Acquire) == 0
+    /// Whether every target of request `number` has answered: none is outstanding, or the next has begun. Acquires what
+    /// the targets released when they [answered](Request::answered_by_one), by way of the next request's beginning if that
+    /// is what is read.
+    pub(crate) fn is_answered(&self, number: u64) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state & ((1 << ANSWERS) - 1) == 0 || state >> ANSWERS != number
     }
 
     pub(crate) fn read(&self) -> Asked {

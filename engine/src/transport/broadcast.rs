@@ -34,7 +34,7 @@ impl<P: Platform> Engine<P> {
                 asids,
                 broadcast.worth_a_flush(),
                 || self.flush_everywhere(),
-                |done| platform.wait(done),
+                |done| self.wait_until(done),
             )
         })
     }

@@ -3,14 +3,14 @@
 //! Each CPU has one outgoing [`Request`] and one [`Inbox`]. To flush, a CPU fills its request, puts its own number
 //! into each target's inbox, interrupts those whose inbox was empty (the others are interrupted already), does its
 //! own part while they work, and waits until every target has answered. Nothing is allocated and nothing can
-//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, so two that
-//! flush at once cannot wait for each other.
+//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, whether its interrupts
+//! are on or off, so two that flush at once cannot wait for each other.
 
 use crate::cpu::Cpu;
 use crate::cpu::{Asked, Loaded};
 use crate::cpu_set::CpuSet;
 use crate::flush::{work, Extent, Flush, Work};
-use crate::platform::{FlushEvent, Platform, Reason};
+use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
 use crate::space::{AddressSpace, Generation, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
@@ -18,8 +18,8 @@ use crate::Engine;
 impl<P: Platform> Engine<P> {
     /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
     ///
-    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts must be on.
-    /// The generation returned has been reached by every CPU.
+    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts should be on: with
+    /// interrupts off this CPU answers other CPUs' requests while it waits, and nothing else. The generation returned has been reached by every CPU.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
         let generation = space.generation.raise();
         self.flush_to(generation, space, flush);
@@ -93,15 +93,34 @@ impl<P: Platform> Engine<P> {
     pub fn handle_interrupt(&self) {
         self.on_this_cpu(|mut here| {
             here.cpu.tally.interrupts.add(1);
-            let cpu = here.cpu;
-            cpu.inbox.empty(|initiator| {
-                let request = &self.platform().cpu(initiator).request;
-                here.cpu.tally.requests.add(1);
-                self.answer(&mut here, request.read(), Reason::RemoteShootdown);
-                let last = request.answered_by_one();
-                self.platform().answered(initiator, last);
-            });
+            self.answer_all(&mut here);
         });
+    }
+
+    /// Answers all requests in this CPU's inbox.
+    fn answer_all(&self, here: &mut Here<'_, P>) {
+        let cpu = here.cpu;
+        cpu.inbox.empty(|initiator| {
+            let request = &self.platform().cpu(initiator).request;
+            cpu.tally.requests.add(1);
+            self.answer(here, request.read(), Reason::RemoteShootdown);
+            let last = request.answered_by_one();
+            self.platform().answered(initiator, last);
+        });
+    }
+
+    /// Waits until `done`, which another CPU does. With interrupts off this CPU answers requests here, since no interrupt
+    /// makes it: two CPUs that flush like that would wait for each other for ever.
+    pub(crate) fn wait_until(&self, done: &dyn Fn() -> bool) {
+        let platform = self.platform();
+        if platform.interrupts_on() {
+            platform.wait(done);
+            return;
+        }
+        while !done() {
+            self.on_this_cpu(|mut here| self.answer_all(&mut here));
+            platform.spin();
+        }
     }
 
     /// Sends `asked` to those of `targets` that `needed` picks, does this CPU's part meanwhile if it is among them,
@@ -119,27 +138,45 @@ impl<P: Platform> Engine<P> {
         let mine = targets.contains(me);
         targets.remove(me);
         targets.retain(|target| needed(platform.cpu(target)));
-        let sent = !targets.is_empty();
-        if sent {
+        let mut sent = None;
+        if !targets.is_empty() {
             let pages = match asked.extent {
                 Extent::All => None,
                 Extent::Pages { count, .. } => Some(count),
             };
             self.trace(Reason::RemoteSend, pages, asked.space);
             cpu.tally.shootdowns.add(1);
-            cpu.request.begin(asked, targets.len() as u32);
-            targets.retain(|target| platform.cpu(target).inbox.post(me));
-            if !targets.is_empty() {
-                platform.interrupt(targets);
-            }
+            sent = Some(self.send(targets, asked));
         }
         if mine {
             self.local(asked, tables);
         }
-        if sent {
-            platform.wait(&|| cpu.request.is_answered());
+        if let Some(number) = sent {
+            self.wait_until(&|| cpu.request.is_answered(number));
         }
-        sent
+        sent.is_some()
+    }
+
+    /// Sends `asked` to `targets`, of which there is one at least; the request's number. An earlier request of this CPU is
+    /// waited for: one that a flush left unanswered in the middle of which this one was started. The caller is pinned.
+    fn send(&self, targets: &mut CpuSet, asked: Asked) -> u64 {
+        let platform = self.platform();
+        let me = platform.this_cpu();
+        let request = &platform.cpu(me).request;
+        loop {
+            // Off until the targets are interrupted: see `Request::is_free`.
+            let off = InterruptsOff::new(platform);
+            if request.is_free() {
+                let number = request.begin(asked, targets.len() as u32);
+                targets.retain(|target| platform.cpu(target).inbox.post(me));
+                if !targets.is_empty() {
+                    platform.interrupt(targets);
+                }
+                return number;
+            }
+            drop(off);
+            self.wait_until(&|| request.is_free());
+        }
     }
 
     /// This CPU's own part of a request of its own.

@@ -203,6 +203,11 @@ impl History {
                     engine.flush(&place.space(), Flush::page(page << 12));
                 }
                 18 => engine.flush_here(),
+                // Two CPUs at once may: each answers the other.
+                19 => {
+                    let _off = engine.interrupts_off();
+                    engine.flush(&place.space(), Flush::page(page << 12));
+                }
                 _ => {}
             }
             self.reap(engine);

@@ -6,6 +6,7 @@ mod devices;
 mod gather;
 mod holes;
 mod interleaved;
+mod interrupts;
 mod paying;
 mod random;
 mod requests;

@@ -256,6 +256,7 @@ impl Threads {
 // while its interrupts are on.
 unsafe impl Platform for Threads {
     type Space = Arc<AddressSpace>;
+    type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
         self.step();
@@ -271,17 +272,27 @@ unsafe impl Platform for Threads {
         &self.cpus[cpu.index()]
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
-        let off = &self.off[ME.get()];
-        off.fetch_add(1, SeqCst);
-        let result = body();
-        off.fetch_sub(1, SeqCst);
-        result
+    fn save_interrupts(&self) {
+        self.off[ME.get()].fetch_add(1, SeqCst);
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn restore_interrupts(&self, (): ()) {
+        self.off[ME.get()].fetch_sub(1, SeqCst);
+    }
+
+    fn interrupts_on(&self) -> bool {
+        self.off[ME.get()].load(SeqCst) == 0
+    }
+
+    fn pin(&self) {
         self.step();
-        body()
+    }
+
+    fn unpin(&self) {}
+
+    fn spin(&self) {
+        assert!(!self.interrupts_on(), "with interrupts on it waits");
+        self.step();
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
