@@ -53,7 +53,7 @@ pub use platform::{
 };
 pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
 pub use this_cpu::Previous;
-pub use transport::StillLoaded;
+pub use transport::{Pending, StillLoaded};
 
 use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};

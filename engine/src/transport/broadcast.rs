@@ -10,7 +10,7 @@
 
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
-use crate::space::{AddressSpace, Asid, Generation, SpaceId};
+use crate::space::{AddressSpace, Asid, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
@@ -37,22 +37,6 @@ impl<P: Platform> Engine<P> {
                 |done| self.wait_until(done),
             )
         })
-    }
-
-    /// Flushes a part of `space` everywhere.
-    pub(crate) fn flush_by_broadcast(
-        &self,
-        asid: Asid,
-        generation: Generation,
-        space: &AddressSpace,
-        flush: Flush,
-    ) {
-        self.platform().pinned(|| {
-            if self.start_broadcasts(asid, flush) {
-                self.finish_flush(space, flush);
-            }
-        });
-        space.reach_by_broadcast(generation, flush.extent);
     }
 
     /// Starts what `flush` takes, as many pages at a time as the hardware can; whether there was anything. The caller is

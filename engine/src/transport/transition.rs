@@ -12,6 +12,7 @@
 //! cleared its translations before any CPU could run under what the change brought; and who ends a transition has
 //! looked at the set after the change, so a CPU that it does not find there finds the change.
 
+use super::shootdown::Ticket;
 use crate::cpu::{Asked, Flushed};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
@@ -24,36 +25,28 @@ use crate::Engine;
 pub(super) struct Straggler(pub(super) CpuId);
 
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of `space`, of which some CPUs run under `asid` and some under slots, or under
-    /// [`Asid::SHARED`] where CPUs have none.
-    pub(crate) fn flush_in_transition(
+    /// Starts to flush a part of `space`, of which some CPUs run under `asid` and some under slots, or under
+    /// [`Asid::SHARED`] where CPUs have none. What to wait for, and whether broadcasts were started. The caller is pinned.
+    pub(super) fn start_in_transition(
         &self,
         asid: Asid,
         generation: Generation,
         space: &AddressSpace,
         flush: Flush,
-    ) {
-        self.platform().pinned(|| {
-            // The hardware works while the others are asked.
-            let mut started = self.start_broadcasts(asid, flush);
-            if space.tag.read().is_from_birth() {
-                started |= self.start_broadcasts(Asid::SHARED, flush);
-            } else {
-                self.ask_stragglers(generation, space, flush);
-            }
-            if started {
-                self.finish_flush(space, flush);
-            }
-            self.end_transition(space, space.tag.read());
-        });
-        space.reach_by_broadcast(generation, flush.extent);
+    ) -> (Option<Ticket>, bool) {
+        // The hardware works while the others are asked.
+        let started = self.start_broadcasts(asid, flush);
+        if space.tag.read().is_from_birth() {
+            return (None, self.start_broadcasts(Asid::SHARED, flush) || started);
+        }
+        (self.ask_stragglers(generation, space, flush), started)
     }
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
-    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
+    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Option<Ticket> {
         #[cfg(feature = "sabotage")]
         if !self.guarded(crate::sabotage::Guard::Transition) {
-            return;
+            return None;
         }
         let mut targets = CpuSet::new();
         targets.unite(space.cpus());
@@ -63,11 +56,11 @@ impl<P: Platform> Engine<P> {
         self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
             SpaceId::SWITCHING => true,
             loaded => loaded == space.id() && (leaves || !cpu.seen.is_global()),
-        });
+        })
     }
 
     /// Ends the transition that `reading` is of, if all CPUs have made it.
-    fn end_transition(&self, space: &AddressSpace, reading: Reading) {
+    pub(super) fn end_transition(&self, space: &AddressSpace, reading: Reading) {
         if matches!(reading.tagged(), Tagged::Slots | Tagged::Global(_)) {
             return;
         }

@@ -161,7 +161,7 @@ impl History {
             let place = &self.places[threads.random(self.places.len() as u64) as usize];
             let page = threads.random(PAGES);
             let ends = place.ending.load(SeqCst);
-            match threads.random(20) {
+            match threads.random(21) {
                 0..=3 => {
                     place.entering.fetch_add(1, SeqCst);
                     if !place.ending.load(SeqCst) {
@@ -203,6 +203,18 @@ impl History {
                     engine.flush(&place.space(), Flush::page(page << 12));
                 }
                 18 => engine.flush_here(),
+                20 if !ends => {
+                    let frame = {
+                        let _lock = place.lock(engine);
+                        threads.world().tables.remove(&(place.space().root(), page))
+                    };
+                    let space = place.space();
+                    let pending = engine.begin_flush(&space, Flush::page(page << 12));
+                    engine.flush(&self.places[0].space(), Flush::page(0));
+                    threads.pause();
+                    pending.wait();
+                    threads.world().gone.extend(frame);
+                }
                 // Two CPUs at once may: each answers the other.
                 19 => {
                     let _off = engine.interrupts_off();

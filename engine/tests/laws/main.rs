@@ -8,6 +8,7 @@ mod holes;
 mod interleaved;
 mod interrupts;
 mod paying;
+mod pending;
 mod random;
 mod requests;
 mod retirement;
