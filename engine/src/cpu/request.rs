@@ -11,18 +11,63 @@ use crate::space::{Generation, SpaceId};
 pub(crate) struct Inbox {
     /// An interrupt is on its way or being handled, so that a further request needs none.
     interrupted: AtomicBool,
+    /// The CPU is offline and reads no request that comes from here on.
+    closed: AtomicBool,
     from: AtomicCpuSet,
+}
+
+/// What became of a request that was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// The CPU has to be interrupted for it.
+    Interrupt,
+    /// The CPU is about to read it.
+    Expected,
+    /// The CPU is offline: the sender took the request back and has to count it as answered.
+    Closed,
 }
 
 impl Inbox {
     pub(crate) const fn new() -> Self {
-        Self { interrupted: AtomicBool::new(false), from: AtomicCpuSet::new() }
+        Self {
+            interrupted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            from: AtomicCpuSet::new(),
+        }
     }
 
-    /// Leaves a request; whether the CPU has to be interrupted for it.
-    pub(crate) fn post(&self, sender: CpuId) -> bool {
+    /// Leaves a request.
+    ///
+    /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either the
+    /// CPU that goes finds the request, or the sender finds the inbox closed, or both. In the last case the request is
+    /// answered by the one of the two that takes the sender out of the set.
+    pub(crate) fn post(&self, sender: CpuId) -> Posted {
         self.from.insert(sender);
-        !self.interrupted.swap(true, Ordering::SeqCst)
+        if self.is_closed() {
+            return if self.from.remove(sender) { Posted::Closed } else { Posted::Expected };
+        }
+        if self.interrupted.swap(true, Ordering::SeqCst) {
+            Posted::Expected
+        } else {
+            Posted::Interrupt
+        }
+    }
+
+    /// Whether the CPU is offline.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The CPU goes offline. It has to [empty](Inbox::empty) the inbox once more afterwards: requests that were posted
+    /// before this store are found by it, and senders of all others read the store in [`Inbox::post`].
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// The CPU comes online. It publishes that it switches to a space only afterwards, so a flusher that reads the switch
+    /// reads an open inbox.
+    pub(crate) fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
     }
 
     /// Takes all requests and hands the number of each sender to `answer`. The CPU itself calls it, once for each interrupt.

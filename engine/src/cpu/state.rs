@@ -96,8 +96,8 @@ pub(crate) struct Loaded<S> {
 unsafe impl<S: Send> Sync for Cpu<S> {}
 
 impl<S> Cpu<S> {
-    /// A CPU that runs on the kernel's own tables and holds no entry of any program: call the platform's
-    /// `invalidate_all` before it runs its first space.
+    /// A CPU that runs on the kernel's own tables. It calls [`Engine::online`](crate::Engine::online) before it runs its
+    /// first space.
     pub const fn new() -> Self {
         Self {
             seen: Seen {

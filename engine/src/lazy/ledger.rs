@@ -207,6 +207,13 @@ impl Ledger {
         }
     }
 
+    /// A CPU goes offline and uses nothing of what it owes, in closed epochs and in the open one. Debts that are entered for it
+    /// at this moment by a CPU that saw it run are found by the others, as those of an idle CPU.
+    pub(crate) fn leave_for_good(&self, cpu: CpuId) {
+        let Closed { first, end } = self.closed();
+        self.leave(Closed { first, end: end + 1 }, cpu);
+    }
+
     /// All debts of `closed` were done on every CPU, by the hardware.
     pub(crate) fn leave_all(&self, closed: Closed) {
         for number in closed.numbers() {

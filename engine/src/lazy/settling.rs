@@ -242,6 +242,12 @@ impl<P: Platform> Engine<P> {
         self.advance(By::Local);
     }
 
+    /// A CPU goes offline: what it owed concerns it no more.
+    pub(crate) fn forgive(&self, cpu: CpuId) {
+        self.ledger.leave_for_good(cpu);
+        self.advance(By::Switch);
+    }
+
     /// Settles the epochs that nobody has debts in any more, and counts what they were settled by.
     fn advance(&self, by: By) {
         let platform = self.platform();

@@ -26,6 +26,10 @@ pub struct Previous<S>([Option<S>; 2]);
 impl<S> Previous<S> {
     const NOTHING: Self = Self([None, None]);
 
+    pub(super) const fn one(given_up: Option<S>) -> Self {
+        Self([given_up, None])
+    }
+
     /// Whether the switch gave up any reference.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
@@ -58,13 +62,13 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Takes whatever space is loaded off this CPU: before deep idle, before the CPU goes offline, or before the
-    /// space's page tables are torn down. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
+    /// Takes whatever space is loaded off this CPU: before deep idle, or before the space's page tables are torn down. A CPU
+    /// that goes offline calls [`Engine::offline`]. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
     /// runs a space again: ASIDs may have changed hands.
     pub fn unload(&self) -> Previous<P::Space> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            Previous([here.own.parked.take(), None])
+            Previous::one(here.own.parked.take())
         })
     }
 
@@ -92,6 +96,9 @@ impl<P: Platform> Engine<P> {
     fn load(&self, here: Here<'_, P>, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
+        if cpu.inbox.is_closed() {
+            self.arrive(cpu, own);
+        }
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         cpu.seen.set_lazy(false);
         if !space.cpus().contains(id) {

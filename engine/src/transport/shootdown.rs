@@ -7,7 +7,7 @@
 //! are on or off, so two that flush at once cannot wait for each other.
 
 use crate::cpu::Cpu;
-use crate::cpu::{Asked, Loaded};
+use crate::cpu::{Asked, Loaded, Posted};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, Work};
 use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
@@ -74,7 +74,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Answers all requests in this CPU's inbox.
-    fn answer_all(&self, here: &mut Here<'_, P>) {
+    pub(crate) fn answer_all(&self, here: &mut Here<'_, P>) {
         let cpu = here.cpu;
         cpu.inbox.empty(|initiator| {
             let request = &self.platform().cpu(initiator).request;
@@ -152,7 +152,15 @@ impl<P: Platform> Engine<P> {
             if request.is_free() {
                 tally.shootdowns.add(1);
                 let number = request.begin(asked, targets.len() as u32);
-                targets.retain(|target| platform.cpu(target).inbox.post(me));
+                targets.retain(|target| match platform.cpu(target).inbox.post(me) {
+                    Posted::Interrupt => true,
+                    Posted::Expected => false,
+                    // It uses no entry, and comes back without any.
+                    Posted::Closed => {
+                        request.answered_by_one();
+                        false
+                    }
+                });
                 if !targets.is_empty() {
                     platform.interrupt(targets);
                 }

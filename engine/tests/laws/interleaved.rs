@@ -161,7 +161,7 @@ impl History {
             let place = &self.places[threads.random(self.places.len() as u64) as usize];
             let page = threads.random(PAGES);
             let ends = place.ending.load(SeqCst);
-            match threads.random(21) {
+            match threads.random(22) {
                 0..=3 => {
                     place.entering.fetch_add(1, SeqCst);
                     if !place.ending.load(SeqCst) {
@@ -215,6 +215,7 @@ impl History {
                     pending.wait();
                     threads.world().gone.extend(frame);
                 }
+                21 => threads.go_off(engine),
                 // Two CPUs at once may: each answers the other.
                 19 => {
                     let _off = engine.interrupts_off();

@@ -9,6 +9,7 @@ mod interleaved;
 mod interrupts;
 mod paying;
 mod pending;
+mod presence;
 mod random;
 mod requests;
 mod retirement;

@@ -40,6 +40,8 @@ pub(crate) enum Point {
     BeforeRoot,
     /// A root was just loaded.
     AfterRoot,
+    /// A flusher has picked its targets and is about to post its request.
+    Send,
     /// A flusher has sent its interrupts and waits; none was delivered yet.
     Wait,
     /// A flusher that has interrupts off waits; none of its interrupts was delivered yet.
@@ -377,6 +379,9 @@ unsafe impl Platform for Script {
     }
 
     fn trace(&self, event: FlushEvent) {
+        if event.reason == Reason::RemoteSend {
+            self.reach(Point::Send);
+        }
         self.log(Event::Trace { cpu: self.this.get(), event });
     }
 }

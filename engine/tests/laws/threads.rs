@@ -38,6 +38,8 @@ struct Filled {
 struct Hardware {
     root: Option<(Root, Asid)>,
     tlb: BTreeMap<(Asid, u64), Filled>,
+    /// The CPU is offline: broadcasts do not reach it.
+    gone: bool,
     /// Broadcasts started and not waited for, everybody's or of a tag, and when.
     started: Vec<(Option<(Asid, Extent)>, u64)>,
 }
@@ -160,6 +162,22 @@ impl Threads {
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().expect("who fails ends the run")
+    }
+
+    /// This CPU goes off and comes back after a while.
+    pub(crate) fn go_off(&self, engine: &Engine<Self>) {
+        let off = engine.interrupts_off();
+        drop(engine.offline());
+        self.world().hardware[ME.get()].gone = true;
+        for _ in 0..self.random(40) {
+            self.pause();
+        }
+        self.world().hardware[ME.get()].gone = false;
+        // A CPU that runs a space says so itself if nobody did.
+        if self.random(4) != 0 {
+            engine.online();
+        }
+        drop(off);
     }
 
     pub(crate) fn pass(&self, nanoseconds: u64) {
@@ -342,7 +360,7 @@ unsafe impl Platform for Threads {
         self.step();
         let World { hardware, .. } = &mut *self.world();
         for (what, until) in std::mem::take(&mut hardware[ME.get()].started) {
-            for hardware in &mut *hardware {
+            for hardware in hardware.iter_mut().filter(|hardware| !hardware.gone) {
                 match what {
                     Some((asid, extent)) => hardware.forget(asid, extent, until),
                     None => hardware.tlb.retain(|_, filled| filled.at > until),
