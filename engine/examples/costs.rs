@@ -64,6 +64,7 @@ fn go(cpu: usize) {
 // `interrupts_off`, and changes back; `cpu` indexes an array.
 unsafe impl Platform for Idle {
     type Space = &'static AddressSpace;
+    type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { clean_stores_walk: true, asids: true, broadcast: None }
@@ -77,13 +78,17 @@ unsafe impl Platform for Idle {
         &CPUS[cpu.index()]
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
-        body()
+    fn save_interrupts(&self) {}
+
+    fn restore_interrupts(&self, (): ()) {}
+
+    fn interrupts_on(&self) -> bool {
+        true
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        body()
-    }
+    fn pin(&self) {}
+
+    fn unpin(&self) {}
 
     fn load_root(&self, _: Root, _: Asid, _: bool) {}
 

@@ -280,9 +280,9 @@ impl AtomicCpuSet {
         }
     }
 
-    /// Takes a CPU out.
-    pub(crate) fn remove(&self, cpu: CpuId) {
-        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst);
+    /// Takes a CPU out; whether it was a member.
+    pub(crate) fn remove(&self, cpu: CpuId) -> bool {
+        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst) & cpu.bit() != 0
     }
 
     /// Whether the CPU is a member.

@@ -42,6 +42,8 @@ impl Sim {
 // same state, since each `Cpu` belongs to one index of the array.
 unsafe impl Platform for Sim {
     type Space = SpaceHandle<Self>;
+    /// The CPU: where a simulation is given up, its threads are unwound on whichever CPU had its turn.
+    type Saved = usize;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -55,23 +57,33 @@ unsafe impl Platform for Sim {
         &self.cpus[cpu.index()].engine
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn save_interrupts(&self) -> usize {
         let cpu = World::cpu(self);
         cpu.off.set(cpu.off.get() + 1);
-        let result = body();
+        self.here.get()
+    }
+
+    fn restore_interrupts(&self, saved: usize) {
+        let cpu = &self.cpus[saved];
         cpu.off.set(cpu.off.get() - 1);
         if cpu.off.get() == 0 {
             cpu.on_since.set(cpu.clock.get());
         }
-        result
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn interrupts_on(&self) -> bool {
+        World::cpu(self).off.get() == 0
+    }
+
+    fn pin(&self) {
         let cpu = World::cpu(self);
         cpu.pins.set(cpu.pins.get() + 1);
-        let result = body();
-        cpu.pins.set(cpu.pins.get() - 1);
-        result
+    }
+
+    fn unpin(&self) {
+        let cpu = World::cpu(self);
+        // Where a simulation is given up, its threads are unwound on whichever CPU had its turn.
+        cpu.pins.set(cpu.pins.get().saturating_sub(1));
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
@@ -155,7 +167,6 @@ unsafe impl Platform for Sim {
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
-        assert_eq!(World::cpu(self).off.get(), 0, "R9: a CPU waits for others with interrupts off");
         let start = World::cpu(self).clock.get();
         self.during(Doing::Answers, || {
             while !done() {
@@ -164,6 +175,10 @@ unsafe impl Platform for Sim {
         });
         let tally = &self.tallies.answer_wait_time;
         tally.set(tally.get() + (World::cpu(self).clock.get() - start));
+    }
+
+    fn spin(&self) {
+        panic!("R9: a CPU waits for others with interrupts off");
     }
 
     fn answered(&self, initiator: CpuId, last: bool) {

@@ -6,7 +6,7 @@ mod request;
 mod slots;
 mod state;
 
-pub(crate) use request::Asked;
+pub(crate) use request::{Asked, Posted};
 pub(crate) use slots::{Flushed, Slots};
 pub use state::Cpu;
 pub(crate) use state::{Loaded, Own};

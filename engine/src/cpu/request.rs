@@ -11,18 +11,63 @@ use crate::space::{Generation, SpaceId};
 pub(crate) struct Inbox {
     /// An interrupt is on its way or being handled, so that a further request needs none.
     interrupted: AtomicBool,
+    /// The CPU is offline and reads no request that comes from here on.
+    closed: AtomicBool,
     from: AtomicCpuSet,
+}
+
+/// What became of a request that was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// The CPU has to be interrupted for it.
+    Interrupt,
+    /// The CPU is about to read it.
+    Expected,
+    /// The CPU is offline: the sender took the request back and has to count it as answered.
+    Closed,
 }
 
 impl Inbox {
     pub(crate) const fn new() -> Self {
-        Self { interrupted: AtomicBool::new(false), from: AtomicCpuSet::new() }
+        Self {
+            interrupted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            from: AtomicCpuSet::new(),
+        }
     }
 
-    /// Leaves a request; whether the CPU has to be interrupted for it.
-    pub(crate) fn post(&self, sender: CpuId) -> bool {
+    /// Leaves a request.
+    ///
+    /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either the
+    /// CPU that goes finds the request, or the sender finds the inbox closed, or both. In the last case the request is
+    /// answered by the one of the two that takes the sender out of the set.
+    pub(crate) fn post(&self, sender: CpuId) -> Posted {
         self.from.insert(sender);
-        !self.interrupted.swap(true, Ordering::SeqCst)
+        if self.is_closed() {
+            return if self.from.remove(sender) { Posted::Closed } else { Posted::Expected };
+        }
+        if self.interrupted.swap(true, Ordering::SeqCst) {
+            Posted::Expected
+        } else {
+            Posted::Interrupt
+        }
+    }
+
+    /// Whether the CPU is offline.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The CPU goes offline. It has to [empty](Inbox::empty) the inbox once more afterwards: requests that were posted
+    /// before this store are found by it, and senders of all others read the store in [`Inbox::post`].
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// The CPU comes online. It publishes that it switches to a space only afterwards, so a flusher that reads the switch
+    /// reads an open inbox.
+    pub(crate) fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
     }
 
     /// Takes all requests and hands the number of each sender to `answer`. The CPU itself calls it, once for each interrupt.
@@ -33,7 +78,7 @@ impl Inbox {
     }
 }
 
-/// What a CPU asks others for. One at a time: it waits for all answers before it asks again.
+/// What a CPU asks others for. One at a time: all answers come before it asks again.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Request {
@@ -44,9 +89,13 @@ pub(crate) struct Request {
     /// 0 for everything.
     count: AtomicU32,
     huge: AtomicBool,
-    /// Answers outstanding.
-    unanswered: AtomicU32,
+    /// The number of the request, and below it how many answers are outstanding.
+    state: AtomicU64,
 }
+
+/// In [`Request::state`]: the bits of the answers, enough for [`MAX_CPUS`](crate::MAX_CPUS). 48 are left for the number.
+/// A wait would take another request for its own only if it lasted for as many as 2^48.
+const ANSWERS: u32 = 16;
 
 /// A request as its target reads it.
 #[derive(Debug, Clone, Copy)]
@@ -70,14 +119,21 @@ impl Request {
             start: AtomicU64::new(0),
             count: AtomicU32::new(0),
             huge: AtomicBool::new(false),
-            unanswered: AtomicU32::new(0),
+            state: AtomicU64::new(0),
         }
     }
 
-    /// Fills in a request that `targets` CPUs have to answer. Relaxed stores: posting to an inbox publishes them, and all
-    /// targets of the last request have answered.
-    pub(crate) fn begin(&self, asked: Asked, targets: u32) {
-        debug_assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "a flush was started inside a flush");
+    /// Whether the last request was answered, so that the next can be filled in. Its CPU asks with interrupts off, and keeps
+    /// them off until it has interrupted its targets: a flush that an interrupt starts in between would wait for answers to
+    /// a request that nobody has received.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Acquire) & ((1 << ANSWERS) - 1) == 0
+    }
+
+    /// Fills in a request that `targets` CPUs have to answer; its number. It is [free](Request::is_free). Relaxed stores:
+    /// posting to an inbox publishes them, and all targets of the last request have answered.
+    pub(crate) fn begin(&self, asked: Asked, targets: u32) -> u64 {
+        debug_assert!(self.is_free(), "a request was filled in while another was unanswered");
         self.space.store(asked.space.get(), Ordering::Relaxed);
         self.generation.store(asked.generation.get(), Ordering::Relaxed);
         let (start, count, size) = match asked.extent {
@@ -87,17 +143,22 @@ impl Request {
         self.start.store(start, Ordering::Relaxed);
         self.count.store(count, Ordering::Relaxed);
         self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
-        self.unanswered.store(targets, Ordering::SeqCst);
+        let next = (self.state.load(Ordering::Relaxed) >> ANSWERS) + 1;
+        self.state.store(next << ANSWERS | u64::from(targets), Ordering::SeqCst);
+        next << ANSWERS >> ANSWERS
     }
 
     /// One target has answered; whether it was the last.
     pub(crate) fn answered_by_one(&self) -> bool {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1
+        self.state.fetch_sub(1, Ordering::AcqRel) & ((1 << ANSWERS) - 1) == 1
     }
 
-    /// Whether every target has answered.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.unanswered.load(Ordering::Acquire) == 0
+    /// Whether every target of request `number` has answered: none is outstanding, or the next has begun. Acquires what
+    /// the targets released when they [answered](Request::answered_by_one), by way of the next request's beginning if that
+    /// is what is read.
+    pub(crate) fn is_answered(&self, number: u64) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state & ((1 << ANSWERS) - 1) == 0 || state >> ANSWERS != number
     }
 
     pub(crate) fn read(&self) -> Asked {

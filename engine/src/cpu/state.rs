@@ -10,7 +10,7 @@ use core::fmt;
 use super::request::{Inbox, Request};
 use super::slots::Slots;
 use crate::counters::{Counters, Tally};
-use crate::primitive::{AtomicBool, AtomicU64, Ordering};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::space::{Asid, SpaceId};
 
 /// The engine's state of one CPU; the kernel keeps one in each CPU's own data. `S` is the kernel's reference to a space
@@ -29,9 +29,12 @@ pub struct Cpu<S> {
 pub(crate) struct Seen {
     loaded: AtomicU64,
     lazy: AtomicBool,
-    /// It runs what is loaded under a global ASID.
-    global: AtomicBool,
+    /// What it runs the loaded space under: an ASID, and whether that is global.
+    tag: AtomicU32,
 }
+
+/// In [`Seen::tag`]: the ASID below it means the space on every CPU.
+const GLOBAL: u32 = 1 << 16;
 
 impl Seen {
     pub(crate) fn loaded(&self) -> SpaceId {
@@ -53,12 +56,18 @@ impl Seen {
     }
 
     pub(crate) fn is_global(&self) -> bool {
-        self.global.load(Ordering::SeqCst)
+        self.tag.load(Ordering::SeqCst) & GLOBAL != 0
     }
 
-    /// Publishes under what the space runs whose root was just loaded, before the space is named.
-    pub(crate) fn set_global(&self, global: bool) {
-        self.global.store(global, Ordering::SeqCst);
+    /// Whether it runs what is loaded under `asid`, which is a global one.
+    pub(crate) fn runs_under(&self, asid: Asid) -> bool {
+        self.tag.load(Ordering::SeqCst) == u32::from(asid.get()) | GLOBAL
+    }
+
+    /// Publishes under what the space runs whose root was just loaded, before the space is named: a CPU that reads the
+    /// name reads this tag or a later one.
+    pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
+        self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::SeqCst);
     }
 }
 
@@ -87,14 +96,14 @@ pub(crate) struct Loaded<S> {
 unsafe impl<S: Send> Sync for Cpu<S> {}
 
 impl<S> Cpu<S> {
-    /// A CPU that runs on the kernel's own tables and holds no entry of any program: call the platform's
-    /// `invalidate_all` before it runs its first space.
+    /// A CPU that runs on the kernel's own tables. It calls [`Engine::online`](crate::Engine::online) before it runs its
+    /// first space.
     pub const fn new() -> Self {
         Self {
             seen: Seen {
                 loaded: AtomicU64::new(SpaceId::NONE.get()),
                 lazy: AtomicBool::new(false),
-                global: AtomicBool::new(false),
+                tag: AtomicU32::new(0),
             },
             inbox: Inbox::new(),
             request: Request::new(),

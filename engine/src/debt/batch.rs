@@ -344,6 +344,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     ) -> bool {
         match tagged {
             Tagged::Slots => self.defer_to_interrupt(space, generation, debt, narrowed),
+            // Two broadcasts for each translation: not worth remembering.
+            Tagged::Ending(_) => false,
             Tagged::Global(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
                 let deferred = self.start_broadcast(space, generation, asid, debt, narrowed);

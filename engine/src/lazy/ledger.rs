@@ -207,6 +207,13 @@ impl Ledger {
         }
     }
 
+    /// A CPU goes offline and uses nothing of what it owes, in closed epochs and in the open one. Debts that are entered for it
+    /// at this moment by a CPU that saw it run are found by the others, as those of an idle CPU.
+    pub(crate) fn leave_for_good(&self, cpu: CpuId) {
+        let Closed { first, end } = self.closed();
+        self.leave(Closed { first, end: end + 1 }, cpu);
+    }
+
     /// All debts of `closed` were done on every CPU, by the hardware.
     pub(crate) fn leave_all(&self, closed: Closed) {
         for number in closed.numbers() {
@@ -281,6 +288,13 @@ impl Ledger {
 
     fn settle(&self, number: u64) -> bool {
         self.settled.compare_exchange(number - 1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The stamp under which the newest debts stand that were entered by now: once it is settled none of them is left.
+    pub(crate) fn last_owed(&self) -> Stamp {
+        let open = self.open.load(Ordering::SeqCst);
+        // Debts that are entered have raised `newest` before.
+        Stamp::new(if self.epoch(open).has_debts(open) { open } else { open - 1 })
     }
 
     /// Closes the open epoch, so that all debts are in closed ones. Not if none of the sets is free.

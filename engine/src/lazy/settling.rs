@@ -171,11 +171,29 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Pays all that is owed at this moment: by one broadcast where the hardware has them, else by one round of interrupts
-    /// to the CPUs that may still use any of it, or none if there are none.
+    /// Pays all that is owed when it is called: by one broadcast where the hardware has them, else by one round of interrupts
+    /// to the CPUs that may still use any of it, or none if there are none. By a second one if so much is owed that the
+    /// open epoch cannot be closed before the others are settled.
     ///
     /// Interrupts must be on, and no lock may be held that is held with interrupts off.
     pub fn pay_all(&self) {
+        let last = self.ledger.last_owed();
+        self.pay_while(|| !self.ledger.is_settled(last));
+    }
+
+    /// Pays in rounds while something `is_owed`.
+    ///
+    /// It ends: a round settles every epoch that was closed when the round began, so that the next round finds a free set
+    /// and closes the epoch that was open. A batch that enters debts while their epoch is closed may put CPUs back into
+    /// that epoch, and costs one round more; it then finds the epoch closed and goes to the next.
+    fn pay_while(&self, is_owed: impl Fn() -> bool) {
+        while is_owed() {
+            self.pay_round();
+        }
+    }
+
+    /// Closes the open epoch if a set is free for the next, and pays what is owed in closed ones.
+    fn pay_round(&self) {
         self.platform().pinned(|| {
             self.ledger.close_all(self.platform().now());
             let closed = self.ledger.closed();
@@ -199,10 +217,7 @@ impl<P: Platform> Engine<P> {
     /// Pays until the debts of `stamp` are settled.
     pub(crate) fn pay_to(&self, stamp: Stamp) {
         debug_assert!(self.ledger.knows(stamp), "{stamp:?} is none that a batch gave");
-        // Twice if no set was free for an epoch after the open one: the first time frees some.
-        while !self.is_settled(stamp) {
-            self.pay_all();
-        }
+        self.pay_while(|| !self.is_settled(stamp));
     }
 
     /// Invalidates everything that this CPU holds of any program, as a change that concerns all translations requires. What
@@ -225,6 +240,12 @@ impl<P: Platform> Engine<P> {
             }
         });
         self.advance(By::Local);
+    }
+
+    /// A CPU goes offline: what it owed concerns it no more.
+    pub(crate) fn forgive(&self, cpu: CpuId) {
+        self.ledger.leave_for_good(cpu);
+        self.advance(By::Switch);
     }
 
     /// Settles the epochs that nobody has debts in any more, and counts what they were settled by.

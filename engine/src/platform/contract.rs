@@ -7,6 +7,7 @@
 use core::fmt::Debug;
 
 use super::capabilities::Capabilities;
+use super::guard::{InterruptsOff, Pinned};
 use super::look::{Look, LOOK_EVERY, WIDE};
 use super::trace::FlushEvent;
 use crate::cpu::Cpu;
@@ -18,12 +19,14 @@ use crate::space::{AddressSpace, Asid, Generation, Root};
 ///
 /// # Safety
 /// The engine keeps per-CPU state that it touches without a lock, relying on this:
-/// - [`Platform::this_cpu`] names the CPU that executes the call, and that does not change while the caller is
-///   inside [`Platform::interrupts_off`] or [`Platform::pinned`];
-/// - inside [`Platform::interrupts_off`] neither [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)
-///   nor any other code runs on this CPU;
+/// - [`Platform::this_cpu`] names the CPU that executes the call, and that does not change between
+///   [`Platform::save_interrupts`] and [`Platform::restore_interrupts`], nor between [`Platform::pin`] and
+///   [`Platform::unpin`];
+/// - between [`Platform::save_interrupts`] and [`Platform::restore_interrupts`] no other code runs on this CPU that calls
+///   the engine. No kernel can keep out an interrupt that cannot be masked (NMI): its handler may call
+///   [`Engine::may_access`](crate::Engine::may_access) and nothing else of the engine;
 /// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one;
-/// - what the engine calls with interrupts off (all of this trait but [`Platform::wait`], [`Platform::interrupt`] and
+/// - what the engine calls with interrupts off (all of this trait but [`Platform::wait`] and
 ///   [`Platform::invalidate_devices`]; `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU;
 /// - where [`Capabilities::broadcast`] is stated, a task that moves to another CPU between [`Platform::broadcast`] and
 ///   [`Platform::broadcast_wait`] had its broadcasts waited for on the CPU that it left (on Arm the DSB in the task
@@ -32,6 +35,9 @@ pub unsafe trait Platform: Sized + Debug {
     /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
     /// lives as long as any CPU may walk its tables.
     type Space: Clone + AsRef<AddressSpace> + Debug;
+
+    /// What [`Platform::save_interrupts`] found: whether interrupts were on, or how deep they were off.
+    type Saved: Copy;
 
     /// What the processor promises.
     fn capabilities(&self) -> Capabilities;
@@ -42,12 +48,33 @@ pub unsafe trait Platform: Sized + Debug {
     /// The engine's state of a CPU.
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space>;
 
-    /// Runs `body` with this CPU's interrupts off. May nest.
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R;
+    /// Turns this CPU's interrupts off and says how they were. May nest.
+    fn save_interrupts(&self) -> Self::Saved;
 
-    /// Runs `body` without being moved to another CPU and without another task's running on this one meanwhile
+    /// Turns this CPU's interrupts on again if `saved` says that they were on.
+    fn restore_interrupts(&self, saved: Self::Saved);
+
+    /// Whether this CPU's interrupts are on.
+    fn interrupts_on(&self) -> bool;
+
+    /// From here to [`Platform::unpin`] the caller is not moved to another CPU and no other task runs on this one
     /// (preemption off), interrupts as they are. May nest.
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R;
+    fn pin(&self);
+
+    /// Ends the innermost [`Platform::pin`].
+    fn unpin(&self);
+
+    /// Runs `body` with this CPU's interrupts off. They are restored if `body` panics too.
+    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _off = InterruptsOff::new(self);
+        body()
+    }
+
+    /// Runs `body` pinned to this CPU: see [`Platform::pin`]. The pin ends if `body` panics too.
+    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _pinned = Pinned::new(self);
+        body()
+    }
 
     /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what was tagged with
     /// it before is invalidated, in the same step or after the root (the old root may be loaded under the same
@@ -77,14 +104,22 @@ pub unsafe trait Platform: Sized + Debug {
     fn invalidate_all(&self);
 
     /// Interrupts `targets`; each then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt) once.
-    /// Everything this CPU stored before is visible to the handlers.
+    /// Everything this CPU stored before is visible to the handlers. Interrupts are off.
     fn interrupt(&self, targets: &CpuSet);
 
-    /// Waits until `done` says so, with interrupts on, answering those that come.
+    /// Waits until `done` says so, answering interrupts that come. Interrupts are on: with interrupts off the engine waits
+    /// by itself, and calls [`Platform::spin`].
     ///
     /// For answers, of whose last [`Platform::answered`] tells; or, seldom, until another CPU has flushed all global ASIDs,
     /// of which nothing does: a platform that sleeps here has to look again by itself, at its next tick for one.
     fn wait(&self, done: &dyn Fn() -> bool);
+
+    /// A moment passes on a CPU that waits for others with interrupts off, because a flush was started so. Called again and
+    /// again: between two calls the engine answers what other CPUs ask of this one, so two CPUs that wait like this do not
+    /// wait for each other.
+    fn spin(&self) {
+        core::hint::spin_loop();
+    }
 
     /// This CPU has answered `initiator`'s request; `last` if no other answer is outstanding. For platforms whose
     /// [`Platform::wait`] sleeps; one that spins ignores it.

@@ -20,6 +20,13 @@ use crate::cpu_set::AtomicCpuSet;
 use crate::flush::Extent;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
+/// Spaces that were dropped with an ASID. It belongs to no engine, since a space knows none.
+static LEAKED: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn leaked_asids() -> u64 {
+    LEAKED.load(Ordering::Relaxed)
+}
+
 /// The part of an address space that coherence needs; the kernel embeds it in its own.
 #[derive(Debug)]
 pub struct AddressSpace {
@@ -159,6 +166,15 @@ impl AddressSpace {
     }
 }
 
+impl Drop for AddressSpace {
+    /// Counts an ASID that was never given back.
+    fn drop(&mut self) {
+        if self.tag.read().held().is_some() {
+            LEAKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl AsRef<AddressSpace> for AddressSpace {
     fn as_ref(&self) -> &AddressSpace {
         self
@@ -168,6 +184,24 @@ impl AsRef<AddressSpace> for AddressSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_asid_that_is_not_given_back_is_counted() {
+        let space = |asid| AddressSpace::new(SpaceId::new(SpaceId::FIRST), Root(1), asid);
+        let before = leaked_asids();
+        for asid in [None, Some(Asid::SHARED)] {
+            drop(space(asid));
+        }
+        let ended = space(Some(Asid::new(9)));
+        assert_eq!(ended.tag.end(ended.tag.retire()), Some(Asid::new(9)));
+        drop(ended);
+        assert_eq!(leaked_asids(), before);
+        drop(space(Some(Asid::new(9))));
+        let kept = space(Some(Asid::new(10)));
+        kept.tag.retire();
+        drop(kept);
+        assert_eq!(leaked_asids(), before + 2);
+    }
 
     #[test]
     #[cfg(debug_assertions)]

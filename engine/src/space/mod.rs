@@ -12,6 +12,7 @@ mod pace;
 mod stamp;
 mod tag;
 
+pub(crate) use address_space::leaked_asids;
 pub use address_space::AddressSpace;
 pub(crate) use asid::MOST_ASIDS;
 pub use asid::{Asid, DYNAMIC_ASIDS};

@@ -21,7 +21,7 @@ impl Pace {
         let average = match tag.tagged() {
             Tagged::Slots => &self.interrupt,
             Tagged::Global(_) => &self.broadcast,
-            Tagged::Adopting(_) | Tagged::Leaving(_) => return,
+            Tagged::Adopting(_) | Tagged::Leaving(_) | Tagged::Ending(_) => return,
         };
         let took = u32::try_from(took).unwrap_or(u32::MAX);
         let before = average.load(Ordering::Relaxed);

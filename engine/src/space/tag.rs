@@ -7,8 +7,11 @@
 //! `slots` -claim, adopt-> `adopting` -all CPUs have-> `global` -leave-> `leaving` -all CPUs have-> `slots`
 //!
 //! In `adopting` and `leaving` a flush needs both transports. A CPU that comes takes what the state leads to. Each change
-//! of state raises a number in the word: who looked at CPUs to end a transition ends that one or none. A space that has
-//! ended stays where it was, for whoever flushes it still; its ASID went to who ended it, and comes from here no more.
+//! of state raises a number in the word: a CPU that looked at others to end a transition ends that one or none.
+//!
+//! A space that has ended leaves its ASID for good. One that got it while it ran goes to `leaving`, and so back to slots.
+//! One that was born with it has no slots to go to. It goes to `ending`, in which CPUs that come take
+//! [`Asid::SHARED`], and then keeps the shared one. Either way the last change hands the ASID to one caller.
 
 use super::asid::Asid;
 use crate::primitive::{AtomicU64, Ordering};
@@ -21,10 +24,12 @@ const MIXED: u64 = 1 << 17;
 const LEAVING: u64 = 1 << 18;
 /// Somebody is about to give an ASID to a space on slots.
 const CLAIMED: u64 = 1 << 19;
-/// The space has ended: its ASID is somebody else's business.
+const STATE: u64 = (1 << 20) - 1;
+/// The space has ended: it gets no ASID any more. Never taken back.
 const ENDED: u64 = 1 << 20;
-const STATE: u64 = (1 << 21) - 1;
-const CHANGE: u64 = 1 << 21;
+/// The space had an ASID from birth, so CPUs have no slots for it. Never taken back.
+const BORN: u64 = 1 << 21;
+const CHANGE: u64 = 1 << 22;
 
 /// Where a space stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub(crate) enum Tagged {
     Global(Asid),
     /// CPUs go from the ASID to slots.
     Leaving(Asid),
+    /// The space has ended. CPUs that come run it under [`Asid::SHARED`], others still run it under the ASID.
+    Ending(Asid),
 }
 
 /// A reading of the word, to be compared with what it is later.
@@ -55,22 +62,34 @@ impl Reading {
             0 => Tagged::Slots,
             HELD => Tagged::Global(asid),
             bits if bits & LEAVING == 0 => Tagged::Adopting(asid),
-            _ => Tagged::Leaving(asid),
+            _ if self.0 & BORN == 0 => Tagged::Leaving(asid),
+            _ => Tagged::Ending(asid),
         }
     }
 
     /// The ASID that a CPU takes which starts to run the space; `None` for a slot of its own.
     pub(crate) fn asid(self) -> Option<Asid> {
-        (self.0 & (HELD | LEAVING) == HELD).then(|| Asid::new(self.0 as u16))
+        match self.0 & (HELD | LEAVING) {
+            HELD => Some(Asid::new(self.0 as u16)),
+            0 => None,
+            _ if self.0 & BORN != 0 => Some(Asid::SHARED),
+            _ => None,
+        }
+    }
+
+    /// Whether the space had an ASID from birth: CPUs have no slots for it.
+    pub(crate) fn is_from_birth(self) -> bool {
+        self.0 & BORN != 0
     }
 
     fn has_ended(self) -> bool {
         self.0 & ENDED != 0
     }
 
-    /// The ASID that some CPU may run it under.
-    fn held(self) -> Option<Asid> {
-        (self.0 & HELD != 0).then(|| Asid::new(self.0 as u16))
+    /// The ASID of its own that some CPU may run it under, and that has to be given back.
+    pub(crate) fn held(self) -> Option<Asid> {
+        let asid = Asid::new(self.0 as u16);
+        (self.0 & HELD != 0 && asid != Asid::SHARED).then_some(asid)
     }
 
     fn to(self, state: u64) -> u64 {
@@ -85,7 +104,7 @@ pub(crate) struct Tag(AtomicU64);
 impl Tag {
     /// On slots, or under an ASID from birth.
     pub(crate) fn new(asid: Option<Asid>) -> Self {
-        Self(AtomicU64::new(asid.map_or(0, |asid| HELD | u64::from(asid.get()))))
+        Self(AtomicU64::new(asid.map_or(0, |asid| BORN | HELD | u64::from(asid.get()))))
     }
 
     /// Sequentially consistent: a flusher reads it after it has raised the generation, and a CPU that comes reads it before
@@ -95,21 +114,22 @@ impl Tag {
     }
 
     fn change(&self, from: Reading, state: u64) -> bool {
-        !from.has_ended()
-            && self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Keeps others from giving an ASID to a space on slots; whether nobody else does and it has none.
     pub(crate) fn claim(&self) -> bool {
         let now = self.read();
-        now.0 & STATE == 0 && self.change(now, CLAIMED)
+        now.0 & (STATE | ENDED) == 0 && self.change(now, CLAIMED)
     }
 
     /// Ends a claim: CPUs begin to adopt `asid`, or there was none. The ASID again if the space has ended meanwhile.
     #[must_use = "an ASID that comes back has to be given back"]
     pub(crate) fn adopt(&self, asid: Option<Asid>) -> Option<Asid> {
         let state = asid.map_or(0, |asid| HELD | MIXED | u64::from(asid.get()));
-        let changed = self.change(self.read(), state);
+        let now = self.read();
+        // A claim that the end of the space took back is gone: the exchange fails if the end comes in between.
+        let changed = !now.has_ended() && self.change(now, state);
         debug_assert!(
             changed || self.read().has_ended(),
             "an ASID was given to a space by one who had not claimed it"
@@ -117,16 +137,37 @@ impl Tag {
         asid.filter(|_| !changed)
     }
 
-    /// The space has ended; whether it had not before, and then the ASID that it had, for this caller alone.
-    pub(crate) fn retire(&self) -> (bool, Option<Asid>) {
-        let before = Reading(self.0.fetch_or(ENDED, Ordering::SeqCst));
-        let first = !before.has_ended();
-        (first, before.held().filter(|_| first))
+    /// The space has ended: from here on no CPU begins to run it under an ASID of its own. Where it stands now, to be
+    /// handed to [`Tag::end`] once no CPU runs it under the ASID.
+    ///
+    /// Sequentially consistent, as what is read of CPUs afterwards. The other half is a CPU that publishes its switch,
+    /// joins the space's set and then reads the tag.
+    pub(crate) fn retire(&self) -> Reading {
+        loop {
+            let now = self.read();
+            if now.has_ended() {
+                return now;
+            }
+            let state = match now.tagged() {
+                // A claim goes with it: what was claimed for comes too late.
+                Tagged::Slots => 0,
+                Tagged::Global(_) | Tagged::Adopting(_) if now.held().is_some() => {
+                    now.0 & STATE | MIXED | LEAVING
+                }
+                _ => now.0 & STATE,
+            };
+            let ended = now.to(state) | ENDED;
+            if self.0.compare_exchange(now.0, ended, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return Reading(ended);
+            }
+        }
     }
 
     /// CPUs begin to leave the ASID that all of them run it under; whether they do.
     pub(crate) fn leave(&self, from: Reading) -> bool {
-        matches!(from.tagged(), Tagged::Global(_)) && self.change(from, from.0 & STATE | MIXED | LEAVING)
+        matches!(from.tagged(), Tagged::Global(_))
+            && !from.has_ended()
+            && self.change(from, from.0 & STATE | MIXED | LEAVING)
     }
 
     /// Ends the transition that `from` is a reading of: every CPU has made it. The ASID that nobody uses any more, for the
@@ -138,6 +179,7 @@ impl Tag {
                 None
             }
             Tagged::Leaving(asid) => self.change(from, 0).then_some(asid),
+            Tagged::Ending(asid) => self.change(from, HELD | u64::from(Asid::SHARED.get())).then_some(asid),
             Tagged::Slots | Tagged::Global(_) => None,
         }
     }
@@ -173,7 +215,10 @@ mod tests {
 
     #[test]
     fn who_looked_at_an_earlier_transition_does_not_end_a_later_one() {
-        let (tag, asid) = (Tag::new(Some(Asid::new(9))), Asid::new(9));
+        let (tag, asid) = (Tag::new(None), Asid::new(9));
+        assert!(tag.claim());
+        assert_eq!(tag.adopt(Some(asid)), None);
+        assert_eq!(tag.end(tag.read()), None);
         assert!(tag.leave(tag.read()));
         let first = tag.read();
         tag.end(first);
@@ -214,13 +259,29 @@ mod tests {
             let tag = Tag::new(None);
             reach(&tag);
             let before = tag.read();
-            assert_eq!(tag.retire(), (true, (at > 1).then_some(asid)));
-            assert_eq!((tag.retire(), tag.read().tagged()), ((false, None), before.tagged()));
+            let (ended, again) = (tag.retire(), tag.retire());
+            assert_eq!((ended, ended.held(), ended.asid()), (again, (at > 1).then_some(asid), None));
+            assert_eq!(tag.end(before), None, "it is another transition");
+            assert_eq!(tag.end(ended), (at > 1).then_some(asid));
+            assert_eq!((tag.end(ended), tag.read().tagged()), (None, Tagged::Slots));
+            assert_eq!((tag.retire().held(), tag.read().held()), (None, None));
             assert!(!tag.leave(before) && !tag.leave(tag.read()) && !tag.claim());
-            assert_eq!((tag.end(before), tag.end(tag.read())), (None, None));
             if at == 1 {
                 assert_eq!(tag.adopt(Some(asid)), Some(asid), "it came too late");
             }
         }
+    }
+
+    #[test]
+    fn a_space_that_was_born_with_an_asid_ends_on_the_shared_one() {
+        let (tag, asid) = (Tag::new(Some(Asid::new(9))), Asid::new(9));
+        let ended = tag.retire();
+        assert_eq!((ended.tagged(), ended.asid()), (Tagged::Ending(asid), Some(Asid::SHARED)));
+        assert_eq!((tag.end(ended), tag.end(ended)), (Some(asid), None));
+        assert_eq!(tag.read().tagged(), Tagged::Global(Asid::SHARED));
+        assert_eq!((tag.retire().held(), tag.read().asid()), (None, Some(Asid::SHARED)));
+        assert!(!tag.leave(tag.read()));
+        let shared = Tag::new(Some(Asid::SHARED));
+        assert_eq!((shared.retire().held(), shared.read().asid()), (None, Some(Asid::SHARED)));
     }
 }

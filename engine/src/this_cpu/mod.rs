@@ -1,6 +1,7 @@
-//! What a CPU does about itself: it switches between address spaces, and goes in and out of lazy mode.
+//! What a CPU does about itself: it switches between address spaces, goes in and out of lazy mode, and comes and goes itself.
 
 mod here;
+mod presence;
 mod switch;
 
 pub(crate) use here::Here;

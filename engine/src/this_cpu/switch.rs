@@ -26,6 +26,10 @@ pub struct Previous<S>([Option<S>; 2]);
 impl<S> Previous<S> {
     const NOTHING: Self = Self([None, None]);
 
+    pub(super) const fn one(given_up: Option<S>) -> Self {
+        Self([given_up, None])
+    }
+
     /// Whether the switch gave up any reference.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
@@ -58,36 +62,43 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Takes whatever space is loaded off this CPU: before deep idle, before the CPU goes offline, or before the
-    /// space's page tables are torn down. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
+    /// Takes whatever space is loaded off this CPU: before deep idle, or before the space's page tables are torn down. A CPU
+    /// that goes offline calls [`Engine::offline`]. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
     /// runs a space again: ASIDs may have changed hands.
     pub fn unload(&self) -> Previous<P::Space> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            Previous([here.own.parked.take(), None])
+            Previous::one(here.own.parked.take())
         })
     }
 
     /// Catches up with what was flushed while this CPU was lazy.
     fn leave_lazy(&self, here: Here<'_, P>, space: &AddressSpace) {
+        // An NMI that comes before the CPU has caught up must not find the space loaded: see `may_access`.
+        here.cpu.seen.set_loaded(SpaceId::SWITCHING);
         here.cpu.seen.set_lazy(false);
         // Either the generation read below is new, or the flusher sees that this CPU is lazy no more.
         fence(Ordering::SeqCst);
         let newest = space.generation();
-        // On a slot: nobody is lazy under a global ASID.
-        let Some(Loaded { asid, .. }) = here.own.loaded else { return };
-        if here.own.slots.generation(asid) < newest {
-            self.platform().load_root(space.root(), asid, true);
-            here.own.slots.reach(asid, newest);
-            here.cpu.tally.flushes_free.add(1);
-            here.cpu.tally.flushes_full.add(1);
-            self.trace_switch(space.id(), None);
+        // On a slot: no CPU is lazy under a global ASID.
+        if let Some(Loaded { asid, .. }) = here.own.loaded {
+            if here.own.slots.generation(asid) < newest {
+                self.platform().load_root(space.root(), asid, true);
+                here.own.slots.reach(asid, newest);
+                here.cpu.tally.flushes_free.add(1);
+                here.cpu.tally.flushes_full.add(1);
+                self.trace_switch(space.id(), None);
+            }
         }
+        here.cpu.seen.set_loaded(space.id());
     }
 
     fn load(&self, here: Here<'_, P>, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
+        if cpu.inbox.is_closed() {
+            self.arrive(cpu, own);
+        }
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         cpu.seen.set_lazy(false);
         if !space.cpus().contains(id) {
@@ -104,7 +115,7 @@ impl<P: Platform> Engine<P> {
         }
         // The root is loaded before it is named: a flusher that still reads SWITCHING interrupts needlessly, one
         // that read the space too early would be answered before the root was there.
-        cpu.seen.set_global(global);
+        cpu.seen.set_tag(asid, global);
         cpu.seen.set_loaded(space.id());
         Previous([left, own.parked.take()])
     }
@@ -157,6 +168,18 @@ impl<P: Platform> Engine<P> {
             "a space was parked and another loaded without anybody taking the first"
         );
         *parked = Some(left);
+    }
+
+    /// Whether this CPU runs a program of `space` at this moment, so that its handler of an interrupt that cannot be masked
+    /// (NMI) may read what the program has mapped (Linux: `nmi_uaccess_okay`).
+    ///
+    /// Such a handler may come at any point of the engine, also between the loading of a root and the naming of its space,
+    /// or before a CPU that leaves lazy mode has flushed. This reads what the CPU has published, and nothing else: the
+    /// space is named only while its root is loaded and the CPU has done every flush that it was not asked for. All that
+    /// it calls of the platform is `this_cpu` and `cpu`. The answer holds for as long as the handler runs.
+    pub fn may_access(&self, space: &AddressSpace) -> bool {
+        let seen = &self.platform().cpu(self.platform().this_cpu()).seen;
+        seen.loaded() == space.id() && !seen.is_lazy()
     }
 
     /// The ASID under which this CPU runs its space, for assertions of the platform's.

@@ -35,7 +35,7 @@ impl<P: Platform> Engine<P> {
         let holds = match reading.tagged() {
             Tagged::Slots => false,
             Tagged::Global(_) => true,
-            Tagged::Adopting(_) | Tagged::Leaving(_) => return,
+            Tagged::Adopting(_) | Tagged::Leaving(_) | Tagged::Ending(_) => return,
         };
         let narrow = space.narrow.load(Ordering::Relaxed);
         let (interrupt_ns, broadcast_ns) = space.pace.read();

@@ -10,35 +10,10 @@
 
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
-use crate::space::{AddressSpace, Asid, Generation, SpaceId};
+use crate::space::{AddressSpace, Asid, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// Gives the ASID of a space that ends back, to be used again once it was flushed everywhere.
-    ///
-    /// No CPU has the space loaded any more, and none will; flushes of it by whoever still refers to it do no harm. A space
-    /// that ends without it takes its ASID along: there is one less until the machine restarts. Where flushes are not
-    /// broadcast nothing is given back.
-    ///
-    /// # Panics
-    /// In debug builds, if a CPU has the space loaded, or if it was retired before.
-    pub fn retire(&self, space: &AddressSpace) {
-        #[cfg(feature = "sabotage")]
-        let expected = self.guarded(crate::sabotage::Guard::LazyTables);
-        #[cfg(not(feature = "sabotage"))]
-        let expected = true;
-        debug_assert!(
-            !expected || space.cpus().is_empty(),
-            "{:?} was retired while a CPU had it loaded",
-            space.id()
-        );
-        let (first, asid) = space.tag.retire();
-        debug_assert!(first, "{:?} was retired twice", space.id());
-        if let Some(asid) = asid {
-            self.asids.free(asid);
-        }
-    }
-
     /// The tag that a new space has everywhere; `None` where it begins on slots.
     pub(crate) fn first_asid(&self) -> Option<Asid> {
         let capabilities = self.platform().capabilities();
@@ -59,25 +34,9 @@ impl<P: Platform> Engine<P> {
                 asids,
                 broadcast.worth_a_flush(),
                 || self.flush_everywhere(),
-                |done| platform.wait(done),
+                |done| self.wait_until(done),
             )
         })
-    }
-
-    /// Flushes a part of `space` everywhere.
-    pub(crate) fn flush_by_broadcast(
-        &self,
-        asid: Asid,
-        generation: Generation,
-        space: &AddressSpace,
-        flush: Flush,
-    ) {
-        self.platform().pinned(|| {
-            if self.start_broadcasts(asid, flush) {
-                self.finish_flush(space, flush);
-            }
-        });
-        space.reach_by_broadcast(generation, flush.extent);
     }
 
     /// Starts what `flush` takes, as many pages at a time as the hardware can; whether there was anything. The caller is

@@ -3,78 +3,54 @@
 //! Each CPU has one outgoing [`Request`] and one [`Inbox`]. To flush, a CPU fills its request, puts its own number
 //! into each target's inbox, interrupts those whose inbox was empty (the others are interrupted already), does its
 //! own part while they work, and waits until every target has answered. Nothing is allocated and nothing can
-//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, so two that
-//! flush at once cannot wait for each other.
+//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, whether its interrupts
+//! are on or off, so two that flush at once cannot wait for each other.
 
 use crate::cpu::Cpu;
-use crate::cpu::{Asked, Loaded};
-use crate::cpu_set::CpuSet;
+use crate::cpu::{Asked, Loaded, Posted};
+use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, Work};
-use crate::platform::{FlushEvent, Platform, Reason};
-use crate::space::{AddressSpace, Generation, SpaceId, Tagged};
+use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
+use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
 use crate::Engine;
 
+/// A request that was sent: whose, and which of that CPU's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticket {
+    cpu: CpuId,
+    number: u64,
+}
+
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
-    ///
-    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts must be on.
-    /// The generation returned has been reached by every CPU.
-    pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
-        let generation = space.generation.raise();
-        self.flush_to(generation, space, flush);
-        generation
-    }
-
-    /// Does the flush for which `generation` was just raised.
-    pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
-        let limited = flush.limited(self.ceiling);
-        let begun = self.begin_pace();
-        // After the generation was raised: a CPU that comes reads the two the other way round.
-        let tag = space.tag.read();
-        match tag.tagged() {
-            Tagged::Slots => self.flush_by_interrupt(generation, space, limited),
-            Tagged::Global(asid) => self.flush_by_broadcast(asid, generation, space, limited),
-            Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
-                self.flush_in_transition(asid, generation, space, limited);
-            }
+    /// Asks the CPUs that may use entries of `space`, each of which has a slot of its own for it, and does this CPU's part.
+    /// The caller is pinned.
+    pub(super) fn ask_runners(
+        &self,
+        generation: Generation,
+        space: &AddressSpace,
+        flush: Flush,
+    ) -> Option<Ticket> {
+        let me = self.platform().this_cpu();
+        let asked = Asked { space: space.id(), generation, extent: flush.extent };
+        if space.cpus().any_but(me) {
+            let mut targets = CpuSet::new();
+            targets.unite(space.cpus());
+            #[cfg(feature = "sabotage")]
+            let reaches_lazy = flush.tables && self.guarded(crate::sabotage::Guard::LazyTables);
+            #[cfg(not(feature = "sabotage"))]
+            let reaches_lazy = flush.tables;
+            return self.ask(&mut targets, asked, flush.tables, |cpu| {
+                // What is loaded is read before laziness: a CPU that switches publishes the switch first.
+                let loaded = cpu.seen.loaded();
+                loaded == SpaceId::SWITCHING
+                    || (loaded == space.id() && (!cpu.seen.is_lazy() || reaches_lazy))
+            });
         }
-        if let Some(begun) = begun {
-            space.pace.add(tag, self.platform().now().saturating_sub(begun));
-            self.consider(space, generation);
+        if space.cpus().contains(me) {
+            self.local(asked, flush.tables);
         }
-        self.flush_devices(space, flush);
-    }
-
-    /// Makes devices that walk the space's tables forget what `flush` covers.
-    pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
-        if space.has_devices() {
-            self.platform().invalidate_devices(space, flush);
-        }
-    }
-
-    fn flush_by_interrupt(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
-        self.platform().pinned(|| {
-            let me = self.platform().this_cpu();
-            let asked = Asked { space: space.id(), generation, extent: flush.extent };
-            if space.cpus().any_but(me) {
-                let mut targets = CpuSet::new();
-                targets.unite(space.cpus());
-                #[cfg(feature = "sabotage")]
-                let reaches_lazy = flush.tables && self.guarded(crate::sabotage::Guard::LazyTables);
-                #[cfg(not(feature = "sabotage"))]
-                let reaches_lazy = flush.tables;
-                self.ask(&mut targets, asked, flush.tables, |cpu| {
-                    // What is loaded is read before laziness: a CPU that switches publishes the switch first.
-                    let loaded = cpu.seen.loaded();
-                    loaded == SpaceId::SWITCHING
-                        || (loaded == space.id() && (!cpu.seen.is_lazy() || reaches_lazy))
-                });
-            } else if space.cpus().contains(me) {
-                self.local(asked, flush.tables);
-            }
-        });
-        space.reached.raise_to(generation);
+        None
     }
 
     /// Brings whatever space each CPU of `targets` runs up to date, before it returns; empties `targets`. Whether
@@ -82,9 +58,9 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
-            let sent = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::uses_entries);
+            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::uses_entries);
             targets.clear();
-            sent
+            self.await_answers(ticket)
         })
     }
 
@@ -93,53 +69,106 @@ impl<P: Platform> Engine<P> {
     pub fn handle_interrupt(&self) {
         self.on_this_cpu(|mut here| {
             here.cpu.tally.interrupts.add(1);
-            let cpu = here.cpu;
-            cpu.inbox.empty(|initiator| {
-                let request = &self.platform().cpu(initiator).request;
-                here.cpu.tally.requests.add(1);
-                self.answer(&mut here, request.read(), Reason::RemoteShootdown);
-                let last = request.answered_by_one();
-                self.platform().answered(initiator, last);
-            });
+            self.answer_all(&mut here);
         });
     }
 
-    /// Sends `asked` to those of `targets` that `needed` picks, does this CPU's part meanwhile if it is among them,
-    /// and waits. Whether anything was sent.
-    pub(crate) fn ask(
+    /// Answers all requests in this CPU's inbox.
+    pub(crate) fn answer_all(&self, here: &mut Here<'_, P>) {
+        let cpu = here.cpu;
+        cpu.inbox.empty(|initiator| {
+            let request = &self.platform().cpu(initiator).request;
+            cpu.tally.requests.add(1);
+            self.answer(here, request.read(), Reason::RemoteShootdown);
+            let last = request.answered_by_one();
+            self.platform().answered(initiator, last);
+        });
+    }
+
+    /// Waits until `done`, which another CPU does. With interrupts off this CPU answers requests here, since no interrupt
+    /// makes it: two CPUs that flush like that would wait for each other for ever.
+    pub(crate) fn wait_until(&self, done: &dyn Fn() -> bool) {
+        let platform = self.platform();
+        if platform.interrupts_on() {
+            platform.wait(done);
+            return;
+        }
+        while !done() {
+            self.on_this_cpu(|mut here| self.answer_all(&mut here));
+            platform.spin();
+        }
+    }
+
+    /// Waits for the answers to what was sent, on whatever CPU the task is by now; whether anything was.
+    pub(super) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
+        let Some(ticket) = ticket else { return false };
+        self.wait_until(&|| self.is_answered(ticket));
+        true
+    }
+
+    pub(super) fn is_answered(&self, Ticket { cpu, number }: Ticket) -> bool {
+        self.platform().cpu(cpu).request.is_answered(number)
+    }
+
+    /// Sends `asked` to those of `targets` that `needed` picks, and does this CPU's part meanwhile if it is among them. What
+    /// to wait for, if anything was sent. The caller is pinned.
+    pub(super) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
         tables: bool,
         needed: impl Fn(&Cpu<P::Space>) -> bool,
-    ) -> bool {
+    ) -> Option<Ticket> {
         let platform = self.platform();
         let me = platform.this_cpu();
-        let cpu = platform.cpu(me);
         let mine = targets.contains(me);
         targets.remove(me);
         targets.retain(|target| needed(platform.cpu(target)));
-        let sent = !targets.is_empty();
-        if sent {
+        let mut sent = None;
+        if !targets.is_empty() {
             let pages = match asked.extent {
                 Extent::All => None,
                 Extent::Pages { count, .. } => Some(count),
             };
             self.trace(Reason::RemoteSend, pages, asked.space);
-            cpu.tally.shootdowns.add(1);
-            cpu.request.begin(asked, targets.len() as u32);
-            targets.retain(|target| platform.cpu(target).inbox.post(me));
-            if !targets.is_empty() {
-                platform.interrupt(targets);
-            }
+            sent = Some(Ticket { cpu: me, number: self.send(targets, asked) });
         }
         if mine {
             self.local(asked, tables);
         }
-        if sent {
-            platform.wait(&|| cpu.request.is_answered());
-        }
         sent
+    }
+
+    /// Sends `asked` to `targets`, of which there is one at least; the request's number. An earlier request of this CPU that
+    /// is unanswered is waited for: that of a flush which this one was started in the middle of, or of one that was
+    /// [begun](Engine::begin_flush) and not waited for. The caller is pinned.
+    fn send(&self, targets: &mut CpuSet, asked: Asked) -> u64 {
+        let platform = self.platform();
+        let me = platform.this_cpu();
+        let Cpu { request, tally, .. } = platform.cpu(me);
+        loop {
+            // Off until the targets are interrupted: see `Request::is_free`.
+            let off = InterruptsOff::new(platform);
+            if request.is_free() {
+                tally.shootdowns.add(1);
+                let number = request.begin(asked, targets.len() as u32);
+                targets.retain(|target| match platform.cpu(target).inbox.post(me) {
+                    Posted::Interrupt => true,
+                    Posted::Expected => false,
+                    // It uses no entry, and comes back without any.
+                    Posted::Closed => {
+                        request.answered_by_one();
+                        false
+                    }
+                });
+                if !targets.is_empty() {
+                    platform.interrupt(targets);
+                }
+                return number;
+            }
+            drop(off);
+            self.wait_until(&|| request.is_free());
+        }
     }
 
     /// This CPU's own part of a request of its own.

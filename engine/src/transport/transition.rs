@@ -12,40 +12,41 @@
 //! cleared its translations before any CPU could run under what the change brought; and who ends a transition has
 //! looked at the set after the change, so a CPU that it does not find there finds the change.
 
+use super::shootdown::Ticket;
 use crate::cpu::{Asked, Flushed};
-use crate::cpu_set::CpuSet;
+use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
 use crate::platform::Platform;
 use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
 
+/// A CPU that has not made a transition yet, or is switching.
+pub(super) struct Straggler(pub(super) CpuId);
+
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of `space`, of which some CPUs run under `asid` and some under slots.
-    pub(crate) fn flush_in_transition(
+    /// Starts to flush a part of `space`, of which some CPUs run under `asid` and some under slots, or under
+    /// [`Asid::SHARED`] where CPUs have none. What to wait for, and whether broadcasts were started. The caller is pinned.
+    pub(super) fn start_in_transition(
         &self,
         asid: Asid,
         generation: Generation,
         space: &AddressSpace,
         flush: Flush,
-    ) {
-        self.platform().pinned(|| {
-            // The hardware works while the others are asked.
-            let started = self.start_broadcasts(asid, flush);
-            self.ask_stragglers(generation, space, flush);
-            if started {
-                self.finish_flush(space, flush);
-            }
-            self.end_transition(space, space.tag.read());
-        });
-        space.reach_by_broadcast(generation, flush.extent);
+    ) -> (Option<Ticket>, bool) {
+        // The hardware works while the others are asked.
+        let started = self.start_broadcasts(asid, flush);
+        if space.tag.read().is_from_birth() {
+            return (None, self.start_broadcasts(Asid::SHARED, flush) || started);
+        }
+        (self.ask_stragglers(generation, space, flush), started)
     }
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
-    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
+    fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Option<Ticket> {
         #[cfg(feature = "sabotage")]
         if !self.guarded(crate::sabotage::Guard::Transition) {
-            return;
+            return None;
         }
         let mut targets = CpuSet::new();
         targets.unite(space.cpus());
@@ -55,25 +56,15 @@ impl<P: Platform> Engine<P> {
         self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
             SpaceId::SWITCHING => true,
             loaded => loaded == space.id() && (leaves || !cpu.seen.is_global()),
-        });
+        })
     }
 
     /// Ends the transition that `reading` is of, if all CPUs have made it.
-    fn end_transition(&self, space: &AddressSpace, reading: Reading) {
-        let global = match reading.tagged() {
-            Tagged::Adopting(_) => true,
-            Tagged::Leaving(_) => false,
-            Tagged::Slots | Tagged::Global(_) => return,
-        };
-        let mut done = true;
-        // The tag was read before the set: see the module's last lines.
-        space.cpus().for_each(|cpu| {
-            let seen = &self.platform().cpu(cpu).seen;
-            done &= match seen.loaded() {
-                SpaceId::SWITCHING => false,
-                loaded => loaded != space.id() || seen.is_global() == global,
-            };
-        });
+    pub(super) fn end_transition(&self, space: &AddressSpace, reading: Reading) {
+        if matches!(reading.tagged(), Tagged::Slots | Tagged::Global(_)) {
+            return;
+        }
+        let done = self.straggler(space, reading).is_none();
         #[cfg(feature = "sabotage")]
         let done = done || !self.guarded(crate::sabotage::Guard::Transition);
         if done {
@@ -81,6 +72,28 @@ impl<P: Platform> Engine<P> {
                 self.asids.free(asid);
             }
         }
+    }
+
+    /// A CPU that has not made the transition that `reading` is of, or that is switching and may not make it.
+    pub(super) fn straggler(&self, space: &AddressSpace, reading: Reading) -> Option<Straggler> {
+        let mut found = None;
+        // The tag was read before the set: see the module's last lines.
+        space.cpus().for_each(|cpu| {
+            let seen = &self.platform().cpu(cpu).seen;
+            let moved = match seen.loaded() {
+                SpaceId::SWITCHING => false,
+                loaded if loaded != space.id() => true,
+                _ => match reading.tagged() {
+                    Tagged::Adopting(asid) => seen.runs_under(asid),
+                    Tagged::Leaving(asid) | Tagged::Ending(asid) => !seen.runs_under(asid),
+                    Tagged::Slots | Tagged::Global(_) => true,
+                },
+            };
+            if !moved {
+                found = found.or(Some(cpu));
+            }
+        });
+        found.map(Straggler)
     }
 
     /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one; whether it was not.
@@ -104,7 +117,7 @@ impl<P: Platform> Engine<P> {
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
         self.account_load(here.cpu, space, flushed);
         (loaded.asid, loaded.global) = (asid, global);
-        here.cpu.seen.set_global(global);
+        here.cpu.seen.set_tag(asid, global);
         here.cpu.seen.set_loaded(space.id());
     }
 }

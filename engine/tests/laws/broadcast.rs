@@ -112,7 +112,7 @@ fn spaces_without_a_tag_of_their_own_share_one_and_flush_when_they_come() {
     assert_eq!(loads(&m), [true, true, false, true]);
     m.flush(&r, Flush::page(PAGE));
     assert_eq!(m.cached(1, PAGE), None, "a broadcast reaches what they share");
-    m.retire(&q);
+    assert_eq!(m.retire(&q), Ok(()));
     assert_eq!(m.space(4).asid(), Some(Asid::SHARED), "the shared one is nobody's to give back");
 }
 
@@ -125,12 +125,12 @@ fn without_tags_all_spaces_share() {
 #[test]
 fn a_tag_given_back_is_used_again_only_after_everything_was_flushed_everywhere() {
     let (m, p) = busy(3, 1);
-    let q = m.space(2);
+    let (q, asid) = (m.space(2), p.asid());
     drop(m.on(1, ceasefire::Engine::unload));
-    m.retire(&p);
+    assert_eq!(m.retire(&p), Ok(()));
     assert_eq!(m.events().last(), Some(&Event::LoadKernel { cpu: 1 }));
     let r = m.space(3);
-    assert_eq!(r.asid(), p.asid());
+    assert_eq!(r.asid(), asid);
     assert_eq!(
         m.events()[..2],
         [Event::BroadcastEverything { cpu: 0 }, Event::BroadcastWait { cpu: 0 }],
@@ -146,40 +146,23 @@ fn a_tag_given_back_is_used_again_only_after_everything_was_flushed_everywhere()
 fn what_is_given_back_during_the_flush_waits_for_the_next() {
     let (m, p) = busy(3, 0);
     let q = m.space(2);
+    let (first, second) = (p.asid(), q.asid());
     drop(m.on(1, ceasefire::Engine::unload));
-    m.retire(&p);
+    assert_eq!(m.retire(&p), Ok(()));
     m.switch(2, &q);
     let late = q.clone();
     m.at(Point::BroadcastWait, move |m| {
         m.fill(2, PAGE, 2);
         drop(m.on(2, ceasefire::Engine::unload));
-        m.retire(&late);
+        assert_eq!(m.retire(&late), Ok(()));
     });
-    assert_eq!(m.space(3).asid(), p.asid());
+    assert_eq!(m.space(3).asid(), first);
     m.events();
     let fresh = m.space(4);
-    assert_eq!(fresh.asid(), q.asid());
+    assert_eq!(fresh.asid(), second);
     assert_eq!(m.events()[0], Event::BroadcastEverything { cpu: 0 });
     m.switch(2, &fresh);
     assert_eq!(m.usable(2), []);
-}
-
-#[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "was retired while a CPU had it loaded")]
-fn a_space_that_is_loaded_is_not_retired() {
-    let (m, p) = busy(256, 0);
-    m.retire(&p);
-}
-
-#[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "was retired twice")]
-fn a_space_is_retired_once() {
-    let m = broadcasting(1, 256);
-    let p = m.space(1);
-    m.retire(&p);
-    m.retire(&p);
 }
 
 #[test]

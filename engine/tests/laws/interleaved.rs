@@ -109,13 +109,17 @@ impl History {
 
     /// Ends the space in a place, which no CPU begins to run any more, and puts another there.
     fn renew(&self, engine: &Engine<Threads>, place: &Place) {
+        let space = place.space();
+        if engine.platform().random(2) == 0 {
+            // Too early, while other CPUs run it: the ASID stays, or no CPU has it loaded.
+            let _ = engine.retire(&space);
+        }
         drop(engine.unload());
         self.unmap(engine, place, 0..PAGES, true);
-        let space = place.space();
         while place.entering.load(SeqCst) > 0 || !space.cpus().is_empty() {
             engine.platform().pause();
         }
-        engine.retire(&space);
+        assert_eq!(engine.retire(&space), Ok(()));
         let next = engine.new_space(Root(self.roots.fetch_add(1, SeqCst)));
         *place.space.lock().expect("who fails ends the run") = Arc::new(next);
         place.ending.store(false, SeqCst);
@@ -169,7 +173,7 @@ impl History {
             let place = &self.places[threads.random(self.places.len() as u64) as usize];
             let page = threads.random(PAGES);
             let ends = place.ending.load(SeqCst);
-            match threads.random(20) {
+            match threads.random(22) {
                 0..=3 => {
                     place.entering.fetch_add(1, SeqCst);
                     if !place.ending.load(SeqCst) {
@@ -213,6 +217,24 @@ impl History {
                     engine.flush(&place.space(), Flush::page(page << 12));
                 }
                 18 => engine.flush_here(),
+                20 if !ends => {
+                    let frame = {
+                        let _lock = place.lock(engine);
+                        threads.world().tables.remove(&(place.space().root(), page))
+                    };
+                    let space = place.space();
+                    let pending = engine.begin_flush(&space, Flush::page(page << 12));
+                    engine.flush(&self.places[0].space(), Flush::page(0));
+                    threads.pause();
+                    pending.wait();
+                    threads.world().gone.extend(frame);
+                }
+                21 => threads.go_off(engine),
+                // Two CPUs at once may: each answers the other.
+                19 => {
+                    let _off = engine.interrupts_off();
+                    engine.flush(&place.space(), Flush::page(page << 12));
+                }
                 _ => {}
             }
             self.reap(engine);

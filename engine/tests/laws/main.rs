@@ -7,8 +7,13 @@ mod gather;
 mod hands;
 mod holes;
 mod interleaved;
+mod interrupts;
+mod paying;
+mod pending;
+mod presence;
 mod random;
 mod requests;
+mod retirement;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod script;

@@ -350,7 +350,7 @@ impl World<'_> {
             }
         }
         self.truth.borrow_mut().mapped.retain(|(owner, _), _| *owner != space);
-        self.machine.retire(&old);
+        assert_eq!(self.machine.retire(&old), Ok(()));
         let new = self.machine.space(root);
         if space == DEVICE {
             old.detach_device();

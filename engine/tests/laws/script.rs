@@ -12,8 +12,8 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, Generation, Holders, Look, PageSize, Platform, Reason, Root, Settle, Settled, SpaceId,
-    DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
+    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settle, Settled,
+    SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::TableLock;
@@ -42,8 +42,12 @@ pub(crate) enum Point {
     BeforeRoot,
     /// A root was just loaded.
     AfterRoot,
+    /// A flusher has picked its targets and is about to post its request.
+    Send,
     /// A flusher has sent its interrupts and waits; none was delivered yet.
     Wait,
+    /// A flusher that has interrupts off waits; none of its interrupts was delivered yet.
+    Spin,
     /// A CPU waits for its broadcasts; none is done yet.
     BroadcastWait,
 }
@@ -129,6 +133,7 @@ pub(crate) struct Script {
     time: Cell<u64>,
     /// How many fills and broadcasts there were: their order.
     moment: Cell<u64>,
+    pins: Cell<u32>,
     /// What the one device that walks spaces' tables has cached.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
 }
@@ -207,6 +212,8 @@ impl Script {
 // on; `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks); `cpu` indexes an array.
 unsafe impl Platform for Script {
     type Space = Space;
+    /// The CPU, since a test that fails unwinds as another.
+    type Saved = usize;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -220,16 +227,26 @@ unsafe impl Platform for Script {
         &self.cpus[cpu.index()]
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn save_interrupts(&self) -> usize {
         let cpu = self.this.get();
         self.hardware[cpu].borrow_mut().interrupts_off += 1;
-        let result = body();
-        self.hardware[cpu].borrow_mut().interrupts_off -= 1;
-        result
+        cpu
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        body()
+    fn restore_interrupts(&self, cpu: usize) {
+        self.hardware[cpu].borrow_mut().interrupts_off -= 1;
+    }
+
+    fn interrupts_on(&self) -> bool {
+        self.mine().borrow().interrupts_off == 0
+    }
+
+    fn pin(&self) {
+        self.pins.set(self.pins.get() + 1);
+    }
+
+    fn unpin(&self) {
+        self.pins.set(self.pins.get() - 1);
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
@@ -337,6 +354,18 @@ unsafe impl Platform for Script {
         }
     }
 
+    fn spin(&self) {
+        assert_ne!(self.mine().borrow().interrupts_off, 0, "with interrupts on it waits");
+        self.reach(Point::Spin);
+        let mut queued = self.queued.borrow_mut();
+        let next = queued.iter().position(|cpu| self.hardware[*cpu].borrow().interrupts_off == 0);
+        let next = next.and_then(|at| queued.remove(at));
+        drop(queued);
+        if let Some(next) = next {
+            self.deliver(next);
+        }
+    }
+
     fn looks_at(&self, _: &AddressSpace, _: Generation) -> bool {
         true
     }
@@ -352,6 +381,9 @@ unsafe impl Platform for Script {
     }
 
     fn trace(&self, event: FlushEvent) {
+        if event.reason == Reason::RemoteSend {
+            self.reach(Point::Send);
+        }
         self.log(Event::Trace { cpu: self.this.get(), event });
     }
 }
@@ -447,6 +479,7 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         hook: RefCell::default(),
         time: Cell::new(0),
         moment: Cell::new(0),
+        pins: Cell::new(0),
         device: RefCell::default(),
     };
     let engine = Rc::new(Engine::with_ceiling(script, ceiling).with_bounds(bounds));
@@ -482,6 +515,16 @@ impl Machine {
 
     pub(crate) fn lazy(&self, cpu: usize) {
         self.on(cpu, Engine::enter_lazy);
+    }
+
+    /// Turns the interrupts of `cpu` off.
+    pub(crate) fn off(&self, cpu: usize) -> InterruptsOff<'_, Script> {
+        self.platform().as_cpu(cpu, || self.interrupts_off())
+    }
+
+    /// Whether the CPU that goes on has interrupts on, and how often its task is pinned.
+    pub(crate) fn kept(&self) -> (bool, u32) {
+        (self.platform().interrupts_on(), self.platform().pins.get())
     }
 
     /// The timer of `cpu` ticks; whether a debt is too old.

@@ -38,6 +38,8 @@ struct Filled {
 struct Hardware {
     root: Option<(Root, Asid)>,
     tlb: BTreeMap<(Asid, u64), Filled>,
+    /// The CPU is offline: broadcasts do not reach it.
+    gone: bool,
     /// Broadcasts started and not waited for, everybody's or of a tag, and when.
     started: Vec<(Option<(Asid, Extent)>, u64)>,
 }
@@ -162,6 +164,22 @@ impl Threads {
         self.world.lock().expect("who fails ends the run")
     }
 
+    /// This CPU goes off and comes back after a while.
+    pub(crate) fn go_off(&self, engine: &Engine<Self>) {
+        let off = engine.interrupts_off();
+        drop(engine.offline());
+        self.world().hardware[ME.get()].gone = true;
+        for _ in 0..self.random(40) {
+            self.pause();
+        }
+        self.world().hardware[ME.get()].gone = false;
+        // A CPU that runs a space says so itself if nobody did.
+        if self.random(4) != 0 {
+            engine.online();
+        }
+        drop(off);
+    }
+
     pub(crate) fn pass(&self, nanoseconds: u64) {
         self.time.fetch_add(nanoseconds, SeqCst);
     }
@@ -256,6 +274,7 @@ impl Threads {
 // while its interrupts are on.
 unsafe impl Platform for Threads {
     type Space = Arc<AddressSpace>;
+    type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
         self.step();
@@ -271,17 +290,27 @@ unsafe impl Platform for Threads {
         &self.cpus[cpu.index()]
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
-        let off = &self.off[ME.get()];
-        off.fetch_add(1, SeqCst);
-        let result = body();
-        off.fetch_sub(1, SeqCst);
-        result
+    fn save_interrupts(&self) {
+        self.off[ME.get()].fetch_add(1, SeqCst);
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn restore_interrupts(&self, (): ()) {
+        self.off[ME.get()].fetch_sub(1, SeqCst);
+    }
+
+    fn interrupts_on(&self) -> bool {
+        self.off[ME.get()].load(SeqCst) == 0
+    }
+
+    fn pin(&self) {
         self.step();
-        body()
+    }
+
+    fn unpin(&self) {}
+
+    fn spin(&self) {
+        assert!(!self.interrupts_on(), "with interrupts on it waits");
+        self.step();
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
@@ -331,7 +360,7 @@ unsafe impl Platform for Threads {
         self.step();
         let World { hardware, .. } = &mut *self.world();
         for (what, until) in std::mem::take(&mut hardware[ME.get()].started) {
-            for hardware in &mut *hardware {
+            for hardware in hardware.iter_mut().filter(|hardware| !hardware.gone) {
                 match what {
                     Some((asid, extent)) => hardware.forget(asid, extent, until),
                     None => hardware.tlb.retain(|_, filled| filled.at > until),

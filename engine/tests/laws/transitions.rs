@@ -130,7 +130,7 @@ fn a_space_that_finds_no_asid_stays_on_interrupts() {
     for cpu in [1, 2] {
         drop(m.on(cpu, ceasefire::Engine::unload));
     }
-    m.retire(&p);
+    assert_eq!(m.retire(&p), Ok(()));
     flush(&m, &q);
     assert!(q.asid().is_some(), "the other's, which ended");
 }
@@ -291,7 +291,7 @@ fn what_flushes_a_space_that_ended_takes_no_asid_from_the_next() {
         for cpu in [1, 2] {
             drop(m.on(cpu, ceasefire::Engine::unload));
         }
-        m.retire(&p);
+        assert_eq!(m.retire(&p), Ok(()));
         let wide = |root, cpus: [usize; 2]| {
             let space = m.space(root);
             for cpu in cpus {
@@ -318,7 +318,7 @@ fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
     for cpu in [1, 2] {
         drop(m.on(cpu, ceasefire::Engine::unload));
     }
-    m.retire(&p);
+    assert_eq!(m.retire(&p), Ok(()));
     let q = m.space(2);
     run(&m, &q);
     let ends = q.clone();
@@ -326,7 +326,7 @@ fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
         for cpu in [1, 2] {
             drop(m.on(cpu, ceasefire::Engine::unload));
         }
-        m.retire(&ends);
+        assert_eq!(m.retire(&ends), Ok(()));
     });
     flush(&m, &q);
     assert_eq!(q.asid(), None);

@@ -64,13 +64,15 @@ fn is_deaf() -> bool {
 }
 
 // SAFETY: `this_cpu` comes from a register of the CPU. Only the scheduler moves a thread to another CPU; it refuses to
-// move a pinned thread, and code that runs with interrupts off does not enter it. `interrupts_off` turns interrupts
+// move a pinned thread, and code that runs with interrupts off does not enter it. `save_interrupts` turns interrupts
 // off, and the only other way into a CPU's code, an NMI, ends the run. Each `Cpu` lies in its CPU's own data. The
 // engine's calls with interrupts off are a few instructions that call nothing. Cloning a space counts a reference;
 // dropping the last one gives memory back to the heap, which does not know the engine. `run` waits for broadcasts
 // before another thread runs.
 unsafe impl Platform for Kernel {
     type Space = SpaceHandle<Self>;
+    /// Whether interrupts were on.
+    type Saved = bool;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { broadcast: BROADCAST.get().copied(), ..tlb::capabilities() }
@@ -84,16 +86,30 @@ unsafe impl Platform for Kernel {
         &cpu::of(cpu).engine
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
-        interrupts::without(body)
+    fn save_interrupts(&self) -> bool {
+        let were_on = interrupts::are_on();
+        if were_on {
+            interrupts::off();
+        }
+        were_on
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        let thread = current::thread();
-        thread.pin();
-        let result = body();
-        thread.unpin();
-        result
+    fn restore_interrupts(&self, were_on: bool) {
+        if were_on {
+            interrupts::on();
+        }
+    }
+
+    fn interrupts_on(&self) -> bool {
+        interrupts::are_on()
+    }
+
+    fn pin(&self) {
+        current::thread().pin();
+    }
+
+    fn unpin(&self) {
+        current::thread().unpin();
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {

@@ -92,7 +92,9 @@ impl<P: Machine> Memory<P> {
         let root = gather.unlink(0, || space.root());
         gather.hold(Held::Table(root));
         gather.finish();
-        self.engine.retire(space.coherence());
+        let retired = self.engine.retire(space.coherence());
+        // It is as safe where this is not so, and loses an ASID.
+        debug_assert!(retired.is_ok(), "{space:?} ended while a CPU ran it: {retired:?}");
     }
 
     /// Clears, unhooks and flushes `removed`, which lie in `[start, end)`, and frees the tables that nothing in

@@ -30,7 +30,7 @@ impl Drop for Section<'_> {
     fn drop(&mut self) {
         self.platform.held_locks().release(self.class);
         if self.class.interrupts_off {
-            self.platform.interrupts_on();
+            self.platform.interrupts_back();
         }
         if self.class.rank == ceasefire_memory::locks::PAGES.rank {
             self.platform.reach(Moment::Unlock);

@@ -18,6 +18,7 @@ use super::tlb::{Broadcasting, Entries};
 // threads never have the same number at the same time.
 unsafe impl Platform for Threads {
     type Space = SpaceHandle<Self>;
+    type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -31,19 +32,28 @@ unsafe impl Platform for Threads {
         &self.cores[cpu.index()].engine
     }
 
-    fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
+    fn save_interrupts(&self) {
         OFF.set(OFF.get() + 1);
-        let result = body();
-        self.interrupts_on();
-        result
     }
 
-    fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
-        let pins = &self.core().pins;
-        pins.fetch_add(1, Ordering::Relaxed);
-        let result = body();
-        pins.fetch_sub(1, Ordering::Relaxed);
-        result
+    fn restore_interrupts(&self, (): ()) {
+        self.interrupts_back();
+    }
+
+    fn interrupts_on(&self) -> bool {
+        OFF.get() == 0
+    }
+
+    fn pin(&self) {
+        self.core().pins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn unpin(&self) {
+        self.core().pins.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn spin(&self) {
+        panic!("a CPU waits for others with interrupts off");
     }
 
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
@@ -123,7 +133,6 @@ unsafe impl Platform for Threads {
     }
 
     fn wait(&self, done: &dyn Fn() -> bool) {
-        assert_eq!(OFF.get(), 0, "a CPU waits for others with interrupts off");
         self.idle_until(done);
     }
 

@@ -326,8 +326,10 @@ impl Threads {
         }
     }
 
-    pub(super) fn interrupts_on(&self) {
+    pub(super) fn interrupts_back(&self) {
         OFF.set(OFF.get() - 1);
-        self.poll();
+        if !std::thread::panicking() {
+            self.poll();
+        }
     }
 }

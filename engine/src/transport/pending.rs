@@ -1,0 +1,170 @@
+//! A flush from its beginning to its end, in one step or in two.
+//!
+//! The beginning decides: it reads the space's tag, after the generation was raised, and starts what the tag requires. The
+//! end waits for it, tells the space what was reached, and only then devices. In between a caller may do something else;
+//! the flush goes on without it.
+
+use core::fmt;
+use core::mem;
+
+use super::shootdown::Ticket;
+use crate::flush::Flush;
+use crate::platform::Platform;
+use crate::space::{AddressSpace, Generation, Reading, Tagged};
+use crate::Engine;
+
+/// A flush that was begun and is under way. Dropping it waits for it.
+///
+/// What the flush is for must not be reused before: neither the frames that were unmapped nor the tables.
+///
+/// The task may be moved to another CPU meanwhile. Where flushes are broadcast its switch waits for the broadcasts, as
+/// the contract of [`Platform`] demands. It may begin other flushes before it waits for this one; a CPU carries one request
+/// at a time, so the next one that has to interrupt waits until this one's targets have answered.
+#[must_use = "dropping it waits at once: do something else first, or call `flush`"]
+pub struct Pending<'a, P: Platform> {
+    engine: &'a Engine<P>,
+    space: &'a AddressSpace,
+    generation: Generation,
+    /// As it was asked for, and as far as CPUs do it one by one.
+    asked: Flush,
+    limited: Flush,
+    /// When it began, if that counts.
+    begun: Option<u64>,
+    tag: Reading,
+    /// CPUs that were interrupted.
+    ticket: Option<Ticket>,
+    /// Broadcasts were started.
+    started: bool,
+    ended: bool,
+}
+
+impl<P: Platform> Engine<P> {
+    /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
+    ///
+    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts should be on: with
+    /// interrupts off this CPU answers other CPUs' requests while it waits, and nothing else. The generation returned has
+    /// been reached by every CPU.
+    pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
+        let generation = space.generation.raise();
+        self.flush_to(generation, space, flush);
+        generation
+    }
+
+    /// Begins what [`Engine::flush`] does: other CPUs are asked, and this CPU's own part is done. The end is
+    /// [`Pending::wait`].
+    pub fn begin_flush<'a>(&'a self, space: &'a AddressSpace, flush: Flush) -> Pending<'a, P> {
+        self.begin(space.generation.raise(), space, flush)
+    }
+
+    /// Does the flush for which `generation` was just raised.
+    pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
+        // Pinned as a whole, not for each of its halves.
+        let pinned = self.pin();
+        let mut pending = self.begin(generation, space, flush);
+        pending.await_cpus();
+        drop(pinned);
+        pending.conclude();
+        mem::forget(pending);
+    }
+
+    fn begin<'a>(&'a self, generation: Generation, space: &'a AddressSpace, flush: Flush) -> Pending<'a, P> {
+        let limited = flush.limited(self.ceiling);
+        let begun = self.begin_pace();
+        // After the generation was raised: a CPU that comes reads the two the other way round.
+        let tag = space.tag.read();
+        let _pinned = self.pin();
+        let (ticket, started) = match tag.tagged() {
+            Tagged::Slots => (self.ask_runners(generation, space, limited), false),
+            Tagged::Global(asid) => (None, self.start_broadcasts(asid, limited)),
+            Tagged::Adopting(asid) | Tagged::Leaving(asid) | Tagged::Ending(asid) => {
+                self.start_in_transition(asid, generation, space, limited)
+            }
+        };
+        Pending {
+            engine: self,
+            space,
+            generation,
+            asked: flush,
+            limited,
+            begun,
+            tag,
+            ticket,
+            started,
+            ended: false,
+        }
+    }
+
+    /// Makes devices that walk the space's tables forget what `flush` covers.
+    pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
+        if space.has_devices() {
+            self.platform().invalidate_devices(space, flush);
+        }
+    }
+}
+
+impl<P: Platform> Pending<'_, P> {
+    /// Waits until it is done everywhere; the generation that every CPU has reached. As [`Engine::flush`], it should be
+    /// called with interrupts on.
+    pub fn wait(mut self) -> Generation {
+        self.end();
+        self.generation
+    }
+
+    /// Whether every CPU is known to be done, so that the wait for CPUs is over at once. Broadcasts are known to be done
+    /// only when they are waited for, and so are devices.
+    pub fn is_done(&self) -> bool {
+        !self.started && self.ticket.map_or(true, |ticket| self.engine.is_answered(ticket))
+    }
+
+    fn end(&mut self) {
+        if !mem::replace(&mut self.ended, true) {
+            let pinned = self.engine.pin();
+            self.await_cpus();
+            drop(pinned);
+            self.conclude();
+        }
+    }
+
+    /// Waits for the CPUs and tells the space. The caller is pinned.
+    fn await_cpus(&mut self) {
+        let Self { engine, space, generation, .. } = *self;
+        engine.await_answers(self.ticket);
+        if self.started {
+            engine.finish_flush(space, self.limited);
+        }
+        match self.tag.tagged() {
+            Tagged::Slots => space.reached.raise_to(generation),
+            Tagged::Global(_) => space.reach_by_broadcast(generation, self.limited.extent),
+            Tagged::Adopting(_) | Tagged::Leaving(_) | Tagged::Ending(_) => {
+                engine.end_transition(space, space.tag.read());
+                space.reach_by_broadcast(generation, self.limited.extent);
+            }
+        }
+    }
+
+    /// What follows when all CPUs are done.
+    fn conclude(&self) {
+        let (engine, space) = (self.engine, self.space);
+        if let Some(begun) = self.begun {
+            space.pace.add(self.tag, engine.platform().now().saturating_sub(begun));
+            engine.consider(space, self.generation);
+        }
+        engine.flush_devices(space, self.asked);
+    }
+}
+
+impl<P: Platform> Drop for Pending<'_, P> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<P: Platform> fmt::Debug for Pending<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("space", &self.space.id())
+            .field("generation", &self.generation)
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
+    }
+}

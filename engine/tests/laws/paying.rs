@@ -1,0 +1,75 @@
+//! Paying: all that was owed when it was asked for, however much that is.
+
+use ceasefire::{Batch, Bounds, Condition, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
+
+use crate::batch::cleared;
+use crate::script::{every, lazy_until, within, Machine, Space};
+
+const PAGE: u64 = 0x1000;
+/// More than there are epochs.
+const MANY: u64 = 40;
+
+fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
+    let mut stamp = None;
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
+    batch.record(space, cleared(address, false));
+    batch.let_go(1, Condition::default());
+    drop(batch);
+    stamp.expect("it came out")
+}
+
+/// Debts of so many times that no epoch is free, and the open one takes the rest.
+fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {
+    let p = m.space(1);
+    m.switch(1, &p);
+    let stamps: Vec<Stamp> = (0..MANY)
+        .map(|page| {
+            m.fill(1, page * PAGE, 1);
+            m.pass(2000);
+            let_go(m, &p, page * PAGE)
+        })
+        .collect();
+    assert_eq!(stamps[MANY as usize - 2], stamps[MANY as usize - 1], "no epoch is free");
+    (p, stamps)
+}
+
+#[test]
+fn paying_all_pays_the_open_epoch_too_where_none_is_free_to_follow_it() {
+    let m = lazy_until(2, Settle::Demand);
+    let (p, stamps) = owe_in_every_epoch(&m);
+    assert!(m.cached(1, PAGE).is_some());
+    m.events();
+    m.pay_all();
+    assert!(stamps.iter().all(|stamp| m.is_settled(*stamp)) && !m.owes(&p));
+    assert_eq!(m.usable(1), []);
+    assert_eq!(m.interrupted(), [1, 1], "one round for the closed epochs, and one for the open one");
+    m.pay_all();
+    assert_eq!(m.interrupted(), [], "nothing is owed");
+}
+
+#[test]
+fn so_does_paying_by_broadcast() {
+    let bounds = Bounds::new(1000, 100, Settle::Demand).expect("they can be kept");
+    let m = within(2, every(256), SINGLE_PAGE_CEILING, bounds);
+    let (p, stamps) = owe_in_every_epoch(&m);
+    m.pay_all();
+    assert!(stamps.iter().all(|stamp| m.is_settled(*stamp)) && !m.owes(&p));
+    assert_eq!(m.usable(1), []);
+}
+
+/// A batch that enters debts while another CPU pays does not keep it paying.
+#[test]
+fn what_is_owed_later_is_not_waited_for() {
+    let m = lazy_until(3, Settle::Demand);
+    let (p, stamps) = owe_in_every_epoch(&m);
+    let space = p.clone();
+    m.at(crate::script::Point::Wait, move |m| {
+        m.on(2, |_| {
+            m.fill(1, 99 * PAGE, 1);
+            let_go(m, &space, 99 * PAGE);
+        });
+    });
+    m.pay_all();
+    assert!(stamps.iter().all(|stamp| m.is_settled(*stamp)));
+}

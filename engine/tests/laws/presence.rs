@@ -1,0 +1,138 @@
+//! CPUs that go and come back: no flush and no debt waits for one that is gone, and one that comes back holds nothing.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use ceasefire::{Batch, Condition, Engine, Flush, Owed, Schedule, Settle, Stamp};
+
+use crate::batch::cleared;
+use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point, Space};
+
+const PAGE: u64 = 0x1000;
+
+fn go(m: &Machine, cpu: usize) {
+    drop(m.on(cpu, Engine::offline));
+}
+
+fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
+    let mut stamp = None;
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
+    batch.record(space, cleared(address, false));
+    batch.let_go(1, Condition::default());
+    drop(batch);
+    stamp.expect("it came out")
+}
+
+#[test]
+fn a_cpu_that_goes_answers_what_it_was_asked() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    let gone = Rc::new(Cell::new(false));
+    let told = gone.clone();
+    m.at(Point::Wait, move |m| {
+        go(m, 1);
+        told.set(true);
+    });
+    m.flush(&p, Flush::page(PAGE));
+    assert!(gone.get() && m.root(1).is_none() && p.cpus().is_empty());
+    assert_eq!(m.cpu(1).counters().requests, 1);
+}
+
+/// The flusher saw it run, and it is gone when the request arrives.
+#[test]
+fn a_request_that_comes_too_late_is_answered_by_its_sender() {
+    for others in [false, true] {
+        let m = machine(4);
+        let p = m.space(1);
+        m.switch(1, &p);
+        if others {
+            m.switch(2, &p);
+            m.fill(2, PAGE, 1);
+        }
+        m.events();
+        m.at(Point::Send, |m| go(m, 1));
+        let reached = m.flush(&p, Flush::page(PAGE));
+        assert_eq!(reached, p.generation());
+        assert_eq!(m.cpu(1).counters().requests, 0);
+        assert_eq!(m.interrupted(), if others { vec![2] } else { vec![] });
+        assert_eq!(m.cached(2, PAGE), None);
+        // Nothing of the request is left for when it is back.
+        m.on(1, Engine::online);
+        m.switch(1, &p);
+        m.flush(&p, Flush::page(PAGE));
+        assert_eq!(m.cpu(1).counters().requests, 1);
+    }
+}
+
+/// Debts of a CPU in closed epochs and in the open one: it is gone, and they with it.
+#[test]
+fn debts_do_not_wait_for_a_cpu_that_is_gone() {
+    for m in [lazy(3), lazy_until(3, Settle::Demand)] {
+        let p = m.space(1);
+        m.switch(1, &p);
+        m.fill(1, PAGE, 1);
+        let closed = let_go(&m, &p, PAGE);
+        m.pass(2000);
+        let open = let_go(&m, &p, 2 * PAGE);
+        assert!(open > closed && !m.is_settled(closed));
+        m.events();
+        go(&m, 1);
+        assert!(m.is_settled(closed) && !m.is_settled(open), "the open epoch is closed first");
+        m.pay_all();
+        assert!(m.is_settled(open));
+        assert_eq!(m.interrupted(), []);
+    }
+}
+
+/// What it held is older than what it knows: the space was flushed without it, and its ASID may be another space's.
+#[test]
+fn a_cpu_that_comes_back_holds_nothing() {
+    for (m, says) in
+        [(machine(2), true), (machine(2), false), (broadcasting(2, 3), true), (hybrid(2, 1), false)]
+    {
+        let (p, q) = (m.space(1), m.space(2));
+        for space in [&p, &q] {
+            m.switch(1, space);
+            m.fill(1, PAGE, space.root().0);
+        }
+        go(&m, 1);
+        m.on(0, |engine| engine.flush(&q, Flush::page(PAGE)));
+        if says {
+            m.on(1, Engine::online);
+        }
+        for space in [&p, &q] {
+            m.switch(1, space);
+            assert_eq!(m.usable(1), []);
+        }
+    }
+}
+
+#[test]
+fn a_space_may_end_when_its_last_cpu_is_gone() {
+    let m = broadcasting(2, 3);
+    let p = m.space(1);
+    m.switch(1, &p);
+    assert!(m.retire(&p).is_err());
+    let given_up = m.on(1, Engine::offline);
+    assert!(!given_up.is_empty());
+    assert_eq!(m.retire(&p), Ok(()));
+}
+
+#[test]
+fn a_late_interrupt_to_a_cpu_that_is_gone_does_nothing() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    let pending = m.begin_flush(&p, Flush::page(PAGE));
+    go(&m, 1);
+    assert!(pending.is_done());
+    m.deliver_all();
+    pending.wait();
+    // Its own flushes are answered by others as before.
+    m.switch(0, &p);
+    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE)));
+    assert_eq!(m.cpu(0).counters().requests, 1);
+}

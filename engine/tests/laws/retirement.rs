@@ -1,0 +1,182 @@
+//! The end of a space: its ASID is given back once, and only when no CPU runs the space under it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ceasefire::{Asid, Batch, Engine, Flush, Schedule, StillLoaded};
+
+use crate::batch::cleared;
+use crate::script::{broadcasting, hybrid, id, lazy_hybrid, machine, Machine, Point, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// A space that every CPU of `cpus` runs under a global ASID, with a page cached on each.
+fn running(m: &Machine, cpus: impl IntoIterator<Item = usize> + Clone) -> Space {
+    let p = m.space(1);
+    for cpu in cpus.clone() {
+        m.switch(cpu, &p);
+    }
+    // Where spaces move to an ASID, two flushes end the transition.
+    for _ in 0..3 {
+        m.flush(&p, Flush::page(9 * PAGE));
+    }
+    assert!(p.asid().is_some_and(|asid| asid != Asid::SHARED));
+    for cpu in cpus {
+        m.fill(cpu, PAGE, 1);
+    }
+    m.events();
+    p
+}
+
+/// The ASIDs of as many new spaces as there are ASIDs.
+fn asids_of_new(m: &Machine, root: u64, count: u64) -> (Vec<Space>, Vec<Option<Asid>>) {
+    let spaces: Vec<Space> = (0..count).map(|space| m.space(root + space)).collect();
+    let asids = spaces.iter().map(|space| space.asid()).collect();
+    (spaces, asids)
+}
+
+#[test]
+fn an_asid_under_which_a_cpu_runs_is_not_given_back() {
+    let m = broadcasting(3, 3);
+    let p = running(&m, [1]);
+    let asid = p.asid();
+    assert_eq!(m.retire(&p), Err(StillLoaded(id(1))));
+    let (_spaces, asids) = asids_of_new(&m, 10, 4);
+    assert!(!asids.contains(&asid), "R4: {asids:?}");
+    assert!(m.cached(1, PAGE).is_some(), "the program runs on");
+    drop(m.on(1, Engine::unload));
+    assert_eq!((m.retire(&p), m.retire(&p)), (Ok(()), Ok(())));
+    let (_more, asids) = asids_of_new(&m, 20, 4);
+    assert_eq!(asids.iter().filter(|given| **given == asid).count(), 1, "once: {asids:?}");
+}
+
+/// A CPU that loads the space after its end, while another runs it under the ASID.
+#[test]
+fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
+    let m = broadcasting(4, 3);
+    let p = running(&m, [1]);
+    let asid = p.asid();
+    assert!(m.retire(&p).is_err());
+    m.switch(2, &p);
+    assert_eq!(m.on(2, Engine::loaded_asid), Some(Asid::SHARED));
+    assert_eq!(m.on(1, Engine::loaded_asid), asid);
+    m.fill(2, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    for (cpu, page) in [(1, PAGE), (2, PAGE)] {
+        m.fill(cpu, page, 2);
+    }
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
+        assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    });
+    batch.record(&p, cleared(PAGE, false));
+    batch.hold(1);
+    drop(batch);
+    // The one that came late runs on under the shared ASID, which is nobody's to give back.
+    drop(m.on(1, Engine::unload));
+    assert_eq!(m.retire(&p), Ok(()));
+    m.fill(2, PAGE, 3);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.cached(2, PAGE), None);
+    // What the shared ASID holds of others is not used: each load flushes it.
+    m.fill(2, PAGE, 3);
+    let (q, r, s) = (m.space(30), m.space(31), m.space(32));
+    assert!([&q, &r, &s].iter().any(|space| space.asid() == Some(Asid::SHARED)));
+    for space in [&q, &r, &s] {
+        m.switch(2, space);
+        assert_eq!(m.usable(2), []);
+    }
+}
+
+#[test]
+fn a_space_that_got_its_asid_while_it_ran_ends_on_slots() {
+    let m = hybrid(4, 1);
+    let p = running(&m, [1, 2]);
+    let asid = p.asid();
+    assert_eq!(m.retire(&p), Err(StillLoaded(id(1))));
+    // A CPU that comes takes a slot; a flush reaches both sides, and moves the others to slots.
+    m.switch(3, &p);
+    assert_ne!(m.on(3, Engine::loaded_asid), asid);
+    m.fill(3, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE));
+    assert!((1..4).all(|cpu| m.cached(cpu, PAGE).is_none()));
+    assert!((1..4).all(|cpu| m.on(cpu, Engine::loaded_asid) != asid));
+    assert_eq!((m.retire(&p), p.asid()), (Ok(()), None), "the flush ended the transition");
+    let q = m.space(2);
+    for cpu in [1, 2] {
+        m.switch(cpu, &q);
+    }
+    m.flush(&q, Flush::page(PAGE));
+    assert_eq!(q.asid(), asid, "given back once: there is one");
+    m.flush(&p, Flush::page(PAGE));
+    let r = m.space(3);
+    for cpu in [0, 3] {
+        m.switch(cpu, &r);
+    }
+    m.flush(&r, Flush::page(PAGE));
+    assert_eq!(r.asid(), None);
+}
+
+#[test]
+fn a_space_that_ends_while_it_moves_to_an_asid_keeps_it_from_others_until_no_cpu_has_it() {
+    let m = hybrid(4, 1);
+    let p = m.space(1);
+    for cpu in [1, 2] {
+        m.switch(cpu, &p);
+    }
+    m.flush(&p, Flush::page(9 * PAGE));
+    let asid = p.asid();
+    assert!(asid.is_some(), "it is moving");
+    // CPU 2 has moved, CPU 1 has not.
+    drop(m.on(2, Engine::unload));
+    m.switch(2, &p);
+    assert_eq!(m.retire(&p), Err(StillLoaded(id(2))));
+    drop(m.on(2, Engine::unload));
+    assert_eq!(m.retire(&p), Ok(()), "CPU 1 runs it under a slot");
+    m.fill(1, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.cached(1, PAGE), None);
+}
+
+/// The space ends in the middle of a switch to it.
+#[test]
+fn a_cpu_that_is_switching_keeps_the_asid() {
+    for m in [broadcasting(3, 3), hybrid(3, 1), lazy_hybrid(3, 1)] {
+        for point in [Point::BeforeRoot, Point::AfterRoot] {
+            let p = m.space(1);
+            for cpu in [0, 1] {
+                m.switch(cpu, &p);
+            }
+            m.flush(&p, Flush::page(9 * PAGE));
+            m.flush(&p, Flush::page(9 * PAGE));
+            for cpu in [0, 1] {
+                drop(m.on(cpu, Engine::unload));
+            }
+            assert!(p.asid().is_some());
+            let (ends, seen) = (p.clone(), Rc::new(RefCell::new(None)));
+            let told = seen.clone();
+            m.at(point, move |m| *told.borrow_mut() = Some(m.retire(&ends)));
+            m.switch(2, &p);
+            assert_eq!(seen.take(), Some(Err(StillLoaded(id(2)))), "{point:?}");
+            drop(m.on(2, Engine::unload));
+            assert_eq!(m.retire(&p), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_space_without_an_asid_has_nothing_to_give_back() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    assert_eq!(m.retire(&p), Ok(()));
+    m.fill(1, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.cached(1, PAGE), None);
+}
+
+#[test]
+fn the_error_names_the_cpu() {
+    let error = StillLoaded(id(7)).to_string();
+    assert!(error.contains("CPU 7"), "{error}");
+}
