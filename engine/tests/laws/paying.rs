@@ -1,8 +1,8 @@
 //! Paying: all that was owed when it was asked for, however much that is.
 
-use ceasefire::{Batch, Bounds, Condition, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
+use ceasefire::{Batch, Bounds, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
 
-use crate::batch::cleared;
+use crate::hands::{was, Hands};
 use crate::script::{every, lazy_until, within, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -13,8 +13,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.record(space, cleared(address, false));
-    batch.let_go(1, Condition::default());
+    batch.unmap_and_let_go(space, was(address, false), 1);
     drop(batch);
     stamp.expect("it came out")
 }

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Batch, Condition, Engine, Flush, Owed, Schedule, Settle, Stamp};
+use ceasefire::{Batch, Engine, Flush, Owed, Schedule, Settle, Stamp};
 
-use crate::batch::cleared;
+use crate::hands::{was, Hands};
 use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
@@ -18,8 +18,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
         Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.record(space, cleared(address, false));
-    batch.let_go(1, Condition::default());
+    batch.unmap_and_let_go(space, was(address, false), 1);
     drop(batch);
     stamp.expect("it came out")
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ceasefire::{Asid, Batch, Engine, Flush, Schedule, StillLoaded};
 
-use crate::batch::cleared;
+use crate::hands::{was, Hands};
 use crate::script::{broadcasting, hybrid, id, lazy_hybrid, machine, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
@@ -69,8 +69,7 @@ fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
         assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     });
-    batch.record(&p, cleared(PAGE, false));
-    batch.hold(1);
+    batch.unmap(&p, was(PAGE, false), 1);
     drop(batch);
     // The one that came late runs on under the shared ASID, which is nobody's to give back.
     drop(m.on(1, Engine::unload));
