@@ -34,8 +34,10 @@ mod flush;
 mod lazy;
 mod platform;
 mod primitive;
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 pub mod sabotage;
+#[cfg(not(ceasefire_sabotage))]
+mod sabotage;
 mod space;
 mod this_cpu;
 mod transport;
@@ -56,6 +58,7 @@ pub use this_cpu::Previous;
 
 use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};
+use sabotage::Removed;
 use transport::GlobalAsids;
 
 /// The coherence layer of one machine: all flushes and switches go through it.
@@ -71,8 +74,7 @@ pub struct Engine<P> {
     bounds: Bounds,
     asids: GlobalAsids,
     ledger: Ledger,
-    #[cfg(feature = "sabotage")]
-    removed: sabotage::Removed,
+    removed: Removed,
 }
 
 impl<P: Platform> Engine<P> {
@@ -91,8 +93,7 @@ impl<P: Platform> Engine<P> {
             bounds: Bounds::STRICT,
             asids: GlobalAsids::new(),
             ledger: Ledger::new(),
-            #[cfg(feature = "sabotage")]
-            removed: sabotage::Removed::new(),
+            removed: Removed::new(),
         }
     }
 
@@ -126,12 +127,5 @@ impl<P: Platform> Engine<P> {
             sum.add(&self.platform.cpu(cpu).counters());
         }
         sum
-    }
-
-    /// Whether a guard stands. Always, but in a build with the test-only `sabotage` feature.
-    #[cfg(feature = "sabotage")]
-    #[doc(hidden)]
-    pub fn guarded(&self, guard: sabotage::Guard) -> bool {
-        self.removed.stands(guard)
     }
 }

@@ -15,6 +15,7 @@ mod msrv;
 mod named_tests;
 mod page;
 mod programs;
+mod sabotage;
 mod speed;
 mod table;
 mod test;

@@ -20,6 +20,7 @@ use crate::entry::{Cleared, Debt, Narrowed};
 use crate::lazy::{may_owe, Condition, Met, Owed};
 use crate::platform::{Platform, WIDE};
 use crate::primitive::Ordering;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, Stamp, Tagged};
 use crate::Engine;
 
@@ -241,11 +242,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     /// The page must be held back from others (isolated, locked) until it is written; that is why the permit takes
     /// it by value.
     pub fn write_permit(&mut self, page: Withheld<T>) -> WritePermit<T> {
-        #[cfg(feature = "sabotage")]
-        if !self.engine.guarded(crate::sabotage::Guard::WritableFlush) {
-            return WritePermit(page.0);
-        }
-        if self.writable {
+        if self.writable && self.engine.guarded(Guard::WritableFlush) {
             // The flush is made anyway, so it covers what could have been owed longer.
             self.pay();
         }
@@ -254,14 +251,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
 
     /// Pays for what has to be paid, enters what is owed longer, and hands out what is held.
     pub fn settle(&mut self) {
-        #[cfg(feature = "sabotage")]
-        let stamp = if self.engine.guarded(crate::sabotage::Guard::BatchFlush) {
-            self.flush()
-        } else {
-            Stamp::SETTLED
-        };
-        #[cfg(not(feature = "sabotage"))]
-        let stamp = self.flush();
+        let stamp = if self.engine.guarded(Guard::BatchFlush) { self.flush() } else { Stamp::SETTLED };
         for held in &mut self.held[..self.waiting] {
             if let Some(page) = held.take() {
                 (self.settled)(Owed::settled(page));
@@ -543,13 +533,8 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
 
 impl<P: Platform> Engine<P> {
     /// Whether rights were taken away in a space that some CPU may not have heard of.
-    #[cfg_attr(not(feature = "sabotage"), allow(clippy::unused_self))]
     fn narrows(&self, space: &AddressSpace) -> bool {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Downgrade) {
-            return false;
-        }
-        space.downgrade_in_flight()
+        self.guarded(Guard::Downgrade) && space.downgrade_in_flight()
     }
 
     /// Whether what so many CPUs may hold is worth one broadcast of everything, where the hardware has it: from as many on

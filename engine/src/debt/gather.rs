@@ -13,6 +13,7 @@ use crate::entry::{Cleared, ClearedTable, Debt, Narrowed};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
+use crate::sabotage::Guard;
 use crate::space::AddressSpace;
 use crate::Engine;
 
@@ -135,11 +136,9 @@ impl<'e, P: Platform, T, R: FnMut(T), const N: usize> Gather<'e, P, T, R, N> {
     fn pay(&mut self, flush: Flush) {
         (self.start, self.end, self.size) = (u64::MAX, 0, PageSize::Huge);
         (self.mixed, self.tables) = (false, false);
-        #[cfg(feature = "sabotage")]
-        if !self.engine.guarded(crate::sabotage::Guard::GatherFlush) {
-            return;
+        if self.engine.guarded(Guard::GatherFlush) {
+            self.engine.flush(self.space, flush);
         }
-        self.engine.flush(self.space, flush);
     }
 
     fn owe<G>(&mut self, proof: &Settled<'_, G>, debt: Debt) {

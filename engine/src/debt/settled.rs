@@ -12,6 +12,7 @@ use core::ops::{Deref, DerefMut};
 
 use crate::flush::Flush;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::AddressSpace;
 use crate::Engine;
 
@@ -88,11 +89,7 @@ impl<P: Platform> Engine<P> {
             "{:?} was settled without a lock: a guard unlocks when it is dropped, and this does nothing",
             space.id()
         );
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Settle) {
-            return Settled { space, guard };
-        }
-        if self.owes(space) {
+        if self.guarded(Guard::Settle) && self.owes(space) {
             self.flush(space, Flush::TRANSLATIONS);
         }
         Settled { space, guard }

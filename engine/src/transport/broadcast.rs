@@ -10,6 +10,7 @@
 
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, SpaceId};
 use crate::Engine;
 
@@ -23,12 +24,8 @@ impl<P: Platform> Engine<P> {
     /// # Panics
     /// In debug builds, if a CPU has the space loaded, or if it was retired before.
     pub fn retire(&self, space: &AddressSpace) {
-        #[cfg(feature = "sabotage")]
-        let expected = self.guarded(crate::sabotage::Guard::LazyTables);
-        #[cfg(not(feature = "sabotage"))]
-        let expected = true;
         debug_assert!(
-            !expected || space.cpus().is_empty(),
+            !self.guarded(Guard::LazyTables) || space.cpus().is_empty(),
             "{:?} was retired while a CPU had it loaded",
             space.id()
         );
@@ -117,8 +114,7 @@ impl<P: Platform> Engine<P> {
 
     /// Waits for the broadcasts of `pages` single pages that a batch started.
     pub(crate) fn finish_broadcasts(&self, pages: u64) {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::BroadcastWait) {
+        if !self.guarded(Guard::BroadcastWait) {
             return;
         }
         let platform = self.platform();

@@ -16,6 +16,7 @@ use crate::cpu::{Asked, Flushed};
 use crate::cpu_set::CpuSet;
 use crate::flush::Flush;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
@@ -43,8 +44,7 @@ impl<P: Platform> Engine<P> {
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
     fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Transition) {
+        if !self.guarded(Guard::Transition) {
             return;
         }
         let mut targets = CpuSet::new();
@@ -74,9 +74,7 @@ impl<P: Platform> Engine<P> {
                 loaded => loaded != space.id() || seen.is_global() == global,
             };
         });
-        #[cfg(feature = "sabotage")]
-        let done = done || !self.guarded(crate::sabotage::Guard::Transition);
-        if done {
+        if done || !self.guarded(Guard::Transition) {
             if let Some(asid) = space.tag.end(reading) {
                 self.asids.free(asid);
             }

@@ -115,7 +115,7 @@ fn hole_08_a_broadcast_that_nobody_waits_for() {
     assert_eq!(reached.take(), [(Stamp::SETTLED, false)], "the page came out after it");
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn hole_08_as_published_the_page_comes_out_first() {
     let (m, p) = broadcasting_lazily();
@@ -221,7 +221,7 @@ fn hole_12_a_downgrade_whose_flush_is_under_way() {
 }
 
 /// As published: the page table says that nobody can store.
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn hole_12_as_published_a_page_is_let_go_of_that_can_be_stored_to() {
     for strict in [true, false] {

@@ -8,7 +8,7 @@ mod holes;
 mod interleaved;
 mod random;
 mod requests;
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 mod sabotage;
 mod script;
 mod settled;

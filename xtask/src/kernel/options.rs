@@ -330,6 +330,11 @@ impl Options {
         self.qemu.as_deref().unwrap_or(arch.qemu())
     }
 
+    /// Whether a guard is removed in the runs.
+    pub(super) fn goes_without(&self) -> bool {
+        self.without.is_some()
+    }
+
     /// The architectures that the kernel is built for.
     pub(super) fn architectures(&self) -> Vec<Arch> {
         if self.check_all {
