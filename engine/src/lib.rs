@@ -32,6 +32,7 @@ mod debt;
 mod entry;
 mod flush;
 mod lazy;
+mod limits;
 mod platform;
 mod primitive;
 #[cfg(ceasefire_sabotage)]
@@ -44,11 +45,12 @@ mod transport;
 
 pub use counters::Counters;
 pub use cpu::Cpu;
-pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
+pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet};
 pub use debt::{Batch, Gather, Schedule, Settled, Withheld, WritePermit, BATCH, GATHER};
 pub use entry::{Cleared, ClearedTable, Entry, Narrowed};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
+pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, Look, Platform, Reason, LOOK_EVERY,
     PATIENCE, WIDE,
@@ -64,8 +66,9 @@ use transport::GlobalAsids;
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
 /// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large, for the
-/// ASIDs that broadcasts may use and the debts of lazy unmaps, so a kernel keeps it in a `static`.
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large unless the kernel
+/// states smaller bounds ([`MAX_CPUS`], [`MAX_ASIDS`]), for the ASIDs that broadcasts may use and the debts of lazy
+/// unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::failure::{self, Failure};
+use crate::kernel::build::sized;
 use crate::workspace::Workspace;
 use crate::{hosts, licences, links, msrv, named_tests, sabotage};
 
@@ -25,6 +26,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo_sabotaged("test --workspace"))?;
     failure::run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))?;
     sabotage::check(&workspace)?;
+    failure::run(&mut small(&workspace))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
     // These need what a fresh Rust installation lacks. Leaving them out is no failure, but never a silence.
@@ -39,6 +41,16 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("==> all steps that could run passed; not run for want of: {}", skipped.join(", "));
     }
     Ok(())
+}
+
+/// The engine's tests in a build for four CPUs and no broadcasts, in a target folder of its own, but for those that need
+/// broadcasts.
+fn small(workspace: &Workspace) -> Command {
+    let skipped = "--skip broadcast --skip transitions:: --skip nor_does_any_where";
+    let mut command = workspace.cargo(&format!("test --package ceasefire -- {skipped}"));
+    command.envs([("CEASEFIRE_MAX_CPUS", "4"), ("CEASEFIRE_MAX_ASIDS", "0")]);
+    command.env("CARGO_TARGET_DIR", workspace.target.join("small"));
+    command
 }
 
 /// The engine on the oldest Rust it promises. Returns the command that installs it, where it is missing.
@@ -61,9 +73,9 @@ fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Fai
     let packages =
         "--package ceasefire-kernel --package ceasefire-kernel-programs --package ceasefire-kernel-abi";
     let on_target = format!("--profile checked {packages} --target {target}");
-    failure::run(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings")))?;
+    failure::run(sized(&mut workspace.cargo(&format!("clippy {on_target} -- -D warnings"))))?;
     let doc = format!("doc {on_target} --no-deps --document-private-items");
-    failure::run(workspace.cargo(&doc).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)
+    failure::run(sized(&mut workspace.cargo(&doc)).env("RUSTDOCFLAGS", "-D warnings")).map(|()| None)
 }
 
 /// Whether rustup names `wanted` in the list asked for. Toolchains are listed with their host after the version.

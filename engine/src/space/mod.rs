@@ -12,7 +12,6 @@ mod stamp;
 mod tag;
 
 pub use address_space::AddressSpace;
-pub(crate) use asid::MOST_ASIDS;
 pub use asid::{Asid, DYNAMIC_ASIDS};
 pub use generation::Generation;
 pub use id::{Root, SpaceId};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::arch::Arch;
+use super::options::CPUS;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
@@ -38,9 +39,14 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Resul
     } else {
         (workspace.cargo(&line), workspace.target.clone())
     };
-    quietly(&mut command)?;
+    quietly(sized(&mut command))?;
     let folder = folder.join(target).join("checked");
     Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
+}
+
+/// Has the engine built for as many CPUs as the kernel uses at most, which the kernel asserts.
+pub(crate) fn sized(command: &mut Command) -> &mut Command {
+    command.env("CEASEFIRE_MAX_CPUS", CPUS.end().to_string())
 }
 
 /// Whether the compiler has a library for the target, wherever it came from.

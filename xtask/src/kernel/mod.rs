@@ -7,7 +7,7 @@
 
 mod arch;
 mod bounds;
-mod build;
+pub(crate) mod build;
 mod check;
 mod compare;
 mod options;

@@ -23,7 +23,7 @@ const MEASURING: &[&str] = &["migrate", "stale"];
 pub(super) const MIB: u64 = 1 << 20;
 /// The most memory: all of it is one range below the hole that PCI devices have in the first 4 GiB.
 const MOST_MEMORY: u64 = 2 << 30;
-const CPUS: RangeInclusive<u64> = 1..=64;
+pub(super) const CPUS: RangeInclusive<u64> = 1..=64;
 const NODES: RangeInclusive<u64> = 1..=8;
 /// A day.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
