@@ -1,20 +1,18 @@
 //! Sets of CPUs, from one to [`MAX_CPUS`].
 //!
-//! Two levels: 128 words of 64 CPUs, and a summary that says which words to look at. Going through a set, uniting
+//! Two levels: words of 64 CPUs each, and a summary that says which words to look at. Going through a set, uniting
 //! it with another and clearing it touch the summary and the occupied words only, so the cost follows the CPUs in
 //! the set and not the CPUs in the machine: eight neighbours cost the same among 64 CPUs and among 8192.
 //! [`CpuSet`] belongs to one owner; [`AtomicCpuSet`] is joined and left by many CPUs at once.
 
 use core::fmt;
 
+use crate::limits::MAX_CPUS;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// The most CPUs that a machine may have.
-pub const MAX_CPUS: usize = 8192;
-
 const WORD: usize = 64;
-const WORDS: usize = MAX_CPUS / WORD;
-const SUMMARIES: usize = WORDS / WORD;
+const WORDS: usize = MAX_CPUS.div_ceil(WORD);
+const SUMMARIES: usize = WORDS.div_ceil(WORD);
 
 /// One CPU, numbered from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -86,7 +84,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A set of CPUs with one owner. 1040 bytes.
+/// A set of CPUs with one owner. 1040 bytes for 8192 CPUs, 16 for 64 and fewer.
 #[derive(Clone)]
 pub struct CpuSet {
     /// Bit `n` is set exactly where word `n` has members.
@@ -247,7 +245,7 @@ impl FromIterator<CpuId> for CpuSet {
     }
 }
 
-/// A set that CPUs join and leave on their own, while others read it. 1040 bytes.
+/// A set that CPUs join and leave on their own, while others read it. As large as a [`CpuSet`].
 ///
 /// Reads are sequentially consistent like the changes: a flusher raises a generation and then reads the set, a CPU
 /// joins the set and then reads the generation, and one of the two must see the other. An acquiring read may come
@@ -378,9 +376,10 @@ mod tests {
 
     #[test]
     fn the_bound_is_named() {
-        assert_eq!(CpuId::new(MAX_CPUS), Err(CpuOutOfRange(8192)));
-        assert_eq!(std::format!("{}", CpuOutOfRange(8192)), "CPU 8192 is not below 8192");
-        assert_eq!(CpuId::new(MAX_CPUS - 1).map(CpuId::index), Ok(8191));
+        assert_eq!(CpuId::new(MAX_CPUS), Err(CpuOutOfRange(MAX_CPUS)));
+        let message = std::format!("CPU 8192 is not below {MAX_CPUS}");
+        assert_eq!(std::format!("{}", CpuOutOfRange(8192)), message);
+        assert_eq!(CpuId::new(MAX_CPUS - 1).map(CpuId::index), Ok(MAX_CPUS - 1));
     }
 
     proptest! {
@@ -418,7 +417,7 @@ mod tests {
             shared.drain(|member| { drained.insert(member.index()); });
             prop_assert_eq!(&drained, &model);
             prop_assert!(!shared.any_but(cpu(0)) && !shared.contains(cpu(0)));
-            let poured_into = BTreeSet::from([1, 70]);
+            let poured_into = BTreeSet::from([0, 70 % MAX_CPUS]);
             let mut poured: CpuSet = poured_into.iter().map(|&number| cpu(number)).collect();
             set.pour(&mut poured);
             prop_assert!(set.is_empty() && set.words == [0; WORDS]);

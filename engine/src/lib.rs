@@ -32,23 +32,27 @@ mod debt;
 mod entry;
 mod flush;
 mod lazy;
+mod limits;
 mod platform;
 mod primitive;
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 pub mod sabotage;
+#[cfg(not(ceasefire_sabotage))]
+mod sabotage;
 mod space;
 mod this_cpu;
 mod transport;
 
 pub use counters::Counters;
 pub use cpu::Cpu;
-pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet, MAX_CPUS};
+pub use cpu_set::{AtomicCpuSet, CpuId, CpuOutOfRange, CpuSet};
 pub use debt::{
     Batch, Changes, Gather, RangeGuard, Schedule, Settled, TableGuard, Unmapping, WritePermit, BATCH,
 };
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
+pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,
     Reason, LOOK_EVERY, PATIENCE, WIDE,
@@ -59,13 +63,15 @@ pub use transport::{Pending, StillLoaded};
 
 use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};
+use sabotage::Removed;
 use transport::GlobalAsids;
 
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
 /// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large, for the
-/// ASIDs that broadcasts may use and the debts of lazy unmaps, so a kernel keeps it in a `static`.
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large unless the kernel
+/// states smaller bounds ([`MAX_CPUS`], [`MAX_ASIDS`]), for the ASIDs that broadcasts may use and the debts of lazy
+/// unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,
@@ -74,8 +80,7 @@ pub struct Engine<P> {
     bounds: Bounds,
     asids: GlobalAsids,
     ledger: Ledger,
-    #[cfg(feature = "sabotage")]
-    removed: sabotage::Removed,
+    removed: Removed,
 }
 
 impl<P: Platform> Engine<P> {
@@ -94,8 +99,7 @@ impl<P: Platform> Engine<P> {
             bounds: Bounds::STRICT,
             asids: GlobalAsids::new(),
             ledger: Ledger::new(),
-            #[cfg(feature = "sabotage")]
-            removed: sabotage::Removed::new(),
+            removed: Removed::new(),
         }
     }
 
@@ -129,12 +133,5 @@ impl<P: Platform> Engine<P> {
             sum.add(&self.platform.cpu(cpu).counters());
         }
         sum
-    }
-
-    /// Whether a guard stands. Always, but in a build with the test-only `sabotage` feature.
-    #[cfg(feature = "sabotage")]
-    #[doc(hidden)]
-    pub fn guarded(&self, guard: sabotage::Guard) -> bool {
-        self.removed.stands(guard)
     }
 }

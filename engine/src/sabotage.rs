@@ -1,13 +1,18 @@
 //! Test-only: take one guard away and see that the rule it upholds is broken.
 //!
-//! A check that nothing misses is a missing test. With the feature `sabotage` an engine can be told to skip one
-//! of its guards; the machine's oracle must then see the named rule broken. Never enabled in a normal build.
+//! A guard that no test misses is not tested. Built with `--cfg ceasefire_sabotage`, an engine can be told to skip one of
+//! its guards, and a test then sees the named rule broken. Only `RUSTFLAGS` sets the cfg: a Cargo feature would be unified, and
+//! one crate that enables it would let the guards of all be removed. In a build without the cfg every guard stands,
+//! [`Engine::guarded`] is the constant `true`, and nothing of this module is in the machine code; `cargo xtask test` looks.
 
 use crate::platform::Platform;
+#[cfg(ceasefire_sabotage)]
 use crate::primitive::{AtomicU32, Ordering};
 use crate::Engine;
 
 /// A guard of the engine that a test can remove.
+// Without the cfg the module is private.
+#[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// The flush at the end of a batch, before what it holds is let go: without it rule R1 breaks.
@@ -34,23 +39,45 @@ pub enum Guard {
     Transition = 1024,
 }
 
-/// The guards that were taken away.
+/// The guards that were removed. Without the cfg it takes no memory.
 #[derive(Debug)]
-pub(crate) struct Removed(AtomicU32);
+pub(crate) struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
 
 impl Removed {
     pub(crate) const fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self(
+            #[cfg(ceasefire_sabotage)]
+            AtomicU32::new(0),
+        )
     }
 
-    pub(crate) fn stands(&self, guard: Guard) -> bool {
+    /// Whether a guard stands.
+    #[cfg(not(ceasefire_sabotage))]
+    #[allow(clippy::unused_self)]
+    #[inline]
+    const fn stands(&self, _: Guard) -> bool {
+        true
+    }
+
+    /// Never inlined: its symbol is in every program that asks for a guard and was built with the cfg.
+    #[cfg(ceasefire_sabotage)]
+    #[inline(never)]
+    fn stands(&self, guard: Guard) -> bool {
         self.0.load(Ordering::Relaxed) & guard as u32 == 0
     }
 }
 
 impl<P: Platform> Engine<P> {
-    /// Takes `guard` away for the rest of this engine's life.
+    /// Removes `guard` for the rest of this engine's life.
+    #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
         self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
+    }
+
+    /// Whether a guard stands. Public for the guards of the crates above; without the cfg they can name none.
+    #[doc(hidden)]
+    #[inline]
+    pub fn guarded(&self, guard: Guard) -> bool {
+        self.removed.stands(guard)
     }
 }

@@ -5,12 +5,18 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ceasefire::sabotage::Guard;
 use ceasefire::{Schedule, Settle};
-use ceasefire_machine::config::{builtin, Machine};
-use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
+#[cfg(ceasefire_sabotage)]
+use ceasefire_machine::config::builtin;
+use ceasefire_machine::config::Machine;
+#[cfg(ceasefire_sabotage)]
+use ceasefire_machine::Rule;
+use ceasefire_machine::{Options, Outcome, Program, Simulation};
 use ceasefire_memory::PAGE_BYTES;
-use common::{at, machine, now, rules, run, with_small_tlb, Random, SCHEDULES, SECOND, US};
+use common::guards::{self, Guard};
+use common::{at, machine, now, run, Random, SCHEDULES, US};
+#[cfg(ceasefire_sabotage)]
+use common::{rules, with_small_tlb, SECOND};
 
 /// The setup of a scenario.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +38,7 @@ fn guarded() -> impl Iterator<Item = Setup> {
     })
 }
 
+#[cfg(ceasefire_sabotage)]
 fn without(guard: Guard) -> Setup {
     Setup {
         schedule: Schedule::Batched,
@@ -46,9 +53,7 @@ fn set_up(machine: &Machine, setup: Setup) -> Simulation {
     let Setup { schedule, settle, slack, broadcast, .. } = setup;
     let options = Options { slack, settle, broadcast, ..Options::new(schedule) };
     let simulation = Simulation::new(machine, options).expect("the machine fits the host");
-    if let Some(guard) = setup.without {
-        simulation.memory().engine().remove_guard(guard);
-    }
+    guards::remove(simulation.memory().engine(), setup.without);
     simulation
 }
 
@@ -160,6 +165,7 @@ fn unmapping_pages_in_use_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_an_unmap_r1_and_r3_are_broken() {
     let outcome = unmap_under_use(&machine(&[2], 2048), without(Guard::GatherFlush), 7);
@@ -208,6 +214,7 @@ fn writing_out_pages_under_stores_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_writable_entries_a_store_lands_in_a_page_that_is_being_written() {
     let outcome = dirty_under_pressure(&machine(&[2], 2048), without(Guard::WritableFlush));
@@ -261,6 +268,7 @@ fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
     let outcome = exit_beside_lazy(&machine(&[2], 4096), without(Guard::LazyTables));
@@ -324,6 +332,7 @@ fn discarding_pages_under_reclaim_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
     let outcome = discard_under_reclaim(&machine(&[4], 2048), without(Guard::Settle));
@@ -366,6 +375,7 @@ fn streaming_through_files_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second() {
     for (machine, times) in [
@@ -382,6 +392,7 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_stamps_of_owing_frames_streaming_reaches_freed_frames() {
     let setup = Setup { schedule: Schedule::Lazy, ..without(Guard::Stamp) };
@@ -411,6 +422,7 @@ fn broadcasts_break_no_rule_and_send_no_interrupt() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {
     let outcome = stream(&with_broadcasts(machine(&[2], 4096)), without(Guard::BroadcastWait), 3);
@@ -435,6 +447,7 @@ fn going_from_slots_to_a_global_asid_breaks_no_rule() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_interrupts_of_a_transition_freed_frames_are_reached_within_a_second() {
     let setup = Setup { broadcast: true, ..without(Guard::Transition) };

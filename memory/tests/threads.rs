@@ -6,7 +6,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use ceasefire::sabotage::Guard;
 use ceasefire::{Broadcast, Counters, Holders, Platform, Schedule, Settle, DYNAMIC_ASIDS};
 use ceasefire_memory::{
     Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
@@ -14,6 +13,7 @@ use ceasefire_memory::{
 
 mod common;
 
+use common::guards::{self, Guard};
 use common::{Random, Rig, Threads};
 
 type Space = SpaceHandle<Threads>;
@@ -371,9 +371,7 @@ fn world((schedule, settle, broadcast): Mechanism, mix: Mix, without: Option<Gua
     let lazy = Lazy { settle, ..BOUNDS };
     let config = Config { objects: 64, lazy, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
     let rig = Rig::threaded_with(config, broadcast);
-    if let Some(guard) = without {
-        rig.memory.engine().remove_guard(guard);
-    }
+    guards::remove(rig.memory.engine(), without);
     let memory = &rig.memory;
     let file = |pages: u64| memory.create_file(pages as u32).unwrap();
     let (large, small, private) = (file(LARGE), file(SMALL), file(OWN));
@@ -492,6 +490,7 @@ fn nothing_is_lost_or_stale_where_every_space_has_a_global_asid() {
     }
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
@@ -500,6 +499,7 @@ fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
     assert!(world.rig.platform().violations() > 0);
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_batches_stale_entries_are_seen() {
     let world = world(BATCHED, Mix::Readers, Some(Guard::BatchFlush));
@@ -507,6 +507,7 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
     assert!(world.rig.platform().violations() > 0);
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_stamps_of_what_owes_stale_entries_are_seen() {
     let world = world((Schedule::Lazy, Settle::Free, None), Mix::Readers, Some(Guard::Stamp));

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::failure::{self, Failure};
 
+/// What the compiler is told for a build whose guards tests can remove.
+const SABOTAGE: &str = "--cfg ceasefire_sabotage";
+
 /// The repository, as `cargo metadata` describes it.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
@@ -33,6 +36,21 @@ impl Workspace {
         let mut command = Command::new("cargo");
         command.args(line.split_whitespace()).current_dir(&self.root);
         command
+    }
+
+    /// The same in a build whose guards can be removed, in a target folder of its own: other flags would have cargo build
+    /// everything anew, there and back.
+    pub(crate) fn cargo_sabotaged(&self, line: &str) -> Command {
+        let mut command = self.cargo(line);
+        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+        command.env("RUSTFLAGS", format!("{flags} {SABOTAGE}").trim_start());
+        command.env("CARGO_TARGET_DIR", self.sabotaged());
+        command
+    }
+
+    /// The target folder of [`Workspace::cargo_sabotaged`].
+    pub(crate) fn sabotaged(&self) -> PathBuf {
+        self.target.join("sabotage")
     }
 
     /// Builds one example in release mode and returns the path of the program.

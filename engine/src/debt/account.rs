@@ -3,6 +3,7 @@
 use crate::cpu_set::CpuSet;
 use crate::platform::{Platform, WIDE};
 use crate::primitive::Ordering;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, Stamp};
 use crate::Engine;
 
@@ -86,13 +87,8 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
 
 impl<P: Platform> Engine<P> {
     /// Whether rights were taken away in a space that some CPU may not have heard of.
-    #[cfg_attr(not(feature = "sabotage"), allow(clippy::unused_self))]
     pub(super) fn narrows(&self, space: &AddressSpace) -> bool {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Downgrade) {
-            return false;
-        }
-        space.downgrade_in_flight()
+        self.guarded(Guard::Downgrade) && space.downgrade_in_flight()
     }
 
     /// Whether what so many CPUs may hold is worth one broadcast of everything, where the hardware has it: from as many on

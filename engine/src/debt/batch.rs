@@ -22,6 +22,7 @@ use crate::flush::PageSize;
 use crate::lazy::{may_owe, Condition, Met, Owed};
 use crate::platform::Platform;
 use crate::primitive::Ordering;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, Stamp, Tagged};
 use crate::Engine;
 
@@ -174,11 +175,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if self.withheld == 0 {
             return None;
         }
-        #[cfg(feature = "sabotage")]
-        let pays = self.may_be_stored_to() && self.engine.guarded(crate::sabotage::Guard::WritableFlush);
-        #[cfg(not(feature = "sabotage"))]
-        let pays = self.may_be_stored_to();
-        if pays {
+        if self.may_be_stored_to() && self.engine.guarded(Guard::WritableFlush) {
             // The flush is made anyway, so it covers what could have been owed longer.
             self.pay();
         }
@@ -211,14 +208,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     /// Pays for what has to be paid, enters what is owed longer, and releases what it holds but for the pages withheld.
     /// Interrupts must be on.
     pub fn flush(&mut self) {
-        #[cfg(feature = "sabotage")]
-        let stamp = if self.engine.guarded(crate::sabotage::Guard::BatchFlush) {
-            self.pay_due()
-        } else {
-            Stamp::SETTLED
-        };
-        #[cfg(not(feature = "sabotage"))]
-        let stamp = self.pay_due();
+        let stamp = if self.engine.guarded(Guard::BatchFlush) { self.pay_due() } else { Stamp::SETTLED };
         for held in &mut self.held[self.withheld..self.waiting] {
             if let Some(page) = held.take() {
                 (self.release)(Owed::settled(page));

@@ -15,6 +15,7 @@ use super::settled::{Settled, TableGuard};
 use crate::entry::{Debt, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::AddressSpace;
 use crate::Engine;
 
@@ -222,11 +223,9 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     fn pay(&mut self, flush: Flush) {
         (self.start, self.end, self.size) = (u64::MAX, 0, PageSize::Huge);
         (self.mixed, self.tables) = (false, false);
-        #[cfg(feature = "sabotage")]
-        if !self.engine.guarded(crate::sabotage::Guard::GatherFlush) {
-            return;
+        if self.engine.guarded(Guard::GatherFlush) {
+            self.engine.flush(self.space, flush);
         }
-        self.engine.flush(self.space, flush);
     }
 
     fn cover(&mut self, address: u64, size: PageSize, bytes: u64) {

@@ -12,6 +12,7 @@ use core::ops::Deref;
 
 use crate::flush::Flush;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::Engine;
 
 /// The guard of a page-table lock: the lock is held as long as the guard lives.
@@ -74,11 +75,7 @@ impl<P: Platform> Engine<P> {
     /// translations until the proof is dropped. Interrupts must be on.
     pub fn settle<G: TableGuard<P>>(&self, guard: G) -> Settled<G> {
         let space = guard.space().as_ref();
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Settle) {
-            return Settled { guard };
-        }
-        if self.owes(space) {
+        if self.guarded(Guard::Settle) && self.owes(space) {
             self.flush(space, Flush::TRANSLATIONS);
         }
         Settled { guard }

@@ -20,6 +20,7 @@ use super::ledger::Closed;
 use crate::cpu::Asked;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::platform::{Platform, Reason};
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, SpaceId, Stamp};
 use crate::Engine;
 
@@ -41,11 +42,7 @@ impl<P: Platform> Engine<P> {
 
     /// Whether the debts of a stamp are settled: no CPU can reach what it is owed for. Two loads and a comparison.
     pub fn is_settled(&self, stamp: Stamp) -> bool {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Stamp) {
-            return true;
-        }
-        self.ledger.is_settled(stamp)
+        !self.guarded(Guard::Stamp) || self.ledger.is_settled(stamp)
     }
 
     /// The newest stamp whose debts are settled: all that are not larger are.
@@ -105,9 +102,8 @@ impl<P: Platform> Engine<P> {
                 Some(loaded) => !loaded.global && !here.cpu.seen.is_lazy(),
                 None => false,
             };
-            #[cfg(feature = "sabotage")]
-            let owes = owes && self.guarded(crate::sabotage::Guard::Sweep);
-            if owes && self.answer(&mut here, Asked::UP_TO_DATE, Reason::Tick) {
+            let flushes = owes && self.guarded(Guard::Sweep);
+            if flushes && self.answer(&mut here, Asked::UP_TO_DATE, Reason::Tick) {
                 here.cpu.tally.flushes_free.add(1);
                 by = By::Tick;
             }

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::space::{DYNAMIC_ASIDS, MOST_ASIDS};
+use crate::limits::MAX_ASIDS;
+use crate::space::DYNAMIC_ASIDS;
 
 /// What the processor promises beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,6 +48,13 @@ pub enum BroadcastError {
         /// The least that works.
         least: u32,
     },
+    /// The engine was built for fewer ([`MAX_ASIDS`]).
+    BuiltForFewer {
+        /// How many it was built for.
+        limit: u32,
+        /// The least that works.
+        least: u32,
+    },
 }
 
 impl fmt::Display for BroadcastError {
@@ -56,6 +64,9 @@ impl fmt::Display for BroadcastError {
                 f,
                 "{asids} ASIDs are too few for broadcasts: at least {least}, {DYNAMIC_ASIDS} slots of each CPU's own and one more"
             ),
+            Self::BuiltForFewer { limit, least } => {
+                write!(f, "the engine was built with CEASEFIRE_MAX_ASIDS={limit}: broadcasts need at least {least}")
+            }
         }
     }
 }
@@ -63,14 +74,19 @@ impl fmt::Display for BroadcastError {
 impl Broadcast {
     /// Hardware with `asids` ASIDs that mean the same on every CPU, counted from 0: 256 or 65536 on Arm; on x86 4094, since
     /// PCID 0 is reserved, or 2046 where page tables are isolated and each ASID takes two PCIDs (Linux:
-    /// `MAX_ASID_AVAILABLE`). More than 65536 are not used.
+    /// `MAX_ASID_AVAILABLE`). More than [`MAX_ASIDS`] are not used.
     ///
     /// One operation invalidates up to `pages` translations: x86 counts them in the count that CPUID gives (leaf `8000_0008`, EDX). 0 counts as 1, since
     /// an operation always invalidates one (Linux cb6075bc62dc).
     ///
     /// # Errors
-    /// [`BroadcastError`] names the least number of ASIDs.
+    /// [`BroadcastError`] names the least number of ASIDs, if the hardware has fewer or the engine was built for fewer.
     pub const fn new(asids: u32, pages: u32, holders: Holders) -> Result<Self, BroadcastError> {
+        Self::within(MAX_ASIDS, asids, pages, holders)
+    }
+
+    /// The same in an engine that was built for `limit` ASIDs.
+    const fn within(limit: u32, asids: u32, pages: u32, holders: Holders) -> Result<Self, BroadcastError> {
         let least = match holders {
             // Below two the one that there is belongs to all.
             Holders::Every => 1,
@@ -79,7 +95,10 @@ impl Broadcast {
         if asids < least {
             return Err(BroadcastError::TooFewAsids { asids, least });
         }
-        let asids = if asids > MOST_ASIDS { MOST_ASIDS } else { asids };
+        if limit < least {
+            return Err(BroadcastError::BuiltForFewer { limit, least });
+        }
+        let asids = if asids > limit { limit } else { asids };
         Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
     }
 
@@ -126,33 +145,48 @@ impl Broadcast {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+
+    /// What the engine is built for unless the kernel states something else.
+    const LIMIT: u32 = 1 << 16;
+
+    fn new(asids: u32, pages: u32, holders: Holders) -> Result<Broadcast, BroadcastError> {
+        Broadcast::within(LIMIT, asids, pages, holders)
+    }
+
+    #[test]
+    fn an_engine_that_was_built_for_fewer_names_its_bound() {
+        let wide = |limit| Broadcast::within(limit, 4094, 8, Holders::Wide);
+        assert_eq!(wide(100).map(Broadcast::asids), Ok(100));
+        assert_eq!(wide(6), Err(BroadcastError::BuiltForFewer { limit: 6, least: 7 }));
+        let none = Broadcast::within(0, 256, 8, Holders::Every).expect_err("there are none");
+        let message = std::format!("{none}");
+        assert_eq!(message, "the engine was built with CEASEFIRE_MAX_ASIDS=0: broadcasts need at least 1");
+        let built = Broadcast::new(u32::MAX, 8, Holders::Every).map(Broadcast::asids);
+        assert_eq!(built.ok(), (MAX_ASIDS > 0).then_some(MAX_ASIDS));
+    }
 
     #[test]
     fn a_count_of_no_pages_is_one_page() {
-        let none = Broadcast::new(4094, 0, Holders::Wide).expect("enough ASIDs");
+        let none = new(4094, 0, Holders::Wide).expect("enough ASIDs");
         assert_eq!((none.pages(), none.asids(), none.first()), (1, 4094, 6));
-        let eight = Broadcast::new(256, 8, Holders::Every).expect("enough ASIDs");
+        let eight = new(256, 8, Holders::Every).expect("enough ASIDs");
         assert_eq!((eight.pages(), eight.first()), (8, 1));
     }
 
     /// Else so many would have to come back before a flush is worth it as there are not.
     #[test]
     fn what_is_not_used_does_not_count() {
-        let all = Broadcast::new(u32::MAX, 8, Holders::Wide).expect("enough ASIDs");
+        let all = new(u32::MAX, 8, Holders::Wide).expect("enough ASIDs");
         assert_eq!((all.asids(), all.worth_a_flush()), (1 << 16, (65_536 - 6) / 32));
     }
 
     #[test]
     fn asids_that_are_not_enough_for_the_slots_are_refused_with_the_bound() {
-        assert_eq!(
-            Broadcast::new(6, 8, Holders::Wide),
-            Err(BroadcastError::TooFewAsids { asids: 6, least: 7 })
-        );
-        assert!(Broadcast::new(7, 8, Holders::Wide).is_ok());
-        assert_eq!(
-            Broadcast::new(0, 8, Holders::Every),
-            Err(BroadcastError::TooFewAsids { asids: 0, least: 1 })
-        );
+        assert_eq!(new(6, 8, Holders::Wide), Err(BroadcastError::TooFewAsids { asids: 6, least: 7 }));
+        assert!(new(7, 8, Holders::Wide).is_ok());
+        assert_eq!(new(0, 8, Holders::Every), Err(BroadcastError::TooFewAsids { asids: 0, least: 1 }));
     }
 }

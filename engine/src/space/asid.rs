@@ -3,9 +3,6 @@
 /// ASIDs a CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of slots).
 pub const DYNAMIC_ASIDS: usize = 6;
 
-/// ASIDs are 16 bits wide on Arm; x86 has 12.
-pub(crate) const MOST_ASIDS: u32 = 1 << 16;
-
 /// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
 /// means the same space on every CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,7 +14,6 @@ mod tag;
 
 pub(crate) use address_space::leaked_asids;
 pub use address_space::AddressSpace;
-pub(crate) use asid::MOST_ASIDS;
 pub use asid::{Asid, DYNAMIC_ASIDS};
 pub use generation::Generation;
 pub use id::{Root, SpaceId};

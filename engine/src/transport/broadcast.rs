@@ -10,6 +10,7 @@
 
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, SpaceId};
 use crate::Engine;
 
@@ -76,8 +77,7 @@ impl<P: Platform> Engine<P> {
 
     /// Waits for the broadcasts of `pages` single pages that a batch started.
     pub(crate) fn finish_broadcasts(&self, pages: u64) {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::BroadcastWait) {
+        if !self.guarded(Guard::BroadcastWait) {
             return;
         }
         let platform = self.platform();

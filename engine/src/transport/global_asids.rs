@@ -17,16 +17,17 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::limits::MAX_ASIDS;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::space::Asid;
-use crate::space::MOST_ASIDS;
 
 /// ASIDs in a word: the low half says `used` or `freed`, the high half `freed` or `flushing`.
 const PER_WORD: u32 = 32;
-const WORDS: usize = (MOST_ASIDS / PER_WORD) as usize;
+/// As many words as the engine was built for.
+const BUILT: usize = MAX_ASIDS.div_ceil(PER_WORD) as usize;
 
 /// Which ASIDs are in use.
-pub(crate) struct GlobalAsids {
+pub(crate) struct GlobalAsids<const WORDS: usize = BUILT> {
     words: [AtomicU64; WORDS],
     /// Where the last search ended; a hint.
     next: AtomicUsize,
@@ -54,7 +55,7 @@ fn eligible(word: usize, asids: &Range<u32>) -> u32 {
     below(asids.end) & !below(asids.start)
 }
 
-impl GlobalAsids {
+impl<const WORDS: usize> GlobalAsids<WORDS> {
     pub(crate) const fn new() -> Self {
         // The const is a template for array elements, copied and never referred to.
         #[allow(clippy::declare_interior_mutable_const)]
@@ -67,7 +68,7 @@ impl GlobalAsids {
         }
     }
 
-    /// An ASID of `asids`, [`MOST_ASIDS`] at most, that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
+    /// An ASID of `asids`, [`MAX_ASIDS`] at most, that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
     /// come of a flush.
     ///
     /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
@@ -180,7 +181,7 @@ fn change(word: &AtomicU64, to: impl Fn((u32, u32)) -> (u32, u32)) -> (u32, u32)
     }
 }
 
-impl fmt::Debug for GlobalAsids {
+impl<const WORDS: usize> fmt::Debug for GlobalAsids<WORDS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GlobalAsids").field("flushing", &self.flushing).finish_non_exhaustive()
     }
@@ -198,6 +199,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// As many as any machine has, whatever the engine is built for.
+    const MOST_ASIDS: u32 = 1 << 16;
+    type GlobalAsids = super::GlobalAsids<{ (MOST_ASIDS / PER_WORD) as usize }>;
 
     fn alone(_: &dyn Fn() -> bool) {
         unreachable!("nobody else flushes");

@@ -11,6 +11,7 @@ use crate::cpu::{Asked, Loaded, Posted};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, Work};
 use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
 use crate::Engine;
@@ -36,10 +37,7 @@ impl<P: Platform> Engine<P> {
         if space.cpus().any_but(me) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
-            #[cfg(feature = "sabotage")]
-            let reaches_lazy = flush.tables && self.guarded(crate::sabotage::Guard::LazyTables);
-            #[cfg(not(feature = "sabotage"))]
-            let reaches_lazy = flush.tables;
+            let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
             return self.ask(&mut targets, asked, flush.tables, |cpu| {
                 // What is loaded is read before laziness: a CPU that switches publishes the switch first.
                 let loaded = cpu.seen.loaded();

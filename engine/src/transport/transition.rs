@@ -17,6 +17,7 @@ use crate::cpu::{Asked, Flushed};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
@@ -44,8 +45,7 @@ impl<P: Platform> Engine<P> {
 
     /// Interrupts the CPUs whose entries the broadcast does not reach.
     fn ask_stragglers(&self, generation: Generation, space: &AddressSpace, flush: Flush) -> Option<Ticket> {
-        #[cfg(feature = "sabotage")]
-        if !self.guarded(crate::sabotage::Guard::Transition) {
+        if !self.guarded(Guard::Transition) {
             return None;
         }
         let mut targets = CpuSet::new();
@@ -64,10 +64,7 @@ impl<P: Platform> Engine<P> {
         if matches!(reading.tagged(), Tagged::Slots | Tagged::Global(_)) {
             return;
         }
-        let done = self.straggler(space, reading).is_none();
-        #[cfg(feature = "sabotage")]
-        let done = done || !self.guarded(crate::sabotage::Guard::Transition);
-        if done {
+        if self.straggler(space, reading).is_none() || !self.guarded(Guard::Transition) {
             if let Some(asid) = space.tag.end(reading) {
                 self.asids.free(asid);
             }

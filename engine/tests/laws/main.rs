@@ -14,7 +14,7 @@ mod presence;
 mod random;
 mod requests;
 mod retirement;
-#[cfg(feature = "sabotage")]
+#[cfg(ceasefire_sabotage)]
 mod sabotage;
 mod script;
 mod settled;

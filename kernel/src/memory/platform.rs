@@ -4,6 +4,7 @@
 //! It shows the work of adopting them: which CPU this is, how it invalidates and loads roots, how it interrupts other
 //! CPUs and waits for them, and where the memory manager finds frames, devices and sleep.
 
+#[cfg(ceasefire_sabotage)]
 use ceasefire::sabotage::Guard;
 use ceasefire::{
     Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, PageSize, Platform, Root,
@@ -45,12 +46,22 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
     if let Some(without) = options.without {
-        memory.engine().remove_guard(match without {
-            Without::Slot => Guard::Slot,
-            Without::Stamp => Guard::Stamp,
-            Without::Settle => Guard::Settle,
-        });
+        remove_guard(memory, without);
     }
+}
+
+#[cfg(ceasefire_sabotage)]
+fn remove_guard(memory: &Memory<Kernel>, without: Without) {
+    memory.engine().remove_guard(match without {
+        Without::Slot => Guard::Slot,
+        Without::Stamp => Guard::Stamp,
+        Without::Settle => Guard::Settle,
+    });
+}
+
+#[cfg(not(ceasefire_sabotage))]
+fn remove_guard(_: &Memory<Kernel>, without: Without) {
+    refuse(format_args!("without {}: the kernel was built without --cfg ceasefire_sabotage", without.name()));
 }
 
 /// How many times everything was flushed on all CPUs so far.

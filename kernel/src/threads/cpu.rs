@@ -17,6 +17,13 @@ use crate::threads::thread::{Leave, Thread};
 /// The most CPUs that can be used.
 pub(crate) const MOST_CPUS: usize = 64;
 
+// On the host the rest of the workspace shares the engine, built for more.
+#[cfg(target_os = "none")]
+const _: () = assert!(
+    ceasefire::MAX_CPUS == MOST_CPUS,
+    "the kernel is built with CEASEFIRE_MAX_CPUS=64 in the environment, as `cargo xtask kernel` does"
+);
+
 /// One CPU.
 #[repr(C)]
 pub(crate) struct PerCpu {

@@ -3,6 +3,9 @@
 // Every test binary uses a part of this.
 #![allow(dead_code)]
 
+#[path = "../../../memory/tests/common/guards.rs"]
+pub(crate) mod guards;
+
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;

@@ -18,11 +18,11 @@ mod scenarios;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::sabotage::Guard;
 use ceasefire::{Schedule, Settle, LONGEST_AGE};
 use ceasefire_machine::{Options, Outcome, Program, Sim, Simulation};
 use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
 
+use crate::common::guards::{self, Guard};
 use crate::common::{at, exact, machine, US};
 
 /// The word that the file's page holds at first, and the word that replaces it.
@@ -193,9 +193,7 @@ fn options(setup: Setup) -> Options {
 pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + 'static) -> Played {
     let simulation =
         Simulation::new(&machine(&[4, 0], 2048), options(setup)).expect("the machine fits the host");
-    for &guard in setup.without {
-        simulation.memory().engine().remove_guard(guard);
-    }
+    guards::remove(simulation.memory().engine(), setup.without.iter().copied());
     let file = simulation.memory().create_file(PAGES as u32).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
     let (reader, seen) = (Rc::new(Reader::default()), Rc::new(Cell::new(None)));
@@ -261,6 +259,7 @@ pub(crate) fn assert_lazy_and_clean(setup: Setup, outcome: &Outcome) {
 }
 
 /// Plays in all setups without the guards. The reader sees another word, or a rule is broken.
+#[cfg(ceasefire_sabotage)]
 pub(crate) fn fails_without(
     without: &'static [Guard],
     setups: impl Iterator<Item = Setup>,

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 
-use ceasefire::sabotage::Guard;
 use ceasefire_machine::{Options, Program, Sim, Simulation};
 use ceasefire_memory::{FaultError, Memory, NodeId, ObjectId, Placement, Protection, SpaceHandle};
 
 use crate::call::{Advice, Call, Place, Refusal, Reply, Subject};
+use crate::common::guards::{self, Guard};
 use crate::flight::Fault;
 use crate::model::Rights;
 use crate::script::Setup;
@@ -20,6 +20,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
+    #[cfg(ceasefire_sabotage)]
     pub(crate) fn without(guard: Guard) -> Self {
         Self { without: Some(guard), ..Self::default() }
     }
@@ -158,9 +159,7 @@ impl Subject for Simulated {
     fn create_files(&self, simulation: &Simulation, pages: &[u32]) {
         let create = |&pages: &u32| simulation.memory().create_file(pages).expect("a free object");
         self.files.replace(pages.iter().map(create).collect());
-        if let Some(guard) = self.without {
-            simulation.memory().engine().remove_guard(guard);
-        }
+        guards::remove(simulation.memory().engine(), self.without);
     }
 
     fn supports(&self, _: &Call) -> bool {

@@ -28,13 +28,15 @@ mod shrink;
 use std::path::Path;
 use std::rc::Rc;
 
-use ceasefire::sabotage::Guard;
-
 use crate::call::Subject;
 use crate::calls::Simulated;
+#[cfg(ceasefire_sabotage)]
+use crate::common::guards::Guard;
 use crate::plain::{Defect, Plain};
 use crate::script::Script;
-use crate::search::{attempt, number, search, Found};
+#[cfg(ceasefire_sabotage)]
+use crate::search::Found;
+use crate::search::{attempt, number, search};
 
 fn simulated() -> Rc<dyn Subject> {
     Rc::new(Simulated::default())
@@ -56,6 +58,7 @@ fn random_programs_agree_with_the_model() {
     assert!(count < 100 || tally.out_of_memory * 100 < tally.accesses + tally.calls, "{tally:?}");
 }
 
+#[cfg(ceasefire_sabotage)]
 #[test]
 fn without_a_guard_random_programs_differ_from_the_model() {
     for guard in [Guard::Settle, Guard::Stamp, Guard::Slot] {

@@ -78,7 +78,7 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a slot with that stamp still owes.
     pub(crate) fn slot_owes(&self, owed: Stamp) -> bool {
-        #[cfg(feature = "sabotage")]
+        #[cfg(ceasefire_sabotage)]
         if !self.engine.guarded(ceasefire::sabotage::Guard::Slot) {
             return false;
         }

@@ -8,6 +8,7 @@
 // Every test binary uses its own part of this.
 #![allow(dead_code, unused_imports)]
 
+pub(crate) mod guards;
 mod locks;
 mod machine;
 mod moments;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::arch::Arch;
+use super::options::CPUS;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
@@ -13,16 +14,39 @@ pub(super) struct Images {
     pub(super) programs: PathBuf,
 }
 
-/// Builds both, after installing the target if it is missing.
-pub(super) fn build(workspace: &Workspace, arch: Arch) -> Result<Images, Failure> {
+/// Both builds of what the machine boots.
+pub(super) struct Builds {
+    pub(super) guarded: Images,
+    /// Guards can be removed from it.
+    pub(super) sabotaged: Images,
+}
+
+/// Makes both builds.
+pub(super) fn build_both(workspace: &Workspace, arch: Arch) -> Result<Builds, Failure> {
+    Ok(Builds { guarded: build(workspace, arch, false)?, sabotaged: build(workspace, arch, true)? })
+}
+
+/// Builds the images, after installing the target where it is missing; `sabotaged` so that guards can be removed.
+pub(super) fn build(workspace: &Workspace, arch: Arch, sabotaged: bool) -> Result<Images, Failure> {
     let target = arch.target();
     if !has_target(workspace, target)? {
         install_target(target)?;
     }
     let packages = "--package ceasefire-kernel --package ceasefire-kernel-programs";
-    quietly(&mut workspace.cargo(&format!("build --profile checked {packages} --target {target}")))?;
-    let folder = workspace.target.join(target).join("checked");
+    let line = format!("build --profile checked {packages} --target {target}");
+    let (mut command, folder) = if sabotaged {
+        (workspace.cargo_sabotaged(&line), workspace.sabotaged())
+    } else {
+        (workspace.cargo(&line), workspace.target.clone())
+    };
+    quietly(sized(&mut command))?;
+    let folder = folder.join(target).join("checked");
     Ok(Images { kernel: folder.join("ceasefire-kernel"), programs: folder.join("programs") })
+}
+
+/// Has the engine built for as many CPUs as the kernel uses at most, which the kernel asserts.
+pub(crate) fn sized(command: &mut Command) -> &mut Command {
+    command.env("CEASEFIRE_MAX_CPUS", CPUS.end().to_string())
 }
 
 /// Whether the compiler has a library for the target, from any source.

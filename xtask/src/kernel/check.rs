@@ -2,7 +2,7 @@
 //! Some runs must fail.
 
 use super::arch::Arch;
-use super::build::Images;
+use super::build::Builds;
 use super::options::Options;
 use super::protocol::Ending;
 use super::report::Report;
@@ -128,16 +128,17 @@ const BOOT: f64 = 3.0;
 const FEW_CPUS: u64 = 8;
 
 /// Makes all runs. Fails if any outcome is not the expected one.
-pub(super) fn run(options: &Options, images: &[(Arch, Images)]) -> Result<(), Failure> {
+pub(super) fn run(options: &Options, builds: &[(Arch, Builds)]) -> Result<(), Failure> {
     let print = printer(options);
     let mut reports = Vec::new();
     let mut wrong = Vec::new();
     let cases =
-        images.iter().flat_map(|(arch, images)| cases(*arch).iter().map(move |case| (*arch, images, case)));
-    for (arch, images, Case { options: line, must }) in cases {
+        builds.iter().flat_map(|(arch, builds)| cases(*arch).iter().map(move |case| (*arch, builds, case)));
+    for (arch, builds, Case { options: line, must }) in cases {
         let mut arguments: Vec<&str> = line.split(' ').collect();
         arguments.extend(["--timeout", PATIENCE, "--arch", arch.name(), "--qemu", options.qemu(arch)]);
         let own = Options::parse(&arguments)?;
+        let images = if own.goes_without() { &builds.sabotaged } else { &builds.guarded };
         let first = reports.len();
         for run in own.runs() {
             let mut said = Vec::new();
@@ -241,6 +242,7 @@ fn saved(before: &Report, report: &Report, most: f64) -> (String, bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::build::Images;
     use super::super::testing::Script;
     use super::*;
 
@@ -280,8 +282,9 @@ mod tests {
         let script = Script::new(&GOOD.replace(from, to));
         let mut results = Arch::ALL.into_iter().map(|arch| {
             let options = ["--check", "--arch", arch.name(), "--qemu", script.path()];
-            let images = Images { kernel: "kernel".into(), programs: "programs".into() };
-            run(&Options::parse(&options).unwrap(), &[(arch, images)])
+            let images = |kernel: &str| Images { kernel: kernel.into(), programs: "programs".into() };
+            let builds = Builds { guarded: images("kernel"), sabotaged: images("sabotaged") };
+            run(&Options::parse(&options).unwrap(), &[(arch, builds)])
         });
         results.try_for_each(|result| result)
     }

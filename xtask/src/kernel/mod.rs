@@ -8,7 +8,7 @@
 
 mod arch;
 mod bounds;
-mod build;
+pub(crate) mod build;
 mod check;
 mod compare;
 mod options;
@@ -47,10 +47,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let workspace = Workspace::load()?;
     if options.check {
-        let built = architectures.into_iter().map(|arch| Ok((arch, build::build(&workspace, arch)?)));
+        let built = architectures.into_iter().map(|arch| Ok((arch, build::build_both(&workspace, arch)?)));
         return check::run(options, &built.collect::<Result<Vec<_>, Failure>>()?);
     }
-    let images = build::build(&workspace, options.parameters.arch)?;
+    let images = build::build(&workspace, options.parameters.arch, options.goes_without())?;
     let mut reports = boot(options, &images)?;
     let simulated = if options.compare { simulate(options, &workspace, &mut reports) } else { Ok(()) };
     show(options, &reports)?;

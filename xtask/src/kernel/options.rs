@@ -23,7 +23,7 @@ const MEASURING: &[&str] = &["migrate", "stale"];
 pub(super) const MIB: u64 = 1 << 20;
 /// The most memory: it must be one range, below the hole that PCI devices have in the first 4 GiB.
 const MOST_MEMORY: u64 = 2 << 30;
-const CPUS: RangeInclusive<u64> = 1..=64;
+pub(super) const CPUS: RangeInclusive<u64> = 1..=64;
 const NODES: RangeInclusive<u64> = 1..=8;
 /// Up to a day.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
@@ -326,6 +326,11 @@ impl Options {
     /// The emulator of an architecture.
     pub(super) fn qemu(&self, arch: Arch) -> &str {
         self.qemu.as_deref().unwrap_or(arch.qemu())
+    }
+
+    /// Whether a guard is removed in the runs.
+    pub(super) fn goes_without(&self) -> bool {
+        self.without.is_some()
     }
 
     /// The architectures that the kernel is built for.

@@ -4,7 +4,6 @@
 //! tools' manifests. The engine is therefore checked from a manifest of its own, written from cargo's description of
 //! the package.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
@@ -58,17 +57,15 @@ fn manifest_text(package: &Value) -> Result<String, Failure> {
     }
     let is_library =
         |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.contains(&"lib".into()));
-    let library =
-        list("targets").find(is_library).ok_or_else(|| Failure::new("the engine has no library"))?;
-    // Strings and lists of strings are written alike in JSON and in TOML.
-    let mut text = format!(
-        "[workspace]\n\n[package]\nname = {}\nversion = {}\nedition = {}\n\n[lib]\npath = {}\n\n[features]\n",
-        package["name"], package["version"], package["edition"], library["src_path"]
-    );
-    for (feature, needs) in package["features"].as_object().into_iter().flatten() {
-        let _ = writeln!(text, "{feature} = {needs}");
+    let library = list("targets").find(is_library).ok_or_else(|| Failure::new("the engine is no library"))?;
+    if package["features"].as_object().is_some_and(|all| !all.is_empty()) {
+        return Err(Failure::new("the engine has features, and this manifest would leave them out"));
     }
-    Ok(text)
+    // Strings are written alike in JSON and in TOML.
+    Ok(format!(
+        "[workspace]\n\n[package]\nname = {}\nversion = {}\nedition = {}\n\n[lib]\npath = {}\n",
+        package["name"], package["version"], package["edition"], library["src_path"]
+    ))
 }
 
 #[cfg(test)]
@@ -83,17 +80,19 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_stands_alone_and_keeps_the_features() {
+    fn the_manifest_stands_alone() {
         let mut package = json!({
-            "name": "ceasefire", "version": "0.1.0", "edition": "2021", "features": { "sabotage": [] },
+            "name": "ceasefire", "version": "0.1.0", "edition": "2021", "features": {},
             "dependencies": [{ "name": "proptest", "kind": "dev" }],
             "targets": [{ "kind": ["example"], "src_path": "c.rs" }, { "kind": ["lib"], "src_path": "lib.rs" }],
         });
         let text = manifest_text(&package).unwrap();
-        for line in ["[workspace]", "edition = \"2021\"", "path = \"lib.rs\"", "sabotage = []"] {
+        for line in ["[workspace]", "edition = \"2021\"", "path = \"lib.rs\""] {
             assert!(text.lines().any(|written| written == line), "{line} missing in\n{text}");
         }
 
+        package["features"] = json!({ "std": [] });
+        assert!(manifest_text(&package).unwrap_err().to_string().contains("features"));
         package["dependencies"] = json!([{ "name": "spin", "kind": null }]);
         assert!(manifest_text(&package).unwrap_err().to_string().contains("spin"));
     }
