@@ -49,7 +49,7 @@ pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,
-    Reason, LOOK_EVERY, PATIENCE, WIDE,
+    Reason, Remote, LOOK_EVERY, PATIENCE, WIDE,
 };
 pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
 pub use this_cpu::Previous;

@@ -7,10 +7,10 @@
 //! are on or off, so two that flush at once cannot wait for each other.
 
 use crate::cpu::Cpu;
-use crate::cpu::{Asked, Loaded, Posted};
+use crate::cpu::{Asked, Loaded, Posted, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, Work};
-use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
+use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason, Remote};
 use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
 use crate::Engine;
@@ -42,9 +42,14 @@ impl<P: Platform> Engine<P> {
             let reaches_lazy = flush.tables;
             return self.ask(&mut targets, asked, flush.tables, |cpu| {
                 // What is loaded is read before laziness: a CPU that switches publishes the switch first.
-                let loaded = cpu.seen.loaded();
-                loaded == SpaceId::SWITCHING
-                    || (loaded == space.id() && (!cpu.seen.is_lazy() || reaches_lazy))
+                match cpu.seen.loaded() {
+                    SpaceId::SWITCHING => Reach::Itself,
+                    loaded if loaded != space.id() => Reach::Not,
+                    _ if !cpu.seen.is_lazy() => Reach::Anyhow,
+                    // It has to leave the tables.
+                    _ if reaches_lazy => Reach::Itself,
+                    _ => Reach::Not,
+                }
             });
         }
         if space.cpus().contains(me) {
@@ -58,7 +63,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
-            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::uses_entries);
+            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::reach);
             targets.clear();
             self.await_answers(ticket)
         })
@@ -110,20 +115,28 @@ impl<P: Platform> Engine<P> {
         self.platform().cpu(cpu).request.is_answered(number)
     }
 
-    /// Sends `asked` to those of `targets` that `needed` picks, and does this CPU's part meanwhile if it is among them. What
+    /// Sends `asked` to those of `targets` that `reach` picks, and does this CPU's part meanwhile if it is among them. What
     /// to wait for, if anything was sent. The caller is pinned.
     pub(super) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
         tables: bool,
-        needed: impl Fn(&Cpu<P::Space>) -> bool,
+        reach: impl Fn(&Cpu<P::Space>) -> Reach,
     ) -> Option<Ticket> {
         let platform = self.platform();
         let me = platform.this_cpu();
         let mine = targets.contains(me);
         targets.remove(me);
-        targets.retain(|target| needed(platform.cpu(target)));
+        let mut alone = false;
+        targets.retain(|target| {
+            let reach = reach(platform.cpu(target));
+            alone |= reach == Reach::Itself;
+            reach != Reach::Not
+        });
+        if !targets.is_empty() {
+            self.flush_elsewhere(targets, asked, tables, alone, &reach);
+        }
         let mut sent = None;
         if !targets.is_empty() {
             let pages = match asked.extent {
@@ -137,6 +150,36 @@ impl<P: Platform> Engine<P> {
             self.local(asked, tables);
         }
         sent
+    }
+
+    /// Has the platform flush for those of `targets` that need do nothing else, and takes those out for which it does. If
+    /// some have to be interrupted `alone`, they are not offered.
+    fn flush_elsewhere(
+        &self,
+        targets: &mut CpuSet,
+        asked: Asked,
+        tables: bool,
+        alone: bool,
+        reach: &impl Fn(&Cpu<P::Space>) -> Reach,
+    ) {
+        let platform = self.platform();
+        let remote = Remote { space: asked.space, extent: asked.extent, tables };
+        let before = targets.len();
+        if alone {
+            let mut offered = targets.clone();
+            // Asked again: a CPU that has begun to switch by now is not offered either.
+            offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
+            let mut taken = offered.clone();
+            platform.flush_for(&mut offered, &remote);
+            taken.subtract(&offered);
+            targets.subtract(&taken);
+        } else {
+            platform.flush_for(targets, &remote);
+        }
+        let taken = before - targets.len();
+        if taken > 0 {
+            platform.cpu(platform.this_cpu()).tally.flushes_elsewhere.add_at_once(taken as u64);
+        }
     }
 
     /// Sends `asked` to `targets`, of which there is one at least; the request's number. An earlier request of this CPU that

@@ -111,6 +111,6 @@ pub(crate) fn start_other() -> ! {
 
 /// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
 fn take_part() {
-    kernel::memory().platform().invalidate_all();
+    kernel::memory().engine().online();
     interrupts::start_ticks(TICK);
 }
