@@ -128,23 +128,40 @@ impl<P: Platform> Engine<P> {
         let me = platform.this_cpu();
         let mine = targets.contains(me);
         targets.remove(me);
-        let mut alone = false;
-        targets.retain(|target| {
-            let reach = reach(platform.cpu(target));
-            alone |= reach == Reach::Itself;
-            reach != Reach::Not
+        let (mut anyhow, mut alone) = (0, 0);
+        targets.retain(|target| match reach(platform.cpu(target)) {
+            Reach::Not => false,
+            Reach::Anyhow => {
+                anyhow += 1;
+                true
+            }
+            Reach::Itself => {
+                alone += 1;
+                true
+            }
         });
-        if !targets.is_empty() {
-            self.flush_elsewhere(targets, asked, tables, alone, &reach);
+        let mut count = anyhow + alone;
+        if anyhow > 0 {
+            let remote = Remote { space: asked.space, extent: asked.extent, tables };
+            if alone == 0 {
+                platform.flush_for(targets, &remote);
+            } else {
+                self.flush_some_for(targets, &remote, &reach);
+            }
+            let left = targets.len();
+            if left != count {
+                self.count_elsewhere(count - left);
+            }
+            count = left;
         }
         let mut sent = None;
-        if !targets.is_empty() {
+        if count > 0 {
             let pages = match asked.extent {
                 Extent::All => None,
                 Extent::Pages { count, .. } => Some(count),
             };
             self.trace(Reason::RemoteSend, pages, asked.space);
-            sent = Some(Ticket { cpu: me, number: self.send(targets, asked) });
+            sent = Some(Ticket { cpu: me, number: self.send(targets, count, asked) });
         }
         if mine {
             self.local(asked, tables);
@@ -152,40 +169,34 @@ impl<P: Platform> Engine<P> {
         sent
     }
 
-    /// Has the platform flush for those of `targets` that need do nothing else, and takes those out for which it does. If
-    /// some have to be interrupted `alone`, they are not offered.
-    fn flush_elsewhere(
+    /// Has the platform flush for those of `targets` that need do nothing else, where some have to do it themselves.
+    #[cold]
+    fn flush_some_for(
         &self,
         targets: &mut CpuSet,
-        asked: Asked,
-        tables: bool,
-        alone: bool,
+        remote: &Remote,
         reach: &impl Fn(&Cpu<P::Space>) -> Reach,
     ) {
         let platform = self.platform();
-        let remote = Remote { space: asked.space, extent: asked.extent, tables };
-        let before = targets.len();
-        if alone {
-            let mut offered = targets.clone();
-            // Asked again: a CPU that has begun to switch by now is not offered either.
-            offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
-            let mut taken = offered.clone();
-            platform.flush_for(&mut offered, &remote);
-            taken.subtract(&offered);
-            targets.subtract(&taken);
-        } else {
-            platform.flush_for(targets, &remote);
-        }
-        let taken = before - targets.len();
-        if taken > 0 {
-            platform.cpu(platform.this_cpu()).tally.flushes_elsewhere.add_at_once(taken as u64);
-        }
+        let mut offered = targets.clone();
+        // Asked again: a CPU that has begun to switch by now is not offered either.
+        offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
+        let mut taken = offered.clone();
+        platform.flush_for(&mut offered, remote);
+        taken.subtract(&offered);
+        targets.subtract(&taken);
     }
 
-    /// Sends `asked` to `targets`, of which there is one at least; the request's number. An earlier request of this CPU that
+    #[cold]
+    fn count_elsewhere(&self, cpus: usize) {
+        let platform = self.platform();
+        platform.cpu(platform.this_cpu()).tally.flushes_elsewhere.add_at_once(cpus as u64);
+    }
+
+    /// Sends `asked` to `targets`, of which there are `count`, one at least; the request's number. An earlier request of this CPU that
     /// is unanswered is waited for: that of a flush which this one was started in the middle of, or of one that was
     /// [begun](Engine::begin_flush) and not waited for. The caller is pinned.
-    fn send(&self, targets: &mut CpuSet, asked: Asked) -> u64 {
+    fn send(&self, targets: &mut CpuSet, count: usize, asked: Asked) -> u64 {
         let platform = self.platform();
         let me = platform.this_cpu();
         let Cpu { request, tally, .. } = platform.cpu(me);
@@ -194,7 +205,7 @@ impl<P: Platform> Engine<P> {
             let off = InterruptsOff::new(platform);
             if request.is_free() {
                 tally.shootdowns.add(1);
-                let number = request.begin(asked, targets.len() as u32);
+                let number = request.begin(asked, count as u32);
                 targets.retain(|target| match platform.cpu(target).inbox.post(me) {
                     Posted::Interrupt => true,
                     Posted::Expected => false,
