@@ -7,7 +7,6 @@ pub(crate) mod layout;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use ceasefire::Platform;
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
