@@ -58,6 +58,8 @@ counters! {
     requests,
     /// Operations that sent any interrupt.
     shootdowns,
+    /// CPUs for which the platform flushed, so that they were not interrupted.
+    flushes_elsewhere,
     /// Flushes that the hardware carried to every CPU: times that this CPU waited for broadcasts it had started.
     broadcasts,
     /// Flushes of everything under one ASID, local and remote; a broadcast counts once, for the CPU that started it.

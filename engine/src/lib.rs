@@ -55,7 +55,7 @@ pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGES
 pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,
-    Reason, LOOK_EVERY, PATIENCE, WIDE,
+    Reason, Remote, LOOK_EVERY, PATIENCE, WIDE,
 };
 pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
 pub use this_cpu::Previous;

@@ -9,4 +9,4 @@ mod state;
 pub(crate) use request::{Asked, Posted};
 pub(crate) use slots::{Flushed, Slots};
 pub use state::Cpu;
-pub(crate) use state::{Loaded, Own};
+pub(crate) use state::{Loaded, Own, Reach};

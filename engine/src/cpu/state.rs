@@ -59,6 +59,10 @@ impl Seen {
         self.tag.load(Ordering::SeqCst) & GLOBAL != 0
     }
 
+    pub(crate) fn asid(&self) -> Asid {
+        Asid::new(self.tag.load(Ordering::SeqCst) as u16)
+    }
+
     /// Whether it runs what is loaded under `asid`, which is a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
         self.tag.load(Ordering::SeqCst) == u32::from(asid.get()) | GLOBAL
@@ -68,6 +72,27 @@ impl Seen {
     /// name reads this tag or a later one.
     pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
         self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::SeqCst);
+    }
+}
+
+/// How a flush reaches a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It need not: the CPU uses nothing of what is flushed.
+    Not,
+    /// By an interrupt, or by a platform that [flushes for it](crate::Platform::flush_for).
+    Anyhow,
+    /// By an interrupt: the CPU has to do more than invalidate, or is switching.
+    Itself,
+}
+
+impl Reach {
+    fn unless(self, lazy: bool) -> Self {
+        if lazy {
+            Self::Not
+        } else {
+            self
+        }
     }
 }
 
@@ -122,6 +147,12 @@ impl<S> Cpu<S> {
         self.seen.loaded()
     }
 
+    /// The ASID under which it runs the space in its hardware, as it published it: of this CPU's own slots, or global. Without
+    /// a meaning on the kernel's own tables and during a switch.
+    pub fn loaded_asid(&self) -> Asid {
+        self.seen.asid()
+    }
+
     /// Whether it runs no program at present and so needs no flush until it does again.
     pub fn is_lazy(&self) -> bool {
         self.seen.is_lazy()
@@ -131,6 +162,16 @@ impl<S> Cpu<S> {
     pub(crate) fn uses_entries(&self) -> bool {
         // What is loaded is read before laziness: a CPU that switches publishes the switch first.
         self.seen.loaded() != SpaceId::NONE && !self.seen.is_lazy()
+    }
+
+    /// How it is reached to bring whatever it has loaded up to date.
+    pub(crate) fn reach(&self) -> Reach {
+        // In this order, as above.
+        match self.seen.loaded() {
+            SpaceId::NONE => Reach::Not,
+            SpaceId::SWITCHING => Reach::Itself.unless(self.seen.is_lazy()),
+            _ => Reach::Anyhow.unless(self.seen.is_lazy()),
+        }
     }
 }
 

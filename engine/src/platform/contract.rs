@@ -9,6 +9,7 @@ use core::fmt::Debug;
 use super::capabilities::Capabilities;
 use super::guard::{InterruptsOff, Pinned};
 use super::look::{Look, LOOK_EVERY, WIDE};
+use super::remote::Remote;
 use super::trace::FlushEvent;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
@@ -102,6 +103,22 @@ pub unsafe trait Platform: Sized + Debug {
 
     /// Invalidates every non-global entry of this CPU, whatever its tag.
     fn invalidate_all(&self);
+
+    /// Answers for CPUs among `targets`, and takes them out. They are not interrupted, and answer nothing.
+    ///
+    /// For a hypervisor that flushes the entries of a virtual CPU which does not run, before it runs again (KVM's flag for
+    /// preempted CPUs, the hypercalls of Hyper-V and Xen), and for hardware that invalidates on chosen CPUs without a
+    /// handler (Intel's remote action requests). From the return on, a CPU that was taken out uses no entry which `request`
+    /// covers and which it held before the call. Where the tag has to be named, it is what [`Cpu::loaded_asid`] of
+    /// that CPU says: a CPU that runs the space under another tag by now came later, and has read the newest generation.
+    /// More may be invalidated than is asked for.
+    ///
+    /// Page-table stores that this CPU made before, or has seen others make, are seen by every walk that starts after the
+    /// invalidation. CPUs that have to do more than invalidate are not among `targets`: those that have to leave their
+    /// tables or change their tag, and those that are switching.
+    fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
+        let _ = (targets, request);
+    }
 
     /// Interrupts `targets`; each then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt) once.
     /// Everything this CPU stored before is visible to the handlers. Interrupts are off.

@@ -7,10 +7,12 @@ mod capabilities;
 mod contract;
 mod guard;
 mod look;
+mod remote;
 mod trace;
 
 pub use capabilities::{Broadcast, BroadcastError, Capabilities, Holders};
 pub use contract::Platform;
 pub use guard::{InterruptsOff, Pinned};
 pub use look::{Look, LOOK_EVERY, PATIENCE, WIDE};
+pub use remote::Remote;
 pub use trace::{FlushEvent, Reason};

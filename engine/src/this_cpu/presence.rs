@@ -44,7 +44,6 @@ impl<P: Platform> Engine<P> {
         // What was left behind is older than any slot knows, and ASIDs may have changed hands.
         own.slots = Slots::new();
         self.platform().invalidate_all();
-        cpu.tally.flushes_full.add(1);
         cpu.inbox.open();
     }
 }

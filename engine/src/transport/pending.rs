@@ -67,6 +67,7 @@ impl<P: Platform> Engine<P> {
         mem::forget(pending);
     }
 
+    #[inline]
     fn begin<'a>(&'a self, generation: Generation, space: &'a AddressSpace, flush: Flush) -> Pending<'a, P> {
         let limited = flush.limited(self.ceiling);
         let begun = self.begin_pace();
@@ -126,6 +127,7 @@ impl<P: Platform> Pending<'_, P> {
     }
 
     /// Waits for the CPUs and tells the space. The caller is pinned.
+    #[inline]
     fn await_cpus(&mut self) {
         let Self { engine, space, generation, .. } = *self;
         engine.await_answers(self.ticket);
@@ -143,6 +145,7 @@ impl<P: Platform> Pending<'_, P> {
     }
 
     /// What follows when all CPUs are done.
+    #[inline]
     fn conclude(&self) {
         let (engine, space) = (self.engine, self.space);
         if let Some(begun) = self.begun {

@@ -56,15 +56,13 @@ impl<P: Platform> Engine<P> {
         if reading.held().is_none() {
             return Ok(());
         }
-        match self.straggler(space, reading) {
-            Some(Straggler(cpu)) => Err(StillLoaded(cpu)),
-            None => {
-                if let Some(asid) = space.tag.end(reading) {
-                    self.asids.free(asid);
-                }
-                Ok(())
-            }
+        if let Some(Straggler(cpu)) = self.straggler(space, reading) {
+            return Err(StillLoaded(cpu));
         }
+        if let Some(asid) = space.tag.end(reading) {
+            self.asids.free(asid);
+        }
+        Ok(())
     }
 
     /// How many spaces were dropped that still had an ASID, because [`Engine::retire`] was not called or did not succeed.

@@ -7,10 +7,10 @@
 //! are on or off, so two that flush at once cannot wait for each other.
 
 use crate::cpu::Cpu;
-use crate::cpu::{Asked, Loaded, Posted};
+use crate::cpu::{Asked, Loaded, Posted, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Extent, Flush, Work};
-use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
+use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason, Remote};
 use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
@@ -40,9 +40,14 @@ impl<P: Platform> Engine<P> {
             let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
             return self.ask(&mut targets, asked, flush.tables, |cpu| {
                 // What is loaded is read before laziness: a CPU that switches publishes the switch first.
-                let loaded = cpu.seen.loaded();
-                loaded == SpaceId::SWITCHING
-                    || (loaded == space.id() && (!cpu.seen.is_lazy() || reaches_lazy))
+                match cpu.seen.loaded() {
+                    SpaceId::SWITCHING => Reach::Itself,
+                    loaded if loaded != space.id() => Reach::Not,
+                    _ if !cpu.seen.is_lazy() => Reach::Anyhow,
+                    // It has to leave the tables.
+                    _ if reaches_lazy => Reach::Itself,
+                    _ => Reach::Not,
+                }
             });
         }
         if space.cpus().contains(me) {
@@ -56,7 +61,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
-            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::uses_entries);
+            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::reach);
             targets.clear();
             self.await_answers(ticket)
         })
@@ -108,28 +113,53 @@ impl<P: Platform> Engine<P> {
         self.platform().cpu(cpu).request.is_answered(number)
     }
 
-    /// Sends `asked` to those of `targets` that `needed` picks, and does this CPU's part meanwhile if it is among them. What
+    /// Sends `asked` to those of `targets` that `reach` picks, and does this CPU's part meanwhile if it is among them. What
     /// to wait for, if anything was sent. The caller is pinned.
     pub(super) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
         tables: bool,
-        needed: impl Fn(&Cpu<P::Space>) -> bool,
+        reach: impl Fn(&Cpu<P::Space>) -> Reach,
     ) -> Option<Ticket> {
         let platform = self.platform();
         let me = platform.this_cpu();
         let mine = targets.contains(me);
         targets.remove(me);
-        targets.retain(|target| needed(platform.cpu(target)));
+        let (mut anyhow, mut alone) = (0, 0);
+        targets.retain(|target| match reach(platform.cpu(target)) {
+            Reach::Not => false,
+            Reach::Anyhow => {
+                anyhow += 1;
+                true
+            }
+            Reach::Itself => {
+                alone += 1;
+                true
+            }
+        });
+        let mut count = anyhow + alone;
+        if anyhow > 0 {
+            let remote = Remote { space: asked.space, extent: asked.extent, tables };
+            if alone == 0 {
+                platform.flush_for(targets, &remote);
+            } else {
+                self.flush_some_for(targets, &remote, &reach);
+            }
+            let left = targets.len();
+            if left != count {
+                self.count_elsewhere(count - left);
+            }
+            count = left;
+        }
         let mut sent = None;
-        if !targets.is_empty() {
+        if count > 0 {
             let pages = match asked.extent {
                 Extent::All => None,
                 Extent::Pages { count, .. } => Some(count),
             };
             self.trace(Reason::RemoteSend, pages, asked.space);
-            sent = Some(Ticket { cpu: me, number: self.send(targets, asked) });
+            sent = Some(Ticket { cpu: me, number: self.send(targets, count, asked) });
         }
         if mine {
             self.local(asked, tables);
@@ -137,10 +167,34 @@ impl<P: Platform> Engine<P> {
         sent
     }
 
-    /// Sends `asked` to `targets`, of which there is one at least; the request's number. An earlier request of this CPU that
+    /// Has the platform flush for those of `targets` that need do nothing else, where some have to do it themselves.
+    #[cold]
+    fn flush_some_for(
+        &self,
+        targets: &mut CpuSet,
+        remote: &Remote,
+        reach: &impl Fn(&Cpu<P::Space>) -> Reach,
+    ) {
+        let platform = self.platform();
+        let mut offered = targets.clone();
+        // Asked again: a CPU that has begun to switch by now is not offered either.
+        offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
+        let mut taken = offered.clone();
+        platform.flush_for(&mut offered, remote);
+        taken.subtract(&offered);
+        targets.subtract(&taken);
+    }
+
+    #[cold]
+    fn count_elsewhere(&self, cpus: usize) {
+        let platform = self.platform();
+        platform.cpu(platform.this_cpu()).tally.flushes_elsewhere.add_at_once(cpus as u64);
+    }
+
+    /// Sends `asked` to `targets`, of which there are `count`, one at least; the request's number. An earlier request of this CPU that
     /// is unanswered is waited for: that of a flush which this one was started in the middle of, or of one that was
     /// [begun](Engine::begin_flush) and not waited for. The caller is pinned.
-    fn send(&self, targets: &mut CpuSet, asked: Asked) -> u64 {
+    fn send(&self, targets: &mut CpuSet, count: usize, asked: Asked) -> u64 {
         let platform = self.platform();
         let me = platform.this_cpu();
         let Cpu { request, tally, .. } = platform.cpu(me);
@@ -149,7 +203,7 @@ impl<P: Platform> Engine<P> {
             let off = InterruptsOff::new(platform);
             if request.is_free() {
                 tally.shootdowns.add(1);
-                let number = request.begin(asked, targets.len() as u32);
+                let number = request.begin(asked, count as u32);
                 targets.retain(|target| match platform.cpu(target).inbox.post(me) {
                     Posted::Interrupt => true,
                     Posted::Expected => false,

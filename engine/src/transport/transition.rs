@@ -13,7 +13,7 @@
 //! looked at the set after the change, so a CPU that it does not find there finds the change.
 
 use super::shootdown::Ticket;
-use crate::cpu::{Asked, Flushed};
+use crate::cpu::{Asked, Flushed, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::Flush;
 use crate::platform::Platform;
@@ -54,8 +54,10 @@ impl<P: Platform> Engine<P> {
         let leaves = space.asid().is_none();
         // Lazy CPUs too, this one and others: the transition has to end.
         self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
-            SpaceId::SWITCHING => true,
-            loaded => loaded == space.id() && (leaves || !cpu.seen.is_global()),
+            SpaceId::SWITCHING => Reach::Itself,
+            // It has to change its tag.
+            loaded if loaded == space.id() && (leaves || !cpu.seen.is_global()) => Reach::Itself,
+            _ => Reach::Not,
         })
     }
 

@@ -7,7 +7,7 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp, MAX_CPUS,
+    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp,
     SINGLE_PAGE_CEILING,
 };
 

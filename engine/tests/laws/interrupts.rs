@@ -97,7 +97,7 @@ fn a_space_may_be_accessed_only_while_its_program_runs_on_it() {
     m.flush(&p, Flush::page(PAGE));
     let behind = p.clone();
     m.at(Point::BeforeRoot, move |m| {
-        assert!(!m.may_access(&behind), "it is no longer lazy, and has not flushed")
+        assert!(!m.may_access(&behind), "it is no longer lazy, and has not flushed");
     });
     m.switch(0, &p);
     assert!(m.may_access(&p));

@@ -3,6 +3,7 @@
 mod batch;
 mod broadcast;
 mod devices;
+mod elsewhere;
 mod gather;
 mod hands;
 mod holes;

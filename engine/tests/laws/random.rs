@@ -566,6 +566,15 @@ proptest! {
         }
     }
 
+    /// A hypervisor or hardware flushes for some CPUs, which answer nothing.
+    #[test]
+    fn nor_does_any_for_which_others_flush((cpus, spaces, steps) in history(), first in 0..4_usize) {
+        let machine = lazy(cpus).flushing_for(first..cpus);
+        prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
+        let machine = lazy_hybrid(cpus, 1).flushing_for(first..cpus);
+        prop_assert_eq!(play(&machine, Schedule::Batched, cpus, spaces, &steps), Ok(()));
+    }
+
     #[test]
     fn nor_does_any_where_they_move_while_debts_stand((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
         prop_assert_eq!(play(&lazy_hybrid(cpus, asids), Schedule::Lazy, cpus, spaces, &steps), Ok(()));

@@ -79,9 +79,9 @@ fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     assert_eq!(m.cached(2, PAGE), None);
     // What the shared ASID holds of others is not used: each load flushes it.
     m.fill(2, PAGE, 3);
-    let (q, r, s) = (m.space(30), m.space(31), m.space(32));
-    assert!([&q, &r, &s].iter().any(|space| space.asid() == Some(Asid::SHARED)));
-    for space in [&q, &r, &s] {
+    let others = [30, 31, 32].map(|root| m.space(root));
+    assert!(others.iter().any(|space| space.asid() == Some(Asid::SHARED)));
+    for space in &others {
         m.switch(2, space);
         assert_eq!(m.usable(2), []);
     }

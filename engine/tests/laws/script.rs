@@ -12,8 +12,8 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settle, Settled,
-    SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
+    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Remote, Root, Settle,
+    Settled, SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::TableLock;
@@ -134,6 +134,8 @@ pub(crate) struct Script {
     /// How many fills and broadcasts there were: their order.
     moment: Cell<u64>,
     pins: Cell<u32>,
+    /// The CPUs for which a hypervisor flushes, or hardware.
+    elsewhere: RefCell<CpuSet>,
     /// What the one device that walks spaces' tables has cached.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
 }
@@ -328,6 +330,22 @@ unsafe impl Platform for Script {
         self.log(Event::Devices { space: space.id(), flush });
     }
 
+    /// What is asked for and no more, under the tag that the CPU has published.
+    fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
+        targets.retain(|target| {
+            let answers = self.elsewhere.borrow().contains(target);
+            if answers {
+                let cpu = self.cpu(target);
+                let loaded = cpu.loaded();
+                assert!(!cpu.is_lazy() && (request.space == SpaceId::NONE || request.space == loaded));
+                let flush = Flush { extent: request.extent, tables: request.tables, mixed: true };
+                let asid = cpu.loaded_asid().get();
+                self.hardware[target.index()].borrow_mut().forget(asid, flush, u64::MAX);
+            }
+            !answers
+        });
+    }
+
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
             assert!(
@@ -480,6 +498,7 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         time: Cell::new(0),
         moment: Cell::new(0),
         pins: Cell::new(0),
+        elsewhere: RefCell::default(),
         device: RefCell::default(),
     };
     let engine = Rc::new(Engine::with_ceiling(script, ceiling).with_bounds(bounds));
@@ -515,6 +534,12 @@ impl Machine {
 
     pub(crate) fn lazy(&self, cpu: usize) {
         self.on(cpu, Engine::enter_lazy);
+    }
+
+    /// The same machine, whose hypervisor or hardware flushes for `cpus`.
+    pub(crate) fn flushing_for(self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.platform().elsewhere.replace(cpus.into_iter().map(id).collect());
+        self
     }
 
     /// Turns the interrupts of `cpu` off.

@@ -7,7 +7,6 @@ pub(crate) mod layout;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use ceasefire::Platform;
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
@@ -111,6 +110,6 @@ pub(crate) fn start_other() -> ! {
 
 /// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
 fn take_part() {
-    kernel::memory().platform().invalidate_all();
+    kernel::memory().engine().online();
     interrupts::start_ticks(TICK);
 }

@@ -124,9 +124,12 @@ unsafe impl Platform for Threads {
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
             self.cores[target.index()].pending.store(true, Ordering::SeqCst);
-            if self.by_hand {
+            // One thread plays all CPUs: only the engine has turned interrupts off, and the sender's alone.
+            if self.by_hand && OFF.get() == 1 {
                 let sender = CPU.replace(target.index());
+                OFF.set(0);
                 self.poll();
+                OFF.set(1);
                 CPU.set(sender);
             }
         }

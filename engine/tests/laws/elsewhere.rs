@@ -1,0 +1,104 @@
+//! Platforms that flush for CPUs: those are not interrupted, but for what they have to do themselves.
+
+use ceasefire::{Batch, Flush, Gather, Schedule};
+
+use crate::hands::{room, was, Hands};
+use crate::script::{hybrid, machine, Machine, Point, Space};
+
+const PAGE: u64 = 0x1000;
+
+/// A space that CPUs 1 and 2 run with a page cached on each, on a machine that flushes for CPU 2.
+fn running(m: Machine) -> (Machine, Space) {
+    let m = m.flushing_for([2]);
+    let p = m.space(1);
+    for cpu in [1, 2] {
+        m.switch(cpu, &p);
+        m.fill(cpu, PAGE, 1);
+        m.fill(cpu, 2 * PAGE, 1);
+    }
+    m.events();
+    (m, p)
+}
+
+#[test]
+fn a_cpu_for_which_the_platform_flushes_is_not_interrupted() {
+    let (m, p) = running(machine(3));
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    assert!(m.cached(2, 2 * PAGE).is_some(), "the page alone was asked for");
+    assert_eq!((m.interrupted(), m.cpu(0).counters().flushes_elsewhere), (vec![1], 1));
+    drop(m.on(1, ceasefire::Engine::unload));
+    m.flush(&p, Flush::page(2 * PAGE));
+    assert_eq!((m.cached(2, 2 * PAGE), m.interrupted()), (None, vec![]));
+    assert_eq!((m.cpu(0).counters().shootdowns, m.cpu(2).counters().requests), (1, 0));
+}
+
+/// It did not hear of the flush, so coming back it flushes once more than it had to, and never once too little.
+#[test]
+fn what_it_knows_stays_behind() {
+    let (m, p) = running(machine(3));
+    m.flush(&p, Flush::page(PAGE));
+    let q = m.space(2);
+    m.switch(2, &q);
+    m.switch(2, &p);
+    assert_eq!(m.usable(2), []);
+}
+
+#[test]
+fn a_batch_has_it_flushed_too() {
+    let (m, p) = running(machine(3));
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
+        assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
+    });
+    batch.unmap(&p, was(PAGE, false), 0);
+    batch.hold(1);
+    drop(batch);
+    assert_eq!(m.interrupted(), [1]);
+}
+
+#[test]
+fn a_lazy_cpu_leaves_the_tables_itself() {
+    let (m, p) = running(machine(3));
+    m.lazy(2);
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.interrupted(), [1], "lazy CPUs are left alone");
+    let mut room = room::<_, 1>();
+    let mut gather: Gather<'_, _, u64, _> =
+        Gather::new(&m, &p, &mut room, |_| assert_eq!(m.root(2), None, "R2"));
+    gather.unlink(0, || ());
+    gather.hold(1);
+    gather.finish();
+    assert_eq!(m.interrupted(), [1, 2]);
+}
+
+#[test]
+fn a_cpu_changes_its_tag_itself() {
+    let (m, p) = running(hybrid(3, 1));
+    m.flush(&p, Flush::page(9 * PAGE));
+    assert!(p.asid().is_some(), "it is moving");
+    m.events();
+    m.flush(&p, Flush::page(PAGE));
+    assert_eq!(m.interrupted(), [1, 2]);
+    assert_eq!(m.on(2, ceasefire::Engine::loaded_asid), p.asid());
+}
+
+/// What it has published says nothing yet.
+#[test]
+fn a_cpu_that_switches_is_interrupted() {
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let m = machine(3).flushing_for([1, 2]);
+        let p = m.space(1);
+        m.switch(1, &p);
+        let space = p.clone();
+        m.events();
+        m.at(point, move |m| {
+            // It is let go of before CPU 2 has answered.
+            m.on(0, |engine| engine.flush(&space, Flush::page(PAGE)));
+        });
+        m.switch(2, &p);
+        m.fill(2, PAGE, 1);
+        m.deliver_all();
+        assert_eq!((m.interrupted(), m.cached(2, PAGE)), (vec![2], None), "{point:?}");
+        assert_eq!(m.cpu(0).counters().flushes_elsewhere, 1, "CPU 1 is answered for");
+    }
+}
