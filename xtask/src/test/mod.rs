@@ -33,6 +33,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))?;
     sabotage::check(&workspace)?;
     failure::run(&mut small(&workspace))?;
+    failure::run(&mut workspace.cargo("run --package ceasefire --example port"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
     // These need components that a fresh Rust installation lacks. A step that is left out is no failure, but it is
