@@ -64,16 +64,19 @@ impl Translation for Pte {
 }
 
 /// The page-table lock, held.
-struct Locked<'a>(&'a SpaceRef, #[allow(dead_code)] MutexGuard<'a, ()>);
+struct Locked<'a> {
+    space: &'a SpaceRef,
+    _held: MutexGuard<'a, ()>,
+}
 
 impl TableGuard<Port> for Locked<'_> {
     fn space(&self) -> &SpaceRef {
-        self.0
+        self.space
     }
 }
 
 fn lock(space: &SpaceRef) -> Locked<'_> {
-    Locked(space, space.table_lock.lock().unwrap())
+    Locked { space, _held: space.table_lock.lock().unwrap() }
 }
 
 /// Clears an entry in one atomic step. Call it with the lock held.
