@@ -1,5 +1,5 @@
-//! Every relative link in a Markdown file must lead to a file, and to a heading if it names one. The book's table of
-//! contents must name every chapter.
+//! Every relative link in a Markdown file must lead to a file, and to a heading if it names one. Every excerpt must name
+//! a part of a file. The book's table of contents must name every chapter.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// Lists every broken link and every chapter that the table of contents lacks.
+/// Lists every broken link, every excerpt of nothing, and every chapter that the table of contents lacks.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let is_markdown = |file: &PathBuf| file.extension() == Some(OsStr::new("md"));
     let files: Vec<PathBuf> = workspace.files()?.into_iter().filter(is_markdown).collect();
@@ -18,6 +18,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         for (line, target) in links(&text) {
             if !resolves(&workspace.root.join(file), &target)? {
                 problems.push(format!("\n{}:{line}: broken link: {target}", file.display()));
+            }
+        }
+        for (line, target, part) in excerpts(&text) {
+            let source = workspace.root.join(file).with_file_name("").join(&target);
+            if !fs::read_to_string(source).is_ok_and(|source| has_part(&source, &part)) {
+                problems.push(format!("\n{}:{line}: {target} has no part `{part}`", file.display()));
             }
         }
     }
@@ -85,6 +91,24 @@ fn links(markdown: &str) -> Vec<(usize, String)> {
     links
 }
 
+/// The file and the part of it that each `{{#include file:part}}` names, with its line.
+fn excerpts(markdown: &str) -> Vec<(usize, String, String)> {
+    let mut excerpts = Vec::new();
+    for (index, line) in markdown.lines().enumerate() {
+        let target = line.trim().strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}"));
+        if let Some((file, part)) = target.map(|target| target.split_once(':').unwrap_or((target, ""))) {
+            excerpts.push((index + 1, file.to_owned(), part.to_owned()));
+        }
+    }
+    excerpts
+}
+
+/// Whether `source` marks the beginning and the end of `part`. Numbers of lines are no part: they shift unnoticed.
+fn has_part(source: &str, part: &str) -> bool {
+    let marks = |mark: &str| source.lines().any(|line| line.trim() == format!("// {mark}: {part}"));
+    !part.is_empty() && marks("ANCHOR") && marks("ANCHOR_END")
+}
+
 /// The anchors of a page's headings.
 fn headings(markdown: &str) -> Vec<String> {
     let headings = prose(markdown).filter(|(_, line)| line.starts_with('#'));
@@ -113,6 +137,17 @@ mod tests {
         let targets: Vec<_> = links(text);
         let expected = [(1, "one.md"), (1, "two.png"), (5, "three.md#x"), (6, "four.md")];
         assert_eq!(targets, expected.map(|(line, target)| (line, target.to_owned())));
+    }
+
+    #[test]
+    fn excerpts_name_marked_parts() {
+        let text = "```rust\n{{#include ../port.rs:start}}\n```\n{{#include whole.rs}}\n";
+        let expected = [(2, "../port.rs", "start"), (4, "whole.rs", "")];
+        let owned = expected.map(|(line, file, part)| (line, file.to_owned(), part.to_owned()));
+        assert_eq!(excerpts(text), owned);
+        let source = "    // ANCHOR: start\nfn start() {}\n    // ANCHOR_END: start\n// ANCHOR: open\n";
+        assert!(has_part(source, "start"));
+        assert!(!has_part(source, "open") && !has_part(source, "star") && !has_part(source, ""));
     }
 
     #[test]

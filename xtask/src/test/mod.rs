@@ -5,6 +5,7 @@ mod licences;
 mod links;
 mod msrv;
 mod named_tests;
+mod packages;
 mod sabotage;
 
 use std::process::Command;
@@ -20,11 +21,12 @@ pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknow
 pub(crate) fn run() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     failure::run(&mut workspace.cargo("fmt --all --check"))?;
-    println!("==> registry hosts, licences, links, named tests");
+    println!("==> registry hosts, licences, links, named tests, packages");
     hosts::check(&workspace)?;
     licences::check(&workspace)?;
     links::check(&workspace)?;
     named_tests::check(&workspace)?;
+    packages::check(&workspace)?;
     failure::run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings"))?;
     let guarded = "clippy --package ceasefire --package ceasefire-memory --package ceasefire-machine --tests";
     failure::run(&mut workspace.cargo_sabotaged(&format!("{guarded} -- -D warnings")))?;
@@ -33,6 +35,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo_sabotaged("test --package ceasefire --profile unchecked"))?;
     sabotage::check(&workspace)?;
     failure::run(&mut small(&workspace))?;
+    failure::run(&mut workspace.cargo("run --package ceasefire --example port"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
     // These need components that a fresh Rust installation lacks. A step that is left out is no failure, but it is
