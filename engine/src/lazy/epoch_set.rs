@@ -1,6 +1,6 @@
 //! The CPUs that have debts of an epoch: a set that knows which epoch it stands for.
 //!
-//! The [ledger](crate::ledger) has few sets and many epochs, so sets are used again. A removal may be delayed, by an
+//! The [ledger](super::ledger) has few sets and many epochs, so sets are used again. A removal may be delayed, by an
 //! interrupt or because a hypervisor runs another virtual CPU. Meanwhile its epoch is settled, the set is given to
 //! another epoch, and the same CPU joins it again. Removing it from there would lose the CPU's new debt. So each word
 //! names the epoch of its members and changes together with them in one step. A delayed operation finds another name

@@ -16,7 +16,7 @@
 //! closed epochs.
 //!
 //! No operation on the ledger blocks, so any of them may be delayed at any point. A value that names its epoch is
-//! therefore trusted. Any other value is checked again (see [`epoch_set`](crate::epoch_set)). There are [`EPOCHS`]
+//! therefore trusted. Any other value is checked again (see [`epoch_set`](super::epoch_set)). There are [`EPOCHS`]
 //! sets, whatever the machine does. While none is free, the open epoch stays open and takes more debts.
 
 use super::epoch_set::EpochSet;

@@ -1,6 +1,6 @@
 //! The end of lazy debts: what settles them at no cost, and what pays for them.
 //!
-//! A batch enters the debts that it need not pay at once in the [ledger](crate::ledger). The CPUs that may still use
+//! A batch enters the debts that it need not pay at once in the [ledger](super::ledger). The CPUs that may still use
 //! the old entries settle them by what they do anyway:
 //!
 //! - A CPU that switches, goes lazy or leaves the space uses none of the old entries any more. When it comes back, it
