@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_has_none_of_an_earlier_ones_members() {
+    fn an_epoch_has_no_members_of_an_earlier_one() {
         let set = EpochSet::new();
         assert!(set.insert(5, cpu(2), || true) && set.insert(5, cpu(3), || true));
         assert!(all(&set, 21).is_empty() && !set.contains(21, cpu(2)));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_changes_nothing() {
+    fn a_late_removal_changes_nothing() {
         let set = EpochSet::new();
         assert!(set.insert(5, cpu(1), || true) && set.insert(21, cpu(1), || true));
         set.remove(5, cpu(1));

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_flushed_before_an_epoch_was_closed_stays_in_it() {
+    fn a_cpu_that_flushed_before_an_epoch_was_closed_stays_in_it() {
         let ledger = Ledger::new();
         let stamp = enter(&ledger, 1, 12);
         let before = ledger.closed();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_cpu_can_settle_waits_for_a_broadcast_that_one_of_them_begins() {
+    fn a_debt_that_no_cpu_can_settle_waits_for_a_broadcast_by_one_cpu() {
         let ledger = Ledger::new();
         let stamp = ledger.enter((&cpus(&[]), true), 3, (12, 10), |_| true);
         let alone = ledger.enter((&cpus(&[1]), false), 1, (30, 10), |_| true);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_that_concerns_nobody_is_settled() {
+    fn a_debt_that_concerns_no_cpu_is_settled() {
         let ledger = Ledger::new();
         assert_eq!(ledger.enter((&cpus(&[1, 2]), false), 5, (12, 10), |_| false), Stamp::SETTLED);
         assert_eq!(ledger.enter((&cpus(&[]), false), 5, (12, 10), |_| true), Stamp::SETTLED);
@@ -429,7 +429,7 @@ mod tests {
 
     /// A CPU that pays is delayed between the answers to its interrupts and the ledger, while all else continues.
     #[test]
-    fn whoever_leaves_late_leaves_no_newer_epoch_that_has_the_same_set() {
+    fn a_cpu_that_leaves_late_stays_in_a_newer_epoch_with_the_same_set() {
         let ledger = Ledger::new();
         let leave_all = |closed| (0..2).for_each(|number| ledger.leave(closed, cpu(number)));
         let first = enter(&ledger, 1, 12);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_an_epoch_has_been_closed_is_known() {
+    fn an_epoch_knows_how_long_it_has_been_closed() {
         let ledger = Ledger::new();
         enter(&ledger, 1, 12);
         enter(&ledger, 1, 40);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_become_one_owe_what_the_newer_owed() {
+    fn two_things_that_merge_owe_the_newer_debt() {
         let (old, new) = (Stamp::stored(7), Stamp::stored(8));
         assert_eq!((old.with(new), new.with(old)), (new, new));
         assert_eq!(Stamp::SETTLED.with(old), old);

@@ -180,7 +180,7 @@ mod tests {
 
     /// Otherwise a flush would wait for more returned ASIDs than there are.
     #[test]
-    fn what_is_not_used_does_not_count() {
+    fn limits_that_are_not_used_do_not_count() {
         let all = new(u32::MAX, 8, Holders::Wide).expect("enough ASIDs");
         assert_eq!((all.asids(), all.worth_a_flush()), (1 << 16, (65_536 - 6) / 32));
     }

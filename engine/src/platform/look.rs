@@ -2,8 +2,9 @@
 //!
 //! A global ASID spares a space the interrupts of its flushes. There are fewer such ASIDs than processes, so only a
 //! space that several CPUs run at once deserves one. Counting those CPUs costs a look at each of them, so the engine
-//! counts after some flushes only. The kernel may decide when to look ([`Platform::looks_at`]) and who deserves
-//! ([`Platform::deserves_asid`]).
+//! counts after some flushes only. The kernel may decide when to look
+//! ([`Platform::looks_at`](crate::Platform::looks_at)) and who deserves
+//! ([`Platform::deserves_asid`](crate::Platform::deserves_asid)).
 //!
 //! The defaults follow Linux where it has a rule: one flush in 32 (Linux compares the process's number with the clock),
 //! and four CPUs. They differ in one point. Linux lets a process keep its ASID for life; here a space gives it back in

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn extending_never_skips_what_is_missing() {
+    fn extending_never_skips_a_missing_flush() {
         let reached = AtomicGeneration::new(generation(4));
         for (first, last, then) in [(6, 7, 4), (5, 6, 6), (3, 5, 6), (2, 9, 9)] {
             reached.extend(generation(first), generation(last));

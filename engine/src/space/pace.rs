@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_follow_what_was_measured_and_broadcasts_are_forgotten() {
+    fn averages_follow_the_measurements_and_broadcasts_fade() {
         let (slots, global) = (Tag::new(None).read(), Tag::new(Some(Asid::new(9))).read());
         let pace = Pace::new();
         pace.add(slots, 800);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looked_at_an_earlier_transition_does_not_end_a_later_one() {
+    fn a_reading_of_an_earlier_transition_does_not_end_a_later_one() {
         let (tag, asid) = (Tag::new(None), Asid::new(9));
         assert!(tag.claim());
         assert_eq!(tag.adopt(Some(asid)), None);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asid_of_a_space_that_ends_is_had_once_wherever_the_space_stands() {
+    fn the_asid_of_a_space_that_ends_is_handed_out_once_in_every_state() {
         let asid = Asid::new(9);
         let states: [fn(&Tag); 5] = [
             |_| (),

@@ -2,8 +2,7 @@
 //!
 //! An offline CPU answers no request, and broadcasts need not reach it. So it stops using entries before it goes, and
 //! holds none when it comes back. In between no flush may wait for it. A flush may have picked the CPU before it went,
-//! and post its request afterwards. It then finds the inbox closed and counts the answer itself
-//! ([`Inbox::post`](crate::cpu::Inbox::post)).
+//! and post its request afterwards. It then finds the inbox closed and counts the answer itself (`Inbox::post`).
 
 use super::here::Here;
 use super::switch::Previous;

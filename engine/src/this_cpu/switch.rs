@@ -8,7 +8,7 @@
 //! A CPU in lazy mode keeps the space loaded but runs no program. It is interrupted only before page-table pages are
 //! freed, and catches up when it leaves lazy mode. Under a global ASID none of this matters: broadcasts reach every
 //! CPU, whatever it runs. The switch reads the space's tag in the same window, before the generation
-//! ([`transition`](crate::transport::transition) says why).
+//! (`transport::transition` says why).
 
 use super::here::Here;
 use crate::cpu::{Cpu, Flushed, Loaded, Own, Slots};

@@ -1,9 +1,9 @@
 //! Adoption: after some flushes, a space gets a global ASID or gives it back.
 //!
 //! The engine measures how long each space's flushes take and, after some of them, counts the CPUs that run the space.
-//! The platform decides from this [`Look`](crate::Look) whether the space deserves a global ASID. If the answer differs
-//! from the present tag, a [transition](super::transition) begins. All of this happens only where some spaces use slots
-//! and others a global ASID ([`Holders::Wide`](crate::Holders::Wide)).
+//! The platform decides from this [`Look`] whether the space deserves a global ASID. If the answer differs from the
+//! present tag, a [transition](super::transition) begins. All of this happens only where some spaces use slots and
+//! others a global ASID ([`Holders::Wide`]).
 
 use crate::platform::{Broadcast, Capabilities, Holders, Look, Platform};
 use crate::primitive::Ordering;

@@ -232,7 +232,7 @@ mod tests {
     /// The defect in Linux's allocator: the last ASID is taken, freed ones lie below it, and the search starts above
     /// them.
     #[test]
-    fn one_given_back_below_the_last_search_is_found_again() {
+    fn an_asid_given_back_below_the_last_search_is_found_again() {
         let asids = Box::new(GlobalAsids::new());
         let given: Vec<u16> = (1..256).map(|_| take(&asids, 256).unwrap()).collect();
         asids.free(Asid::new(given[3]));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flush_cleans_all_that_were_given_back_before_it_and_none_after() {
+    fn one_flush_cleans_the_asids_given_back_before_it_and_none_after() {
         let asids = Box::new(GlobalAsids::new());
         for _ in 1..4 {
             take(&asids, 4);
@@ -275,7 +275,7 @@ mod tests {
 
     /// One CPU flushes. Another that comes meanwhile waits for it, and finds the ASIDs that it freed.
     #[test]
-    fn whoever_comes_during_a_flush_waits_for_its_end() {
+    fn a_search_during_a_flush_waits_for_its_end() {
         let asids = Box::new(GlobalAsids::new());
         for _ in 1..3 {
             take(&asids, 3);
@@ -313,7 +313,7 @@ mod tests {
         /// Takes and gives back at random, sometimes during flushes. A model says which ASIDs are in use and which are
         /// clean.
         #[test]
-        fn none_is_had_twice_nor_before_a_flush_of_everything(
+        fn no_asid_has_two_owners_or_is_reused_before_a_flush_of_everything(
             count in 2..80_u32, steps in prop::collection::vec((0..3_u8, any::<usize>()), 0..300),
         ) {
             let asids = Box::new(GlobalAsids::new());
@@ -355,7 +355,7 @@ mod tests {
 
     /// Four CPUs take and give back at once. A table of owners shows any ASID that two of them have.
     #[test]
-    fn cpus_at_once_never_share_one() {
+    fn cpus_that_take_at_once_never_share_an_asid() {
         const COUNT: u32 = 40;
         let asids = Box::new(GlobalAsids::new());
         let owners: Vec<AtomicBool> = (0..COUNT).map(|_| AtomicBool::new(false)).collect();

@@ -1,10 +1,10 @@
 //! The interrupt transport: reach every CPU that may hold an entry, and wait for the answers.
 //!
-//! Each CPU has one outgoing [`Request`] and one [`Inbox`]. A CPU that flushes fills its request and puts its own
-//! number into each target's inbox. It interrupts the targets whose inbox was empty; the others are interrupted
-//! already. It does its own part while they work, then waits until every target has answered. Nothing is allocated and
-//! nothing can overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests,
-//! whether its interrupts are on or off. So two CPUs that flush at once do not block each other.
+//! Each CPU has one outgoing `Request` and one `Inbox`. A CPU that flushes fills its request and puts its own number
+//! into each target's inbox. It interrupts the targets whose inbox was empty; the others are interrupted already. It
+//! does its own part while they work, then waits until every target has answered. Nothing is allocated and nothing can
+//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, whether its
+//! interrupts are on or off. So two CPUs that flush at once do not block each other.
 
 use crate::cpu::Cpu;
 use crate::cpu::{Asked, Loaded, Posted, Reach};

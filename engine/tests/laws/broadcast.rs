@@ -74,7 +74,7 @@ fn a_range_beyond_the_ceiling_is_one_broadcast_of_all() {
 }
 
 #[test]
-fn the_last_page_of_all_is_flushed_as_any_other() {
+fn the_last_page_of_all_is_flushed_like_any_other() {
     const LAST: u64 = u64::MAX - (PAGE - 1);
     let (m, p) = busy(256, 0);
     m.fill(1, LAST, 1);
@@ -143,7 +143,7 @@ fn a_tag_given_back_is_used_again_only_after_everything_was_flushed_everywhere()
 }
 
 #[test]
-fn what_is_given_back_during_the_flush_waits_for_the_next() {
+fn an_asid_given_back_during_the_flush_waits_for_the_next() {
     let (m, p) = busy(3, 0);
     let q = m.space(2);
     let (first, second) = (p.asid(), q.asid());

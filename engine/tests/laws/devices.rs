@@ -28,7 +28,7 @@ fn walked() -> Vec<(Machine, Space)> {
 }
 
 #[test]
-fn a_flush_tells_devices_what_was_asked_and_not_what_became_of_it() {
+fn a_flush_tells_devices_the_range_that_was_asked_for() {
     for (m, p) in walked() {
         let flush = Flush::range(0, 1000 * PAGE, PageSize::Small);
         m.flush(&p, flush);

@@ -35,7 +35,7 @@ fn a_cpu_for_which_the_platform_flushes_is_not_interrupted() {
 
 /// It did not hear of the flush, so coming back it flushes once more than it had to, and never once too little.
 #[test]
-fn what_it_knows_stays_behind() {
+fn a_cpu_for_which_the_platform_flushed_stays_behind_in_its_own_record() {
     let (m, p) = running(machine(3));
     m.flush(&p, Flush::page(PAGE));
     let q = m.space(2);
@@ -45,7 +45,7 @@ fn what_it_knows_stays_behind() {
 }
 
 #[test]
-fn a_batch_has_it_flushed_too() {
+fn a_batch_lets_the_platform_flush_too() {
     let (m, p) = running(machine(3));
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
         assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));

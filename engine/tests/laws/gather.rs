@@ -40,7 +40,7 @@ fn nothing_is_released_before_the_flush() {
 }
 
 #[test]
-fn dropping_it_is_finishing_it() {
+fn dropping_a_gather_finishes_it() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -101,7 +101,7 @@ fn the_range_is_the_hull_in_the_smallest_size() {
 }
 
 #[test]
-fn what_no_tlb_can_hold_needs_no_flush() {
+fn an_entry_that_no_tlb_can_hold_needs_no_flush() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -172,7 +172,7 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
 }
 
 #[test]
-fn what_was_narrowed_is_flushed_before_the_gather_is_closed() {
+fn a_narrowing_is_flushed_before_the_gather_is_closed() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_flush_covers_all_that_was_taken(
+    fn a_flush_covers_every_change(
         all in prop::collection::vec(taken(), 1..6), ceiling in prop_oneof![Just(33_u32), Just(2000)],
     ) {
         let m = machine_with_ceiling(1, ceiling);

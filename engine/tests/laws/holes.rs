@@ -62,7 +62,7 @@ fn hole_02_numbers_that_wrap() {
 }
 
 #[test]
-fn hole_07_a_flush_of_one_space_that_settles_anothers_debt() {
+fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
     let m = lazy_until(3, Settle::Demand);
     let (p, q) = (m.space(1), m.space(2));
     // CPU 1 ran the one and runs the other.
@@ -97,7 +97,7 @@ fn broadcasting_lazily() -> (Machine, Space) {
 }
 
 #[test]
-fn hole_08_a_broadcast_that_nobody_waits_for() {
+fn hole_08_a_broadcast_without_a_wait() {
     let (m, p) = broadcasting_lazily();
     let waited = Rc::new(Cell::new(false));
     let during = waited.clone();
@@ -127,7 +127,7 @@ fn hole_08_as_published_the_page_comes_out_first() {
 
 /// What may be owed for is, and comes out settled only once a broadcast was waited for.
 #[test]
-fn hole_08_what_is_owed_everywhere_waits_for_a_broadcast() {
+fn hole_08_a_debt_of_every_cpu_waits_for_a_broadcast() {
     for pays in [true, false] {
         let (m, p) = broadcasting_lazily();
         let stamp = let_go(&m, &p, PAGE);
@@ -175,7 +175,7 @@ fn hole_10_a_space_that_is_gone_before_the_switch_is_done() {
 }
 
 #[test]
-fn hole_11_books_that_grow_with_the_machine() {
+fn hole_11_a_ledger_that_grows_with_the_machine() {
     // What is there once.
     assert!(size_of::<Engine<Script>>() < 64 << 10, "{}", size_of::<Engine<Script>>());
     // What is there for each space: one set of CPUs, that of those that run it, and a few numbers.
@@ -230,7 +230,7 @@ fn hole_12_as_published_a_page_is_let_go_of_that_can_be_stored_to() {
 }
 
 #[test]
-fn hole_12_without_one_the_same_page_may_owe() {
+fn hole_12_without_a_downgrade_the_same_page_may_owe() {
     let m = lazy(2);
     let p = m.space(1);
     m.switch(1, &p);

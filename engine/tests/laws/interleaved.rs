@@ -274,22 +274,22 @@ fn play_all(seeds: u64, schedule: Schedule, capabilities: impl Fn(u64) -> Capabi
 }
 
 #[test]
-fn no_cpu_uses_what_it_must_not_whatever_comes_between() {
+fn random_interleavings_keep_every_rule() {
     play_all(500, Schedule::Lazy, |_| PROMISES);
 }
 
 /// With one to three global ASIDs, so that they are given back and used again all the time.
 #[test]
-fn nor_does_any_where_spaces_move_between_slots_and_asids() {
+fn random_interleavings_keep_every_rule_while_spaces_move_to_broadcasts_and_back() {
     play_all(2000, Schedule::Batched, |seed| wide(1 + (seed % 3) as u32));
 }
 
 #[test]
-fn nor_does_any_where_they_move_and_owe() {
+fn random_interleavings_keep_every_rule_while_spaces_move_to_broadcasts_and_owe() {
     play_all(1000, Schedule::Lazy, |seed| wide(1 + (seed % 3) as u32));
 }
 
 #[test]
-fn nor_does_any_where_every_space_has_an_asid() {
+fn random_interleavings_keep_every_rule_with_broadcasts() {
     play_all(500, Schedule::Lazy, |seed| every(2 + (seed % 2) as u32));
 }

@@ -128,7 +128,7 @@ fn guards_end_where_they_are_dropped_and_when_a_panic_passes() {
 
 /// What a closure is given instead of a guard ends with a panic too.
 #[test]
-fn so_do_closures() {
+fn closures_end_their_guards_when_a_panic_passes() {
     use ceasefire::Platform;
     let m = machine(1);
     let failed = catch_unwind(AssertUnwindSafe(|| {

@@ -24,7 +24,7 @@ fn cached(m: &Machine, page: u64) -> Vec<bool> {
 }
 
 #[test]
-fn between_its_steps_others_are_asked_and_this_cpu_is_done() {
+fn after_the_first_step_other_cpus_are_asked_and_this_cpu_is_done() {
     let m = machine(4);
     let p = running(&m);
     let pending = m.begin_flush(&p, Flush::page(PAGE));
@@ -36,7 +36,7 @@ fn between_its_steps_others_are_asked_and_this_cpu_is_done() {
 }
 
 #[test]
-fn dropping_it_waits() {
+fn dropping_a_pending_flush_waits() {
     let m = machine(4);
     let p = running(&m);
     drop(m.begin_flush(&p, Flush::page(PAGE)));
@@ -44,7 +44,7 @@ fn dropping_it_waits() {
 }
 
 #[test]
-fn devices_are_told_when_it_ends() {
+fn devices_are_told_when_the_flush_ends() {
     for m in [machine(4), broadcasting(4, 256)] {
         let p = running(&m);
         p.attach_device();

@@ -24,7 +24,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
 }
 
 #[test]
-fn a_cpu_that_goes_answers_what_it_was_asked() {
+fn a_cpu_that_goes_offline_answers_its_requests() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);

@@ -519,29 +519,29 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_cpu_ever_uses_what_it_must_not((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule((cpus, spaces, steps) in history()) {
         prop_assert_eq!(play(&machine(cpus), Schedule::Batched, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_while_debts_stand((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule_while_debts_stand((cpus, spaces, steps) in history()) {
         prop_assert_eq!(play(&lazy(cpus), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_that_pays_on_demand_alone((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule_when_debts_are_paid_on_demand((cpus, spaces, steps) in history()) {
         let machine = lazy_until(cpus, Settle::Demand);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
     /// With one to three ASIDs beside the shared one, so that they run out and are used again.
     #[test]
-    fn nor_does_any_where_flushes_are_broadcast((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_with_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         prop_assert_eq!(play(&broadcasting(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_where_debts_are_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_with_debts_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
         let machine = within(cpus, every(asids), SINGLE_PAGE_CEILING, bounds);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
@@ -549,7 +549,7 @@ proptest! {
 
     /// With one or two global ASIDs, so that spaces get them and give them back all the time.
     #[test]
-    fn nor_does_any_where_spaces_move_between_slots_and_global_asids(
+    fn random_histories_keep_every_rule_while_spaces_move_to_broadcasts_and_back(
         (cpus, spaces, steps) in history(), asids in 1..=2_u32,
     ) {
         prop_assert_eq!(play(&hybrid(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
@@ -557,7 +557,7 @@ proptest! {
 
     /// Firmware that fences all harts before it returns, and actions that go to chosen CPUs, behind the same trait.
     #[test]
-    fn nor_does_any_whatever_carries_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_for_every_carrier_of_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         for carried in [Carried::AtOnce, Carried::ToHolders] {
             for machine in [broadcasting(cpus, asids), lazy_hybrid(cpus, asids)] {
                 let machine = machine.carrying(carried);
@@ -568,7 +568,7 @@ proptest! {
 
     /// A hypervisor or hardware flushes for some CPUs, which answer nothing.
     #[test]
-    fn nor_does_any_for_which_others_flush((cpus, spaces, steps) in history(), first in 0..4_usize) {
+    fn random_histories_keep_every_rule_where_the_platform_flushes((cpus, spaces, steps) in history(), first in 0..4_usize) {
         let machine = lazy(cpus).flushing_for(first..cpus);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
         let machine = lazy_hybrid(cpus, 1).flushing_for(first..cpus);
@@ -576,7 +576,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_any_where_they_move_while_debts_stand((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
+    fn random_histories_keep_every_rule_while_spaces_move_to_broadcasts_and_owe((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
         prop_assert_eq!(play(&lazy_hybrid(cpus, asids), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 }

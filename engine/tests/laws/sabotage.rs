@@ -142,7 +142,7 @@ fn without_its_stamp_a_page_comes_out_while_it_can_be_reached() {
 }
 
 #[test]
-fn without_the_interrupts_of_a_transition_who_has_not_moved_uses_what_is_gone() {
+fn without_the_interrupts_of_a_transition_a_cpu_that_has_not_moved_uses_old_entries() {
     let m = hybrid(3, 2);
     m.remove_guard(Guard::Transition);
     let p = m.space(1);

@@ -70,7 +70,7 @@ fn the_lock_is_released_only_after_the_flush() {
 }
 
 #[test]
-fn one_flush_for_all_locks_where_the_range_is_kept() {
+fn one_flush_serves_all_locks_while_the_range_is_kept() {
     let (m, p) = busy(2, 4);
     let (range, mut room) = (SpaceLock(p.clone()), room::<_, 4>());
     let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut room, |_| ());

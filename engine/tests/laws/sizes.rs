@@ -16,7 +16,7 @@ type Moved = (NonZeroU64, u64, u64);
 type Strict<'e> = Gather<'e, Script, u64, fn(u64)>;
 
 #[test]
-fn what_the_book_says_of_each_type_is_so() {
+fn each_type_has_the_size_that_the_book_states() {
     let sizes = [
         size_of::<CpuSet>(),
         size_of::<AtomicCpuSet>(),
@@ -58,7 +58,7 @@ fn on_a_small_machine_the_engine_is_small() {
 
 /// A space for each CPU, and on each CPU a batch of migration, one of reclaim that it is interrupted by, and a strict unmap.
 #[test]
-fn all_that_the_engine_takes_on_the_largest_machine_is_a_mebibyte_a_cpu_at_most() {
+fn the_engine_takes_at_most_a_mebibyte_for_each_cpu() {
     let each = size_of::<Cpu<Rc<AddressSpace>>>()
         + size_of::<AddressSpace>()
         + size_of::<OnStack<'_, u64, 32>>()

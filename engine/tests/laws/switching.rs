@@ -76,7 +76,7 @@ fn without_asids_every_switch_flushes() {
 }
 
 #[test]
-fn what_a_switch_gives_up_comes_out_of_it() {
+fn a_switch_returns_the_references_that_it_gives_up() {
     let m = machine(1);
     let (p, q) = (m.space(1), m.space(2));
     assert!(m.switch_to(&p).is_empty());
@@ -120,7 +120,7 @@ fn leaving_lazy_mode_unchanged_costs_nothing() {
 }
 
 #[test]
-fn a_lazy_cpu_that_goes_to_another_space_is_lazy_no_more() {
+fn a_lazy_cpu_that_switches_to_another_space_is_no_longer_lazy() {
     let m = machine(2);
     let (p, q) = (m.space(1), m.space(2));
     m.switch(1, &p);
@@ -133,14 +133,14 @@ fn a_lazy_cpu_that_goes_to_another_space_is_lazy_no_more() {
 }
 
 #[test]
-fn a_cpu_without_a_space_has_nothing_to_be_lazy_about() {
+fn a_cpu_without_a_space_does_not_become_lazy() {
     let m = machine(1);
     m.lazy(0);
     assert!(!m.cpu(0).is_lazy());
 }
 
 #[test]
-fn an_interrupt_that_finds_the_cpu_gone_lazy_takes_the_space_off_it() {
+fn an_interrupt_to_a_cpu_that_has_gone_lazy_unloads_its_space() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -279,7 +279,7 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
 }
 
 #[test]
-fn freed_tables_take_the_flushers_own_lazy_space_off_it() {
+fn freed_tables_unload_the_flushing_cpus_own_lazy_space() {
     let m = machine(1);
     let p = m.space(1);
     m.switch(0, &p);

@@ -42,7 +42,7 @@ fn carried(m: &Machine) -> (Vec<usize>, bool) {
 }
 
 #[test]
-fn a_wide_space_goes_from_interrupts_over_both_to_broadcasts_alone() {
+fn a_wide_space_goes_from_interrupts_through_both_to_broadcasts() {
     let (m, p) = busy(2);
     assert_eq!(p.asid(), None);
     flush(&m, &p);
@@ -88,7 +88,7 @@ fn global(m: &Machine, p: &Space) -> u16 {
 }
 
 #[test]
-fn an_asid_is_given_back_when_nobody_runs_under_it_and_used_again_after_a_flush_of_everything() {
+fn an_asid_is_given_back_when_no_cpu_runs_under_it_and_reused_after_a_flush_of_everything() {
     let (m, p) = busy(1);
     let asid = global(&m, &p);
     m.fill(1, PAGE, 2);
@@ -137,7 +137,7 @@ fn a_space_that_finds_no_asid_stays_on_interrupts() {
 
 /// A CPU is in the middle of a switch to a space, under a slot, while the space gets an ASID and everybody else adopts it.
 #[test]
-fn who_is_switching_during_a_transition_keeps_it_open() {
+fn a_cpu_that_is_switching_keeps_a_transition_open() {
     if MAX_CPUS < 5 {
         return;
     }
@@ -170,7 +170,7 @@ fn who_is_switching_during_a_transition_keeps_it_open() {
 
 /// A batch records a page of a space on slots, and before it settles the space gets an ASID and loses it again.
 #[test]
-fn what_a_batch_recorded_before_a_transition_is_flushed_after_it() {
+fn a_batchs_records_from_before_a_transition_are_flushed_after_it() {
     let (m, p) = busy(2);
     let out = RefCell::new(Vec::new());
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
@@ -260,7 +260,7 @@ fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
 }
 
 #[test]
-fn pages_go_out_as_many_at_a_time_as_the_hardware_takes() {
+fn pages_are_broadcast_in_the_numbers_that_the_hardware_takes() {
     let (m, p) = busy(2);
     global(&m, &p);
     m.flush(&p, Flush::range(0, 10 * PAGE, ceasefire::PageSize::Small));
@@ -286,7 +286,7 @@ fn without_asids_no_space_gets_a_global_one() {
 
 /// Whoever still flushes a space that has ended (a strict unmap of another task's, say) gives its ASID back no second time.
 #[test]
-fn what_flushes_a_space_that_ended_takes_no_asid_from_the_next() {
+fn a_flush_of_a_space_that_ended_takes_no_asid_from_the_next() {
     for leaving in [false, true] {
         let (m, p) = busy(1);
         let asid = global(&m, &p);
