@@ -1,4 +1,4 @@
-//! Deferred unmaps: what may wait, what may not, and what is owed meanwhile.
+//! Deferred unmaps: the debts that may wait, the debts that may not, and the state in between.
 
 use std::cell::RefCell;
 
@@ -294,7 +294,7 @@ fn a_narrowing_per_page_is_paid_at_once() {
     assert_eq!((m.cached(1, PAGE), m.owes(&p)), (None, false));
 }
 
-/// A migration unmaps hundreds of pages at a time, on a kernel's stack.
+/// Migration unmaps hundreds of pages at a time, with a batch on a kernel's stack.
 #[test]
 fn a_large_batch_is_as_large_as_its_pages() {
     type Frame = std::num::NonZeroU32;
@@ -317,8 +317,8 @@ fn a_large_batch_is_as_large_as_its_pages() {
     assert_eq!(out.get(), 600);
 }
 
-/// The permit concerns what every CPU may hold, not what the page table said: the right to store may have been taken away
-/// by another batch, which has not flushed.
+/// The permit concerns the entries that CPUs may hold, not the page table. Another batch that has not flushed may have
+/// taken the right to store away.
 #[test]
 fn a_write_permit_considers_downgrades_of_other_batches() {
     let (m, p) = busy(2, 1);
@@ -328,7 +328,7 @@ fn a_write_permit_considers_downgrades_of_other_batches() {
     assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through what it held");
 }
 
-/// A page that another batch hid may still be used by CPUs, until that batch has flushed.
+/// CPUs may still use a page that another batch hid, until that batch has flushed.
 #[test]
 fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
     let hidden = small(PAGE, Entry { access: Access::Hidden, ..Entry::NONE });

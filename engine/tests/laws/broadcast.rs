@@ -1,4 +1,5 @@
-//! Broadcasts: nobody is asked, everybody is reached, and a wait covers what the same CPU started and nothing else.
+//! Broadcasts: no CPU is interrupted, every CPU is reached, and a wait covers only the broadcasts that the same CPU
+//! started.
 
 use std::cell::Cell;
 
@@ -25,7 +26,7 @@ fn busy(asids: u32, pages: u64) -> (Machine, Space) {
     (m, p)
 }
 
-/// Whether each root since the last look was loaded with a flush.
+/// The roots loaded since the last look: for each, whether the load flushed.
 fn loads(m: &Machine) -> Vec<bool> {
     let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
     m.events().into_iter().filter_map(flush).collect()
@@ -206,7 +207,7 @@ fn a_write_permit_waits_for_dirty_translations() {
     assert_eq!(m.usable(1), []);
 }
 
-/// Linux 4b634918384c: a wait elsewhere is no wait for these broadcasts.
+/// Linux 4b634918384c: a wait on another CPU does not cover these broadcasts.
 #[test]
 fn settling_on_another_cpu_flushes_the_space_itself() {
     let (m, p) = busy(256, 1);

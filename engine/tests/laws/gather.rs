@@ -1,4 +1,4 @@
-//! Strict unmaps: flushed before anything is let go.
+//! Strict unmaps: the flush comes before anything is released.
 
 use std::cell::RefCell;
 
@@ -206,7 +206,7 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
     }
 }
 
-/// Hardware that is told a size looks for no other, and the hull is told in the smallest.
+/// Hardware that is told a size looks for no other. The hull of the changes is stated in the smallest size.
 #[test]
 fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
     let two_mib = PageSize::Huge.bytes();
@@ -227,7 +227,7 @@ fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
     }
 }
 
-/// What a gather may take.
+/// A change that a gather may make.
 #[derive(Debug, Clone, Copy)]
 enum Taken {
     Small(u64),
@@ -237,7 +237,7 @@ enum Taken {
 }
 
 fn taken() -> impl Strategy<Value = Taken> {
-    // Around a few boundaries of two_mib pages, the last of them the end of what 56 bits address.
+    // Addresses around a few boundaries of `two_mib` pages. The last boundary is the end of 56-bit addresses.
     let address = (prop_oneof![0..3_u64, Just((1 << 35) - 1)], 0..512_u64)
         .prop_map(|(two_mib, small)| two_mib << 21 | small << 12);
     (0..4_u8, address).prop_map(|(kind, address)| match kind {

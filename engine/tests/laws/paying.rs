@@ -1,4 +1,4 @@
-//! Paying: all that was owed when it was asked for, however much that is.
+//! Paying: all debts that exist at the time of the call, however many.
 
 use ceasefire::{Batch, Bounds, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
 
@@ -18,7 +18,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     stamp.expect("it came out")
 }
 
-/// Debts of so many times that no epoch is free, and the open one takes the rest.
+/// Debts of so many times that no epoch is free, and the open epoch takes the rest.
 fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {
     let p = m.space(1);
     m.switch(1, &p);

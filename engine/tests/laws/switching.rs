@@ -1,4 +1,4 @@
-//! Loading spaces, lazy mode, and the window in which a switch is under way.
+//! Loading spaces, lazy mode, and the window in a switch.
 
 use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
 
@@ -7,7 +7,7 @@ use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PRO
 
 const PAGE: u64 = 0x1000;
 
-/// How `cpu` loaded roots since the last look: whether each load flushed.
+/// The roots that `cpu` loaded since the last look: for each, whether the load flushed.
 fn loads(machine: &Machine) -> Vec<bool> {
     let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
     machine.events().into_iter().filter_map(flush).collect()
@@ -156,7 +156,7 @@ fn an_interrupt_to_a_cpu_that_has_gone_lazy_unloads_its_space() {
     assert_eq!(loads(&m), [true]);
 }
 
-/// tlb-bugs D1: between the root load and the publishing of what is loaded.
+/// tlb-bugs D1: between the load of the root and the publishing of the space.
 #[test]
 fn a_flusher_inside_the_switch_window_interrupts_the_switching_cpu() {
     for point in [Point::BeforeRoot, Point::AfterRoot] {
@@ -225,7 +225,7 @@ fn a_flush_inside_the_window_answered_after_it_reads_the_generation_again() {
     assert_eq!(loads(&m), [false, false], "the answer raised the slot's generation");
 }
 
-/// tlb-bugs D4: the bit goes after the root.
+/// tlb-bugs D4: the bit is cleared after the root is gone.
 #[test]
 fn a_cpu_stays_in_the_set_until_the_root_is_gone() {
     let m = machine(2);
