@@ -1,10 +1,10 @@
-//! What the engine's hot paths cost, in instructions: `cargo xtask bench` counts them.
+//! The cost of the engine's hot paths in instructions; `cargo xtask bench` counts them.
 //!
-//! `costs list` prints the cases, one a line: name, calls, operations per call, unit, bound, and where it has one the case
-//! whose count is taken off: then the bound is for what comes on top of that. `costs NAME` prepares
-//! the case and calls its function that often; whatever is outside `case_NAME` is not counted. The machine does
-//! nothing and costs nothing, so what is counted is the engine; an interrupt runs the handler of each target there
-//! and then, so a flush's count holds the targets' part too.
+//! `costs list` prints the cases, one a line: name, calls, operations per call, unit, bound. A case may also name
+//! another case whose count is subtracted; the bound is then for the difference. `costs NAME` prepares the case and
+//! calls its function that many times. Only instructions inside `case_NAME` are counted. The machine does nothing and
+//! costs nothing, so the count is the engine's. An interrupt runs the handler of each target at once, so the count of a
+//! flush includes the targets' part.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hint::black_box;
@@ -15,9 +15,9 @@ use ceasefire::{
     Owed, PageSize, Platform, Root, Schedule, Settle, Stamp, TableGuard, DEFAULT_AGE, MAX_CPUS,
 };
 
-/// How often each case's function is called.
+/// The number of calls of each case's function.
 const CALLS: usize = 64;
-/// Operations in one call, so that the call itself hardly counts.
+/// The number of operations in one call. There are enough that the call itself hardly counts.
 const PER_CALL: usize = 32;
 
 type Page = u64;
@@ -47,21 +47,21 @@ fn number(cpu: usize) -> CpuId {
     CpuId::new(cpu).expect("the cases' CPUs are in range")
 }
 
-/// Between two ticks of a CPU, in nanoseconds.
+/// The time between two ticks of a CPU, in nanoseconds.
 const TICK: u64 = 4_000_000;
 
-/// Lets as much time pass as an epoch of debts takes, and no CPU's tick.
+/// Advances the time by the length of an epoch of debts, without a tick on any CPU.
 fn pass() {
     NOW.set(NOW.get() + TICK / 2);
 }
 
-/// Goes on as another CPU.
+/// Continues as another CPU.
 fn go(cpu: usize) {
     THIS.set(number(cpu));
 }
 
-// SAFETY: one thread plays all CPUs in turn: `this_cpu` changes only where an interrupt is answered, outside
-// `interrupts_off`, and changes back; `cpu` indexes an array.
+// SAFETY: one thread plays all CPUs in turn. `this_cpu` changes only while an interrupt is answered, outside
+// `interrupts_off`, and changes back. `cpu` indexes an array.
 unsafe impl Platform for Idle {
     type Space = &'static AddressSpace;
     type Saved = ();
@@ -142,7 +142,7 @@ impl TableGuard<Idle> for TableLock {
     }
 }
 
-/// Makes `cpus` run the space, and the last of them the CPU that executes what follows.
+/// Makes `cpus` run the space. The last of them becomes the CPU that executes the code that follows.
 fn run_on(cpus: impl IntoIterator<Item = usize>) {
     for cpu in cpus {
         go(cpu);
@@ -150,18 +150,18 @@ fn run_on(cpus: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Where nothing has to be prepared.
+/// For cases that need no preparation.
 fn go_on() {}
 
 fn with_batch(schedule: Schedule, body: impl FnOnce(&mut Recorder)) {
     BATCH.with(|batch| {
-        // A case has one schedule, and a process one case.
+        // A case has one schedule, and a process runs one case.
         let new = || RefCell::new(Batch::new(engine(), schedule, drop as fn(Owed<Page>)));
         body(&mut batch.get_or_init(new).borrow_mut());
     });
 }
 
-/// Records the translations of a page of a space that runs on another CPU: as many as a call has.
+/// Records the translations of a page for each operation of a call. The space runs on another CPU.
 fn record() {
     let lock = TableLock(space());
     with_batch(Schedule::Batched, |batch| {
@@ -172,7 +172,7 @@ fn record() {
     });
 }
 
-/// Records a call's pages and lets go of them.
+/// Records a call's pages and lets them go.
 fn let_go() {
     let lock = TableLock(space());
     with_batch(Schedule::Lazy, |batch| {
@@ -206,7 +206,7 @@ fn hold() {
     });
 }
 
-/// A batch that needs no first-time work, with nothing recorded.
+/// A batch that needs no first-time work and has nothing recorded.
 fn settled(schedule: Schedule) {
     with_batch(schedule, Batch::flush);
 }
@@ -231,7 +231,7 @@ fn switch() {
     }
 }
 
-/// Switches to the space that is loaded. Inlined, or the loop would count as much as a call of it.
+/// Switches to the space that is loaded. Inlined, since a call in the loop would count as much as the switch.
 #[allow(clippy::inline_always)]
 #[inline(always)]
 fn switch_same() {
@@ -249,7 +249,7 @@ fn tick() {
     }
 }
 
-/// Ticks once on each of as many CPUs.
+/// Ticks once on each of `PER_CALL` CPUs.
 fn tick_each(first: usize) {
     let engine = engine();
     for cpu in first..first + PER_CALL {
@@ -282,7 +282,7 @@ macro_rules! cases {
             #[no_mangle]
             #[inline(never)]
             pub extern "C" fn $symbol() {
-                // Two cases that differ in their preparation alone would be merged into one function.
+                // Otherwise two cases that differ only in their preparation would be merged into one function.
                 black_box(stringify!($name));
                 $measured
             }
@@ -297,7 +297,7 @@ macro_rules! cases {
             )*
         }
 
-        /// Prepares a case and calls it; whether there is such a case.
+        /// Prepares a case and calls it. True if there is such a case.
         fn run(name: &str) -> bool {
             match name {
                 $(stringify!($name) => {
@@ -327,7 +327,7 @@ cases! {
     /// A whole batch, from the first page to the flush that another CPU answers.
     batch_whole [case_batch_whole] "instructions/page", "-",
         first run_on([63]), each { go(0); settled(Schedule::Batched); }, measured whole_batch();
-    /// Recording a page as above and letting go of it before any flush.
+    /// Recording a page as above and letting it go before any flush.
     batch_let_go_64 [case_batch_let_go_64] "instructions/page", "150",
         first run_on([63]), each { go(0); settled(Schedule::Lazy); }, measured let_go();
     /// The same among 8192 CPUs.
@@ -339,13 +339,13 @@ cases! {
     /// Switching to the space that is loaded.
     switch_same [case_switch_same] "instructions/switch", "25",
         first run_on([0]), each go_on(), measured switch_same();
-    /// The same where the ledger is open and the space owes.
+    /// The same while the ledger is open and the space owes.
     switch_same_owing [case_switch_same_owing] "instructions/switch, more", "4" beside switch_same,
         first run_on([63, 0]), each owe(), measured switch_same();
     /// Switching between two spaces.
     switch_other [case_switch_other] "instructions/switch", "-",
         first run_on([63, 0]), each go_on(), measured switch();
-    /// The same where the ledger is open and one of them owes.
+    /// The same while the ledger is open and one of the spaces owes.
     switch_other_owing [case_switch_other_owing] "instructions/switch, more", "4" beside switch_other,
         first run_on([63, 0]), each owe(), measured switch();
     /// Taking a page-table lock in a space that owes nothing.
@@ -356,7 +356,7 @@ cases! {
                 drop(engine.settle(TableLock(black_box(space))));
             }
         };
-    /// The same in a space that owed, and whose CPUs have settled it by themselves.
+    /// The same in a space that owed, and whose CPUs have settled the debt by themselves.
     settle_settled [case_settle_settled] "instructions/call", "-",
         first { run_on([63]); go(0); owe(); go(63); pass(); tick(); }, each go_on(), measured {
             let (engine, space) = (engine(), space());
@@ -364,29 +364,29 @@ cases! {
                 drop(engine.settle(TableLock(black_box(space))));
             }
         };
-    /// A timer tick where nothing is owed, though every CPU's neighbour has owed.
+    /// A timer tick while nothing is owed, though every CPU's neighbour has owed.
     tick_nothing_owed_64 [case_tick_nothing_owed_64] "instructions/tick", "40",
         first { run_on(32..64); go(0); owe(); pass(); tick_each(32); }, each go_on(), measured tick();
     /// The same among 8192 CPUs.
     tick_nothing_owed_8192 [case_tick_nothing_owed_8192] "instructions/tick", "40",
         first { run_on(0..8192); go(0); owe(); pass(); (0..8192).step_by(PER_CALL).for_each(tick_each); },
         each go_on(), measured tick();
-    /// A timer tick where only others owe.
+    /// A timer tick while only other CPUs owe.
     tick_others_owe_64 [case_tick_others_owe_64] "instructions/tick", "-",
         first { run_on(32..64); go(0); owe(); pass(); }, each go_on(), measured tick();
-    /// The same among 8192 CPUs, all of which owe but one.
+    /// The same among 8192 CPUs, of which all but one owe.
     tick_others_owe_8192 [case_tick_others_owe_8192] "instructions/tick", "-",
         first { run_on(1..8192); go(0); owe(); pass(); }, each go_on(), measured tick();
-    /// A timer tick that settles what its CPU owes, with the flush: the last of them settles the debt.
+    /// A timer tick that settles its CPU's debts, with the flush. The last of them settles the debt.
     tick_owed_64 [case_tick_owed_64] "instructions/tick", "-",
         first run_on(32..64), each { go(0); pass(); owe(); pass(); }, measured tick_each(32);
     /// The same among 8192 CPUs.
     tick_owed_8192 [case_tick_owed_8192] "instructions/tick", "-",
         first run_on(8160..8192), each { go(0); pass(); owe(); pass(); }, measured tick_each(8160);
-    /// Asking for a frame whose debt is settled.
+    /// Redeeming a frame whose debt is settled.
     redeem_settled [case_redeem_settled] "instructions/frame", "15",
         first { run_on([63]); }, each go_on(), measured redeem(Stamp::SETTLED);
-    /// Asking for a frame that is owed for.
+    /// Redeeming a frame that is owed for.
     redeem_owing [case_redeem_owing] "instructions/frame", "15",
         first { run_on([63]); go(0); owe(); }, each go_on(), measured redeem(Stamp::stored(u64::MAX));
     /// A flush that reaches 8 neighbours of 64 CPUs.

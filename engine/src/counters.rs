@@ -1,14 +1,14 @@
-//! What a CPU did, counted.
+//! Counters of the work of each CPU.
 //!
-//! Every counter is written by its own CPU only, so counting is a load and a store, and reading is a sum over
-//! the CPUs. Where an interrupt may come in between and count the same, it is one step ([`Count::add_at_once`]). The
-//! names are those of the command line's JSON.
+//! Only its own CPU writes a counter, so counting is a load and a store, and reading is a sum over the CPUs. If an
+//! interrupt may come in between and count the same, counting is one atomic step ([`Count::add_at_once`]). The names
+//! are those of the command line's JSON.
 
 use crate::primitive::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// A reading of one CPU's counters, or of several added up.
+        /// A reading of one CPU's counters, or the sum of several readings.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
@@ -24,7 +24,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What was counted since an `earlier` reading; `debt_age_max_ns` is the largest of all time.
+            /// The counts since an `earlier` reading; `debt_age_max_ns` is the largest of all time.
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 let mut since = Self { $($name: self.$name.wrapping_sub(earlier.$name),)* };
@@ -54,34 +54,35 @@ macro_rules! counters {
 counters! {
     /// Interrupts received for TLB work.
     interrupts,
-    /// Flush requests handled; more than `interrupts` where requests found the CPU interrupted already.
+    /// Flush requests handled. There are more than `interrupts` if requests found the CPU interrupted already.
     requests,
     /// Operations that sent any interrupt.
     shootdowns,
-    /// CPUs for which the platform flushed, so that they were not interrupted.
+    /// CPUs for which the platform flushed, so they were not interrupted.
     flushes_elsewhere,
-    /// Flushes that the hardware carried to every CPU: times that this CPU waited for broadcasts it had started.
+    /// Flushes that the hardware carried to every CPU: the number of times that this CPU waited for broadcasts that it
+    /// had started.
     broadcasts,
-    /// Flushes of everything under one ASID, local and remote; a broadcast counts once, for the CPU that started it.
+    /// Flushes of everything under one ASID, local and remote. A broadcast counts once, for the CPU that started it.
     flushes_full,
-    /// Single pages invalidated, local and remote; broadcast ones count once, for the CPU that started them.
+    /// Single pages invalidated, local and remote. Broadcast ones count once, for the CPU that started them.
     flushes_page,
-    /// Flushes at moments that came anyway (a switch, leaving lazy mode, a timer tick) and that settled something.
+    /// Flushes at events that happened anyway (a switch, leaving lazy mode, a timer tick) and that settled debts.
     flushes_free,
-    /// Translations cleared whose flush was put off.
+    /// Translations cleared whose flush was deferred.
     debts_created,
     /// Of these, settled by interrupting other CPUs.
     debts_by_interrupt,
     /// Of these, settled by waiting for broadcasts.
     debts_by_broadcast,
-    /// Of these, settled because the CPUs that had them stopped using the space by themselves.
+    /// Of these, settled because the CPUs that had them stopped using the space.
     debts_by_switch,
     /// Of these, settled at CPUs' timer ticks.
     debts_by_tick,
     /// Of these, settled without reaching any other CPU.
     debts_by_local,
-    /// How long the oldest of them stood, in nanoseconds: from the first clearing of a batch to its flush, or from when an
-    /// epoch of lazy debts was opened until it was settled; the largest seen.
+    /// The greatest age of a debt, in nanoseconds. It is measured from the first clearing of a batch to its flush, or
+    /// from the opening of an epoch of lazy debts until it is settled.
     debt_age_max_ns,
 }
 
@@ -90,12 +91,12 @@ counters! {
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Counts, with interrupts off, or what none of them counts.
+    /// Adds `n`, with interrupts off, or to a counter that no interrupt touches.
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Counts what interrupts count too, with interrupts on.
+    /// Adds `n` with interrupts on, to a counter that interrupts touch too.
     pub(crate) fn add_at_once(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }

@@ -1,9 +1,9 @@
 //! Sets of CPUs, from one to [`MAX_CPUS`].
 //!
-//! Two levels: words of 64 CPUs each, and a summary that says which words to look at. Going through a set, uniting
-//! it with another and clearing it touch the summary and the occupied words only, so the cost follows the CPUs in
-//! the set and not the CPUs in the machine: eight neighbours cost the same among 64 CPUs and among 8192.
-//! [`CpuSet`] belongs to one owner; [`AtomicCpuSet`] is joined and left by many CPUs at once.
+//! A set has two levels: words of 64 CPUs each, and a summary that says which words are occupied. Walking, uniting and
+//! clearing a set touch only the summary and the occupied words. So the cost follows the CPUs in the set, not the CPUs
+//! in the machine: eight neighbours cost the same among 64 CPUs and among 8192. A [`CpuSet`] has one owner; many CPUs
+//! join and leave an [`AtomicCpuSet`] at once.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ const WORD: usize = 64;
 const WORDS: usize = MAX_CPUS.div_ceil(WORD);
 const SUMMARIES: usize = WORDS.div_ceil(WORD);
 
-/// One CPU, numbered from 0.
+/// A CPU, numbered from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CpuId(u16);
 
@@ -29,10 +29,10 @@ impl fmt::Display for CpuOutOfRange {
 }
 
 impl CpuId {
-    /// CPU `number`.
+    /// The CPU with this number.
     ///
     /// # Errors
-    /// [`CpuOutOfRange`] at or above [`MAX_CPUS`].
+    /// [`CpuOutOfRange`] if the number is [`MAX_CPUS`] or more.
     pub const fn new(number: usize) -> Result<Self, CpuOutOfRange> {
         if number < MAX_CPUS {
             Ok(Self(number as u16))
@@ -41,12 +41,12 @@ impl CpuId {
         }
     }
 
-    /// All CPUs of a machine that has `count`, at most [`MAX_CPUS`].
+    /// All CPUs of a machine that has `count`; at most [`MAX_CPUS`].
     pub fn all(count: usize) -> impl Iterator<Item = Self> {
         (0..count.min(MAX_CPUS)).map(|number| Self(number as u16))
     }
 
-    /// Its number, as an index.
+    /// The CPU's number, as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -59,7 +59,7 @@ impl CpuId {
         1 << (self.0 as usize % WORD)
     }
 
-    /// Its bit where it belongs to `word`, none where it does not.
+    /// The CPU's bit if it belongs to `word`; otherwise no bit.
     const fn bit_in(self, word: usize) -> u64 {
         if word == self.word() {
             self.bit()
@@ -87,7 +87,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 /// A set of CPUs with one owner. 1040 bytes for 8192 CPUs, 16 for 64 and fewer.
 #[derive(Clone)]
 pub struct CpuSet {
-    /// Bit `n` is set exactly where word `n` has members.
+    /// Bit `n` is set exactly if word `n` has members.
     summary: [u64; SUMMARIES],
     words: [u64; WORDS],
 }
@@ -105,7 +105,7 @@ impl CpuSet {
         self.words[cpu.word()] |= cpu.bit();
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
         let word = &mut self.words[cpu.word()];
         *word &= !cpu.bit();
@@ -125,7 +125,7 @@ impl CpuSet {
         self.summary == [0; SUMMARIES]
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.occupied().map(|word| self.words[word].count_ones() as usize).sum()
     }
@@ -135,7 +135,7 @@ impl CpuSet {
         Members { set: self, at: 0, occupied: self.summary[0], word: 0, left: 0 }
     }
 
-    /// Keeps the members that `keep` wants, asked once each, lowest first.
+    /// Keeps the members for which `keep` returns true. It is called once for each, lowest first.
     pub fn retain(&mut self, mut keep: impl FnMut(CpuId) -> bool) {
         for at in 0..SUMMARIES {
             for bit in bits(self.summary[at]) {
@@ -150,7 +150,7 @@ impl CpuSet {
         }
     }
 
-    /// Takes every member out, touching only the words that have any.
+    /// Removes every member. Touches only the words that have any.
     pub fn clear(&mut self) {
         for at in 0..SUMMARIES {
             for bit in bits(self.summary[at]) {
@@ -160,12 +160,12 @@ impl CpuSet {
         }
     }
 
-    /// Adds all members of a shared set, as they are at some moment during the call for each word.
+    /// Adds all members of a shared set. Each word is read at some moment during the call.
     pub fn unite(&mut self, other: &AtomicCpuSet) {
         other.words(|word, members| self.insert_all(word, members));
     }
 
-    /// Moves all members into `other`, touching only the words that have any.
+    /// Moves all members into `other`. Touches only the words that have any.
     pub(crate) fn pour(&mut self, other: &mut Self) {
         for at in 0..SUMMARIES {
             for bit in bits(self.summary[at]) {
@@ -176,12 +176,12 @@ impl CpuSet {
         }
     }
 
-    /// Takes out all members of another set.
+    /// Removes all members of another set.
     pub(crate) fn subtract(&mut self, other: &Self) {
         self.retain(|cpu| !other.contains(cpu));
     }
 
-    /// Adds `members` of one word; not none.
+    /// Adds `members` to one word. There is at least one.
     pub(crate) fn insert_all(&mut self, word: usize, members: u64) {
         let (at, bit) = summary_of(word);
         self.words[word] |= members;
@@ -193,14 +193,14 @@ impl CpuSet {
     }
 }
 
-/// The members of a set, lowest first. By hand: iterators one within the other cost twice as much.
+/// The members of a set, lowest first. Written by hand: nested iterators cost twice as much.
 struct Members<'a> {
     set: &'a CpuSet,
     at: usize,
-    /// What is left of summary `at`.
+    /// The remaining bits of summary `at`.
     occupied: u64,
     word: usize,
-    /// What is left of the word.
+    /// The remaining bits of the word.
     left: u64,
 }
 
@@ -245,15 +245,14 @@ impl FromIterator<CpuId> for CpuSet {
     }
 }
 
-/// A set that CPUs join and leave on their own, while others read it. As large as a [`CpuSet`].
+/// A set that CPUs join and leave by themselves, while others read it. It is as large as a [`CpuSet`].
 ///
-/// Reads are sequentially consistent like the changes: a flusher raises a generation and then reads the set, a CPU
-/// joins the set and then reads the generation, and one of the two must see the other. An acquiring read may come
-/// before the raising (on Arm it does; on x86 both are the same load).
+/// Reads are sequentially consistent, like the changes. A flush raises a generation and then reads the set; a CPU joins
+/// the set and then reads the generation. One of the two must see the other. An acquiring read could come before the
+/// raise. (On Arm it does; on x86 both are the same load.)
 ///
-/// A word's bit in the summary is never taken back: clearing it could race with a CPU that joins the same word,
-/// and a member that a flusher cannot see is a lost flush. The cost of going through the set so follows the words
-/// that ever had a member.
+/// A word's bit in the summary is never cleared. Clearing it could race with a CPU that joins the same word, and a
+/// member that a flush cannot see is a lost flush. So the cost of a walk follows the words that ever had a member.
 pub struct AtomicCpuSet {
     summary: [AtomicU64; SUMMARIES],
     words: [AtomicU64; WORDS],
@@ -268,8 +267,7 @@ impl AtomicCpuSet {
         Self { summary: [ZERO; SUMMARIES], words: [ZERO; WORDS] }
     }
 
-    /// Adds a CPU; visible to whoever reads the set after a later sequentially consistent operation of the
-    /// caller's.
+    /// Adds a CPU. A read of the set that follows a later sequentially consistent operation of the caller sees it.
     pub(crate) fn insert(&self, cpu: CpuId) {
         let (at, bit) = summary_of(cpu.word());
         self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
@@ -278,7 +276,7 @@ impl AtomicCpuSet {
         }
     }
 
-    /// Takes a CPU out; whether it was a member.
+    /// Removes a CPU. True if it was a member.
     pub(crate) fn remove(&self, cpu: CpuId) -> bool {
         self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::SeqCst) & cpu.bit() != 0
     }
@@ -288,7 +286,7 @@ impl AtomicCpuSet {
         self.words[cpu.word()].load(Ordering::SeqCst) & cpu.bit() != 0
     }
 
-    /// Whether there was no member at some moment for each word.
+    /// Whether each word had no member at some moment during the call.
     pub fn is_empty(&self) -> bool {
         let mut empty = true;
         self.words(|_, _| empty = false);
@@ -305,7 +303,7 @@ impl AtomicCpuSet {
         })
     }
 
-    /// Calls `visit` with the members, lowest first, as they are at some moment during the call.
+    /// Calls `visit` with the members, lowest first. Each word is read at some moment during the call.
     pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
         self.words(|word, members| {
             for member in bits(members) {
@@ -327,11 +325,11 @@ impl AtomicCpuSet {
         }
     }
 
-    /// Takes every member out and hands each to `take`.
+    /// Removes every member and passes each to `take`.
     ///
-    /// For a set that many fill and one empties: an `insert` that does not make it into this
-    /// call is in the set for the next. Unlike a removal it resets the summary, which is safe because the one
-    /// who empties looks at the words after the reset, and whoever joins sets the word before the summary.
+    /// It is for a set that many CPUs fill and one empties. An `insert` that comes too late for this call is in the set
+    /// for the next. Unlike a removal, it resets the summary. That is safe: the CPU that empties looks at the words
+    /// after the reset, and a CPU that joins sets the word before the summary.
     pub(crate) fn drain(&self, mut take: impl FnMut(CpuId)) {
         for at in 0..SUMMARIES {
             if self.summary[at].load(Ordering::SeqCst) == 0 {

@@ -1,8 +1,8 @@
-//! Page-table entries, as far as coherence is concerned, and the debt that a changed one leaves behind.
+//! Page-table entries, as far as coherence is concerned, and the debt that a changed entry leaves.
 //!
-//! A kernel changes an entry inside a call of the engine: it hands over a closure that exchanges the entry in one atomic
-//! step and yields the old one. So the engine sees every change of a translation together with its debt, and no value
-//! stands for a debt that a caller could drop. The kernel implements [`Translation`] for its own type of entries.
+//! A kernel changes an entry inside a call of the engine. It passes a closure that exchanges the entry in one atomic
+//! step and returns the old one. So the engine sees every change together with its debt, and there is no value for a
+//! debt that a caller could drop. The kernel implements [`Translation`] for its own type of entries.
 
 use crate::flush::{Extent, Flush, PageSize};
 use crate::platform::Platform;
@@ -14,39 +14,39 @@ use crate::Engine;
 pub enum Access {
     /// The entry is present: a walk fills TLB entries from it.
     Usable,
-    /// The entry was present and is not at the moment; it still leads to the same page. A kernel hides an entry to learn
-    /// which CPU uses the page next, or because the program may not use the page for now. A CPU may still hold what the
-    /// entry was until the flush that follows the hiding is done (Linux: `pte_accessible`).
+    /// The entry was present and is not at the moment, but it still leads to the same page. A kernel hides an entry to
+    /// learn which CPU uses the page next, or because the program may not use the page for now. A CPU may hold the old
+    /// entry until the flush that follows is done (Linux: `pte_accessible`).
     Hidden,
     /// The entry leads to no page, or to one that no CPU has reached through it.
     None,
 }
 
-/// What a page-table entry held.
+/// The former content of a page-table entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Whether CPUs could use it.
     pub access: Access,
     /// It allowed stores.
     pub writable: bool,
-    /// The hardware may have cached it as dirty, so that a store through it would not touch the page table again.
+    /// The hardware may have cached it as dirty. A store through such an entry does not touch the page table again.
     pub dirty: bool,
 }
 
 impl Entry {
     /// No translation.
     pub const NONE: Self = Self { access: Access::None, writable: false, dirty: false };
-    /// A translation that allows loads alone.
+    /// A translation that allows only loads.
     pub const READ_ONLY: Self = Self { access: Access::Usable, ..Self::NONE };
-    /// A translation that allows stores and through which nothing was stored.
+    /// A translation that allows stores and has seen none.
     pub const WRITABLE: Self = Self { writable: true, ..Self::READ_ONLY };
-    /// A translation through which something was stored.
+    /// A translation that has seen a store.
     pub const DIRTY: Self = Self { dirty: true, ..Self::WRITABLE };
 }
 
 /// A page-table entry of the kernel's own format.
 pub trait Translation {
-    /// What it holds, as far as coherence is concerned.
+    /// The entry's content, as far as coherence is concerned.
     fn entry(&self) -> Entry;
 }
 
@@ -56,7 +56,7 @@ impl Translation for Entry {
     }
 }
 
-/// What a changed translation leaves behind: some TLB may hold what it was.
+/// The debt of a changed translation: some TLB may hold the old entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Debt {
     /// A multiple of the size.
@@ -70,7 +70,7 @@ impl Debt {
         Self { address: address & !(size.bytes() - 1), size, entry }
     }
 
-    /// The translation, as a flush sees it.
+    /// The addresses that a flush of the translation covers.
     pub(crate) fn extent(self) -> Extent {
         Extent::Pages { start: self.address, count: 1, size: self.size }
     }
@@ -82,11 +82,11 @@ impl Debt {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Whether some CPU may hold a translation of `space` that was `entry` until now.
+    /// Whether some CPU may hold a translation of `space` that was `entry` until now. No other function decides this.
     ///
-    /// This is the one place that decides it. A hidden entry counts as long as the flush for its hiding may be
-    /// outstanding: while a downgrade is in flight in the space, or while the space owes. The caller holds the page-table
-    /// lock, and the hiding was recorded under the same lock.
+    /// A hidden entry counts while the flush for its hiding may be outstanding: while a downgrade is in flight in the
+    /// space, or while the space owes. The caller holds the page-table lock, and the hiding was recorded under the same
+    /// lock.
     #[inline]
     pub(crate) fn may_be_held(&self, space: &AddressSpace, entry: Entry) -> bool {
         match entry.access {

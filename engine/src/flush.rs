@@ -1,16 +1,18 @@
-//! What to invalidate: nothing, single pages, or everything.
+//! The extent of a flush, and the work that it means for one CPU: nothing, single pages, or everything.
 //!
-//! A flush request names a range of an address space and a generation. What a CPU has to do for it follows from
-//! three numbers alone: the generation that the CPU has reached, the one of the request, and the newest of the
-//! space. One behind and the newest: the pages suffice. Further behind, or newer requests exist: everything, which
-//! catches up with all of them at once. Not behind: nothing.
+//! A request names a range of a space and a generation. The work follows from three numbers: the generation that the
+//! CPU has reached, the request's, and the newest of the space.
+//!
+//! - The CPU has reached the request's generation: nothing.
+//! - It is one behind and the request is the newest: the pages of the range.
+//! - It is further behind, or newer requests exist: everything, which catches up with all requests at once.
 
 use crate::space::Generation;
 
-/// The most pages invalidated one by one; a longer range is flushed whole.
+/// The largest number of pages that are invalidated one by one; a longer range is flushed whole.
 ///
-/// Linux's `tlb_single_page_flush_ceiling`: at some 100 ns a page, 33 pages bound the work at about 3 us. The
-/// comparison is strict: 33 pages are still single.
+/// It is Linux's `tlb_single_page_flush_ceiling`. At some 100 ns a page, 33 pages bound the work at about 3 us. The
+/// comparison is strict: 33 pages are still invalidated one by one.
 pub const SINGLE_PAGE_CEILING: u32 = 33;
 
 /// The size of a translation.
@@ -37,7 +39,7 @@ impl PageSize {
     }
 }
 
-/// Which addresses a flush covers.
+/// The addresses that a flush covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Every address of the space.
@@ -48,7 +50,7 @@ pub enum Extent {
         start: u64,
         /// How many translations of `size`.
         count: u32,
-        /// How far apart they lie.
+        /// The distance between them.
         size: PageSize,
     },
 }
@@ -56,18 +58,18 @@ pub enum Extent {
 /// A flush to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flush {
-    /// Which addresses.
+    /// The addresses that it covers.
     pub extent: Extent,
-    /// Page-table pages are freed with it, so CPUs that only *might walk* them count too: lazy ones are
-    /// interrupted.
+    /// Page-table pages are freed after it. So it interrupts lazy CPUs too: they use no translation, but their hardware
+    /// may walk the tables.
     pub tables: bool,
-    /// Translations of other sizes than `size` lie among the pages: hardware that can be told the size of what it shall
-    /// look for (Arm's level hint) must not be.
+    /// Translations of other sizes than `size` lie among the pages. The platform must then give the hardware no hint of
+    /// the size (Arm's level hint).
     pub mixed: bool,
 }
 
 impl Flush {
-    /// Everything in the space, page tables too.
+    /// The whole space, page tables included.
     pub const ALL: Self = Self { extent: Extent::All, tables: true, mixed: true };
 
     /// One small page.
@@ -76,10 +78,10 @@ impl Flush {
         Self { extent, tables: false, mixed: false }
     }
 
-    /// Everything but page tables.
+    /// The whole space, without page tables.
     pub(crate) const TRANSLATIONS: Self = Self { tables: false, ..Self::ALL };
 
-    /// The translations that lie in `[start, end)`, wholly or in part, all of them of `size`.
+    /// The translations of `size` that lie in `[start, end)`, wholly or in part.
     pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
         let start = start & !(size.bytes() - 1);
         let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
@@ -90,7 +92,7 @@ impl Flush {
         Self { extent, tables: false, mixed: false }
     }
 
-    /// The same, widened to everything where it has more than `ceiling` pages.
+    /// The same flush, widened to everything if it has more than `ceiling` pages.
     pub(crate) const fn limited(self, ceiling: u32) -> Self {
         match self.extent {
             Extent::Pages { count, .. } if count > ceiling => Self { extent: Extent::All, ..self },
@@ -99,7 +101,7 @@ impl Flush {
     }
 }
 
-/// What a CPU has to do for a request.
+/// The work of one CPU for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Nothing,
@@ -107,11 +109,12 @@ pub(crate) enum Work {
     Everything,
 }
 
-/// Decides what a CPU that has reached `local` does for a request of generation `requested` while the space is at
+/// Decides the work of a CPU that has reached `local`, for a request of generation `requested`, while the space is at
 /// `newest`.
 ///
-/// `requested` being the very next after `local` is needed for correctness: something in between would be skipped.
-/// Its being the newest is not, but when it is not, one flush of everything makes the requests behind it free.
+/// Pages suffice only if `requested` is the very next after `local`; otherwise the CPU would skip a flush in between.
+/// They also require that `requested` is the newest. That is not needed for correctness: a flush of everything makes
+/// the requests behind it free.
 pub(crate) fn work(extent: Extent, local: Generation, requested: Generation, newest: Generation) -> Work {
     if local >= newest {
         Work::Nothing

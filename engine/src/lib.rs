@@ -1,27 +1,33 @@
 //! The TLB-coherence layer of an operating-system kernel.
 //!
-//! Clearing or tightening a translation leaves a *debt*: CPUs may still hold the old entry. This crate keeps
-//! those debts and pays them, and its types make it impossible to forget one:
+//! A kernel that clears or narrows a translation leaves a *debt*: CPUs may still hold the old entry in their TLBs. This
+//! crate records those debts and pays them. Its types make it impossible to forget one:
 //!
-//! - a cleared translation is a [`Cleared`], one with fewer rights a [`Narrowed`]; only a [`Gather`] (pay before
-//!   the call returns) or a [`Batch`] (pay once for many pages) takes them;
-//! - what the translation endangers goes in by value and comes out only after the flush;
-//! - a permit to write a page out ([`WritePermit`]) comes only from a flush of the writable entries;
-//! - an operation that promises something to a program settles what batches owe in its space first, each time that
-//!   it takes the page-table lock ([`Settled`]);
-//! - what comes out of a batch before its debt is paid is an [`Owed`], under [`Schedule::Lazy`] alone: its stamp goes with
-//!   it, and timer ticks ([`Engine::tick`]) settle it within [`Bounds`], mostly for nothing.
+//! - Only a [`Gather`] or a [`Batch`] changes translations. A gather flushes before the operation returns; a batch
+//!   flushes once for many pages. The kernel exchanges the entry in a closure inside their call, so the debt is
+//!   recorded with the change.
+//! - A page that a debt endangers goes in by value and comes out only after the flush.
+//! - A page may be written out only with a [`WritePermit`], which follows a flush of the writable entries.
+//! - An operation that promises something to a program first settles what batches owe in its space
+//!   ([`Engine::settle`]). It does so each time it takes a page-table lock; the proof is a [`Settled`].
+//! - A page that leaves a batch before its debt is settled is an [`Owed`], which carries a stamp. This happens only
+//!   under [`Schedule::Lazy`]. Timer ticks ([`Engine::tick`]) settle the debt within [`Bounds`], mostly at no cost.
 //!
-//! The kernel implements [`Platform`] and embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU
-//! data. The crate has no dependency, allocates nothing and takes no lock; only who wants an ASID while another CPU
-//! flushes all of them waits for it.
+//! The kernel implements [`Platform`]. It embeds an [`AddressSpace`] in its own and a [`Cpu`] in its per-CPU data. The
+//! crate has no dependency, allocates nothing and takes no lock. A CPU waits for another outside a flush only if it
+//! needs a new ASID while another CPU is flushing all of them.
 //!
-//! Two transports carry a flush to other CPUs. Interrupts: the protocol that Linux arrived at for x86 (generations,
-//! per-CPU ASID slots, lazy CPUs, interrupts with acknowledgement). Broadcasts, where the processor has them
-//! ([`Capabilities::broadcast`]): an ASID that means the same on every CPU, an invalidation that the hardware carries,
-//! and a wait; for every space (Arm), or for those that many CPUs run while the others use interrupts (x86). Two things differ from Linux in both: completed flushes are remembered per space, so that the check for
-//! owed flushes is exact, and pages are removed from caches only after their batch was flushed. Devices that walk a
-//! space's tables hear of every flush too ([`AddressSpace::attach_device`]).
+//! Two transports carry a flush to other CPUs:
+//!
+//! - *Interrupts*, by the protocol that Linux developed for x86: generations, per-CPU ASID slots, lazy CPUs, interrupts
+//!   with acknowledgement.
+//! - *Broadcasts*, where the processor has them ([`Capabilities::broadcast`]). An ASID means the same on every CPU, the
+//!   hardware carries the invalidation, and the sender waits for it. Broadcasts serve every space (Arm), or those that
+//!   many CPUs run while the others use interrupts (x86).
+//!
+//! Both differ from Linux in two ways. Each space remembers its completed flushes, so the check for owed flushes is
+//! exact. Pages are removed from caches only after their batch was flushed. Devices that walk a space's tables are told
+//! of every flush too ([`AddressSpace::attach_device`]).
 #![no_std]
 #![warn(unreachable_pub)]
 
@@ -68,9 +74,13 @@ use transport::GlobalAsids;
 
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
-/// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large unless the kernel
-/// states smaller bounds ([`MAX_CPUS`], [`MAX_ASIDS`]), for the ASIDs that broadcasts may use and the debts of lazy
+/// All CPUs share it; every method takes `&self`. It holds the kernel's [`Platform`], the state of the ASIDs that
+/// broadcasts use, and the ledger of lazy debts. All other state lives in the [`Cpu`]s and [`AddressSpace`]s that the
+/// kernel embeds.
+///
+/// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 49 KiB by default
+/// (8192 CPUs, 65536 ASIDs), under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks these figures. A
+/// kernel keeps the engine in a `static`.
 /// unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
@@ -84,13 +94,13 @@ pub struct Engine<P> {
 }
 
 impl<P: Platform> Engine<P> {
-    /// An engine on `platform`, with the flush ceiling that Linux uses ([`SINGLE_PAGE_CEILING`]).
+    /// Makes an engine on `platform`, with the flush ceiling that Linux uses ([`SINGLE_PAGE_CEILING`]).
     pub const fn new(platform: P) -> Self {
         Self::with_ceiling(platform, SINGLE_PAGE_CEILING)
     }
 
-    /// An engine that invalidates up to `ceiling` pages one by one and a larger range as a whole; 0 always
-    /// flushes everything.
+    /// Makes an engine that invalidates up to `ceiling` pages one by one and a larger range as a whole. With 0 it
+    /// always flushes everything.
     pub const fn with_ceiling(platform: P, ceiling: u32) -> Self {
         Self {
             platform,
@@ -103,8 +113,8 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// The same engine, in which batches of [`Schedule::Lazy`] may leave debts within `bounds`. Without this, and with
-    /// [`Bounds::STRICT`], they pay at their end, as those of [`Schedule::Batched`].
+    /// The same engine, in which batches of [`Schedule::Lazy`] may leave debts within `bounds`. Without this call, and
+    /// with [`Bounds::STRICT`], such batches pay at their end like those of [`Schedule::Batched`].
     #[must_use]
     pub const fn with_bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
@@ -116,17 +126,18 @@ impl<P: Platform> Engine<P> {
         &self.platform
     }
 
-    /// A new address space whose page tables start at `root`. Its identity is never used again, so an ASID slot
-    /// that outlives it can match no other space.
+    /// Makes an address space whose page tables start at `root`. Its identity is never used again, so an ASID slot that
+    /// outlives the space matches no other.
     ///
-    /// Where every space has a global ASID ([`Holders::Every`]) it gets one too, to be given back with [`Engine::retire`].
-    /// That may have to flush or to wait for another CPU that does: not from an interrupt, and interrupts must be on.
+    /// Where every space has a global ASID ([`Holders::Every`]), the new space gets one too. The kernel gives it back
+    /// with [`Engine::retire`]. This call may have to flush all ASIDs, or wait for another CPU that does. So it must
+    /// not be made from an interrupt, and interrupts must be on.
     pub fn new_space(&self, root: Root) -> AddressSpace {
         let id = SpaceId::new(self.next_space.fetch_add(1, Ordering::Relaxed));
         AddressSpace::new(id, root, self.first_asid())
     }
 
-    /// The counters of all `cpus` added up. Reads them while they move: exact once the machine is quiet.
+    /// Adds up the counters of all `cpus`. It reads them while they change; the sum is exact once the machine is quiet.
     pub fn counters(&self, cpus: impl IntoIterator<Item = CpuId>) -> Counters {
         let mut sum = Counters::default();
         for cpu in cpus {

@@ -1,7 +1,7 @@
-//! How large the engine is: the bounds that a kernel states when it builds.
+//! The size of the engine: the limits that a kernel states when it builds.
 //!
-//! The sizes of all structures follow from them. A kernel writes them in the `[env]` section of its `.cargo/config.toml`,
-//! here for four CPUs and no broadcasts:
+//! The sizes of all structures follow from them. A kernel writes the limits in the `[env]` section of its
+//! `.cargo/config.toml`. This example is for four CPUs and no broadcasts:
 //!
 //! ```toml
 //! [env]
@@ -9,24 +9,26 @@
 //! CEASEFIRE_MAX_ASIDS = "0"
 //! ```
 //!
-//! A variable that is not set leaves the default; one that is out of range does not compile.
+//! A variable that is not set keeps its default. A value out of range stops the build.
 
-/// The most CPUs that a machine may have: `CEASEFIRE_MAX_CPUS` when the engine was built, 1 to 8192; 8192 if it was not set.
+/// The largest number of CPUs that a machine may have: `CEASEFIRE_MAX_CPUS` when the engine was built, 1 to 8192; 8192
+/// if it was not set.
 pub const MAX_CPUS: usize = match bound(option_env!("CEASEFIRE_MAX_CPUS"), 8192, 1, 8192) {
     Some(bound) => bound as usize,
     None => panic!("CEASEFIRE_MAX_CPUS must be a whole number, 1 to 8192"),
 };
 
-/// The most ASIDs that mean the same on every CPU: `CEASEFIRE_MAX_ASIDS` when the engine was built, 0 to 65536; 65536 if it
-/// was not set. 0 is for a machine that broadcasts nothing: [`Broadcast::new`](crate::Broadcast::new) is then an error.
+/// The largest number of ASIDs that mean the same on every CPU: `CEASEFIRE_MAX_ASIDS` when the engine was built, 0 to
+/// 65536; 65536 if it was not set. 0 is for a machine without broadcasts; [`Broadcast::new`](crate::Broadcast::new)
+/// then returns an error.
 ///
-/// ASIDs are 16 bits wide on Arm; x86 has 12.
+/// ASIDs are 16 bits wide on Arm, 12 on x86.
 pub const MAX_ASIDS: u32 = match bound(option_env!("CEASEFIRE_MAX_ASIDS"), 1 << 16, 0, 1 << 16) {
     Some(bound) => bound,
     None => panic!("CEASEFIRE_MAX_ASIDS must be a whole number, 0 to 65536"),
 };
 
-/// The number in `text`, or `default` if there is no text; `None` if it is none from `least` to `most`.
+/// The number in `text`, or `default` if there is no text; `None` unless it is a number from `least` to `most`.
 const fn bound(text: Option<&str>, default: u32, least: u32, most: u32) -> Option<u32> {
     let Some(text) = text else { return Some(default) };
     let digits = text.as_bytes();

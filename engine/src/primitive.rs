@@ -1,5 +1,5 @@
-//! The atomics that everything here is built on.
+//! The atomic types on which the crate is built.
 //!
-//! One place, so that a model checker's atomics can stand in for the processor's without a change elsewhere.
+//! They are named in this one place, so a model checker can substitute its own without a change elsewhere.
 
 pub(crate) use core::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,9 +1,10 @@
-//! Test-only: take one guard away and see that the rule it upholds is broken.
+//! For tests: remove one guard, and show that the rule it upholds is broken.
 //!
-//! A guard that no test misses is not tested. Built with `--cfg ceasefire_sabotage`, an engine can be told to skip one of
-//! its guards, and a test then sees the named rule broken. Only `RUSTFLAGS` sets the cfg: a Cargo feature would be unified, and
-//! one crate that enables it would let the guards of all be removed. In a build without the cfg every guard stands,
-//! [`Engine::guarded`] is the constant `true`, and nothing of this module is in the machine code; `cargo xtask test` looks.
+//! A guard that no test misses is not tested. An engine built with `--cfg ceasefire_sabotage` can be told to skip one
+//! of its guards. A test then sees the named rule broken. Only `RUSTFLAGS` sets the cfg. A Cargo feature would be
+//! unified: one crate that enabled it would make the guards of all crates removable. In a build without the cfg every
+//! guard stands. [`Engine::guarded`] is then the constant `true`, and nothing of this module is in the machine code;
+//! `cargo xtask test` checks that.
 
 use crate::platform::Platform;
 #[cfg(ceasefire_sabotage)]
@@ -15,7 +16,7 @@ use crate::Engine;
 #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// The flush at the end of a batch, before what it holds is let go: without it rule R1 breaks.
+    /// The flush at the end of a batch, before the batch releases its pages: without it R1 breaks.
     BatchFlush = 1,
     /// The settling of what batches owe before an operation returns to the program: without it R3 breaks.
     Settle = 2,
@@ -25,17 +26,19 @@ pub enum Guard {
     WritableFlush = 8,
     /// Interrupting lazy CPUs when page tables are freed: without it R2 breaks.
     LazyTables = 16,
-    /// The wait for a batch's broadcasts, before what it holds is let go: without it R1 breaks.
+    /// The wait for a batch's broadcasts, before the batch releases its pages: without it R1 breaks.
     BroadcastWait = 32,
-    /// The stamp of what was let go of owing, which says that its debt is not settled yet: without it R1, R6 and R7 break.
+    /// The stamp of a page that was let go of owing, which says that its debt is not settled yet: without it R1, R6 and
+    /// R7 break.
     Stamp = 64,
-    /// Looking for downgrades in flight before a page is let go of owing: without it R5 breaks, and stores are lost.
+    /// The check for downgrades in flight before a page is let go of owing: without it R5 breaks, and stores are lost.
     Downgrade = 128,
     /// The sweep's flush at ticks, before the CPU's debts count as done: without it R1 breaks.
     Sweep = 256,
-    /// The memory manager's look at what a page's slot owes: without it R6 breaks.
+    /// The memory manager's check of the debt in a page's slot: without it R6 breaks.
     Slot = 512,
-    /// The interrupts to those who do not run under a space's global ASID yet, or any more: without it R1 and R3 break.
+    /// The interrupts to CPUs that do not run under a space's global ASID yet, or no longer do: without it R1 and R3
+    /// break.
     Transition = 1024,
 }
 
@@ -74,7 +77,8 @@ impl<P: Platform> Engine<P> {
         self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
     }
 
-    /// Whether a guard stands. Public for the guards of the crates above; without the cfg they can name none.
+    /// Whether a guard stands. It is public for the guards of the crates above. Without the cfg those crates can name
+    /// no guard.
     #[doc(hidden)]
     #[inline]
     pub fn guarded(&self, guard: Guard) -> bool {

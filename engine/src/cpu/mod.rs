@@ -1,6 +1,7 @@
-//! One CPU: its ASID slots, its requests, and what other CPUs read of it.
+//! One CPU: its ASID slots, its requests, and the state that other CPUs read.
 //!
-//! Read `slots` and `request` first, then `state`, which holds both.
+//! - `slots`: the ASIDs of the CPU's own. `request`: the two ends of a shootdown. Read these first.
+//! - `state`: the record that holds both.
 
 mod request;
 mod slots;

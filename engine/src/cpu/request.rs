@@ -1,29 +1,33 @@
-//! The two ends of a shootdown: the request that a CPU sends and the inbox in which it finds others' requests.
+//! The two ends of a shootdown: the request that a CPU sends, and the inbox in which it finds other CPUs' requests.
+//!
+//! A sender fills its own [`Request`] and posts its number to the [`Inbox`] of each target. A target takes all numbers
+//! from its inbox, reads the requests, does its part and counts its answer in each. The sender waits until every answer
+//! is counted. An inbox is closed while its CPU is offline.
 
 use crate::cpu_set::{AtomicCpuSet, CpuId};
 use crate::flush::{Extent, PageSize};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::space::{Generation, SpaceId};
 
-/// Who has asked this CPU for something.
+/// The CPUs that have sent this CPU a request.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Inbox {
-    /// An interrupt is on its way or being handled, so that a further request needs none.
+    /// An interrupt is on its way or being handled, so a further request needs none.
     interrupted: AtomicBool,
-    /// The CPU is offline and reads no request that comes from here on.
+    /// The CPU is offline and reads no request that is posted from here on.
     closed: AtomicBool,
     from: AtomicCpuSet,
 }
 
-/// What became of a request that was left.
+/// The result of posting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Posted {
-    /// The CPU has to be interrupted for it.
+    /// The sender must interrupt the CPU.
     Interrupt,
     /// The CPU is about to read it.
     Expected,
-    /// The CPU is offline: the sender took the request back and has to count it as answered.
+    /// The CPU is offline. The sender took the request back and must count it as answered.
     Closed,
 }
 
@@ -36,11 +40,11 @@ impl Inbox {
         }
     }
 
-    /// Leaves a request.
+    /// Posts a request.
     ///
-    /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either the
-    /// CPU that goes finds the request, or the sender finds the inbox closed, or both. In the last case the request is
-    /// answered by the one of the two that takes the sender out of the set.
+    /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either
+    /// the CPU that goes offline finds the request, or the sender finds the inbox closed, or both. If both do, the one
+    /// that removes the sender from the set answers the request.
     pub(crate) fn post(&self, sender: CpuId) -> Posted {
         self.from.insert(sender);
         if self.is_closed() {
@@ -58,43 +62,45 @@ impl Inbox {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// The CPU goes offline. It has to [empty](Inbox::empty) the inbox once more afterwards: requests that were posted
-    /// before this store are found by it, and senders of all others read the store in [`Inbox::post`].
+    /// Closes the inbox of a CPU that goes offline. The CPU must then [empty](Inbox::empty) the inbox once more. That
+    /// call finds the requests that were posted before this store; senders of all others read the store in
+    /// [`Inbox::post`].
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// The CPU comes online. It publishes that it switches to a space only afterwards, so a flusher that reads the switch
-    /// reads an open inbox.
+    /// Opens the inbox of a CPU that comes online. The CPU publishes a switch to a space only afterwards, so a flush
+    /// that reads the switch reads an open inbox.
     pub(crate) fn open(&self) {
         self.closed.store(false, Ordering::SeqCst);
     }
 
-    /// Takes all requests and hands the number of each sender to `answer`. The CPU itself calls it, once for each interrupt.
+    /// Takes all requests and passes the number of each sender to `answer`. The CPU itself calls it, once for each
+    /// interrupt.
     pub(crate) fn empty(&self, answer: impl FnMut(CpuId)) {
-        // First: a request that comes after this interrupts again.
+        // First: a request that is posted after this interrupts again.
         self.interrupted.store(false, Ordering::SeqCst);
         self.from.drain(answer);
     }
 }
 
-/// What a CPU asks others for. One at a time: all answers come before it asks again.
+/// The request that a CPU sends. There is one at a time: all answers come before the next request.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Request {
-    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date.
+    /// The space whose entries are flushed. [`SpaceId::NONE`] brings the space that the target has loaded up to date.
     space: AtomicU64,
     generation: AtomicU64,
     start: AtomicU64,
     /// 0 for everything.
     count: AtomicU32,
     huge: AtomicBool,
-    /// The number of the request, and below it how many answers are outstanding.
+    /// The number of the request, and below it the number of outstanding answers.
     state: AtomicU64,
 }
 
-/// In [`Request::state`]: the bits of the answers, enough for [`MAX_CPUS`](crate::MAX_CPUS). 48 are left for the number.
-/// A wait would take another request for its own only if it lasted for as many as 2^48.
+/// In [`Request::state`]: the bits for the number of answers, enough for [`MAX_CPUS`](crate::MAX_CPUS). 48 bits are
+/// left for the request's number. A wait would mistake another request for its own only if it lasted for 2^48 requests.
 const ANSWERS: u32 = 16;
 
 /// A request as its target reads it.
@@ -106,7 +112,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Everything, of whatever space the target runs.
+    /// Everything, of the space that the target runs.
     pub(crate) const UP_TO_DATE: Self =
         Self { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
 }
@@ -123,15 +129,16 @@ impl Request {
         }
     }
 
-    /// Whether the last request was answered, so that the next can be filled in. Its CPU asks with interrupts off, and keeps
-    /// them off until it has interrupted its targets: a flush that an interrupt starts in between would wait for answers to
-    /// a request that nobody has received.
+    /// Whether the last request was answered, so the next can be filled in. A CPU sends with interrupts off and keeps
+    /// them off until it has interrupted its targets. Otherwise an interrupt in between could start a flush, which
+    /// would wait for answers to a request that no target has received.
     pub(crate) fn is_free(&self) -> bool {
         self.state.load(Ordering::Acquire) & ((1 << ANSWERS) - 1) == 0
     }
 
-    /// Fills in a request that `targets` CPUs have to answer; its number. It is [free](Request::is_free). Relaxed stores:
-    /// posting to an inbox publishes them, and all targets of the last request have answered.
+    /// Fills in a request that `targets` CPUs must answer, and returns its number. The request must be
+    /// [free](Request::is_free). Relaxed stores suffice: posting to an inbox publishes them, and all targets of the
+    /// last request have answered.
     pub(crate) fn begin(&self, asked: Asked, targets: u32) -> u64 {
         debug_assert!(self.is_free(), "a request was filled in while another was unanswered");
         self.space.store(asked.space.get(), Ordering::Relaxed);
@@ -148,14 +155,14 @@ impl Request {
         next << ANSWERS >> ANSWERS
     }
 
-    /// One target has answered; whether it was the last.
+    /// Counts one target's answer. True if it was the last.
     pub(crate) fn answered_by_one(&self) -> bool {
         self.state.fetch_sub(1, Ordering::AcqRel) & ((1 << ANSWERS) - 1) == 1
     }
 
-    /// Whether every target of request `number` has answered: none is outstanding, or the next has begun. Acquires what
-    /// the targets released when they [answered](Request::answered_by_one), by way of the next request's beginning if that
-    /// is what is read.
+    /// Whether every target of request `number` has answered: none is outstanding, or the next request has begun.
+    /// Acquires what the targets released when they [answered](Request::answered_by_one). If the next request is read,
+    /// it does so through that request's beginning.
     pub(crate) fn is_answered(&self, number: u64) -> bool {
         let state = self.state.load(Ordering::Acquire);
         state & ((1 << ANSWERS) - 1) == 0 || state >> ANSWERS != number

@@ -1,9 +1,9 @@
-//! Per-CPU ASID slots: which spaces' entries a CPU may still hold, and how old they are.
+//! Slots: a CPU's own ASIDs, each with its space and the age of its entries.
 //!
-//! A CPU tags its entries with one of a few ASIDs and hands them out round-robin. A slot remembers the space and
-//! a generation; the promise is that the TLB holds no entry under that ASID which is older. So coming back to a
-//! space whose generation has not moved costs no flush. Raising a slot's generation without having done every
-//! flush up to it is never legal; flushing without raising it always is. (Linux: `choose_new_asid`.)
+//! A CPU tags its entries with one of a few ASIDs and hands them out in turn. A slot records a space and a generation.
+//! The promise: the TLB holds no entry under that ASID that is older than the generation. So a return to a space whose
+//! generation has not moved costs no flush. A slot's generation may rise only once every flush up to it was done. A
+//! flush that does not raise it is always allowed. (Linux: `choose_new_asid`.)
 
 use crate::space::{Asid, Generation, SpaceId, DYNAMIC_ASIDS};
 
@@ -25,10 +25,10 @@ impl Slots {
         Self { slots: [Slot { space: SpaceId::NONE, generation: Generation::NONE }; DYNAMIC_ASIDS], next: 0 }
     }
 
-    /// The slot for a space at `generation`, and whether what is tagged with it must be flushed first.
+    /// Picks the slot for a space at `generation`, and says whether the entries tagged with it must be flushed first.
     ///
     /// `generation` was read before the flush that may follow, so the slot claims no more than was done. Without
-    /// hardware tags there is one slot, and it is always flushed.
+    /// hardware tags there is one slot, which is always flushed.
     pub(crate) fn choose(&mut self, space: SpaceId, generation: Generation, tagged: bool) -> (Asid, Flushed) {
         let (index, found) = if tagged {
             if let Some(index) = self.slots.iter().position(|slot| slot.space == space) {
@@ -65,7 +65,7 @@ impl Slots {
 /// Whether choosing a slot requires a flush, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// What is tagged with the slot is current.
+    /// The entries tagged with the slot are current.
     No,
     /// The slot was the space's own, and flushes were requested since.
     Behind,

@@ -1,8 +1,8 @@
-//! What the engine knows of one CPU.
+//! The engine's record of one CPU.
 //!
-//! Three parts with three kinds of access, each on cache lines of its own: what other CPUs read to decide whether
-//! to interrupt this one; the two ends of the interrupt transport; and what only the CPU itself touches, with
-//! interrupts off.
+//! It has three parts with three kinds of access, each on cache lines of its own. Other CPUs read the first to decide
+//! whether to interrupt this one. The second is the two ends of the interrupt transport. Only the CPU itself touches
+//! the third, with interrupts off.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -13,8 +13,8 @@ use crate::counters::{Counters, Tally};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::space::{Asid, SpaceId};
 
-/// The engine's state of one CPU; the kernel keeps one in each CPU's own data. `S` is the kernel's reference to a space
-/// ([`Platform::Space`](crate::Platform::Space)).
+/// The engine's record of one CPU. The kernel keeps one in each CPU's own data. `S` is the kernel's reference to a
+/// space ([`Platform::Space`](crate::Platform::Space)).
 pub struct Cpu<S> {
     pub(crate) seen: Seen,
     pub(crate) inbox: Inbox,
@@ -23,17 +23,17 @@ pub struct Cpu<S> {
     pub(crate) own: UnsafeCell<Own<S>>,
 }
 
-/// What others read to decide whether this CPU must be interrupted.
+/// The part that other CPUs read to decide whether this CPU must be interrupted.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Seen {
     loaded: AtomicU64,
     lazy: AtomicBool,
-    /// What it runs the loaded space under: an ASID, and whether that is global.
+    /// The ASID under which the loaded space runs, and whether that ASID is global.
     tag: AtomicU32,
 }
 
-/// In [`Seen::tag`]: the ASID below it means the space on every CPU.
+/// In [`Seen::tag`]: the ASID in the bits below means the space on every CPU.
 const GLOBAL: u32 = 1 << 16;
 
 impl Seen {
@@ -41,8 +41,8 @@ impl Seen {
         SpaceId::new(self.loaded.load(Ordering::SeqCst))
     }
 
-    /// Publishes what is loaded. Sequentially consistent: either this CPU reads the new generation afterwards, or
-    /// the flusher that raised it reads what was published here.
+    /// Publishes the loaded space. Sequentially consistent: either this CPU reads the new generation afterwards, or the
+    /// flush that raised it reads the space published here.
     pub(crate) fn set_loaded(&self, space: SpaceId) {
         self.loaded.store(space.get(), Ordering::SeqCst);
     }
@@ -63,26 +63,26 @@ impl Seen {
         Asid::new(self.tag.load(Ordering::SeqCst) as u16)
     }
 
-    /// Whether it runs what is loaded under `asid`, which is a global one.
+    /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
         self.tag.load(Ordering::SeqCst) == u32::from(asid.get()) | GLOBAL
     }
 
-    /// Publishes under what the space runs whose root was just loaded, before the space is named: a CPU that reads the
-    /// name reads this tag or a later one.
+    /// Publishes the tag of the space whose root was just loaded, before the space is named. A CPU that reads the name
+    /// reads this tag or a later one.
     pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
         self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::SeqCst);
     }
 }
 
-/// How a flush reaches a CPU.
+/// The way in which a flush reaches a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It need not: the CPU uses nothing of what is flushed.
+    /// Not at all: the CPU uses no entry that is flushed.
     Not,
     /// By an interrupt, or by a platform that [flushes for it](crate::Platform::flush_for).
     Anyhow,
-    /// By an interrupt: the CPU has to do more than invalidate, or is switching.
+    /// By an interrupt: the CPU must do more than invalidate, or is switching.
     Itself,
 }
 
@@ -96,12 +96,12 @@ impl Reach {
     }
 }
 
-/// What only the CPU itself touches, with interrupts off.
+/// The part that only the CPU itself touches, with interrupts off.
 #[derive(Debug)]
 pub(crate) struct Own<S> {
     pub(crate) slots: Slots,
     pub(crate) loaded: Option<Loaded<S>>,
-    /// A space that an interrupt took off this CPU, kept until a caller can drop it outside the interrupt.
+    /// A space that an interrupt unloaded from this CPU. It is kept until a caller can drop it outside the interrupt.
     pub(crate) parked: Option<S>,
 }
 
@@ -109,19 +109,19 @@ pub(crate) struct Own<S> {
 #[derive(Debug)]
 pub(crate) struct Loaded<S> {
     pub(crate) space: S,
-    /// What it runs under.
+    /// The ASID under which it runs.
     pub(crate) asid: Asid,
-    /// The ASID means the space on every CPU; else it is one of the CPU's own slots.
+    /// Whether the ASID means the space on every CPU; otherwise it is one of the CPU's own slots.
     pub(crate) global: bool,
 }
 
-// SAFETY: `own` is reached only through `Engine::on_this_cpu`, on the CPU that it belongs to and with interrupts
-// off, which by `Platform`'s contract excludes every other access. All else is atomic. The space reference inside
-// is dropped by whichever CPU switches away, hence `Send`.
+// SAFETY: `own` is reached only through `Engine::on_this_cpu`, on the CPU that it belongs to and with interrupts off.
+// `Platform`'s contract then excludes every other access. All other fields are atomic. The CPU that switches away drops
+// the space reference inside, hence `Send`.
 unsafe impl<S: Send> Sync for Cpu<S> {}
 
 impl<S> Cpu<S> {
-    /// A CPU that runs on the kernel's own tables. It calls [`Engine::online`](crate::Engine::online) before it runs its
+    /// A CPU on the kernel's own tables. It must call [`Engine::online`](crate::Engine::online) before it runs its
     /// first space.
     pub const fn new() -> Self {
         Self {
@@ -137,7 +137,7 @@ impl<S> Cpu<S> {
         }
     }
 
-    /// What it did so far.
+    /// The counters of this CPU.
     pub fn counters(&self) -> Counters {
         self.tally.read()
     }
@@ -147,24 +147,24 @@ impl<S> Cpu<S> {
         self.seen.loaded()
     }
 
-    /// The ASID under which it runs the space in its hardware, as it published it: of this CPU's own slots, or global. Without
-    /// a meaning on the kernel's own tables and during a switch.
+    /// The ASID under which the CPU runs its loaded space, as it published it: one of its own slots, or a global one.
+    /// It has no meaning on the kernel's own tables and during a switch.
     pub fn loaded_asid(&self) -> Asid {
         self.seen.asid()
     }
 
-    /// Whether it runs no program at present and so needs no flush until it does again.
+    /// Whether the CPU runs no program at present, and so needs no flush until it runs one again.
     pub fn is_lazy(&self) -> bool {
         self.seen.is_lazy()
     }
 
-    /// Whether it may use entries of the space that it has loaded, before it looks at that space's generation again.
+    /// Whether the CPU may use entries of its loaded space before it reads that space's generation again.
     pub(crate) fn uses_entries(&self) -> bool {
-        // What is loaded is read before laziness: a CPU that switches publishes the switch first.
+        // The loaded space is read before laziness: a CPU that switches publishes the switch first.
         self.seen.loaded() != SpaceId::NONE && !self.seen.is_lazy()
     }
 
-    /// How it is reached to bring whatever it has loaded up to date.
+    /// The way to reach the CPU to bring its loaded space up to date.
     pub(crate) fn reach(&self) -> Reach {
         // In this order, as above.
         match self.seen.loaded() {

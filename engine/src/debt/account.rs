@@ -1,4 +1,8 @@
-//! What a batch recorded and has not paid: how many translations, which CPUs may hold them, and in which spaces.
+//! The account of a batch: the translations that it recorded and has not paid for.
+//!
+//! A [`Part`] counts translations and names the CPUs that may hold them. A [`Recorded`] names a space that the batch
+//! recorded in, with the generations of its records. After the flush, [`Recorded::close`] tells the space whether its
+//! debt is paid or entered as a lazy debt. The batch pays with [`Engine::pay_batch`], and [`Paid`] says by what means.
 
 use crate::cpu_set::CpuSet;
 use crate::platform::{Platform, WIDE};
@@ -7,11 +11,11 @@ use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, Stamp};
 use crate::Engine;
 
-/// Translations, and who may hold them.
+/// A number of translations, and the CPUs that may hold them.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) cpus: CpuSet,
-    /// Any CPU, under a global ASID, and no broadcast was started for it.
+    /// Any CPU may hold one of them, under a global ASID, and no broadcast was started for it.
     pub(super) everywhere: bool,
     pub(super) recorded: u64,
 }
@@ -21,7 +25,7 @@ impl Part {
         Self { cpus: CpuSet::new(), everywhere: false, recorded: 0 }
     }
 
-    /// Empties it into another.
+    /// Moves everything into `other`.
     pub(super) fn pour(&mut self, other: &mut Self) {
         if self.recorded > 0 {
             self.cpus.pour(&mut other.cpus);
@@ -35,29 +39,29 @@ impl Part {
     }
 }
 
-/// What a batch paid with.
+/// The means by which a batch paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paid {
-    /// Broadcasts of single pages, and interrupts where CPUs were between two tags.
+    /// Broadcasts of single pages, and interrupts for CPUs that were between two tags.
     Pages,
     /// One broadcast of everything.
     Everywhere,
     Interrupts,
-    /// Nobody else had to be reached.
+    /// Nothing: no other CPU had to be reached.
     Local,
 }
 
-/// A space recorded in.
+/// A space that the batch recorded in.
 #[derive(Debug)]
 pub(super) struct Recorded<S> {
     pub(super) space: S,
-    /// The newest generation recorded, and the oldest such that all between are this batch's: a broadcast pays for
-    /// itself alone.
+    /// The oldest generation such that all from it to `newest` are this batch's. A broadcast pays only for its own
+    /// translations.
     pub(super) first: Generation,
     pub(super) newest: Generation,
-    /// A translation of it was narrowed: until the flush CPUs may store where the page table allows none.
+    /// A translation of the space was narrowed. Until the flush, CPUs may store where the page table forbids it.
     pub(super) narrowed: bool,
-    /// A translation of it may be owed longer than the batch lasts.
+    /// A translation of the space may be owed longer than the batch lasts.
     pub(super) lazy: bool,
 }
 
@@ -66,13 +70,13 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
         self.space.as_ref().id() == space.id()
     }
 
-    /// The batch has flushed, and entered under `stamp` what it let go of owing.
+    /// Closes the account with the space. The batch has flushed, and entered under `stamp` the debts that it let go of.
     pub(super) fn close(self, paid: Paid, stamp: Stamp) {
         let space = self.space.as_ref();
         if self.lazy && stamp != Stamp::SETTLED {
             space.owe_until(stamp, self.newest);
         } else if paid == Paid::Pages {
-            // Another batch's broadcasts may still be under way: this one answers for its own.
+            // Another batch's broadcasts may still be under way, so only this batch's generations are reached.
             space.reached.extend(self.first, self.newest);
         } else {
             space.reached.raise_to(self.newest);
@@ -80,29 +84,31 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
         if self.narrowed {
             space.in_flight.end_downgrade();
         }
-        // Last: whoever finds no open batch finds what this one left.
+        // Last: an operation that finds no open batch must find what this one left.
         space.batches.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl<P: Platform> Engine<P> {
-    /// Whether rights were taken away in a space that some CPU may not have heard of.
+    /// Whether rights were taken away in the space and some CPU may not know yet.
     pub(super) fn narrows(&self, space: &AddressSpace) -> bool {
         self.guarded(Guard::Downgrade) && space.downgrade_in_flight()
     }
 
-    /// Whether what so many CPUs may hold is worth one broadcast of everything, where the hardware has it: from as many on
-    /// as make a space worth a global ASID. Below, interrupts leave all other CPUs' entries alone.
+    /// Whether a debt of `cpus` is worth one broadcast of everything, on hardware that broadcasts. It is from [`WIDE`]
+    /// CPUs on, the number that makes a space worth a global ASID. For fewer, interrupts are better: they leave all
+    /// other CPUs' entries alone.
     pub(super) fn broadcasts_to(&self, cpus: &CpuSet) -> bool {
         self.platform().capabilities().broadcast.is_some() && cpus.len() >= WIDE as usize
     }
 
-    /// Pays what is due, by broadcasts that were `started`, to `all` CPUs at once, or by interrupts.
+    /// Pays what is due: with one broadcast of everything if `all`, else by waiting for the broadcasts that were
+    /// `started`, and by interrupts.
     pub(super) fn pay_batch(&self, due: &mut Part, started: bool, all: bool) -> Paid {
         if all {
             due.cpus.clear();
             due.everywhere = false;
-            // Waits for what was started too.
+            // This also waits for the broadcasts that were started.
             self.platform().pinned(|| self.flush_everywhere());
             return Paid::Everywhere;
         }
@@ -117,7 +123,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Counts debts that a batch put off and then paid itself.
+    /// Counts debts that a batch deferred and then paid itself.
     pub(super) fn count_settled(&self, debts: u64, since: u64, paid: Paid) {
         let platform = self.platform();
         platform.pinned(|| {

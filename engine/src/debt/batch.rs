@@ -1,18 +1,23 @@
-//! Deferrable unmaps: what the kernel does on its own account is flushed once for many pages, or not at all.
+//! Deferrable unmaps: one flush for many pages, or none.
 //!
-//! Reclaim and migration clear translations that no program asked to lose, so nothing is promised to anyone until
-//! the page itself is touched. A [`Batch`] records each cleared translation in its space (raising the space's
-//! generation, so that CPUs which start to run it flush by themselves) and remembers which CPUs may hold it. One
-//! flush then settles everything, and what was held comes out. (Linux: `tlbflush_unmap_batch`.) Under
-//! [`Schedule::Lazy`] a page of which CPUs can do nothing but read what was there comes out without that flush, as an
-//! [`Owed`]. In a space with a global ASID each translation's broadcast is started when it is recorded, and the batch's
-//! flush is the wait for them all; and where the hardware broadcasts, what many CPUs may hold under slots of their own is
-//! paid by one broadcast of everything.
+//! Reclaim and migration clear translations that no program asked to lose. So nothing is promised to a program until
+//! the page itself is touched. A [`Batch`] records each cleared translation in its space and remembers the CPUs that
+//! may hold it. The record raises the space's generation, so a CPU that starts to run the space later flushes by
+//! itself. One flush then pays for everything, and the batch releases the pages that it held. (Linux:
+//! `tlbflush_unmap_batch`.)
 //!
-//! Three things are stricter than in Linux. Pages stay where they are, cached and held, until the flush: so nobody
-//! reads a second copy of a page while another CPU still reads the first. A permit to write a page out takes the
-//! page and flushes writable entries first: so no store lands in a page that is being written. And the flush is
-//! remembered in the spaces it covered, so the next munmap does not pay for it again.
+//! Under [`Schedule::Lazy`], a page that CPUs can only read comes out without that flush, as an [`Owed`]. In a space
+//! with a global ASID, the batch starts each translation's broadcast when it records it; its flush is the wait for all
+//! of them. Where the hardware broadcasts, one broadcast of everything pays for translations that many CPUs may hold
+//! under slots of their own.
+//!
+//! A batch is stricter than Linux in three points:
+//!
+//! - Pages stay in their caches, held, until the flush. So no CPU reads a second copy of a page while another still
+//!   reads the first.
+//! - A permit to write a page out takes the page by value and flushes writable entries first. So no store lands in a
+//!   page that is being written.
+//! - The flush is remembered in the spaces that it covered. So the next munmap does not pay for it again.
 
 use super::account::{Paid, Part, Recorded};
 use super::permit::WritePermit;
@@ -26,29 +31,31 @@ use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, Generation, Stamp, Tagged};
 use crate::Engine;
 
-/// How many pages a [`Batch`] holds before it settles on its own, unless told otherwise: the number that Linux's
-/// reclaim isolates at a time (`SWAP_CLUSTER_MAX`).
+/// The default number of pages that a [`Batch`] holds before it flushes by itself: the number that Linux's reclaim
+/// isolates at a time (`SWAP_CLUSTER_MAX`).
 pub const BATCH: usize = 32;
 
-/// How many spaces a batch remembers, to tell them what became of their debt. Before it records in one more it pays.
+/// The number of spaces that a batch remembers, to tell them what became of their debt. It pays before it records in
+/// one more.
 const SPACES: usize = 8;
 
 /// When the debts of deferrable unmaps are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// At once, one flush for each translation: what every kernel did before batching.
+    /// At once, one flush for each translation. This is how kernels worked before batching.
     PerPage,
     /// At the end of a batch.
     Batched,
-    /// Before they could matter, within the engine's [`Bounds`](crate::Bounds); at the end of a batch where that is not
-    /// allowed.
+    /// Before they could matter, within the engine's [`Bounds`](crate::Bounds). A debt that may not be lazy is paid at
+    /// the end of its batch.
     Lazy,
 }
 
 /// Translations cleared on the kernel's own account and not flushed yet, with the pages they belonged to.
 ///
-/// A page goes in by value before its translations are taken away ([`Batch::take`]). `release` gets each page: once no CPU
-/// can reach it through what was cleared, or, if it was [let go of](Unmapping::let_go), owing. Dropping a batch flushes it.
+/// A page goes in by value before its translations are taken away ([`Batch::take`]). `release` gets each page once no
+/// CPU can reach it through a cleared translation. A page that was [let go of](Unmapping::let_go) may come out owing.
+/// Dropping a batch flushes it.
 ///
 /// ```
 /// use ceasefire::{Batch, Condition, Engine, Entry, Owed, PageSize, Platform, Schedule, TableGuard};
@@ -64,8 +71,8 @@ pub enum Schedule {
 /// }
 /// ```
 ///
-/// The debt is recorded where the translation is exchanged, so there is no value for it that could be lost, and the space
-/// is the one of the lock. A page belongs to one batch while its translations are taken away:
+/// The debt is recorded where the translation is exchanged, in the space of the lock, so there is no value for it that
+/// could be lost. A page belongs to one batch while its translations are taken away:
 ///
 /// ```compile_fail,E0382
 /// # use ceasefire::{Batch, Condition, Owed, Platform};
@@ -82,44 +89,44 @@ pub struct Batch<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize = BATCH> 
     engine: &'e Engine<P>,
     schedule: Schedule,
     release: R,
-    /// Below `withheld` the pages that wait for a permit, below `waiting` those that wait for the flush, from `leaving` on
-    /// those that may come out owing.
+    /// Pages below `withheld` wait for a permit, those below `waiting` for the flush. Pages from `leaving` on may come
+    /// out owing.
     held: [Option<T>; N],
     withheld: usize,
     waiting: usize,
     leaving: usize,
-    /// What has to be flushed.
+    /// The part that must be flushed.
     due: Part,
-    /// What may be owed longer, if anything may.
+    /// The part that may be owed longer; `None` if nothing may.
     lazy: Option<Lazy>,
-    /// The spaces recorded in; the first `known` are set. The one that the last record went to comes first, since
-    /// the next mostly goes there too.
+    /// The spaces recorded in; the first `known` are set. The space of the last record comes first, since the next
+    /// record mostly goes there too.
     spaces: [Option<Recorded<P::Space>>; SPACES],
     known: usize,
     /// When the first translation since the last flush was recorded.
     since: u64,
     /// A recorded translation may be cached as dirty: stores through it would not fault.
     writable: bool,
-    /// Broadcasts were started and not waited for.
+    /// Broadcasts were started and not yet waited for.
     started: bool,
 }
 
-/// What a lazy batch recorded beside what has to be flushed.
+/// The records of a lazy batch, beside what must be flushed.
 #[derive(Debug)]
 struct Lazy {
-    /// Of the page whose translations are being cleared; nobody knows yet what becomes of it.
+    /// Those of the page whose translations are being cleared. It is not decided yet what becomes of the page.
     page: Part,
     met: Met,
-    /// Of the pages that may come out owing.
+    /// Those of the pages that may come out owing.
     leaving: Part,
 }
 
 impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N> {
-    /// A constant, so that the array is filled where it lies.
+    /// A constant, so that the array is filled in place.
     const NOTHING: Option<T> = None;
     const ROOM: () = assert!(N > 0, "a batch without room for a page takes none");
 
-    /// An empty batch. `N` is how many pages it holds, at least 1.
+    /// Makes an empty batch. `N` is the number of pages that it holds, at least 1.
     pub fn new(engine: &'e Engine<P>, schedule: Schedule, release: R) -> Self {
         let () = Self::ROOM;
         let lazily = schedule == Schedule::Lazy && !engine.bounds().is_strict();
@@ -141,10 +148,11 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
     }
 
-    /// Takes a page, to take its translations away. Flushes first where there is no room for it: interrupts must be on.
+    /// Takes a page, to take its translations away. It flushes first if there is no room for the page; interrupts must
+    /// be on.
     ///
-    /// Where all the room is taken by pages that wait for a permit to be written out, the flush makes none; the oldest of
-    /// them comes out like a held one then, and is not written out.
+    /// If pages that wait for a write permit take all the room, the flush makes none. The oldest of them is then
+    /// released like a held page, and is not written out.
     pub fn take(&mut self, page: T) -> Unmapping<'_, 'e, P, T, R, N> {
         if self.waiting == self.leaving {
             self.make_room();
@@ -152,12 +160,12 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         Unmapping { batch: self, page: Some(page) }
     }
 
-    /// Holds a page whose translations are all gone until the next flush, as [`Unmapping::hold`] does.
+    /// Holds a page whose translations are all gone until the next flush, like [`Unmapping::hold`].
     pub fn hold(&mut self, page: T) {
         self.take(page).hold();
     }
 
-    /// How many pages it holds.
+    /// The number of pages that it holds.
     pub fn len(&self) -> usize {
         self.waiting + (N - self.leaving)
     }
@@ -167,24 +175,26 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.len() == 0
     }
 
-    /// Permission to write out the oldest page that was [withheld](Unmapping::withhold); `None` if there is none left.
+    /// Permission to write out the oldest [withheld](Unmapping::withhold) page; `None` if there is none left.
     ///
-    /// Flushes first if stores through any recorded translation may go unseen until then: interrupts must be on. The page
-    /// must be kept from others (isolated, locked) until it is written; that is why the permit has it by value.
+    /// It flushes first if stores through a recorded translation could go unseen; interrupts must be on. The caller
+    /// must keep the page from other tasks (isolated, locked) until it is written. That is why the permit holds the
+    /// page by value.
     pub fn write_permit(&mut self) -> Option<WritePermit<T>> {
         if self.withheld == 0 {
             return None;
         }
         if self.may_be_stored_to() && self.engine.guarded(Guard::WritableFlush) {
-            // The flush is made anyway, so it covers what could have been owed longer.
+            // The flush is made anyway, so it also covers what could have been owed longer.
             self.pay();
         }
         self.next_withheld().map(WritePermit)
     }
 
-    /// Whether stores through a recorded translation may go unseen until the flush: it may be cached as dirty, or another
-    /// downgrade is in flight in its space, so that CPUs may hold rights which the page table did not show. A downgrade
-    /// that was in flight when the translation was recorded, and is not any more, was flushed.
+    /// Whether stores through a recorded translation could go unseen until the flush. They could if the translation may
+    /// be cached as dirty. They also could if another downgrade is in flight in its space: CPUs may then hold rights
+    /// that the page table did not show. A downgrade that was in flight when the translation was recorded, and has
+    /// ended, was flushed.
     fn may_be_stored_to(&self) -> bool {
         let narrows = |known: &Recorded<P::Space>| {
             known.space.as_ref().in_flight.any_but(known.narrowed)
@@ -193,7 +203,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.writable || self.spaces[..self.known].iter().flatten().any(narrows)
     }
 
-    /// The oldest withheld page. The pages behind it move up.
+    /// Removes the oldest withheld page. The pages behind it move up.
     fn next_withheld(&mut self) -> Option<T> {
         if self.withheld == 0 {
             return None;
@@ -205,8 +215,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         page
     }
 
-    /// Pays for what has to be paid, enters what is owed longer, and releases what it holds but for the pages withheld.
-    /// Interrupts must be on.
+    /// Pays what must be paid, enters what is owed longer, and releases the pages that it holds except the withheld
+    /// ones. Interrupts must be on.
     pub fn flush(&mut self) {
         let stamp = if self.engine.guarded(Guard::BatchFlush) { self.pay_due() } else { Stamp::SETTLED };
         for held in &mut self.held[self.withheld..self.waiting] {
@@ -232,7 +242,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
     }
 
-    /// What was recorded since the last page was handed over has to be flushed.
+    /// The records since the last page was handed over must be flushed.
     fn keep_back(&mut self) {
         if let Some(lazy) = &mut self.lazy {
             lazy.met = Met::default();
@@ -247,7 +257,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.waiting += 1;
     }
 
-    /// In each of its callers: called, it would cost half as much again.
+    /// Inlined into each of its callers: as a call, it would cost half as much again.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     fn owe(&mut self, space: &P::Space, debt: Debt, narrowed: bool) {
@@ -255,7 +265,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if !self.engine.may_be_held(owner, debt.entry) {
             return;
         }
-        // First the generation, then the CPUs: one that joins after the set was read sees the new generation.
+        // First the generation, then the CPUs: a CPU that joins after the set was read sees the new generation.
         let generation = owner.generation.raise();
         let tag = owner.tag.read();
         let deferred = if tag.is_slots() {
@@ -272,7 +282,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.engine.flush_devices(owner, debt.flush());
     }
 
-    /// Notes which CPUs to interrupt for the debt, if it may wait and it is worth it.
+    /// Notes the CPUs to interrupt for the debt. False if the debt may not wait, or waiting saves nothing.
     fn defer_to_interrupt(
         &mut self,
         space: &P::Space,
@@ -282,7 +292,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     ) -> bool {
         let owner = space.as_ref();
         match &mut self.spaces[0] {
-            // The batch flushes for this space anyway: what is added may wait, whoever runs it by now.
+            // The batch flushes for this space anyway, so the new debt may wait, whichever CPU runs the space by now.
             Some(known) if known.is(owner) && (!narrowed || known.narrowed) => known.newest = generation,
             _ => {
                 if !self.begins(space, generation, narrowed) {
@@ -299,7 +309,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         true
     }
 
-    /// Takes note of a space that the last record did not go to, if its debt may wait and it is worth it.
+    /// Starts to record in a space that the last record did not go to. False if its debt may not wait, or waiting saves
+    /// nothing.
     #[cold]
     fn begins(&mut self, space: &P::Space, generation: Generation, narrowed: bool) -> bool {
         let here = self.engine.platform().this_cpu();
@@ -310,8 +321,8 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         waits
     }
 
-    /// Notes which CPUs may hold a translation of the page that the next call hands over.
-    // A function of its own, so that what every caller has in it stays short.
+    /// Notes the CPUs that may hold a translation of the page that the caller will hand over next.
+    // A function of its own, to keep the code that is inlined into every caller short.
     #[inline(never)]
     fn defer_lazily(&mut self, owner: &AddressSpace, debt: Debt) {
         let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) else { return };
@@ -321,8 +332,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         lazy.met.add(debt.entry, self.engine.narrows(owner));
     }
 
-    /// Notes a debt of a space that has a global ASID or is about to, or about to give it back, if it may wait.
-    // As above.
+    /// Notes a debt of a space whose tag is not its slots alone: it has a global ASID, is about to get one, or is about
+    /// to give it back. False if the debt may not wait.
+    // A function of its own for the same reason as `defer_lazily`.
     #[inline(never)]
     fn defer_to_hardware(
         &mut self,
@@ -334,7 +346,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
     ) -> bool {
         match tagged {
             Tagged::Slots => self.defer_to_interrupt(space, generation, debt, narrowed),
-            // Two broadcasts for each translation: not worth remembering.
+            // Each translation would need two broadcasts: not worth remembering.
             Tagged::Ending(_) => false,
             Tagged::Global(asid) => self.defer_to_broadcast(space, generation, asid, debt, narrowed),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) => {
@@ -347,7 +359,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         }
     }
 
-    /// Notes a debt of a space with a global ASID, if it may wait.
+    /// Notes a debt of a space with a global ASID. False if the debt may not wait.
     fn defer_to_broadcast(
         &mut self,
         space: &P::Space,
@@ -360,7 +372,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             let mut met = Met::default();
             met.add(debt.entry, self.engine.narrows(space.as_ref()));
             lazy.met.join(met);
-            // If the page may be owed for with it, it costs nothing now, and everybody's share of a broadcast later.
+            // If the page may be let go of owing, this debt costs nothing now and a share of a common broadcast later.
             if may_owe(Condition::default(), met) && self.may_wait() {
                 self.remember(space, generation, narrowed);
                 if let (Some(lazy), Some(known)) = (&mut self.lazy, &mut self.spaces[0]) {
@@ -374,7 +386,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.start_broadcast(space, generation, asid, debt, narrowed)
     }
 
-    /// Starts the broadcast that pays the debt, if the wait for it may wait.
+    /// Starts the broadcast that pays the debt. False if even the wait for it may not be deferred.
     fn start_broadcast(
         &mut self,
         space: &P::Space,
@@ -392,12 +404,12 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         deferred
     }
 
-    /// Whether a debt may be put off at all.
+    /// Whether a debt may be deferred at all.
     fn may_wait(&self) -> bool {
         self.schedule != Schedule::PerPage && self.engine.platform().capabilities().clean_stores_walk
     }
 
-    /// Takes note of a debt in `space`, to tell the space what became of it.
+    /// Remembers a debt in `space`, to tell the space later what became of it.
     fn remember(&mut self, space: &P::Space, generation: Generation, narrowed: bool) {
         let owner = space.as_ref();
         let same = |entry: &Option<Recorded<P::Space>>| matches!(entry, Some(known) if known.is(owner));
@@ -420,7 +432,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
                 recorded
             }
             empty => {
-                // A space that others look at says from here on that it owes, if it does.
+                // From here on, an operation that checks the space finds an open batch.
                 owner.batches.fetch_add(1, Ordering::SeqCst);
                 self.known += 1;
                 let (first, newest) = (generation, generation);
@@ -442,7 +454,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         self.pay_due();
     }
 
-    /// Flushes what has to be flushed and enters the rest; until when that is owed.
+    /// Flushes what must be flushed and enters the rest. The result is the stamp until which the rest is owed.
     fn pay_due(&mut self) -> Stamp {
         self.keep_back();
         if self.known == 0 {
@@ -453,7 +465,7 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if self.due.recorded > 0 {
             let all = self.due.everywhere || self.engine.broadcasts_to(&self.due.cpus);
             if let Some(Lazy { leaving, .. }) = &mut owing {
-                // What they owe lazily is flushed with the rest.
+                // The flush also pays what these CPUs owe lazily.
                 leaving.cpus.subtract(&self.due.cpus);
                 if all || leaving.is_nobodys() {
                     leaving.pour(&mut self.due);
@@ -507,12 +519,13 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         self.page.as_mut().map(change)
     }
 
-    /// Clears a translation of the page: `exchange` puts an entry that no CPU can use in the place of the one of `size` at
-    /// `address`, in one atomic step and under the page-table lock of `guard`, and yields the old one.
+    /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
+    /// atomic step and under the page-table lock of `guard`, and returns the old entry.
     ///
-    /// The debt is recorded under that lock, so the next that takes it finds it (see [`Engine::settle`]). It is paid at once
-    /// where deferring would save nothing (no other CPU may hold the translation) or is not safe (the platform does not
-    /// promise that stores through clean entries walk again).
+    /// The debt is recorded under that lock, so the next operation that takes it finds the debt (see
+    /// [`Engine::settle`]). The debt is paid at once in two cases. Deferring would save nothing: no other CPU may hold
+    /// the translation. Or it would not be safe: the platform does not promise that stores through clean entries walk
+    /// again.
     #[inline]
     pub fn clear<G: TableGuard<P>, E: Translation>(
         &mut self,
@@ -526,12 +539,12 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         old
     }
 
-    /// Narrows a translation of the page, which stays: `exchange` puts an entry with fewer rights to the same frame in the
-    /// place of the one of `size` at `address`, in one atomic step and under the page-table lock of `guard`, and yields the
-    /// old one.
+    /// Narrows the translation of `size` at `address`; the page stays mapped. `exchange` puts an entry with fewer
+    /// rights to the same frame in its place, in one atomic step and under the page-table lock of `guard`, and returns
+    /// the old entry.
     ///
-    /// It is never owed longer than the batch lasts. A caller that takes the mark of a store away with the rights carries
-    /// it over to the page.
+    /// The debt of a narrowing never outlives the batch. If the exchange also removes the mark of a store, the caller
+    /// must carry it over to the page.
     pub fn narrow<G: TableGuard<P>, E: Translation>(
         &mut self,
         guard: &G,
@@ -547,9 +560,10 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
     /// Keeps the page until the batch's next flush is done.
     pub fn hold(self) {}
 
-    /// Lets go of the page: it comes out when the batch flushes, owing what was not flushed, if the schedule, its translations
-    /// and its `condition` allow that; else it is [held](Unmapping::hold).
+    /// Lets go of the page. It is released when the batch flushes, and it owes what was not flushed, if the schedule,
+    /// the page's translations and its `condition` allow that. Otherwise it is [held](Unmapping::hold).
     ///
+    /// If the kernel cannot let the page go after all, though it came out owing, it must [pay for it](Engine::pay).
     /// What cannot be let go of after all, though it came out owing, has to be [paid for](Engine::pay).
     pub fn let_go(mut self, condition: Condition) {
         let batch = &mut *self.batch;
@@ -564,7 +578,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         }
     }
 
-    /// Keeps the page from being let go of: it is to be written out, with a [permit](Batch::write_permit).
+    /// Keeps the page in the batch: it is to be written out, with a [permit](Batch::write_permit).
     pub fn withhold(mut self) {
         if let Some(page) = self.page.take() {
             let batch = &mut *self.batch;

@@ -1,13 +1,14 @@
-//! Strict unmaps: the change is done everywhere before the call returns.
+//! Strict unmaps: the change is done on every CPU before the call returns.
 //!
-//! munmap, madvise, mprotect, exit. The order is always: change, flush, free. A [`Gather`] changes translations, collects
-//! what they led to, flushes once, and only then releases the frames and page-table pages. While it is open the space
-//! counts it, so a second thread that finds translations already gone does not return before they are flushed (Linux:
-//! `mm_tlb_flush_nested`).
+//! They serve munmap, madvise, mprotect and exit. The order is always: change, flush, free. A [`Gather`] changes
+//! translations and collects the frames and page-table pages that they led to. It flushes once, and only then releases
+//! them. While it is open, the space counts it. So a second thread that finds translations already gone does not return
+//! before they are flushed (Linux: `mm_tlb_flush_nested`).
 //!
-//! Until the flush no new translation may appear in the range (R7). Two kinds of gathers see to that. One made by
-//! [`Gather::new`] flushes before each page-table lock is released. One made by [`Gather::keeping`] borrows the lock that
-//! keeps new translations out of the whole range, flushes once at its end, and so cannot outlive that lock.
+//! No new translation may appear in the range before the flush (R7). There are two kinds of gather for that. A gather
+//! made by [`Gather::new`] flushes before it releases each page-table lock. A gather made by [`Gather::keeping`]
+//! borrows the lock that keeps new translations out of the whole range. It flushes once at its end, and cannot outlive
+//! that lock.
 
 use core::ops::Deref;
 
@@ -21,17 +22,17 @@ use crate::Engine;
 
 /// The guard of a lock that keeps new translations out of a range: a space's lock, held exclusively.
 ///
-/// A kernel implements it for the guard type of that lock. While the guard lives, no fault and no other operation of the
-/// program makes a translation in the space.
+/// A kernel implements it for the guard type of that lock. While the guard lives, no fault and no other operation of
+/// the program creates a translation in the space.
 pub trait RangeGuard<P: Platform> {
-    /// The space that the lock is for.
+    /// The space that the lock protects.
     fn space(&self) -> &P::Space;
 }
 
-/// Translations changed on a program's behalf and not flushed yet, with what they led to.
+/// Translations changed on a program's behalf and not flushed yet, with the things that they led to.
 ///
-/// `release` gets each thing held, once no CPU can reach it. There is room for as much as the caller provides; a gather
-/// that is full flushes by itself. Dropping a gather finishes it.
+/// `release` gets each held thing once no CPU can reach it. The caller lends the room; a full gather flushes by itself.
+/// Dropping a gather finishes it.
 ///
 /// ```
 /// use ceasefire::{Access, Engine, Entry, Gather, PageSize, Platform, TableGuard, Translation};
@@ -63,7 +64,7 @@ pub trait RangeGuard<P: Platform> {
 /// # }
 /// ```
 ///
-/// The lock is in the changes, so it cannot be released between a change and its flush:
+/// The changes own the lock, so it cannot be released between a change and its flush:
 ///
 /// ```compile_fail,E0382
 /// # use ceasefire::{Entry, Gather, PageSize, Platform, Settled, TableGuard};
@@ -74,7 +75,7 @@ pub trait RangeGuard<P: Platform> {
 /// # }
 /// ```
 ///
-/// Nor can the lock of the range, where the gather relies on it:
+/// A gather that relies on the lock of the range borrows it, so that lock cannot be released early either:
 ///
 /// ```compile_fail,E0505
 /// # use ceasefire::{Engine, Gather, Platform, RangeGuard};
@@ -86,7 +87,7 @@ pub trait RangeGuard<P: Platform> {
 /// # }
 /// ```
 ///
-/// What it holds cannot be used before, and a finished gather takes nothing more:
+/// A thing that it holds cannot be used before the flush, and a finished gather takes nothing more:
 ///
 /// ```compile_fail,E0382
 /// # use ceasefire::{Gather, Platform};
@@ -103,11 +104,11 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     release: R,
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
-    /// The addresses changed since the last flush, and the smallest translation among them.
+    /// The range of addresses changed since the last flush, and the smallest translation in it.
     start: u64,
     end: u64,
     size: PageSize,
-    /// There are larger ones among them.
+    /// There are larger translations in it.
     mixed: bool,
     tables: bool,
     room: &'e mut [Option<T>],
@@ -115,8 +116,7 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
 }
 
 impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
-    /// A gather in `space` that flushes before each page-table lock is released, with room for as many things as `room`
-    /// has places.
+    /// A gather in `space` that flushes before it releases each page-table lock. It has room for `room.len()` things.
     pub fn new(
         engine: &'e Engine<P>,
         space: &'e AddressSpace,
@@ -126,7 +126,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         Self::open(engine, space, false, room, release)
     }
 
-    /// A gather in the space of `keeper`, which keeps new translations out of the range as long as it is borrowed. So
+    /// A gather in the space of `keeper`, which keeps new translations out of the range while it is borrowed. So
     /// page-table locks may be released before the flush, and one flush covers many tables.
     pub fn keeping<K: RangeGuard<P>>(
         engine: &'e Engine<P>,
@@ -165,30 +165,30 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         self.space
     }
 
-    /// Whether new translations are kept out of the range until it ends: [`Gather::keeping`] made it.
+    /// Whether new translations are kept out of the range until it ends, because [`Gather::keeping`] made it.
     pub fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Changes translations under a page-table lock, under which the space was settled.
+    /// Changes translations under a page-table lock under which the space was settled.
     ///
-    /// Dropping the changes releases the lock, after a flush unless the gather [keeps](Gather::keeping) the range.
+    /// Dropping the changes releases the lock. It flushes first, unless the gather [keeps](Gather::keeping) the range.
     pub fn under<G: TableGuard<P>>(&mut self, lock: Settled<G>) -> Changes<'_, 'e, P, T, R, G> {
         Changes { gather: self, lock }
     }
 
-    /// Unlinks a page-table page that translates nothing any more. `unlink` takes it out of the table above; hand what it
-    /// yields to [`Gather::hold`]. The page-table page translated the addresses from `address` on.
+    /// Unlinks a page-table page that no longer translates anything. `unlink` takes it out of the table above and
+    /// returns it; pass it to [`Gather::hold`]. The page-table page translated the addresses from `address` on.
     pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce() -> U) -> U {
         let unlinked = unlink();
-        // A flush of small pages takes what walkers cached on the way to any of them; one of huge pages need not take
-        // the entry that pointed to the table.
+        // A flush of small pages also invalidates the entries that walkers cached on the way to any of them. A flush of
+        // huge pages may leave the entry that pointed to the table.
         self.cover(address, PageSize::Small, PageSize::Small.bytes());
         self.tables = true;
         unlinked
     }
 
-    /// Keeps `held` until the next flush is done. Flushes by itself where there is no room; interrupts must be on.
+    /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts must be on.
     pub fn hold(&mut self, held: T) {
         if self.count == self.room.len() {
             self.flush();
@@ -198,12 +198,12 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
                 *place = Some(held);
                 self.count += 1;
             }
-            // There is no room at all, and what was changed so far is flushed.
+            // There is no room at all, and all changes so far are flushed.
             None => (self.release)(held),
         }
     }
 
-    /// Flushes what was changed so far and releases what it held. Interrupts must be on.
+    /// Flushes the changes so far and releases the things that it held. Interrupts must be on.
     pub fn flush(&mut self) {
         if self.start < self.end {
             let (tables, mixed) = (self.tables, self.mixed);
@@ -243,7 +243,7 @@ impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
             self.pay(Flush::ALL);
         }
         self.flush();
-        // After the flush: the count says that flushes are outstanding.
+        // After the flush, since the count says that flushes are outstanding.
         self.space.in_flight.end_gather();
     }
 }
@@ -257,8 +257,8 @@ pub struct Changes<'g, 'e, P: Platform, T, R: FnMut(T), G: TableGuard<P>> {
 }
 
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> {
-    /// Clears the translation of `size` at `address`: `exchange` puts an entry that no CPU can use in its place, in one
-    /// atomic step, and yields the old one. Hand what that led to to [`Changes::hold`].
+    /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
+    /// atomic step, and returns the old entry. Pass what that entry led to to [`Changes::hold`].
     pub fn clear<E: Translation>(
         &mut self,
         address: u64,
@@ -270,9 +270,9 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         old
     }
 
-    /// Narrows the translation of `size` at `address`: `exchange` puts an entry with fewer rights to the same frame in its
-    /// place, in one atomic step, and yields the old one. A caller that takes the mark of a store away with the rights
-    /// carries it over to the page.
+    /// Narrows the translation of `size` at `address`. `exchange` puts an entry with fewer rights to the same frame in
+    /// its place, in one atomic step, and returns the old entry. If it also removes the mark of a store, the caller
+    /// must carry the mark over to the page.
     pub fn narrow<E: Translation>(
         &mut self,
         address: u64,
@@ -282,15 +282,15 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         self.clear(address, size, exchange)
     }
 
-    /// Unlinks a page-table page under the lock, as [`Gather::unlink`] does.
+    /// Unlinks a page-table page under the lock, like [`Gather::unlink`].
     pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce(&G) -> U) -> U {
         let Self { gather, lock } = self;
         gather.unlink(address, || unlink(lock))
     }
 
-    /// Takes a page-table page in use out of its place, to be linked elsewhere: `exchange` does it and yields the entry that
-    /// pointed to it. The page-table page translates `bytes` from `address` on; no translation in it may be used there
-    /// after the flush, and no walker finds it there.
+    /// Takes a page-table page in use out of its place, to be linked elsewhere. `exchange` does so and returns the
+    /// entry that pointed to it. The page-table page translates `bytes` from `address` on. After the flush, no CPU uses
+    /// a translation of it there and no walker finds it there.
     pub fn detach<E>(&mut self, address: u64, bytes: u64, exchange: impl FnOnce(&G) -> E) -> E {
         let old = exchange(&self.lock);
         if self.is_foreign() {
@@ -302,22 +302,22 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         old
     }
 
-    /// Keeps `held` until the next flush is done, as [`Gather::hold`] does.
+    /// Keeps `held` until the next flush is done, like [`Gather::hold`].
     pub fn hold(&mut self, held: T) {
         self.gather.hold(held);
     }
 
-    /// Flushes under the lock, as [`Gather::flush`] does.
+    /// Flushes under the lock, like [`Gather::flush`].
     pub fn flush(&mut self) {
         self.gather.flush();
     }
 
-    /// The lock, to make new translations under it: after [`Changes::flush`], where others were there before.
+    /// The lock, to create new translations under it. Call [`Changes::flush`] first if there were others before.
     pub fn lock(&self) -> &Settled<G> {
         &self.lock
     }
 
-    /// Whether new translations are kept out of the range until the gather ends: [`Gather::keeping`] made it.
+    /// Whether new translations are kept out of the range until the gather ends, because [`Gather::keeping`] made it.
     pub fn keeps(&self) -> bool {
         self.gather.keeps
     }
@@ -334,12 +334,13 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         }
     }
 
-    /// Whether the lock is that of another space than the gather's.
+    /// Whether the lock belongs to another space than the gather's.
     fn is_foreign(&self) -> bool {
         self.lock.space().as_ref().id() != self.gather.space.id()
     }
 
-    /// The caller mixed spaces up. The other one is flushed at once, since the gather's own flush says nothing of it.
+    /// Flushes another space at once. The caller mixed up spaces, and the gather's own flush does not cover the other
+    /// one.
     #[cold]
     fn flush_foreign(&mut self, flush: Flush) {
         self.gather.engine.flush(self.lock.space().as_ref(), flush);

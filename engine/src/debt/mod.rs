@@ -1,7 +1,8 @@
-//! Obligations: what clears or narrows translations, and pays for them.
+//! Obligations: the operations that change translations, and pay for them.
 //!
-//! `gather` pays before the operation returns, under the proof of `settled`. `batch` pays once for many pages, from its
-//! `account`. `permit` allows that a page is written out.
+//! - `gather` pays before the operation returns, under the proof of `settled`.
+//! - `batch` pays once for many pages, from its `account`.
+//! - `permit` allows a page to be written out.
 
 mod account;
 mod batch;

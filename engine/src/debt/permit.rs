@@ -1,19 +1,19 @@
-//! Writing pages out: a permit comes only after the flush.
+//! Write permits: a page is written out only after the flush.
 //!
-//! A page may be written out once every store to it can be seen: after the flush of the translations through which CPUs
-//! could still store without touching the page table. A batch [withholds](crate::Unmapping::withhold) such a page and
-//! gives it out again with the permit, after that flush.
+//! A page may be written out once every store to it can be seen. That is so after a flush of the translations through
+//! which CPUs could still store without touching the page table. A batch [withholds](crate::Unmapping::withhold) such a
+//! page and returns it with the permit, after that flush.
 
-/// Permission to write a page out: no store can land in it unseen from here on.
+/// Permission to write a page out: from here on no store can land in it unseen.
 ///
-/// Only [`Batch::write_permit`](crate::Batch::write_permit) gives one; it cannot be made by hand:
+/// Only [`Batch::write_permit`](crate::Batch::write_permit) makes one. No other code can:
 ///
 /// ```compile_fail,E0423
 /// let permit = ceasefire::WritePermit(7);
 /// ```
 ///
-/// The page is in it, so nothing else can use the page meanwhile. Until then the batch has the page, so no other batch can
-/// give the permit:
+/// The permit holds the page, so no other code can use the page meanwhile. Before that the batch holds the page, so no
+/// other batch can make the permit:
 ///
 /// ```compile_fail,E0382
 /// # use ceasefire::{Batch, Owed, Platform};
@@ -34,7 +34,7 @@ impl<T> WritePermit<T> {
         &self.0
     }
 
-    /// The page back, once it was written.
+    /// Returns the page, once it was written.
     pub fn into_page(self) -> T {
         self.0
     }

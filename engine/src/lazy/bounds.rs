@@ -1,24 +1,25 @@
-//! How long debts may stand, and what may settle them.
+//! How long lazy debts may stand, and what settles them.
 
 use core::fmt;
 
-/// The longest that a debt may be let stand: 1 s, in nanoseconds.
+/// The greatest age that a kernel may allow a debt: 1 s, in nanoseconds.
 ///
-/// Debts are settled by the ticks of the CPUs that have them, and one second is the slowest tick that a CPU which runs
-/// programs has anywhere: Linux keeps it even where ticks are turned off (`CONFIG_NO_HZ_FULL`, the residual 1 Hz tick).
-/// An age that is promised in longer terms than that says nothing that a tick keeps.
+/// The ticks of the CPUs that have debts settle them. One second is the slowest tick of any CPU that runs programs:
+/// Linux keeps it even where ticks are turned off (`CONFIG_NO_HZ_FULL`, the residual 1 Hz tick). No tick would enforce
+/// a longer age.
 pub const LONGEST_AGE: u64 = 1_000_000_000;
 
-/// How old a debt may become unless told otherwise: 10 ms, in nanoseconds.
+/// The default greatest age of a debt: 10 ms, in nanoseconds.
 pub const DEFAULT_AGE: u64 = 10_000_000;
 
 /// What settles the debts of lazy unmaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Settle {
-    /// What CPUs do anyway: switches, leaving a space, timer ticks. Interrupts only where somebody cannot wait for that.
+    /// Events that happen anyway: switches, leaving a space, timer ticks. Interrupts only where an operation cannot
+    /// wait.
     #[default]
     Free,
-    /// Interrupts alone, when what is owed for is needed or has become too old: what LUF did (B. Park, 2024).
+    /// Interrupts alone, when a frame or page in debt is needed or its debt is too old. LUF worked so (B. Park, 2024).
     Demand,
 }
 
@@ -30,19 +31,19 @@ pub struct Bounds {
     settle: Settle,
 }
 
-/// Bounds that cannot be kept.
+/// Why bounds cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundsError {
-    /// Debts would be older than any tick keeps them.
+    /// The age is beyond the slowest tick.
     TooOld {
-        /// The age asked for, in nanoseconds.
+        /// The requested age, in nanoseconds.
         max_age: u64,
     },
-    /// Ticks are too far apart to keep debts that young. (None at all, an age of 0, can be kept.)
+    /// Ticks are too far apart to keep debts that young. (An age of 0, no debts at all, can be kept.)
     TooYoung {
-        /// The age asked for, in nanoseconds.
+        /// The requested age, in nanoseconds.
         max_age: u64,
-        /// The least that these ticks keep: two of them.
+        /// The smallest age that these ticks keep: two of them.
         least: u64,
     },
     /// There is no tick.
@@ -64,14 +65,14 @@ impl fmt::Display for BoundsError {
 }
 
 impl Bounds {
-    /// Nothing is ever owed longer than an operation lasts.
+    /// Nothing is owed longer than an operation lasts.
     pub const STRICT: Self = Self { max_age: 0, tick: 1, settle: Settle::Free };
 
-    /// Debts up to `max_age` old, on a machine whose CPUs each call [`Engine::tick`](crate::Engine::tick) every `tick`;
-    /// both in nanoseconds. An age of 0 is [`Bounds::STRICT`].
+    /// Allows debts up to `max_age` old, on a machine whose CPUs each call [`Engine::tick`](crate::Engine::tick) every
+    /// `tick`. Both are in nanoseconds. An age of 0 is [`Bounds::STRICT`].
     ///
     /// # Errors
-    /// [`BoundsError`] names the bound: [`LONGEST_AGE`], or two ticks.
+    /// [`BoundsError`] names the bound that is broken: [`LONGEST_AGE`], two ticks, or a tick of 0.
     pub const fn new(max_age: u64, tick: u64, settle: Settle) -> Result<Self, BoundsError> {
         if tick == 0 {
             return Err(BoundsError::NoTick);
@@ -86,7 +87,7 @@ impl Bounds {
         Ok(Self { max_age, tick, settle })
     }
 
-    /// The age that no debt exceeds by more than a tick, in nanoseconds; 0 if nothing is owed.
+    /// The age that no debt exceeds by more than a tick, in nanoseconds; 0 if nothing may be owed.
     pub const fn max_age(self) -> u64 {
         self.max_age
     }
@@ -106,9 +107,9 @@ impl Bounds {
         self.max_age == 0
     }
 
-    /// How long an epoch takes debts. A debt then waits for two ticks at most: one that ends its epoch, on whichever CPU,
-    /// and one on each CPU that has the debt. At least a quarter of a tick, so that no more than ten epochs stand at a
-    /// time.
+    /// How long an epoch takes debts. A debt then waits for two ticks at most: one on any CPU, which closes its epoch,
+    /// and one on each CPU that has the debt. The length is at least a quarter of a tick, so no more than ten epochs
+    /// stand at a time.
     pub(crate) const fn epoch(self) -> u64 {
         let spare = self.max_age - self.max_age_of_ticks();
         let least = self.tick / 4;
@@ -119,11 +120,11 @@ impl Bounds {
         }
     }
 
-    /// The age at which a debt is paid by whoever notices. Where ticks alone should have settled it, a CPU has had none.
+    /// The age at which any CPU that notices a debt pays it. If ticks alone should have settled it, some CPU had none.
     pub(crate) const fn overdue(self) -> u64 {
         match self.settle {
             Settle::Free => self.max_age,
-            // Ticks only notice, so the last that comes in time has to.
+            // Ticks only notice here, so the last tick in time must already count.
             Settle::Demand => self.max_age.saturating_sub(self.tick),
         }
     }

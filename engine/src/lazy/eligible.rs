@@ -1,45 +1,49 @@
-//! Which pages may be let go of owing: the one place where that is decided.
+//! The rule for pages that may be let go of owing. It is decided only here.
 //!
-//! A page that CPUs can still reach may be reused later only if all that they can do meanwhile is read what the program
-//! was meant to read. So no translation of it may have allowed stores, as far as anybody can tell: neither in the page
-//! table nor in a TLB that has not heard yet that the right to store was taken away (LUF asked the page table alone,
-//! reference scenario 10). Its bytes must stay as they are while it is free, and nobody may have been promised that it
-//! stays where it is. Anonymous memory and files alike, small pages and huge ones.
+//! CPUs can still reach such a page. So it may be reused later only if they can do no more than read what the program
+//! was meant to read. Three conditions follow:
+//!
+//! - No translation of the page allowed stores: neither in the page table nor in a TLB that has not yet been told that
+//!   the right to store is gone. (LUF checked only the page table: reference scenario 10.)
+//! - Its bytes stay unchanged while it is free.
+//! - The program was not promised that the page stays mapped where it is.
+//!
+//! The rule is the same for anonymous memory and files, small pages and huge ones.
 
 use crate::entry::Entry;
 
-/// What the kernel knows of a page besides its translations.
+/// The facts about a page that its translations do not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Condition {
-    /// It is newer than its copy on a device: it has to be written out, with every store that was made.
+    /// It is newer than its copy on a device, so it must be written out with every store that was made.
     pub dirty: bool,
-    /// Somebody was promised that it stays mapped where it is (mlock).
+    /// The program was promised that it stays mapped where it is (mlock).
     pub locked: bool,
-    /// Its bytes change while it is free: the kernel fills free frames with zeros or a pattern, or takes them out of its
+    /// Its bytes change while it is free: the kernel fills free frames with zeros or a pattern, or unmaps them from its
     /// own mapping to find wrong accesses.
     pub altered: bool,
 }
 
-/// What was met when the translations of a page were cleared.
+/// The facts found while the translations of a page were cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Met {
     /// A translation that allowed stores.
     pub(crate) writable: bool,
-    /// A translation through which was stored.
+    /// A translation through which a store was made.
     pub(crate) dirty: bool,
-    /// A space in which rights were taken away that not every CPU has heard of.
+    /// A space in which rights were taken away and some CPU may not know yet.
     pub(crate) downgrade: bool,
 }
 
 impl Met {
-    /// Adds a translation of a space in which a downgrade is `in_flight` or not.
+    /// Adds a translation of a space; `in_flight` says whether a downgrade is in flight there.
     pub(crate) fn add(&mut self, entry: Entry, in_flight: bool) {
         self.writable |= entry.writable;
         self.dirty |= entry.dirty;
         self.downgrade |= in_flight;
     }
 
-    /// Adds what was met elsewhere.
+    /// Adds the facts of another.
     pub(crate) fn join(&mut self, other: Self) {
         self.writable |= other.writable;
         self.dirty |= other.dirty;

@@ -1,16 +1,17 @@
-//! Which CPUs have debts of an epoch: a set that knows which epoch it stands for.
+//! The CPUs that have debts of an epoch: a set that knows which epoch it stands for.
 //!
-//! The [ledger](crate::ledger) has few sets and many epochs, so a set is used again and again. Who takes a CPU out may be
-//! late: interrupted, or off the processor under a hypervisor, while the epoch it looked at was settled and its set
-//! was given to another, which the same CPU has joined since. Taken out of that one, the CPU's new debt would be lost. So
-//! each word names the epoch that its members belong to, and changes in one step with them: what is late finds
-//! another name and changes nothing. A set needs no clearing either: members of an earlier epoch are none.
+//! The [ledger](super::ledger) has few sets and many epochs, so sets are used again. A removal may be delayed, by an
+//! interrupt or because a hypervisor runs another virtual CPU. Meanwhile its epoch is settled, the set is given to
+//! another epoch, and the same CPU joins it again. Removing it from there would lose the CPU's new debt. So each word
+//! names the epoch of its members and changes together with them in one step. A delayed operation finds another name
+//! and changes nothing. A set needs no clearing either: members of an earlier epoch do not count.
 
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::limits::MAX_CPUS;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// CPUs in one word; the other half is the epoch's number, modulo 2^32. Who is late by so many epochs is not known to be.
+/// The CPUs in one word; the other half is the epoch's number, modulo 2^32. An operation delayed by 2^32 epochs is not
+/// detected.
 const WORD: usize = 32;
 const WORDS: usize = MAX_CPUS.div_ceil(WORD);
 const SUMMARIES: usize = WORDS.div_ceil(64);
@@ -18,9 +19,9 @@ const SUMMARIES: usize = WORDS.div_ceil(64);
 /// The CPUs that have debts of an epoch. 2080 bytes for 8192 CPUs.
 #[derive(Debug)]
 pub(crate) struct EpochSet {
-    /// The words that ever had a member; never taken back, as in [`AtomicCpuSet`](crate::AtomicCpuSet).
+    /// The words that ever had a member. Bits are never cleared, as in [`AtomicCpuSet`](crate::AtomicCpuSet).
     summary: [AtomicU64; SUMMARIES],
-    /// Above the epoch, below its members.
+    /// The high half holds the epoch, the low half its members.
     words: [AtomicU64; WORDS],
 }
 
@@ -32,10 +33,11 @@ impl EpochSet {
         Self { summary: [ZERO; SUMMARIES], words: [ZERO; WORDS] }
     }
 
-    /// Adds a CPU to the set of `epoch`, unless that `is_open` no more; whether it is a member.
+    /// Adds a CPU to the set of `epoch`, unless that epoch no longer `is_open`. True if it is a member.
     pub(crate) fn insert(&self, epoch: u64, cpu: CpuId, is_open: impl Fn() -> bool) -> bool {
         let (word, bit) = place(cpu);
-        // Before the word: who finds the CPU there relies on others to find it too.
+        // Before the word: an operation that finds the CPU in its word relies on others to find it through the summary
+        // too.
         let (at, summary) = (word / 64, 1 << (word % 64));
         if self.summary[at].load(Ordering::SeqCst) & summary == 0 {
             self.summary[at].fetch_or(summary, Ordering::SeqCst);
@@ -45,7 +47,7 @@ impl EpochSet {
         loop {
             let members = match members(held, epoch) {
                 Some(members) => members,
-                // An epoch that is open is the newest that has the set, so what was read before is of an older one.
+                // An open epoch is the newest that has the set, so the word read before is of an older one.
                 None if is_open() => 0,
                 None => return false,
             };
@@ -61,7 +63,7 @@ impl EpochSet {
         }
     }
 
-    /// Takes a CPU out of the set of `epoch`, if the set still is that epoch's.
+    /// Removes a CPU from the set of `epoch`, if the set is still that epoch's.
     pub(crate) fn remove(&self, epoch: u64, cpu: CpuId) {
         let (word, bit) = place(cpu);
         let word = &self.words[word];
@@ -74,7 +76,7 @@ impl EpochSet {
         }
     }
 
-    /// Takes out whoever is in the set of `epoch`, as long as it is that epoch's.
+    /// Removes all members from the set of `epoch`, while it is still that epoch's.
     pub(crate) fn clear(&self, epoch: u64) {
         for (word, _) in self.occupied(epoch) {
             let word = &self.words[word];
@@ -94,19 +96,19 @@ impl EpochSet {
         members(self.words[word].load(Ordering::SeqCst), epoch).is_some_and(|members| members & bit != 0)
     }
 
-    /// Whether there was no member at some moment for each word.
+    /// Whether each word had no member at some moment during the call.
     pub(crate) fn is_empty(&self, epoch: u64) -> bool {
         self.occupied(epoch).next().is_none()
     }
 
-    /// Adds the members to another set.
+    /// Adds the members to `cpus`.
     pub(crate) fn collect(&self, epoch: u64, cpus: &mut CpuSet) {
         for (word, members) in self.occupied(epoch) {
             cpus.insert_all(word / 2, members << (word % 2 * WORD));
         }
     }
 
-    /// The words that have members, with these.
+    /// The words that have members, with those members.
     fn occupied(&self, epoch: u64) -> impl Iterator<Item = (usize, u64)> + '_ {
         let touched = (0..SUMMARIES).flat_map(|at| {
             let mut left = self.summary[at].load(Ordering::SeqCst);
@@ -125,7 +127,7 @@ impl EpochSet {
     }
 }
 
-/// A CPU's word and its bit there.
+/// A CPU's word, and its bit in the word.
 const fn place(cpu: CpuId) -> (usize, u64) {
     (cpu.index() / WORD, 1 << (cpu.index() % WORD))
 }
@@ -135,7 +137,7 @@ const fn named(epoch: u64) -> u64 {
     epoch << WORD
 }
 
-/// The other half, if the word is of `epoch`.
+/// The half that holds the members, if the word is of `epoch`.
 const fn members(held: u64, epoch: u64) -> Option<u64> {
     if (held ^ named(epoch)) >> WORD == 0 {
         Some(held & (named(1) - 1))
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_has_none_of_an_earlier_ones_members() {
+    fn an_epoch_has_no_members_of_an_earlier_one() {
         let set = EpochSet::new();
         assert!(set.insert(5, cpu(2), || true) && set.insert(5, cpu(3), || true));
         assert!(all(&set, 21).is_empty() && !set.contains(21, cpu(2)));
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_changes_nothing() {
+    fn a_late_removal_changes_nothing() {
         let set = EpochSet::new();
         assert!(set.insert(5, cpu(1), || true) && set.insert(21, cpu(1), || true));
         set.remove(5, cpu(1));
@@ -197,7 +199,8 @@ mod tests {
         assert_eq!(all(&set, 21), [1]);
     }
 
-    /// Who finds a CPU in the set does not add it, so whoever goes through the set has to find it from then on.
+    /// An insertion that finds its CPU in the set adds nothing, so a walk through the set must find the CPU from then
+    /// on.
     #[test]
     fn a_word_is_looked_at_before_it_has_a_member() {
         let set = EpochSet::new();

@@ -1,45 +1,46 @@
-//! The machine's book of lazy debts: which CPUs may still use what was taken away when.
+//! The ledger of lazy debts: the CPUs that may still use old translations, by epoch.
 //!
-//! Time is divided into epochs, numbered without end. A debt is entered in the epoch that is open: the CPUs that have it
-//! join the epoch's set, and the debt's stamp is the epoch's number. Once an epoch is closed nobody joins it any more, so
-//! a CPU that brings what it runs up to date *after* that has done all of the epoch's debts at once, whosever they are,
-//! and leaves the set. An epoch whose set is empty is settled; epochs are settled in order.
+//! Time is divided into epochs, numbered without end. A debt is entered in the open epoch. The CPUs that have the debt
+//! join the epoch's set, and the debt's stamp is the epoch's number. No CPU joins an epoch once it is closed. So a CPU
+//! that brings the space it runs up to date *after* that has done all of the epoch's debts at once, in whatever space,
+//! and leaves the set. A closed epoch with an empty set is settled. Epochs are settled in order.
 //!
-//! What a flush may claim follows from the order of its steps: read which epochs are closed, then read the space's
-//! generation, then flush up to it, then leave those epochs. A debt raises its space's generation before it is entered,
-//! and is entered in an epoch that is still open afterwards. A flush of one space says nothing of another, but a CPU runs
-//! one space, and entries of the others under its other ASIDs are older than their spaces' generations: they go before
-//! they can be used.
+//! A CPU that leaves epochs follows this order: read which epochs are closed, read the space's generation, flush up to
+//! it, leave those epochs. A debt raises its space's generation before it is entered, and its epoch is still open after
+//! it was entered. So the generation that the CPU read covers every debt of a closed epoch. A flush of one space says
+//! nothing of another. But a CPU runs only one space. Its entries of other spaces, under its other ASIDs, are older
+//! than those spaces' generations, so they are flushed before they can be used.
 //!
-//! Under a global ASID a CPU can do nothing of the kind: what it leaves behind is still there when it comes back, and found
-//! current. Such debts are not any CPU's; they make the epoch wait for a broadcast of everything, which settles all others
-//! of the closed epochs with them.
+//! A debt under a global ASID belongs to no CPU: entries that a CPU leaves behind are found current when it comes back.
+//! Such a debt makes its epoch wait for a broadcast of everything. That broadcast also settles all other debts of the
+//! closed epochs.
 //!
-//! Nobody waits for anybody here, so anyone may be late by any time: what names its epoch is believed, what does not is
-//! looked at again (see [`epoch_set`](crate::epoch_set)). [`EPOCHS`] sets are all there is, whatever the machine does: when none is free, the open epoch stays open, and takes
-//! more.
+//! No operation on the ledger blocks, so any of them may be delayed at any point. A value that names its epoch is
+//! therefore trusted. Any other value is checked again (see [`epoch_set`](super::epoch_set)). There are [`EPOCHS`]
+//! sets, whatever the machine does. While none is free, the open epoch stays open and takes more debts.
 
 use super::epoch_set::EpochSet;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::primitive::{AtomicBool, AtomicU64, Ordering};
 use crate::space::Stamp;
 
-/// Epochs that are open or not settled yet, at most. A power of two.
+/// The largest number of epochs that are open or not settled yet. A power of two.
 pub(crate) const EPOCHS: usize = 16;
 
-/// The debts of some time.
+/// The debts of one epoch.
 #[derive(Debug)]
 struct Epoch {
     /// The CPUs that have any.
     cpus: EpochSet,
-    /// Whether CPUs may have debts of it that they cannot do themselves, under global ASIDs: twice its number, and one more
-    /// if so.
+    /// Whether the epoch has debts under global ASIDs, which no CPU can settle alone: twice the epoch's number, plus
+    /// one if so.
     everywhere: AtomicU64,
-    /// When it was opened, or when the first of its debts was made if that was before.
+    /// The time when the epoch was opened, or when the first of its debts was made, if that was earlier.
     opened: AtomicU64,
-    /// The newest that took any: to know without going through the set. Raised alone, so nobody is too late for it.
+    /// The newest epoch that took debts here; it answers without a walk through the set. It is only raised, so a late
+    /// writer does no harm.
     newest: AtomicU64,
-    /// How many translations are owed for, for the counters.
+    /// The number of translations owed for, for the counters.
     debts: AtomicU64,
 }
 
@@ -60,20 +61,20 @@ impl Epoch {
 /// An epoch that was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// How many translations were owed for.
+    /// The number of translations that were owed for.
     pub(crate) debts: u64,
-    /// When the first of them could have been entered.
+    /// The earliest time at which one of them could have been entered.
     pub(crate) since: u64,
 }
 
-/// All of them.
+/// The ledger: all epochs.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The open epoch.
     open: AtomicU64,
-    /// The last that is settled, as all before it.
+    /// The last settled epoch; all before it are settled too.
     settled: AtomicU64,
-    /// A CPU is about to have the hardware settle what it can.
+    /// A CPU is about to make the hardware settle the closed epochs.
     broadcasting: AtomicBool,
     epochs: [Epoch; EPOCHS],
 }
@@ -86,7 +87,7 @@ impl Ledger {
         #[allow(clippy::declare_interior_mutable_const)]
         const EMPTY: Epoch =
             Epoch { cpus: EpochSet::new(), everywhere: ZERO, opened: ZERO, newest: ZERO, debts: ZERO };
-        // In the engine, which a kernel keeps in a static.
+        // It lies in the engine, which a kernel keeps in a static.
         #[allow(clippy::large_stack_arrays)]
         Self {
             open: AtomicU64::new(1),
@@ -110,16 +111,16 @@ impl Ledger {
         Stamp::new(self.settled.load(Ordering::SeqCst))
     }
 
-    /// Whether debts were ever entered under a stamp.
+    /// Whether debts can have been entered under a stamp.
     pub(crate) fn knows(&self, stamp: Stamp) -> bool {
         stamp.get() <= self.open.load(Ordering::SeqCst)
     }
 
-    /// Enters debts that `cpus` have, as far as they are `concerned`, or that CPUs may have `everywhere`, and says until when
-    /// they stand.
+    /// Enters debts, and returns the stamp until which they stand. They are the debts of the `cpus` that are
+    /// `concerned`, and of any CPU if `everywhere`.
     ///
-    /// The spaces' generations were raised before. Epochs take debts for `length`; `now` is when the first of these was
-    /// made.
+    /// The spaces' generations were raised before. An epoch takes debts for `length`; `now` is the time when the first
+    /// of these debts was made.
     pub(crate) fn enter(
         &self,
         (cpus, everywhere): (&CpuSet, bool),
@@ -138,15 +139,16 @@ impl Ledger {
             }
             let mut anyone = everywhere;
             for cpu in cpus.iter() {
-                // Most debts find their CPUs there already: looking is cheaper than joining, and than asking the CPU.
+                // Most debts find their CPUs in the set already. Looking is cheaper than joining, and than asking the
+                // CPU.
                 anyone |= epoch.cpus.contains(number, cpu)
                     || (concerned(cpu) && epoch.cpus.insert(number, cpu, || self.is_open(number)));
             }
             if anyone && !epoch.has_debts(number) {
                 epoch.newest.fetch_max(number, Ordering::SeqCst);
             }
-            // Closed meanwhile, a CPU may have left it before it joined: the debt belongs to the next. What was added to
-            // the old one makes somebody flush who need not.
+            // If the epoch was closed meanwhile, a CPU may have left it before it joined: the debt belongs to the next
+            // epoch. The CPUs added to the old one cause at most a needless flush.
             if self.is_open(number) {
                 if !anyone {
                     return Stamp::SETTLED;
@@ -164,14 +166,14 @@ impl Ledger {
         self.open.load(Ordering::SeqCst) == number
     }
 
-    /// Closes epoch `number`, if it is open and the next one's set is free; whether it is closed now.
+    /// Closes epoch `number` if it is open and the next one's set is free. True if it is closed now.
     fn close(&self, number: u64, now: u64) -> bool {
         let next = number + 1;
         self.pass_unused();
         if next > self.settled.load(Ordering::SeqCst) + EPOCHS as u64 {
             return false;
         }
-        // Not set but raised: who comes late, with the time of long ago, changes nothing.
+        // Raised, not set: a CPU that is delayed here and carries an old time changes nothing.
         self.epoch(next).opened.fetch_max(now, Ordering::SeqCst);
         match self.open.compare_exchange(number, next, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
@@ -190,7 +192,7 @@ impl Ledger {
 
     /// The closed epochs that are not settled.
     pub(crate) fn closed(&self) -> Closed {
-        // In this order: what is closed by now, before the caller looks at any generation.
+        // In this order: epochs that are closed now, before the caller reads any generation.
         let open = self.open.load(Ordering::SeqCst);
         Closed { first: self.settled.load(Ordering::SeqCst) + 1, end: open }
     }
@@ -200,21 +202,22 @@ impl Ledger {
         closed.numbers().any(|number| self.epoch(number).cpus.contains(number, cpu))
     }
 
-    /// A CPU has done all debts of `closed`, or can use none of what they are for.
+    /// Removes a CPU from `closed`: it has done all their debts, or can use none of the old entries.
     pub(crate) fn leave(&self, closed: Closed, cpu: CpuId) {
         for number in closed.numbers() {
             self.epoch(number).cpus.remove(number, cpu);
         }
     }
 
-    /// A CPU goes offline and uses nothing of what it owes, in closed epochs and in the open one. Debts that are entered for it
-    /// at this moment by a CPU that saw it run are found by the others, as those of an idle CPU.
+    /// Removes a CPU that goes offline from closed epochs and the open one, since it uses nothing that it owed. Another
+    /// CPU that saw it run may enter a debt for it at this moment. Ticks of other CPUs remove it then, as they do an
+    /// idle CPU.
     pub(crate) fn leave_for_good(&self, cpu: CpuId) {
         let Closed { first, end } = self.closed();
         self.leave(Closed { first, end: end + 1 }, cpu);
     }
 
-    /// All debts of `closed` were done on every CPU, by the hardware.
+    /// Removes all debts of `closed`, which the hardware settled on every CPU.
     pub(crate) fn leave_all(&self, closed: Closed) {
         for number in closed.numbers() {
             let Epoch { cpus, everywhere, .. } = self.epoch(number);
@@ -224,8 +227,8 @@ impl Ledger {
         }
     }
 
-    /// Whether there are debts in `closed` that only a broadcast settles, and nobody is about to: the caller is from here on,
-    /// until [`Ledger::end_broadcast`].
+    /// Whether the caller must broadcast: `closed` has debts that only a broadcast settles, and no other CPU is about
+    /// to. If so, the caller is responsible until [`Ledger::end_broadcast`].
     pub(crate) fn begin_broadcast(&self, closed: Closed) -> bool {
         closed.numbers().any(|number| self.epoch(number).needs_broadcast(number))
             && !self.broadcasting.swap(true, Ordering::SeqCst)
@@ -235,12 +238,12 @@ impl Ledger {
         self.broadcasting.store(false, Ordering::SeqCst);
     }
 
-    /// Adds the CPUs that have debts in any of `closed`.
+    /// Adds the CPUs that have debts in any of `closed` to `cpus`.
     pub(crate) fn collect(&self, closed: Closed, cpus: &mut CpuSet) {
         closed.numbers().for_each(|number| self.epoch(number).cpus.collect(number, cpus));
     }
 
-    /// Those of `closed` that were closed at least `wait` ago.
+    /// The epochs of `closed` that were closed at least `wait` ago.
     pub(crate) fn closed_for(&self, closed: Closed, wait: u64, now: u64) -> Closed {
         // An epoch was closed when the next one was opened.
         let long =
@@ -248,18 +251,18 @@ impl Ledger {
         Closed { end: closed.first + closed.numbers().take_while(long).count() as u64, ..closed }
     }
 
-    /// Since when the oldest debts stand, if there are any.
+    /// The time since which the oldest debts stand, if there are any.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let Closed { first, end } = self.closed();
         let oldest = (first..=end).find(|&number| self.epoch(number).has_debts(number))?;
         Some(self.epoch(oldest).opened.load(Ordering::SeqCst))
     }
 
-    /// Settles the epochs that no CPU has debts in any more, oldest first, and hands those that had any to `account`.
+    /// Settles the epochs in which no CPU has debts any more, oldest first. It passes those that had any to `account`.
     pub(crate) fn advance(&self, mut account: impl FnMut(Ended)) {
         while let Some((number, since)) = self.first_done() {
             if self.settle(number) {
-                // From here on the set may be used again: a debt entered late counts there, and is not lost.
+                // From here on the set may be used again. A debt entered late counts there, and is not lost.
                 let debts = self.epoch(number).debts.swap(0, Ordering::SeqCst);
                 if debts > 0 {
                     account(Ended { debts, since });
@@ -268,7 +271,7 @@ impl Ledger {
         }
     }
 
-    /// Settles the oldest epochs as far as they never had debts, so that their sets can be used again.
+    /// Settles the oldest epochs that never had debts, so their sets can be used again.
     fn pass_unused(&self) {
         while let Some((number, _)) = self.first_done() {
             if self.epoch(number).has_debts(number) {
@@ -278,7 +281,7 @@ impl Ledger {
         }
     }
 
-    /// The oldest closed epoch that is not settled, if nobody has debts in it any more, and since when it took any.
+    /// The oldest closed epoch, if it is done and not settled, and the time since which it took debts.
     fn first_done(&self) -> Option<(u64, u64)> {
         let Closed { first, end } = self.closed();
         let epoch = self.epoch(first);
@@ -290,14 +293,14 @@ impl Ledger {
         self.settled.compare_exchange(number - 1, number, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The stamp under which the newest debts stand that were entered by now: once it is settled none of them is left.
+    /// The stamp of the newest debts entered by now: once it is settled, so are all of them.
     pub(crate) fn last_owed(&self) -> Stamp {
         let open = self.open.load(Ordering::SeqCst);
-        // Debts that are entered have raised `newest` before.
+        // A debt that is entered has raised `newest` before.
         Stamp::new(if self.epoch(open).has_debts(open) { open } else { open - 1 })
     }
 
-    /// Closes the open epoch, so that all debts are in closed ones. Not if none of the sets is free.
+    /// Closes the open epoch, so all debts are in closed ones. Does nothing if no set is free.
     pub(crate) fn close_all(&self, now: u64) {
         let number = self.open.load(Ordering::SeqCst);
         if self.epoch(number).has_debts(number) {
@@ -306,7 +309,7 @@ impl Ledger {
     }
 }
 
-/// Neighbouring closed epochs.
+/// A run of neighbouring closed epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed {
     first: u64,
@@ -335,7 +338,7 @@ mod tests {
         numbers.iter().map(|&number| cpu(number)).collect()
     }
 
-    /// Enters a debt of CPU 0 and another, in epochs of 10.
+    /// Enters a debt of CPU 0 and another CPU, in epochs of length 10.
     fn enter(ledger: &Ledger, other: usize, now: u64) -> Stamp {
         ledger.enter((&cpus(&[0, other]), false), 1, (now, 10), |_| true)
     }
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_flushed_before_an_epoch_was_closed_stays_in_it() {
+    fn a_cpu_that_flushed_before_an_epoch_was_closed_stays_in_it() {
         let ledger = Ledger::new();
         let stamp = enter(&ledger, 1, 12);
         let before = ledger.closed();
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_cpu_can_settle_waits_for_a_broadcast_that_one_of_them_begins() {
+    fn a_debt_that_no_cpu_can_settle_waits_for_a_broadcast_by_one_cpu() {
         let ledger = Ledger::new();
         let stamp = ledger.enter((&cpus(&[]), true), 3, (12, 10), |_| true);
         let alone = ledger.enter((&cpus(&[1]), false), 1, (30, 10), |_| true);
@@ -397,7 +400,8 @@ mod tests {
         assert_eq!(advance(&ledger), 1);
     }
 
-    /// Whoever enters a debt late, in an epoch that was settled meanwhile, changes nothing in the one that has its set now.
+    /// A CPU that enters a debt late, in an epoch that was settled meanwhile, changes nothing in the epoch that now
+    /// uses its set.
     #[test]
     fn a_set_that_is_used_again_waits_for_its_own_broadcast_alone() {
         let epoch = Epoch {
@@ -416,16 +420,16 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_that_concerns_nobody_is_settled() {
+    fn a_debt_that_concerns_no_cpu_is_settled() {
         let ledger = Ledger::new();
         assert_eq!(ledger.enter((&cpus(&[1, 2]), false), 5, (12, 10), |_| false), Stamp::SETTLED);
         assert_eq!(ledger.enter((&cpus(&[]), false), 5, (12, 10), |_| true), Stamp::SETTLED);
         assert_eq!(ledger.oldest(), None);
     }
 
-    /// A CPU that pays is held up between the answers to its interrupts and the ledger, while everything goes on.
+    /// A CPU that pays is delayed between the answers to its interrupts and the ledger, while all else continues.
     #[test]
-    fn whoever_leaves_late_leaves_no_newer_epoch_that_has_the_same_set() {
+    fn a_cpu_that_leaves_late_stays_in_a_newer_epoch_with_the_same_set() {
         let ledger = Ledger::new();
         let leave_all = |closed| (0..2).for_each(|number| ledger.leave(closed, cpu(number)));
         let first = enter(&ledger, 1, 12);
@@ -452,7 +456,7 @@ mod tests {
         let stamps: [Stamp; 40] = core::array::from_fn(|time| enter(&ledger, 1, (time as u64 + 1) * 10));
         assert_eq!(stamps[EPOCHS - 1], stamps[39]);
         assert!(stamps[..EPOCHS].windows(2).all(|pair| pair[0] < pair[1]));
-        // One is settled, so one more can be opened.
+        // One epoch is settled, so one more can be opened.
         ledger.leave(ledger.closed(), cpu(0));
         ledger.leave(ledger.closed(), cpu(1));
         assert_eq!(advance(&ledger), EPOCHS as u64 - 1);
@@ -475,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_an_epoch_has_been_closed_is_known() {
+    fn an_epoch_knows_how_long_it_has_been_closed() {
         let ledger = Ledger::new();
         enter(&ledger, 1, 12);
         enter(&ledger, 1, 40);

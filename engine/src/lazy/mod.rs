@@ -1,7 +1,9 @@
-//! Debts that outlive the operation which made them.
+//! Debts that outlive the operation that made them.
 //!
-//! Read `bounds` and `eligible` first (how long, and for which pages), then `owed` (what an allocator holds), then
-//! `ledger` on `epoch_set` (the book of them), then `settling` (how they end).
+//! - `bounds`: how long a debt may stand. `eligible`: the pages that may owe. Read these first.
+//! - `owed`: what an allocator holds while a debt stands.
+//! - `ledger`, built on `epoch_set`: the record of all lazy debts of the machine.
+//! - `settling`: how debts end.
 
 mod bounds;
 mod eligible;

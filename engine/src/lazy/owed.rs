@@ -1,11 +1,10 @@
-//! What may be used again only once its debt was paid.
+//! A thing that may be reused only once its debt is settled.
 //!
-//! A page that reclaim or migration takes away from its programs may be let go of before their CPUs have flushed, if
-//! all they could still do is read what was there. Then the frame comes out of a [`Batch`](crate::Batch) not as it went
-//! in but as an [`Owed`]: with a [`Stamp`] that says until when CPUs may reach it. An allocator keeps the stamp with the
-//! free frame, through its lists, its merges and its splits; and the frame comes out of the [`Owed`] only through the
-//! engine, which looks whether the debt was settled meanwhile ([`Engine::redeem`]) or settles it
-//! ([`Engine::pay`]). The same stamp marks the other things that the debt endangers: the page's slot in its file and the
+//! Reclaim or migration may let go of a page before all CPUs have flushed, if they can only read its old content. The
+//! frame then comes out of its [`Batch`](crate::Batch) as an [`Owed`], with a [`Stamp`] that says until when CPUs may
+//! reach it. An allocator keeps the stamp with the free frame, through its lists, merges and splits. Only the engine
+//! takes the frame out of the [`Owed`]. [`Engine::redeem`] does so if the debt is settled by now; [`Engine::pay`]
+//! settles it. The same stamp marks the other things that the debt endangers: the page's slot in its file, and the
 //! addresses where it was mapped.
 
 use core::fmt;
@@ -14,9 +13,9 @@ use crate::platform::Platform;
 use crate::space::Stamp;
 use crate::Engine;
 
-/// Something that CPUs may still reach through translations that were taken away, for reading alone.
+/// A thing that CPUs may still reach through old translations, for loads only.
 ///
-/// It cannot be had while its debt stands:
+/// It cannot be taken out while its debt stands:
 ///
 /// ```compile_fail,E0616
 /// fn reuse(frame: ceasefire::Owed<Box<u8>>) -> Box<u8> {
@@ -24,7 +23,7 @@ use crate::Engine;
 /// }
 /// ```
 ///
-/// Whoever drops it loses what is in it, and is told so:
+/// Dropping it loses the thing in it, and the compiler warns of that:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -41,35 +40,36 @@ pub struct Owed<T> {
 }
 
 impl<T> Owed<T> {
-    /// What `stamp` is owed for: what a batch let go of, or what was stored with it.
+    /// Joins a thing and its stamp again, after they were stored together.
     pub const fn new(held: T, stamp: Stamp) -> Self {
         Self { held, stamp }
     }
 
-    /// Something for which nothing is owed.
+    /// A thing for which nothing is owed.
     pub const fn settled(held: T) -> Self {
         Self::new(held, Stamp::SETTLED)
     }
 
-    /// Until when CPUs may reach it.
+    /// The stamp until which CPUs may reach it.
     pub const fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// What it is, to look at.
+    /// The thing, to look at.
     pub const fn get(&self) -> &T {
         &self.held
     }
 
-    /// What is owed for, to be stored. Its debt goes to `place`, which is stored with it and then stands for both: whatever
-    /// was there before is settled when the later of the two is. [`Owed::new`] puts them together again.
+    /// Takes the thing out, to be stored, and leaves its debt in `place`, which must be stored with it. `place` then
+    /// stands for both debts, its former one and this one: it is settled when the later of the two is. [`Owed::new`]
+    /// joins the thing and its stamp again.
     #[must_use = "what is owed for is lost: store it with its stamp"]
     pub fn leave_in(self, place: &mut Stamp) -> T {
         *place = place.with(self.stamp);
         self.held
     }
 
-    /// The same debt for what `change` makes of it.
+    /// Changes the thing and keeps its debt.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Owed<U> {
         Owed::new(change(self.held), self.stamp)
     }
@@ -82,10 +82,10 @@ impl<T: fmt::Display> fmt::Display for Owed<T> {
 }
 
 impl<P: Platform> Engine<P> {
-    /// What is owed for, if its debt is settled by now; else as it was. Never waits, so it is for every context.
+    /// Returns the thing if its debt is settled by now. Never waits, so any context may call it.
     ///
     /// # Errors
-    /// The same [`Owed`], while CPUs may reach what it holds.
+    /// The same [`Owed`], while CPUs may reach the thing.
     pub fn redeem<T>(&self, owed: Owed<T>) -> Result<T, Owed<T>> {
         if self.is_settled(owed.stamp) {
             Ok(owed.held)
@@ -94,10 +94,10 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// What is owed for, once its debt is paid: interrupts the CPUs that may still reach it, if there are any, and with
-    /// it pays for all that is owed by then.
+    /// Pays the debt and returns the thing. It interrupts the CPUs that may still reach the thing, if there are any.
+    /// The same round pays for all debts that exist by then.
     ///
-    /// Interrupts must be on, and no lock may be held that is held with interrupts off.
+    /// Interrupts must be on. The caller must hold no lock that is also held with interrupts off.
     pub fn pay<T>(&self, owed: Owed<T>) -> T {
         self.pay_to(owed.stamp);
         owed.held
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_become_one_owe_what_the_newer_owed() {
+    fn two_things_that_merge_owe_the_newer_debt() {
         let (old, new) = (Stamp::stored(7), Stamp::stored(8));
         assert_eq!((old.with(new), new.with(old)), (new, new));
         assert_eq!(Stamp::SETTLED.with(old), old);

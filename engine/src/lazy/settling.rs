@@ -1,19 +1,24 @@
-//! Lazy debts: what settles them for nothing, and what pays for them.
+//! The end of lazy debts: what settles them at no cost, and what pays for them.
 //!
-//! A batch enters what it need not pay at once in the [ledger](crate::ledger), and the CPUs that may still use it settle
-//! it by what they do anyway. One that switches, goes lazy or leaves the space uses none of it any more: coming back it
-//! finds the space's generation ahead of its own. One that runs on has a timer: at its tick it brings the one space that
-//! it runs up to date, if that is behind. Both are noticed at ticks alone, so switching costs what it always did. CPUs
-//! that have no tick, because they idle, are noticed by the others'.
+//! A batch enters the debts that it need not pay at once in the [ledger](super::ledger). The CPUs that may still use
+//! the old entries settle them by what they do anyway:
 //!
-//! What is owed in a space with a global ASID no CPU can settle alone. There the tick that finds it has the hardware settle
-//! all that is owed by then, with one broadcast of everything; and who cannot wait broadcasts too, and interrupts nobody,
-//! whatever is owed where.
+//! - A CPU that switches, goes lazy or leaves the space uses none of the old entries any more. When it comes back, it
+//!   finds the space's generation ahead of its own and flushes.
+//! - A CPU that continues to run the space has a timer. At its tick it brings the space that it runs up to date, if it
+//!   is behind.
+//! - A CPU that idles has no tick. Other CPUs notice at their ticks that it uses no entries.
 //!
-//! So two ticks after its epoch every debt is settled, and nobody was interrupted. Who cannot wait for that pays: one
-//! round of interrupts, for all that is owed at that moment. And where a CPU that runs programs has no ticks, the age
-//! itself makes somebody pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks too; LUF pays on demand
-//! alone, which is [`Settle::Demand`].)
+//! The ledger changes only at ticks, so switches cost no more than without lazy debts. Two ticks after its epoch every
+//! debt is settled, without an interrupt.
+//!
+//! No CPU can settle a debt in a space with a global ASID alone. The tick that finds such a debt makes the hardware
+//! settle all debts that exist by then, with one broadcast of everything.
+//!
+//! An operation that cannot wait pays. It interrupts once, for all debts that exist at that moment. Where the hardware
+//! broadcasts, it broadcasts instead, whatever the spaces, and interrupts no CPU. If a CPU that runs programs has no
+//! ticks, the age of the debt makes another CPU pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks
+//! too. LUF pays only on demand, which is [`Settle::Demand`].)
 
 use super::bounds::{Bounds, Settle};
 use super::ledger::Closed;
@@ -24,7 +29,7 @@ use crate::sabotage::Guard;
 use crate::space::{AddressSpace, SpaceId, Stamp};
 use crate::Engine;
 
-/// What settles an epoch's debts: who takes the last CPU out of it.
+/// What settles an epoch's debts: the event that removes the last CPU from it.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Interrupt,
@@ -35,36 +40,39 @@ enum By {
 }
 
 impl<P: Platform> Engine<P> {
-    /// How old debts may become, and what settles them.
+    /// The bounds of the engine's lazy debts.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// Whether the debts of a stamp are settled: no CPU can reach what it is owed for. Two loads and a comparison.
+    /// Whether the debts of a stamp are settled: no CPU can reach what is owed for under it. Two loads and a
+    /// comparison.
     pub fn is_settled(&self, stamp: Stamp) -> bool {
         !self.guarded(Guard::Stamp) || self.ledger.is_settled(stamp)
     }
 
-    /// The newest stamp whose debts are settled: all that are not larger are.
+    /// The newest stamp whose debts are settled. All stamps up to it are settled too.
     pub fn settled_stamp(&self) -> Stamp {
         self.ledger.settled()
     }
 
-    /// Whether a translation of `space` that is gone may still be used by some CPU: because a batch cleared it and has
-    /// not settled, or because it was let go of owing.
+    /// Whether some CPU may still use a translation of `space` that is gone, because a batch cleared it and has not
+    /// flushed, or let its page go owing.
     ///
     /// Read it under the page-table lock under which the translations are examined: batches record under the same lock.
     pub fn owes(&self, space: &AddressSpace) -> bool {
-        // In this order: a batch says what it recorded before anything else, and enters what it owes lazily before it
-        // closes its account.
+        // In this order: a batch first publishes that it recorded, and enters its lazy debts before it closes its
+        // account.
         space.has_unpaid()
             && (space.has_batches() || (space.owes_lazily() && !self.is_settled(space.stamp())))
     }
 
-    /// What this CPU does at each of its timer's ticks, with interrupts off: settles the debts that it has, for nothing
-    /// but the flush of the one space that it runs, and lets those go that idle CPUs had.
+    /// Settles debts at this CPU's timer tick. The kernel calls it at each tick of each CPU, with interrupts off.
     ///
-    /// True if a debt is too old: then somebody who may wait has to call [`Engine::pay_overdue`], soon.
+    /// It settles the debts of this CPU, for at most one flush of the space that the CPU runs. It also removes idle
+    /// CPUs from the debts that they had.
+    ///
+    /// True if a debt is too old: code that may wait must then call [`Engine::pay_overdue`] soon.
     #[must_use = "a debt may be too old: have somebody call `pay_overdue`"]
     pub fn tick(&self) -> bool {
         if self.ledger.oldest().is_none() {
@@ -74,7 +82,7 @@ impl<P: Platform> Engine<P> {
         self.ledger.close_after(bounds.epoch(), now);
         if bounds.settle() == Settle::Free {
             let by = self.sweep();
-            // Every CPU that runs a program has had a tick since these were closed; who is left does not.
+            // Every CPU that runs a program has had a tick since these were closed. The CPUs that remain have none.
             let waiting = self.ledger.closed_for(self.ledger.closed(), bounds.tick(), now);
             if !waiting.is_empty() {
                 self.excuse(waiting);
@@ -89,7 +97,7 @@ impl<P: Platform> Engine<P> {
         self.ledger.oldest().is_some_and(|since| now.saturating_sub(since) >= self.bounds.overdue())
     }
 
-    /// Brings what this CPU runs up to date, if it has debts, and takes it off the books.
+    /// Brings the space that this CPU runs up to date, if the CPU has debts, and removes it from the closed epochs.
     fn sweep(&self) -> By {
         self.on_this_cpu(|mut here| {
             let closed = self.ledger.closed();
@@ -98,7 +106,7 @@ impl<P: Platform> Engine<P> {
             }
             let mut by = By::Switch;
             let owes = match &here.own.loaded {
-                // It could not settle what it owes under a global ASID; kernel threads use none of it.
+                // The CPU cannot settle debts under a global ASID, and kernel threads use no entry of the space.
                 Some(loaded) => !loaded.global && !here.cpu.seen.is_lazy(),
                 None => false,
             };
@@ -112,7 +120,7 @@ impl<P: Platform> Engine<P> {
         })
     }
 
-    /// Has the hardware settle what no CPU can settle alone, if anything is so and nobody else is at it.
+    /// Makes the hardware settle the debts that no CPU can settle alone, if there are any and no other CPU is doing so.
     fn sweep_everywhere(&self) -> bool {
         let closed = self.ledger.closed();
         let mine = self.ledger.begin_broadcast(closed);
@@ -123,14 +131,14 @@ impl<P: Platform> Engine<P> {
         mine
     }
 
-    /// Has every CPU forget everything, which settles all that was closed before.
+    /// Makes every CPU invalidate everything, which settles all debts of `closed`.
     fn settle_everywhere(&self, closed: Closed) {
         self.flush_everywhere();
         self.ledger.leave_all(closed);
     }
 
-    /// Takes CPUs off the books that use nothing of what they had: idle ones, and those on the kernel's own tables.
-    /// Before they run a program again they catch up.
+    /// Removes the CPUs that use no old entries: idle ones, and those on the kernel's own tables. They catch up before
+    /// they run a program again.
     fn excuse(&self, closed: Closed) {
         let mut cpus = CpuSet::new();
         self.ledger.collect(closed, &mut cpus);
@@ -141,14 +149,14 @@ impl<P: Platform> Engine<P> {
         self.platform().cpu(cpu).uses_entries()
     }
 
-    /// Enters `debts` translations that `cpus` may still use, and any CPU if `everywhere`, the first since `since`. The spaces' generations were raised
-    /// before.
+    /// Enters `debts` translations that `cpus` may still use, and any CPU if `everywhere`. The first was recorded at
+    /// `since`. The spaces' generations were raised before.
     pub(crate) fn enter(&self, cpus: &CpuSet, everywhere: bool, debts: u64, since: u64) -> Stamp {
         let platform = self.platform();
         let stamp = self
             .ledger
             .enter((cpus, everywhere), debts, (since, self.bounds.epoch()), |cpu| self.uses_entries(cpu));
-        // Not in between: a tick counts here too.
+        // With interrupts off: a tick in between counts here too.
         platform.interrupts_off(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
             tally.debts_created.add(debts);
@@ -159,19 +167,19 @@ impl<P: Platform> Engine<P> {
         stamp
     }
 
-    /// Pays what is older than [`Bounds::max_age`] allows, if anything is. Interrupts must be on, as for
-    /// [`Engine::pay`].
+    /// Pays if a debt is older than [`Bounds::max_age`] allows. Interrupts must be on, as for [`Engine::pay`].
     pub fn pay_overdue(&self) {
         if self.is_overdue(self.platform().now()) {
             self.pay_all();
         }
     }
 
-    /// Pays all that is owed when it is called: by one broadcast where the hardware has them, else by one round of interrupts
-    /// to the CPUs that may still use any of it, or none if there are none. By a second one if so much is owed that the
-    /// open epoch cannot be closed before the others are settled.
+    /// Pays all debts that exist when it is called. Where the hardware broadcasts, it makes one broadcast. Otherwise it
+    /// sends one round of interrupts to the CPUs that may still use old entries, or none if there are no such CPUs. A
+    /// second round is needed if there are so many debts that the open epoch cannot be closed before the others are
+    /// settled.
     ///
-    /// Interrupts must be on, and no lock may be held that is held with interrupts off.
+    /// Interrupts must be on. The caller must hold no lock that is also held with interrupts off.
     pub fn pay_all(&self) {
         let last = self.ledger.last_owed();
         self.pay_while(|| !self.ledger.is_settled(last));
@@ -179,16 +187,16 @@ impl<P: Platform> Engine<P> {
 
     /// Pays in rounds while something `is_owed`.
     ///
-    /// It ends: a round settles every epoch that was closed when the round began, so that the next round finds a free set
+    /// It ends. A round settles every epoch that was closed when the round began, so the next round finds a free set
     /// and closes the epoch that was open. A batch that enters debts while their epoch is closed may put CPUs back into
-    /// that epoch, and costs one round more; it then finds the epoch closed and goes to the next.
+    /// that epoch, which costs one more round. It then finds the epoch closed and enters its debts in the next.
     fn pay_while(&self, is_owed: impl Fn() -> bool) {
         while is_owed() {
             self.pay_round();
         }
     }
 
-    /// Closes the open epoch if a set is free for the next, and pays what is owed in closed ones.
+    /// Closes the open epoch if a set is free for the next, and pays the debts of closed ones.
     fn pay_round(&self) {
         self.platform().pinned(|| {
             self.ledger.close_all(self.platform().now());
@@ -203,7 +211,7 @@ impl<P: Platform> Engine<P> {
             let mut owing = CpuSet::new();
             self.ledger.collect(closed, &mut owing);
             let mut targets = owing.clone();
-            // Brings up to date whatever each of them runs. Those that are skipped run nothing.
+            // Brings the space that each of them runs up to date. The CPUs that it skips run none.
             let sent = self.flush_loaded(&mut targets);
             owing.iter().for_each(|cpu| self.ledger.leave(closed, cpu));
             self.advance(if sent { By::Interrupt } else { By::Local });
@@ -216,15 +224,15 @@ impl<P: Platform> Engine<P> {
         self.pay_while(|| !self.is_settled(stamp));
     }
 
-    /// Invalidates everything that this CPU holds of any program, as a change that concerns all translations requires. What
-    /// the CPU owes is settled with it, but for what no CPU can settle alone.
+    /// Invalidates all entries of programs that this CPU holds, for a change that concerns all translations. It also
+    /// settles the CPU's debts, except those that no CPU can settle alone.
     pub fn flush_here(&self) {
         self.on_this_cpu(|here| {
             let closed = self.ledger.closed();
             let loaded = here.own.loaded.as_ref().filter(|loaded| !loaded.global);
             let loaded = loaded.map(|loaded| (loaded.asid, loaded.space.as_ref().generation()));
             if let Some((asid, generation)) = loaded {
-                // Read before the flush, so that the slot claims no more than was done.
+                // Read before the flush, so the slot claims no more than was done.
                 here.own.slots.reach(asid, generation);
             }
             self.platform().invalidate_all();
@@ -238,18 +246,18 @@ impl<P: Platform> Engine<P> {
         self.advance(By::Local);
     }
 
-    /// A CPU goes offline: what it owed concerns it no more.
+    /// Removes a CPU that goes offline from all debts.
     pub(crate) fn forgive(&self, cpu: CpuId) {
         self.ledger.leave_for_good(cpu);
         self.advance(By::Switch);
     }
 
-    /// Settles the epochs that nobody has debts in any more, and counts what they were settled by.
+    /// Settles the epochs in which no CPU has debts any more, and counts by what they were settled.
     fn advance(&self, by: By) {
         let platform = self.platform();
         self.ledger.advance(|settled| {
             let age = platform.now().saturating_sub(settled.since);
-            // Not in between: a tick counts here too.
+            // With interrupts off: a tick in between counts here too.
             platform.interrupts_off(|| {
                 let tally = &platform.cpu(platform.this_cpu()).tally;
                 let count = match by {

@@ -1,32 +1,31 @@
-//! What a processor promises beyond the minimum.
+//! The promises of a processor beyond the minimum.
 
 use core::fmt;
 
 use crate::limits::MAX_ASIDS;
 use crate::space::DYNAMIC_ASIDS;
 
-/// What the processor promises beyond the minimum.
+/// The promises of a processor beyond the minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// A store through a cached *clean* entry walks again and faults if the translation is gone. x86 promises it
-    /// (Linux commit 72b252aed506 relies on it). Without it nothing is deferred.
+    /// A store through a cached *clean* entry walks the page tables again and faults if the translation is gone. x86
+    /// promises it (Linux commit 72b252aed506 relies on it). Without it nothing is deferred.
     pub clean_stores_walk: bool,
-    /// Entries carry ASIDs, so that they survive a switch. Without it every switch flushes.
+    /// Entries carry ASIDs, so they survive a switch. Without them every switch flushes.
     pub asids: bool,
-    /// The hardware carries invalidations to every CPU and can be waited for. `None`: interrupts do.
+    /// The hardware carries invalidations to every CPU and offers a wait for them. `None` if interrupts carry them.
     ///
-    /// Stated once and for all: spaces made with it and without it do not mix.
+    /// It must not change while the machine runs: spaces made with it and without it do not mix.
     pub broadcast: Option<Broadcast>,
 }
 
-/// Which spaces get an ASID that means the same on every CPU.
+/// The spaces that get an ASID that means the same on every CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holders {
-    /// All of them, when they are made: Arm, RISC-V. A CPU has no slots of its own then, and nobody is ever
-    /// interrupted.
+    /// Every space, when it is made: Arm, RISC-V. CPUs then have no slots of their own and are never interrupted.
     Every,
-    /// Those that several CPUs run at once ([`Platform::deserves_asid`](crate::Platform::deserves_asid)): x86. All others
-    /// use each CPU's own slots, and interrupts.
+    /// Spaces that several CPUs run at once ([`Platform::deserves_asid`](crate::Platform::deserves_asid)): x86. All
+    /// others use each CPU's own slots, and interrupts.
     Wide,
 }
 
@@ -38,21 +37,21 @@ pub struct Broadcast {
     holders: Holders,
 }
 
-/// Hardware that cannot be used.
+/// Why hardware cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BroadcastError {
-    /// The ASIDs are not even enough for each CPU's own slots.
+    /// There are not enough ASIDs even for each CPU's own slots.
     TooFewAsids {
-        /// How many there are.
+        /// The number of ASIDs there are.
         asids: u32,
-        /// The least that works.
+        /// The least number that works.
         least: u32,
     },
-    /// The engine was built for fewer ([`MAX_ASIDS`]).
+    /// The engine was built for fewer ASIDs ([`MAX_ASIDS`]) than it needs.
     BuiltForFewer {
-        /// How many it was built for.
+        /// The number that it was built for.
         limit: u32,
-        /// The least that works.
+        /// The least number that works.
         least: u32,
     },
 }
@@ -72,12 +71,14 @@ impl fmt::Display for BroadcastError {
 }
 
 impl Broadcast {
-    /// Hardware with `asids` ASIDs that mean the same on every CPU, counted from 0: 256 or 65536 on Arm; on x86 4094, since
-    /// PCID 0 is reserved, or 2046 where page tables are isolated and each ASID takes two PCIDs (Linux:
-    /// `MAX_ASID_AVAILABLE`). More than [`MAX_ASIDS`] are not used.
+    /// Hardware with `asids` ASIDs that mean the same on every CPU, counted from 0, which invalidates up to `pages`
+    /// translations in one operation. More than [`MAX_ASIDS`] ASIDs are not used.
     ///
-    /// One operation invalidates up to `pages` translations: x86 counts them in the count that CPUID gives (leaf `8000_0008`, EDX). 0 counts as 1, since
-    /// an operation always invalidates one (Linux cb6075bc62dc).
+    /// Arm has 256 or 65536 ASIDs. x86 has 4094, since PCID 0 is reserved, or 2046 where page tables are isolated and
+    /// each ASID takes two PCIDs (Linux: `MAX_ASID_AVAILABLE`).
+    ///
+    /// x86 states the number of pages by CPUID (leaf `8000_0008`, EDX). A `pages` of 0 counts as 1, since an operation
+    /// always invalidates one (Linux cb6075bc62dc).
     ///
     /// # Errors
     /// [`BroadcastError`] names the least number of ASIDs, if the hardware has fewer or the engine was built for fewer.
@@ -85,10 +86,10 @@ impl Broadcast {
         Self::within(MAX_ASIDS, asids, pages, holders)
     }
 
-    /// The same in an engine that was built for `limit` ASIDs.
+    /// The same for an engine that was built for `limit` ASIDs.
     const fn within(limit: u32, asids: u32, pages: u32, holders: Holders) -> Result<Self, BroadcastError> {
         let least = match holders {
-            // Below two the one that there is belongs to all.
+            // With fewer than two, the only ASID is the shared one.
             Holders::Every => 1,
             Holders::Wide => DYNAMIC_ASIDS as u32 + 1,
         };
@@ -102,23 +103,24 @@ impl Broadcast {
         Ok(Self { asids, pages: if pages == 0 { 1 } else { pages }, holders })
     }
 
-    /// How many ASIDs there are, counted from 0.
+    /// The number of ASIDs, counted from 0.
     pub const fn asids(self) -> u32 {
         self.asids
     }
 
-    /// The most translations that one operation invalidates; at least 1.
+    /// The largest number of translations that one operation invalidates; at least 1.
     pub const fn pages(self) -> u32 {
         self.pages
     }
 
-    /// Which spaces get one.
+    /// The spaces that get one.
     pub const fn holders(self) -> Holders {
         self.holders
     }
 
-    /// How many ASIDs have to have been given back for a flush of everything, if none is left. A space that should have one
-    /// and has not is flushed at each switch from then on; one that might have one goes on with interrupts.
+    /// The number of ASIDs given back that makes a flush of everything worthwhile, if none is left. Until then a space
+    /// that should have an ASID and has none is flushed at each switch; a space that may have one continues with
+    /// interrupts.
     pub(crate) const fn worth_a_flush(self) -> u32 {
         match self.holders {
             Holders::Every => 1,
@@ -136,7 +138,7 @@ impl Broadcast {
     /// The first ASID that is given out.
     pub(crate) const fn first(self) -> u32 {
         match self.holders {
-            // Asid::SHARED is everybody's.
+            // Asid::SHARED belongs to all spaces without one of their own.
             Holders::Every => 1,
             Holders::Wide => DYNAMIC_ASIDS as u32,
         }
@@ -149,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// What the engine is built for unless the kernel states something else.
+    /// The default limit of the engine.
     const LIMIT: u32 = 1 << 16;
 
     fn new(asids: u32, pages: u32, holders: Holders) -> Result<Broadcast, BroadcastError> {
@@ -176,9 +178,9 @@ mod tests {
         assert_eq!((eight.pages(), eight.first()), (8, 1));
     }
 
-    /// Else so many would have to come back before a flush is worth it as there are not.
+    /// Otherwise a flush would wait for more returned ASIDs than there are.
     #[test]
-    fn what_is_not_used_does_not_count() {
+    fn limits_that_are_not_used_do_not_count() {
         let all = new(u32::MAX, 8, Holders::Wide).expect("enough ASIDs");
         assert_eq!((all.asids(), all.worth_a_flush()), (1 << 16, (65_536 - 6) / 32));
     }

@@ -1,8 +1,8 @@
-//! All that the engine asks of a machine.
+//! The interface that the engine requires of a machine.
 //!
-//! A kernel implements [`Platform`] once. It says which CPU this is, invalidates entries of *this* CPU, loads
-//! roots, and carries interrupts to others; the engine decides when. What a processor promises beyond the minimum
-//! it states in [`Capabilities`]: where a promise is missing, the engine does the safe thing instead.
+//! A kernel implements [`Platform`] once. The platform names the current CPU, invalidates entries of *this* CPU, loads
+//! roots, and sends interrupts to other CPUs. The engine decides when. The platform states in [`Capabilities`] what the
+//! processor promises beyond the minimum. Where a promise is missing, the engine takes the safe way.
 
 use core::fmt::Debug;
 
@@ -16,79 +16,85 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{Flush, PageSize};
 use crate::space::{AddressSpace, Asid, Generation, Root};
 
-/// A machine, as the engine sees it. Implemented by the kernel.
+/// A machine, as the engine sees it. The kernel implements it.
 ///
 /// # Safety
-/// The engine keeps per-CPU state that it touches without a lock, relying on this:
-/// - [`Platform::this_cpu`] names the CPU that executes the call, and that does not change between
+/// The engine touches per-CPU state without a lock. It relies on these rules:
+/// - [`Platform::this_cpu`] names the CPU that executes the call. Its result does not change between
 ///   [`Platform::save_interrupts`] and [`Platform::restore_interrupts`], nor between [`Platform::pin`] and
-///   [`Platform::unpin`];
-/// - between [`Platform::save_interrupts`] and [`Platform::restore_interrupts`] no other code runs on this CPU that calls
-///   the engine. No kernel can keep out an interrupt that cannot be masked (NMI): its handler may call
-///   [`Engine::may_access`](crate::Engine::may_access) and nothing else of the engine;
-/// - [`Platform::cpu`] gives each CPU its own [`Cpu`], always the same one;
-/// - what the engine calls with interrupts off (all of this trait but [`Platform::wait`] and
-///   [`Platform::invalidate_devices`]; `clone` and `as_ref` of [`Platform::Space`]) does not call the engine for this CPU;
-/// - where [`Capabilities::broadcast`] is stated, a task that moves to another CPU between [`Platform::broadcast`] and
-///   [`Platform::broadcast_wait`] had its broadcasts waited for on the CPU that it left (on Arm the DSB in the task
-///   switch does it, on x86 a TLBSYNC there must).
+///   [`Platform::unpin`].
+/// - Between [`Platform::save_interrupts`] and [`Platform::restore_interrupts`] no other code on this CPU calls the
+///   engine. A kernel cannot keep out an interrupt that cannot be masked (NMI). The handler of such an interrupt may
+///   call [`Engine::may_access`](crate::Engine::may_access) and no other function of the engine.
+/// - [`Platform::cpu`] gives each CPU a [`Cpu`] of its own, always the same one.
+/// - Functions that the engine calls with interrupts off do not call the engine for this CPU. These are all functions
+///   of this trait but [`Platform::wait`] and [`Platform::invalidate_devices`], and `clone` and `as_ref` of
+///   [`Platform::Space`].
+/// - Where [`Capabilities::broadcast`] is stated, a task may move to another CPU between [`Platform::broadcast`] and
+///   [`Platform::broadcast_wait`]. The CPU that it leaves then waits for the task's broadcasts first. On Arm the DSB in
+///   the task switch does so; on x86 the task switch must execute a TLBSYNC.
 pub unsafe trait Platform: Sized + Debug {
-    /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so that the space
-    /// lives as long as any CPU may walk its tables.
+    /// The kernel's reference to an address space. A CPU that has a space loaded owns one, so the space lives as long
+    /// as any CPU may walk its tables.
     type Space: Clone + AsRef<AddressSpace> + Debug;
 
-    /// What [`Platform::save_interrupts`] found: whether interrupts were on, or how deep they were off.
+    /// The interrupt state that [`Platform::save_interrupts`] found: whether interrupts were on, or how deep they were
+    /// off.
     type Saved: Copy;
 
-    /// What the processor promises.
+    /// The promises of the processor.
     fn capabilities(&self) -> Capabilities;
 
-    /// The CPU that executes this.
+    /// The CPU that executes this call.
     fn this_cpu(&self) -> CpuId;
 
     /// The engine's state of a CPU.
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space>;
 
-    /// Turns this CPU's interrupts off and says how they were. May nest.
+    /// Turns this CPU's interrupts off and returns their previous state. Calls may nest.
     fn save_interrupts(&self) -> Self::Saved;
 
-    /// Turns this CPU's interrupts on again if `saved` says that they were on.
+    /// Turns this CPU's interrupts on again if they were on in `saved`.
     fn restore_interrupts(&self, saved: Self::Saved);
 
     /// Whether this CPU's interrupts are on.
     fn interrupts_on(&self) -> bool;
 
-    /// From here to [`Platform::unpin`] the caller is not moved to another CPU and no other task runs on this one
-    /// (preemption off), interrupts as they are. May nest.
+    /// Pins the caller to this CPU until [`Platform::unpin`]: the caller does not move and no other task runs here
+    /// (preemption off). Interrupts stay as they are. Calls may nest.
     fn pin(&self);
 
     /// Ends the innermost [`Platform::pin`].
     fn unpin(&self);
 
-    /// Runs `body` with this CPU's interrupts off. They are restored if `body` panics too.
+    /// Runs `body` with this CPU's interrupts off. They are restored even if `body` panics.
     fn interrupts_off<R>(&self, body: impl FnOnce() -> R) -> R {
         let _off = InterruptsOff::new(self);
         body()
     }
 
-    /// Runs `body` pinned to this CPU: see [`Platform::pin`]. The pin ends if `body` panics too.
+    /// Runs `body` pinned to this CPU (see [`Platform::pin`]). The pin ends even if `body` panics.
     fn pinned<R>(&self, body: impl FnOnce() -> R) -> R {
         let _pinned = Pinned::new(self);
         body()
     }
 
-    /// Makes this CPU translate through `root`, tagging entries with `asid`; with `flush`, what was tagged with
-    /// it before is invalidated, in the same step or after the root (the old root may be loaded under the same
-    /// ASID, and must not fill more), or before it, once the old root is gone. Where walkers store, as Arm's do to set
-    /// access flags, it is before it: what they cached may lead them to a table that was freed. A full barrier.
+    /// Makes this CPU translate through `root` and tag its entries with `asid`.
+    ///
+    /// With `flush`, it also invalidates the entries tagged with `asid` until now. It does so in the same step or after
+    /// the root is loaded, because the old root may be loaded under the same ASID and must not fill more. It may also
+    /// do so before the root is loaded, once the old root is gone. Where walkers store, as Arm's do to set access
+    /// flags, it must do so before: the walkers' cached entries may lead them to a table that was freed.
+    ///
+    /// A full barrier.
     fn load_root(&self, root: Root, asid: Asid, flush: bool);
 
-    /// Makes this CPU translate through the kernel's own tables, which map no program. A full barrier, as
-    /// [`Platform::load_root`]: nothing is walked through the old root after it.
+    /// Makes this CPU translate through the kernel's own tables, which map no program. A full barrier, like
+    /// [`Platform::load_root`]: no walk goes through the old root after it.
     fn load_kernel_root(&self);
 
-    /// Invalidates one translation of this CPU, and what its walker cached on the way to it. The ASID is the one
-    /// loaded.
+    /// Invalidates one translation of this CPU and the intermediate entries that its walker cached for it. `asid` is
+    /// the ASID that is loaded.
     fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize);
 
     /// Invalidates `count` translations of this CPU that lie `size` apart.
@@ -98,116 +104,123 @@ pub unsafe trait Platform: Sized + Debug {
         }
     }
 
-    /// Invalidates everything of this CPU that is tagged with `asid`, walk caches too.
+    /// Invalidates all entries of this CPU that are tagged with `asid`, walk caches included.
     fn invalidate_asid(&self, asid: Asid);
 
     /// Invalidates every non-global entry of this CPU, whatever its tag.
     fn invalidate_all(&self);
 
-    /// Answers for CPUs among `targets`, and takes them out. They are not interrupted, and answer nothing.
+    /// Flushes for some of `targets`, and removes those CPUs from the set. The engine does not interrupt them and waits
+    /// for no answer from them.
     ///
-    /// For a hypervisor that flushes the entries of a virtual CPU which does not run, before it runs again (KVM's flag for
-    /// preempted CPUs, the hypercalls of Hyper-V and Xen), and for hardware that invalidates on chosen CPUs without a
-    /// handler (Intel's remote action requests). From the return on, a CPU that was taken out uses no entry which `request`
-    /// covers and which it held before the call. Where the tag has to be named, it is what [`Cpu::loaded_asid`] of
-    /// that CPU says: a CPU that runs the space under another tag by now came later, and has read the newest generation.
-    /// More may be invalidated than is asked for.
+    /// It is for a hypervisor that flushes the entries of a virtual CPU that is not running, before that CPU runs again
+    /// (KVM's flag for preempted CPUs, the hypercalls of Hyper-V and Xen). It is also for hardware that invalidates on
+    /// chosen CPUs without a handler (Intel's remote action requests).
     ///
-    /// Page-table stores that this CPU made before, or has seen others make, are seen by every walk that starts after the
-    /// invalidation. CPUs that have to do more than invalidate are not among `targets`: those that have to leave their
-    /// tables or change their tag, and those that are switching.
+    /// Once the call returns, a CPU that was removed uses no entry that `request` covers and that it held before the
+    /// call. If the platform must name the tag, it is [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space
+    /// under another tag came later and has read the newest generation. The platform may invalidate more than `request`
+    /// covers.
+    ///
+    /// Every walk that starts after the invalidation sees the page-table stores that this CPU made before, or has seen
+    /// other CPUs make. `targets` never holds a CPU that must do more than invalidate: one that must leave its tables
+    /// or change its tag, or one that is switching.
     fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
         let _ = (targets, request);
     }
 
-    /// Interrupts `targets`; each then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt) once.
-    /// Everything this CPU stored before is visible to the handlers. Interrupts are off.
+    /// Interrupts `targets`. Each of them then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)
+    /// once. Everything that this CPU stored before is visible to the handlers. Interrupts are off.
     fn interrupt(&self, targets: &CpuSet);
 
-    /// Waits until `done` says so, answering interrupts that come. Interrupts are on: with interrupts off the engine waits
-    /// by itself, and calls [`Platform::spin`].
+    /// Waits until `done` returns true, and answers interrupts meanwhile. Interrupts are on. With interrupts off the
+    /// engine waits by itself and calls [`Platform::spin`].
     ///
-    /// For answers, of whose last [`Platform::answered`] tells; or, seldom, until another CPU has flushed all global ASIDs,
-    /// of which nothing does: a platform that sleeps here has to look again by itself, at its next tick for one.
+    /// Most waits are for answers; [`Platform::answered`] reports the last of them. Rare waits end when another CPU has
+    /// flushed all global ASIDs, and no call reports that. So a platform that sleeps here must check `done` again by
+    /// itself, for instance at its next tick.
     fn wait(&self, done: &dyn Fn() -> bool);
 
-    /// A moment passes on a CPU that waits for others with interrupts off, because a flush was started so. Called again and
-    /// again: between two calls the engine answers what other CPUs ask of this one, so two CPUs that wait like this do not
-    /// wait for each other.
+    /// Passes a moment on a CPU that waits for others with interrupts off, because the flush was started with
+    /// interrupts off. The engine calls it repeatedly. Between two calls the engine answers requests of other CPUs, so
+    /// two CPUs that wait in this way do not block each other.
     fn spin(&self) {
         core::hint::spin_loop();
     }
 
-    /// This CPU has answered `initiator`'s request; `last` if no other answer is outstanding. For platforms whose
-    /// [`Platform::wait`] sleeps; one that spins ignores it.
+    /// Reports that this CPU has answered `initiator`'s request. `last` is true if no other answer is outstanding. It
+    /// is for platforms whose [`Platform::wait`] sleeps; one that spins ignores it.
     fn answered(&self, initiator: CpuId, last: bool) {
         let _ = (initiator, last);
     }
 
-    /// Starts to invalidate what `flush` says of what is tagged with `asid` on every CPU, this one included. Returns
-    /// before it is done.
+    /// Starts to invalidate the entries that `flush` covers and that are tagged with `asid`, on every CPU, this one
+    /// included. Returns before the invalidation is done.
     ///
-    /// What walkers cached on the way to a page goes with it if `flush.tables` is set; else the translations alone will do
-    /// (on Arm the forms for the last level), and unless they are `flush.mixed` those of that size (with a level hint). At
-    /// least one page, and at most as many as [`Broadcast::pages`](crate::Broadcast::pages) says. Where page tables are
-    /// isolated an ASID stands for two tags, and both are meant. Page-table stores that this CPU made before, or has seen
-    /// others make, are seen by every walk that starts after the invalidation. Called only where
-    /// [`Capabilities::broadcast`] is stated, with page-table locks held or not.
+    /// - If `flush.tables` is set, the entries that walkers cached on the way to a page go too. Otherwise the
+    ///   translations alone suffice (on Arm the forms for the last level).
+    /// - Unless `flush.mixed` is set, the translations are all of the stated size (a level hint may be used).
+    /// - There is at least one page, and at most [`Broadcast::pages`](crate::Broadcast::pages).
+    /// - Where page tables are isolated, an ASID stands for two tags, and both are invalidated.
+    ///
+    /// Every walk that starts after the invalidation sees the page-table stores that this CPU made before, or has seen
+    /// other CPUs make. The engine calls it only where [`Capabilities::broadcast`] is stated, with or without
+    /// page-table locks held.
     fn broadcast(&self, asid: Asid, flush: Flush) {
         let _ = (asid, flush);
         unclaimed("broadcast");
     }
 
-    /// Starts to invalidate everything of every program on every CPU, this one included, whatever its tag. What is said of
-    /// page-table stores at [`Platform::broadcast`] holds here too; most of them are other CPUs'. Called only where
-    /// [`Capabilities::broadcast`] is stated.
+    /// Starts to invalidate all entries of all programs on every CPU, this one included, whatever their tag. The rule
+    /// for page-table stores of [`Platform::broadcast`] holds here too; most of those stores are other CPUs'. Called
+    /// only where [`Capabilities::broadcast`] is stated.
     fn broadcast_everything(&self) {
         unclaimed("broadcast_everything");
     }
 
-    /// Waits until all broadcasts that *this* CPU started are done on every CPU. Those that others started may not be.
-    /// Interrupts may be off: the hardware answers, and no other CPU's program.
+    /// Waits until all broadcasts that *this* CPU started are done on every CPU. Broadcasts that other CPUs started may
+    /// still be under way. Interrupts may be off: the hardware answers without any program's help.
     ///
-    /// A task may start broadcasts and wait for them later, moving to another CPU in between: the task switch has to
-    /// wait for them then, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.
+    /// A task may start broadcasts, move to another CPU, and wait for them there. The task switch must then wait for
+    /// them, as this trait's contract says. Called only where [`Capabilities::broadcast`] is stated.
     fn broadcast_wait(&self) {
         unclaimed("broadcast_wait");
     }
 
-    /// Whether to look now how many CPUs run `space`, of which `generation` was just flushed, and ask
-    /// [`Platform::deserves_asid`]. Asked after each flush where [`Holders::Wide`](crate::Holders::Wide) is stated; one
-    /// flush in [`LOOK_EVERY`] unless the kernel knows better.
+    /// Whether to count now how many CPUs run `space`, whose `generation` was just flushed, and to ask
+    /// [`Platform::deserves_asid`]. The engine asks after each flush where [`Holders::Wide`](crate::Holders::Wide) is
+    /// stated. The default says yes for one flush in [`LOOK_EVERY`].
     fn looks_at(&self, space: &AddressSpace, generation: Generation) -> bool {
         let _ = space;
         generation.get() % LOOK_EVERY == 0
     }
 
-    /// Whether `space` should have a global ASID, after what was seen of it. Unless the kernel knows better: what
-    /// [`Look::deserves`] says of [`WIDE`] CPUs.
+    /// Whether `space` should have a global ASID, given `look`. The default is [`Look::deserves`] with [`WIDE`] CPUs.
     fn deserves_asid(&self, space: &AddressSpace, look: Look) -> bool {
         let _ = space;
         look.deserves(WIDE)
     }
 
-    /// Makes every TLB outside the CPUs that walks the space's tables (an IOMMU's, an accelerator's) forget what
-    /// `flush` covers, before it returns.
+    /// Invalidates what `flush` covers in every TLB outside the CPUs that walks the space's tables (of an IOMMU or an
+    /// accelerator). The TLBs are done when the call returns.
     ///
-    /// Called only for a space with [devices attached](AddressSpace::attach_device): after the CPUs are done, with
-    /// interrupts on, and for each translation that a [`Batch`](crate::Batch) records, under the page-table lock.
+    /// Called only for a space with [devices attached](AddressSpace::attach_device). A flush calls it after the CPUs
+    /// are done, with interrupts on. A [`Batch`](crate::Batch) calls it for each translation that it records, under the
+    /// page-table lock.
     fn invalidate_devices(&self, space: &AddressSpace, flush: Flush) {
         let _ = (space, flush);
     }
 
-    /// Nanoseconds since some moment, never falling.
+    /// The time in nanoseconds since a fixed moment. It never decreases.
     fn now(&self) -> u64;
 
-    /// Sees every flush.
+    /// Receives an event for every flush.
     fn trace(&self, event: FlushEvent) {
         let _ = event;
     }
 }
 
-/// The engine came to a function that a platform did not write: what it stated in its capabilities it does not have.
+/// Reports that the engine called a function that the platform did not write, although its capabilities promise it.
 fn unclaimed(function: &str) {
     debug_assert!(false, "the platform states that it can broadcast and has no `{function}`");
 }

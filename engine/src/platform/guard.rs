@@ -1,4 +1,4 @@
-//! Guards: interrupts that are off, and a task that stays on its CPU, until they are dropped.
+//! Guards that keep interrupts off, or a task on its CPU, until they are dropped.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,9 +6,9 @@ use core::marker::PhantomData;
 use super::contract::Platform;
 use crate::Engine;
 
-/// This CPU's interrupts are off until it is dropped; then they are as they were before.
+/// Keeps this CPU's interrupts off until it is dropped, and then restores their previous state.
 ///
-/// Drop the guards of one CPU in the reverse order of their making. It stays with the CPU that made it:
+/// Drop the guards of one CPU in the reverse order of their making. A guard stays with the CPU that made it:
 ///
 /// ```compile_fail,E0277
 /// # use ceasefire::{InterruptsOff, Platform};
@@ -45,7 +45,7 @@ impl<P: Platform> fmt::Debug for InterruptsOff<'_, P> {
     }
 }
 
-/// The task that made it stays on its CPU, and no other runs there, until it is dropped.
+/// Keeps its task on this CPU until it is dropped. No other task runs on the CPU meanwhile.
 #[must_use = "the task may be moved as soon as it is dropped"]
 pub struct Pinned<'p, P: Platform> {
     platform: &'p P,

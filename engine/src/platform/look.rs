@@ -1,59 +1,67 @@
-//! Which spaces deserve a global ASID, and when somebody looks.
+//! The choice of the spaces that get a global ASID.
 //!
-//! An ASID that means the same everywhere spares a space the interrupts of its flushes, and there are fewer of them than
-//! processes. So those get one that several CPUs run at once, and give it back when they do no more. Counting CPUs
-//! costs a look at each, so it is done after some flushes only; both questions are the kernel's to answer
-//! ([`Platform::looks_at`], [`Platform::deserves_asid`]), and the answers here are those of Linux where it has any:
-//! one flush in 32 (it compares the process' number with the clock), four CPUs. Linux lets a process keep its ASID for life;
-//! here one that was narrow at each of several looks in a row gives it back, since whoever waits for a lock is
-//! not counted for a moment. And one for which broadcasts turn out slower than its interrupts were: each broadcast keeps
-//! all of a machine's CPUs busy for a moment, so thousands of processes can have too many of them at once.
+//! A global ASID spares a space the interrupts of its flushes. There are fewer such ASIDs than processes, so only a
+//! space that several CPUs run at once deserves one. Counting those CPUs costs a look at each of them, so the engine
+//! counts after some flushes only. The kernel may decide when to look
+//! ([`Platform::looks_at`](crate::Platform::looks_at)) and who deserves
+//! ([`Platform::deserves_asid`](crate::Platform::deserves_asid)).
+//!
+//! The defaults follow Linux where it has a rule: one flush in 32 (Linux compares the process's number with the clock),
+//! and four CPUs. They differ in one point. Linux lets a process keep its ASID for life; here a space gives it back in
+//! two cases:
+//!
+//! - It was narrow (run by one CPU at most) at [`PATIENCE`] looks in a row. One look is not enough, since a CPU whose
+//!   thread waits for a lock is not counted at that moment.
+//! - Its broadcasts prove slower than its interrupts were. Each broadcast occupies all of a machine's CPUs for a
+//!   moment, so thousands of processes can have too many of them at once.
 
-/// Somebody looks after one in so many flushes of a space, unless the kernel says otherwise: those whose generation is a
-/// multiple. What batches record counts as flushes, and nobody looks after it.
+/// The default distance between two looks at a space, in flushes: the engine looks after a flush whose generation is a
+/// multiple of it. Translations that batches record raise the generation too, but the engine does not look after them.
 pub const LOOK_EVERY: u64 = 32;
-/// How many CPUs have to run a space for it to deserve a global ASID, unless the kernel says otherwise.
+/// The default number of CPUs that must run a space for it to deserve a global ASID.
 pub const WIDE: u32 = 4;
-/// At how many looks in a row it has to be run by one CPU at most before it gives the ASID back, unless the kernel says
-/// otherwise.
+/// The default number of looks in a row at which one CPU at most runs a space before the space gives its ASID back.
 pub const PATIENCE: u32 = 16;
 
-/// What was seen of a space.
+/// The result of a look at a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// CPUs that run programs of it at the moment.
+    /// The number of CPUs that run programs of the space at the moment.
     pub running: u32,
-    /// Whether it has a global ASID.
+    /// Whether the space has a global ASID.
     pub holds: bool,
-    /// At how many looks before this one, in a row, it did not deserve one by the number of CPUs alone: see
-    /// [`Look::is_wide`].
+    /// The number of looks in a row before this one at which the space was not wide enough: see [`Look::is_wide`].
     pub narrow: u32,
-    /// How long its flushes by interrupts took of late, and those by broadcasts, in nanoseconds; 0 for none.
+    /// How long the space's flushes by interrupts took recently, in nanoseconds; 0 if unknown.
     pub interrupt_ns: u32,
-    /// Of late, as far as that is remembered: see [`Look::pays`].
+    /// How long its flushes by broadcasts took recently, in nanoseconds; 0 if unknown. It fades: see [`Look::pays`].
     pub broadcast_ns: u32,
 }
 
 impl Look {
-    /// Whether several CPUs run it: [`WIDE`] to get an ASID, two to keep it.
+    /// Whether enough CPUs run the space: [`WIDE`] to get an ASID, two to keep it.
     pub const fn is_wide(self) -> bool {
         self.is_run_by(WIDE)
     }
 
-    /// The same, with another number to get one.
+    /// The same with another number of CPUs to get one.
     const fn is_run_by(self, wide: u32) -> bool {
         self.running >= if self.holds { 2 } else { wide }
     }
 
-    /// Whether the space should have a global ASID, where `wide` CPUs have to run it to get one: if they do, or it has one
-    /// and two did within [`PATIENCE`] looks, and broadcasts [pay](Look::pays).
+    /// Whether the space should have a global ASID, where `wide` CPUs must run it to get one.
+    ///
+    /// It should if broadcasts [pay](Look::pays) and enough CPUs run it. A space that has an ASID also keeps it if two
+    /// CPUs ran it within the last [`PATIENCE`] looks.
     pub const fn deserves(self, wide: u32) -> bool {
         (self.is_run_by(wide) || (self.holds && self.narrow < PATIENCE)) && self.pays()
     }
 
-    /// Whether broadcasts are no slower than interrupts were, by half as much again where it has an ASID already. Unknown
-    /// is no slower. What is known of broadcasts fades by a sixteenth at each look without an ASID, so that some day the
-    /// space tries again.
+    /// Whether broadcasts are no slower than interrupts were. A space that has an ASID keeps it until broadcasts are
+    /// slower by half. An unknown time counts as no slower.
+    ///
+    /// The recorded time of broadcasts shrinks by a sixteenth at each look without an ASID, so the space eventually
+    /// tries again.
     pub const fn pays(self) -> bool {
         let most = if self.holds {
             self.interrupt_ns.saturating_add(self.interrupt_ns / 2)

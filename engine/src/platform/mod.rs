@@ -1,7 +1,11 @@
-//! The kernel's side of the interface: what it implements, states and decides.
+//! The kernel's side of the interface: what a kernel implements, states and decides.
 //!
-//! `contract` has the trait, and `guard` what keeps interrupts off and a task on its CPU; `capabilities` what a processor promises; `look` the choice that the kernel may make about
-//! global ASIDs; `trace` what it may hear of each flush.
+//! - `contract`: the trait [`Platform`].
+//! - `guard`: guards that keep interrupts off and a task on its CPU.
+//! - `capabilities`: the promises of a processor.
+//! - `look`: the choice of the spaces that get a global ASID.
+//! - `remote`: the request of a flush that the platform may do for other CPUs.
+//! - `trace`: the event that each flush reports.
 
 mod capabilities;
 mod contract;

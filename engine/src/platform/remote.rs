@@ -1,15 +1,15 @@
-//! What a platform is told that may flush for other CPUs.
+//! The request that a platform receives when it may flush for other CPUs.
 
 use crate::flush::Extent;
 use crate::space::SpaceId;
 
-/// A flush that CPUs have to do, for [`Platform::flush_for`](crate::Platform::flush_for).
+/// A flush that CPUs must do, for [`Platform::flush_for`](crate::Platform::flush_for).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Whose entries. [`SpaceId::NONE`]: those of whatever space the CPU has loaded.
+    /// The space whose entries are flushed. [`SpaceId::NONE`] stands for the space that each CPU has loaded.
     pub space: SpaceId,
-    /// Which of them.
+    /// The addresses that are flushed.
     pub extent: Extent,
-    /// What walkers cached on the way to the pages goes too: tables are freed.
+    /// Whether intermediate entries that walkers cached for these pages go too, because page-table pages are freed.
     pub tables: bool,
 }

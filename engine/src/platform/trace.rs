@@ -1,11 +1,11 @@
-//! What a trace says of each flush.
+//! The event that each flush reports to the platform's trace.
 
 use crate::space::SpaceId;
 
-/// Why a TLB was flushed: Linux's `tlb:tlb_flush` reasons, in its order, with two that it does not trace.
+/// Why a TLB was flushed: the reasons of Linux's `tlb:tlb_flush`, in its order, and two that Linux does not trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// flush on task switch
+    /// flush on task switch: this CPU switched to a space whose entries were out of date
     TaskSwitch,
     /// remote shootdown: this CPU was asked to
     RemoteShootdown,
@@ -13,18 +13,18 @@ pub enum Reason {
     LocalShootdown,
     /// local mm shootdown: this CPU's part of a flush of one space
     LocalSpaceShootdown,
-    /// remote ipi send
+    /// remote ipi send: this CPU asked others to flush
     RemoteSend,
-    /// remote wrong cpu: this CPU was asked to, but has left the space
+    /// remote wrong cpu: this CPU was asked to flush, but has left the space
     RemoteWrongCpu,
-    /// broadcast: this CPU had the hardware invalidate on every CPU, and waited
+    /// broadcast: this CPU made the hardware invalidate on every CPU, and waited
     Broadcast,
-    /// tick: what this CPU owed, brought up to date at its timer's tick
+    /// tick: this CPU flushed what it owed at its timer's tick
     Tick,
 }
 
 impl Reason {
-    /// Linux's words for it, where it has any.
+    /// Linux's words for the reason, where it has any.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TaskSwitch => "flush on task switch",
@@ -42,10 +42,10 @@ impl Reason {
 /// One line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushEvent {
-    /// Why.
+    /// The reason of the flush.
     pub reason: Reason,
-    /// How many translations; `None` for all, `Some(0)` where there was nothing to do.
+    /// The number of translations; `None` for all, `Some(0)` if there was nothing to do.
     pub pages: Option<u32>,
-    /// Whose; [`SpaceId::NONE`] for a batch over several spaces.
+    /// The space; [`SpaceId::NONE`] for a batch over several spaces.
     pub space: SpaceId,
 }

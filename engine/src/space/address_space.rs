@@ -1,13 +1,17 @@
-//! What the engine knows of one address space.
+//! The engine's record of one address space.
 //!
-//! Four generations say it all. `generation` is the newest flush that anyone asked for. `deferred` is the
-//! newest that a batch recorded and has not necessarily paid. `reached` is the newest that every CPU which may
-//! use the space has done. While a batch is open that recorded in the space, something is owed exactly while
-//! `deferred > reached`; any flush that completes raises `reached`, whoever asked for it, so nothing is paid twice and
-//! nothing wraps. `lazy` is the newest that a batch let go of owing: it is owed until it is reached, or until the stamp
-//! under which it was entered is settled. Where flushes are broadcast, a flush
-//! of single pages pays for itself alone, so it raises `reached` only if nothing before it is missing: then a debt
-//! may be paid twice, and still never too little.
+//! Four generations describe its flushes:
+//!
+//! - `generation`: the newest flush requested.
+//! - `deferred`: the newest translation that a batch recorded and may not have paid for.
+//! - `lazy`: the newest translation that a batch let go of owing. It is owed until it is reached, or until the stamp
+//!   under which it was entered is settled.
+//! - `reached`: the newest generation that every CPU that may use the space has done.
+//!
+//! While a batch that recorded in the space is open, the space owes exactly if `deferred > reached`. Any flush that
+//! completes raises `reached`, for whatever purpose, so no debt is paid twice. Generations do not wrap. Where flushes
+//! are broadcast, a flush of single pages pays only for itself. So it raises `reached` only if no flush before it is
+//! missing. A debt may then be paid twice, but is never left unpaid.
 
 use super::asid::Asid;
 use super::generation::{AtomicGeneration, Generation};
@@ -20,34 +24,34 @@ use crate::cpu_set::AtomicCpuSet;
 use crate::flush::Extent;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
-/// Spaces that were dropped with an ASID. It belongs to no engine, since a space knows none.
+/// The number of spaces that were dropped with an ASID. It belongs to no engine, since a space knows none.
 static LEAKED: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn leaked_asids() -> u64 {
     LEAKED.load(Ordering::Relaxed)
 }
 
-/// The part of an address space that coherence needs; the kernel embeds it in its own.
+/// The part of an address space that coherence needs. The kernel embeds it in its own.
 #[derive(Debug)]
 pub struct AddressSpace {
     id: SpaceId,
     root: Root,
-    /// What its entries are tagged with.
+    /// The tag of its entries.
     pub(crate) tag: Tag,
-    /// At how many looks in a row too few CPUs ran it.
+    /// The number of looks in a row at which too few CPUs ran it.
     pub(crate) narrow: AtomicU32,
-    /// How long its flushes take.
+    /// The time that its flushes take.
     pub(crate) pace: Pace,
-    /// Devices that walk its tables.
+    /// The number of devices that walk its tables.
     devices: AtomicU32,
     pub(crate) generation: AtomicGeneration,
     pub(crate) reached: AtomicGeneration,
     pub(crate) deferred: AtomicGeneration,
-    /// Batches that recorded here and have neither flushed nor entered what they owe.
+    /// The number of batches that recorded here and have neither flushed nor entered their debts.
     pub(crate) batches: AtomicU32,
     lazy: AtomicGeneration,
     stamp: AtomicU64,
-    /// Strict unmaps and downgrades that have not flushed yet.
+    /// The strict unmaps and downgrades that have not flushed yet.
     pub(crate) in_flight: InFlight,
     cpus: AtomicCpuSet,
 }
@@ -72,33 +76,33 @@ impl AddressSpace {
         }
     }
 
-    /// Its name.
+    /// The space's name, which is never used again.
     pub fn id(&self) -> SpaceId {
         self.id
     }
 
-    /// Where its page tables start.
+    /// The start of its page tables.
     pub fn root(&self) -> Root {
         self.root
     }
 
-    /// The tag that its entries have on every CPU, if it has a global ASID: [`Asid::SHARED`] if every space should have one
-    /// and there was none to be had. `None` if each CPU tags them as it likes, or is about to.
+    /// The tag of its entries on every CPU, if it has a global ASID. It is [`Asid::SHARED`] if every space should have
+    /// one and none was left. `None` if each CPU tags them with a slot of its own, or is about to.
     pub fn asid(&self) -> Option<Asid> {
         self.tag.read().asid()
     }
 
-    /// A device's TLB is about to walk the space's tables: from here on every flush reaches it too
+    /// Announces that a device's TLB will walk the space's tables. From here on every flush reaches it too
     /// ([`Platform::invalidate_devices`](crate::Platform::invalidate_devices)).
     ///
-    /// Call it before the device may walk. A flush that does not see the device yet has changed the tables before
-    /// this returns, so the device walks the changed ones. Each call is taken back by one
-    /// [`AddressSpace::detach_device`].
+    /// Call it before the device may walk. A flush that does not see the device yet changed the tables before this call
+    /// returns, so the device walks the changed tables. One [`AddressSpace::detach_device`] ends the effect of one
+    /// call.
     pub fn attach_device(&self) {
         self.devices.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A device walks the tables no more, and its TLB has forgotten the space.
+    /// Announces that a device no longer walks the tables, and that its TLB holds no entry of the space.
     pub fn detach_device(&self) {
         let attached = self.devices.fetch_sub(1, Ordering::SeqCst);
         debug_assert!(attached > 0, "{:?}: a device was detached that never was attached", self.id);
@@ -114,23 +118,23 @@ impl AddressSpace {
         self.generation.load()
     }
 
-    /// The CPUs that may use entries of it: those that have it loaded, lazily or not. Entries that stay behind
-    /// on a CPU that left are covered by the generation in its ASID slot.
+    /// The CPUs that may use entries of the space: those that have it loaded, lazily or not. A CPU that left may still
+    /// hold entries; the generation in its ASID slot covers them.
     pub fn cpus(&self) -> &AtomicCpuSet {
         &self.cpus
     }
 
-    /// A broadcast has covered `extent`, for the flush of `generation`.
+    /// Records that a broadcast has covered `extent`, for the flush of `generation`.
     pub(crate) fn reach_by_broadcast(&self, generation: Generation, extent: Extent) {
         match extent {
-            // Every entry from before is gone, so every debt up to here is paid.
+            // All earlier entries are gone, so every debt up to here is paid.
             Extent::All => self.reached.raise_to(generation),
             Extent::Pages { .. } => self.reached.extend(generation, generation),
         }
     }
 
-    /// Whether batches cleared translations of this space and no flush of the space since has covered them everywhere. Then
-    /// they are owed to the batches that are open, or lazily, or were settled by what CPUs did.
+    /// Whether batches cleared translations of this space that no later flush of the space has covered on every CPU.
+    /// The debt then belongs to open batches, or is lazy, or the CPUs have settled it by themselves.
     pub(crate) fn has_unpaid(&self) -> bool {
         self.deferred.load() > self.reached.load()
     }
@@ -145,22 +149,22 @@ impl AddressSpace {
         self.lazy.load() > self.reached.load()
     }
 
-    /// Until when.
+    /// The stamp until which the space owes.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp::stored(self.stamp.load(Ordering::SeqCst))
     }
 
-    /// What was cleared up to `generation` is owed until `stamp` is settled.
+    /// Records that translations cleared up to `generation` are owed until `stamp` is settled.
     pub(crate) fn owe_until(&self, stamp: Stamp, generation: Generation) {
-        // The stamp first: who sees the generation must see it too.
+        // The stamp first: a reader that sees the generation must see the stamp too.
         self.stamp.fetch_max(stamp.get(), Ordering::SeqCst);
         self.lazy.raise_to(generation);
     }
 
-    /// Whether rights were taken away here that some CPU may not have heard of yet, so that a page table which allows no
-    /// store does not mean that no CPU can store.
+    /// Whether rights were taken away here and some CPU may not know yet. If so, some CPU may be able to store although
+    /// the page table allows no store.
     ///
-    /// Read it under the page-table lock: who narrows translations under it has said so before.
+    /// Read it under the page-table lock: a caller that narrows translations under it has counted its downgrade before.
     pub fn downgrade_in_flight(&self) -> bool {
         self.in_flight.any()
     }

@@ -1,33 +1,38 @@
-//! Tags on TLB entries.
+//! Address-space identifiers (ASIDs): the tags on TLB entries.
+//!
+//! x86 calls them PCIDs. An ASID is either one of a CPU's own slots or a global ASID. An engine without broadcasts uses
+//! slots only; one with broadcasts uses both, or only global ASIDs.
 
-/// ASIDs a CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of slots).
+/// The number of ASIDs that each CPU hands out on its own (Linux: `TLB_NR_DYN_ASIDS`, sized to two cache lines of
+/// slots).
 pub const DYNAMIC_ASIDS: usize = 6;
 
-/// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them; with them it
-/// means the same space on every CPU.
+/// A tag on TLB entries. Without broadcasts it belongs to one CPU, which has [`DYNAMIC_ASIDS`] of them. With broadcasts
+/// it means the same space on every CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asid(u16);
 
 impl Asid {
-    /// What all spaces without an ASID of their own share, where flushes are broadcast.
+    /// The tag of all spaces without an ASID of their own, where flushes are broadcast.
     pub const SHARED: Self = Self(0);
 
     pub(crate) const fn new(number: u16) -> Self {
         Self(number)
     }
 
-    /// The number, below [`DYNAMIC_ASIDS`] for the per-CPU ones.
+    /// The number. It is below [`DYNAMIC_ASIDS`] for a CPU's own ASIDs.
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// The x86 tag for it, for ASIDs below 4095: PCID 0 is the kernel's own (Linux: `kern_pcid`).
+    /// The x86 tag (PCID) of the ASID, for ASIDs below 4095. PCID 0 is the kernel's own (Linux: `kern_pcid`).
     pub const fn pcid(self) -> u16 {
         self.0 + 1
     }
 
-    /// Where page tables are isolated, the tag of what a program sees of the space; [`Asid::pcid`] is that of what the kernel
-    /// sees while the program's space is loaded (Linux: `user_pcid`). For ASIDs below 2046 no two tags are the same.
+    /// The tag of the program's view of the space, where page tables are isolated. [`Asid::pcid`] is then the tag of
+    /// the kernel's view while the program's space is loaded (Linux: `user_pcid`). For ASIDs below 2046 no two tags are
+    /// the same.
     pub const fn user_pcid(self) -> u16 {
         self.pcid() | 1 << 11
     }

@@ -1,8 +1,8 @@
-//! Generations: how old what a CPU may hold is.
+//! Generations: the age of the entries that a CPU may hold.
 //!
-//! Every requested flush of an address space raises the space's generation by one. A CPU that has done every
-//! flush up to a generation records it; comparing the two says whether it is behind and by how much. 64 bits
-//! at one flush a nanosecond last 584 years, so there is no wrap to reason about.
+//! Every flush requested of a space raises the space's generation by one. A CPU records the generation up to which it
+//! has done every flush. A comparison of the two shows whether the CPU is behind, and by how much. At one flush a
+//! nanosecond, 64 bits last for 584 years, so generations do not wrap.
 
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -11,9 +11,9 @@ use crate::primitive::{AtomicU64, Ordering};
 pub struct Generation(u64);
 
 impl Generation {
-    /// Before any flush. A space starts at [`Generation::FIRST`], so this matches none.
+    /// Before any flush. A space starts at [`Generation::FIRST`], so no space has this generation.
     pub const NONE: Self = Self(0);
-    /// Where a space starts.
+    /// The first generation of a space.
     pub const FIRST: Self = Self(1);
 
     /// The number itself.
@@ -21,7 +21,7 @@ impl Generation {
         self.0
     }
 
-    /// Whether `self` is the very next after `earlier`: nothing lies between that a CPU could have missed.
+    /// Whether `self` is the very next after `earlier`, so a CPU can have missed no flush in between.
     pub(crate) const fn follows(self, earlier: Self) -> bool {
         self.0 == earlier.0 + 1
     }
@@ -40,9 +40,9 @@ impl AtomicGeneration {
         Self(AtomicU64::new(at.0))
     }
 
-    /// Requests one more flush and says which it is.
+    /// Requests one more flush, and returns its generation.
     ///
-    /// Sequentially consistent: page-table stores come before it, and the reading of who runs the space comes
+    /// Sequentially consistent: page-table stores come before it, and the read of the CPUs that run the space comes
     /// after it. A CPU that starts to run the space in between reads the new generation.
     pub(crate) fn raise(&self) -> Generation {
         Generation(self.0.fetch_add(1, Ordering::SeqCst) + 1)
@@ -52,9 +52,9 @@ impl AtomicGeneration {
         Generation(self.0.load(Ordering::SeqCst))
     }
 
-    /// Raises to at least `to`.
+    /// Raises the generation to at least `to`.
     pub(crate) fn raise_to(&self, to: Generation) {
-        // Most raises find the value there already, and a load is cheaper than a failed exchange.
+        // Mostly the value is there already, and a load is cheaper than a failed exchange.
         let mut at = self.0.load(Ordering::Acquire);
         while at < to.0 {
             match self.0.compare_exchange_weak(at, to.0, Ordering::AcqRel, Ordering::Acquire) {
@@ -64,8 +64,8 @@ impl AtomicGeneration {
         }
     }
 
-    /// Raises over `first` to `last`, which are done, if all before them is: `self` says that nothing up to it is
-    /// missing. Where something is, it stays, which claims too little and never too much.
+    /// Raises `self` to `last` if no flush before `first` is missing. The flushes from `first` to `last` are done, and
+    /// `self` says that all up to it are. If one is missing, `self` stays, which claims too little and never too much.
     pub(crate) fn extend(&self, first: Generation, last: Generation) {
         let mut at = self.0.load(Ordering::Acquire);
         while at < last.0 && at + 1 >= first.0 {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn extending_never_skips_what_is_missing() {
+    fn extending_never_skips_a_missing_flush() {
         let reached = AtomicGeneration::new(generation(4));
         for (first, last, then) in [(6, 7, 4), (5, 6, 6), (3, 5, 6), (2, 9, 9)] {
             reached.extend(generation(first), generation(last));

@@ -1,13 +1,13 @@
-//! Names: which address space, and where its page tables start.
+//! The names of a space: its number, and the start of its page tables.
 
-/// Names an address space; never used again after the space is gone.
+/// The name of an address space. It is never used again after the space is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(u64);
 
 impl SpaceId {
     /// No space: the CPU runs on the kernel's own tables, or a slot is empty.
     pub const NONE: Self = Self(0);
-    /// A CPU is between two spaces; every flusher must interrupt it.
+    /// The CPU is between two spaces: every flush must interrupt it.
     pub(crate) const SWITCHING: Self = Self(1);
     pub(crate) const FIRST: u64 = 2;
 
@@ -21,7 +21,6 @@ impl SpaceId {
     }
 }
 
-/// Where an address space's page tables start; the platform knows what the number means (on x86 the address
-/// for CR3).
+/// The start of an address space's page tables. The platform knows what the number means (on x86 the address for CR3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Root(pub u64);

@@ -1,12 +1,12 @@
-//! How many changes of a space's translations are between the change and its flush.
+//! Changes in flight: the number of changes of a space's translations that are not flushed yet.
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// A batch that narrowed translations and has not flushed yet counts this; a gather counts one.
+/// The count of a batch that narrowed translations and has not flushed yet. A gather counts one.
 const DOWNGRADE: u64 = 1 << 32;
 
-/// Gathers that are open, in the lower half, and batches that narrowed translations, in the upper half. One word, so that
-/// a batch asks for both with one load for each translation that it records.
+/// The number of open gathers, in the lower half, and of batches that narrowed translations, in the upper half. They
+/// share a word, so a batch reads both with one load for each translation that it records.
 #[derive(Debug)]
 pub(crate) struct InFlight(AtomicU64);
 
@@ -36,12 +36,12 @@ impl InFlight {
         self.0.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether there is any beside the downgrade of the caller, if it is `mine`.
+    /// Whether there is any besides the downgrade of the caller, if `mine` says that it has one.
     pub(crate) fn any_but(&self, mine: bool) -> bool {
         self.0.load(Ordering::SeqCst) != if mine { DOWNGRADE } else { 0 }
     }
 
-    /// Whether another gather than the caller's own is open.
+    /// Whether another gather besides the caller's own is open.
     pub(crate) fn nested(&self) -> bool {
         self.0.load(Ordering::SeqCst) % DOWNGRADE > 1
     }

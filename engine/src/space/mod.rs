@@ -1,7 +1,10 @@
-//! One address space: its name, its tag, how far its flushes have come, and until when it owes.
+//! One address space: its name, its tag, its generations, and the stamp until which it owes.
 //!
-//! Read `id`, `generation` and `stamp` first, then `asid` and `tag`, then `address_space`, which holds them all. `pace`
-//! measures what flushes take.
+//! - `id`, `generation`, `stamp`: the values. Read them first.
+//! - `asid` and `tag`: the tags on a space's entries.
+//! - `in_flight`: the changes that are not flushed yet.
+//! - `pace`: the time that flushes take.
+//! - `address_space`: the record that holds them all.
 
 mod address_space;
 mod asid;

@@ -1,10 +1,12 @@
-//! How long the flushes of a space take.
+//! Pace: the recent average time of a space's flushes, by interrupts and by broadcasts.
+//!
+//! The choice of the spaces that get a global ASID compares the two ([`Look::pays`](crate::Look::pays)).
 
 use super::tag::{Reading, Tagged};
 use crate::primitive::{AtomicU32, Ordering};
 
-/// How long flushes of a space take, by interrupts and by broadcasts: averages over the last few, in nanoseconds. CPUs that
-/// count at once lose a flush: an average stays one.
+/// The recent average time of a space's flushes, by interrupts and by broadcasts, in nanoseconds. CPUs that count at
+/// once may lose a flush, which an average tolerates.
 #[derive(Debug)]
 pub(crate) struct Pace {
     interrupt: AtomicU32,
@@ -16,7 +18,8 @@ impl Pace {
         Self { interrupt: AtomicU32::new(0), broadcast: AtomicU32::new(0) }
     }
 
-    /// Counts a flush of a space that was tagged like that. What both transports carried says nothing of either.
+    /// Counts a flush of a space that had this tag. A flush by both transports says nothing of either, and is not
+    /// counted.
     pub(crate) fn add(&self, tag: Reading, took: u64) {
         let average = match tag.tagged() {
             Tagged::Slots => &self.interrupt,
@@ -46,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_follow_what_was_measured_and_broadcasts_are_forgotten() {
+    fn averages_follow_the_measurements_and_broadcasts_fade() {
         let (slots, global) = (Tag::new(None).read(), Tag::new(Some(Asid::new(9))).read());
         let pace = Pace::new();
         pace.add(slots, 800);

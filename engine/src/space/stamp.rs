@@ -1,10 +1,13 @@
-//! Stamps: until when lazy debts stand.
+//! Stamps: the time until which lazy debts stand.
+//!
+//! A stamp is the number of an epoch in the ledger of lazy debts. A frame, a page's slot and a range of addresses each
+//! keep one while they owe. A comparison with the newest settled epoch shows whether the debt still stands.
 
-/// Until when CPUs may reach what a lazy unmap took away: the number of an epoch of debts.
+/// The time until which CPUs may reach what a lazy unmap took away: the number of an epoch of debts.
 ///
-/// Later debts have larger stamps, and debts are settled in order: what settles a stamp settles all before it. 64 bits,
-/// one each time that an epoch ends, which is at most once per operation that owes: at a million a second they last
-/// 584 000 years, so there is no wrap to reason about.
+/// Later debts have larger stamps. Debts are settled in order, so all stamps before a settled one are settled. The
+/// number rises when an epoch ends, at most once for each operation that owes. At a million a second, 64 bits last for
+/// 584 000 years, so stamps do not wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(u64);
 
@@ -21,7 +24,7 @@ impl Stamp {
         self.0
     }
 
-    /// A stamp that was stored as the number that [`Stamp::get`] gave.
+    /// The stamp that was stored as the number of [`Stamp::get`].
     pub const fn stored(number: u64) -> Self {
         Self(number)
     }

@@ -1,57 +1,58 @@
-//! What a space's entries are tagged with: a slot of each CPU's own, or one ASID that means the space everywhere.
+//! The tag of a space's entries: a slot of each CPU's own, or one ASID that means the space on every CPU.
 //!
-//! Where every space gets a global ASID at birth (Arm) that never changes. Where only wide ones have any (x86), a space
-//! goes from slots to an ASID and may go back, and in between some of its CPUs run under the one and some under the
-//! other. One word says where a space stands, so that whoever reads it sees one state:
+//! Where every space gets a global ASID at birth (Arm), its tag never changes while it lives. Where only some spaces
+//! have one (x86), a space goes from slots to an ASID and may go back. In between, some of its CPUs run it under the
+//! one and some under the other. One word holds the space's state, so every reader sees a single state:
 //!
 //! `slots` -claim, adopt-> `adopting` -all CPUs have-> `global` -leave-> `leaving` -all CPUs have-> `slots`
 //!
-//! In `adopting` and `leaving` a flush needs both transports. A CPU that comes takes what the state leads to. Each change
-//! of state raises a number in the word: a CPU that looked at others to end a transition ends that one or none.
+//! In `adopting` and `leaving` a flush needs both transports. A CPU that loads the space takes the tag that the state
+//! leads to. Each change of state raises a number in the word. A flush that looked at the CPUs in order to end a
+//! transition therefore ends that transition or none.
 //!
-//! A space that has ended leaves its ASID for good. One that got it while it ran goes to `leaving`, and so back to slots.
-//! One that was born with it has no slots to go to. It goes to `ending`, in which CPUs that come take
-//! [`Asid::SHARED`], and then keeps the shared one. Either way the last change hands the ASID to one caller.
+//! A space that has ended gives up its ASID for good. If it got the ASID while it ran, it goes to `leaving`, and so
+//! back to slots. If it was born with it, it has no slots. It goes to `ending`, in which CPUs that load it take
+//! [`Asid::SHARED`], and then keeps the shared one. In both cases the last change hands the ASID to one caller.
 
 use super::asid::Asid;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// An ASID is held; below it, which.
+/// An ASID is held; the bits below say which.
 const HELD: u64 = 1 << 16;
-/// CPUs may run under either.
+/// CPUs may run under the ASID or under slots.
 const MIXED: u64 = 1 << 17;
 /// The ASID is being given back.
 const LEAVING: u64 = 1 << 18;
-/// Somebody is about to give an ASID to a space on slots.
+/// A CPU is about to give an ASID to a space on slots.
 const CLAIMED: u64 = 1 << 19;
 const STATE: u64 = (1 << 20) - 1;
-/// The space has ended: it gets no ASID any more. Never taken back.
+/// The space has ended: it gets no ASID any more. Never cleared.
 const ENDED: u64 = 1 << 20;
-/// The space had an ASID from birth, so CPUs have no slots for it. Never taken back.
+/// The space had an ASID from birth, so CPUs have no slots for it. Never cleared.
 const BORN: u64 = 1 << 21;
 const CHANGE: u64 = 1 << 22;
 
-/// Where a space stands.
+/// The state of a space's tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tagged {
     /// Each CPU has a slot of its own for it.
     Slots,
-    /// CPUs go from slots to the ASID.
+    /// CPUs change from slots to the ASID.
     Adopting(Asid),
     /// Every CPU runs it under the ASID.
     Global(Asid),
-    /// CPUs go from the ASID to slots.
+    /// CPUs change from the ASID to slots.
     Leaving(Asid),
-    /// The space has ended. CPUs that come run it under [`Asid::SHARED`], others still run it under the ASID.
+    /// The space has ended. CPUs that load it run it under [`Asid::SHARED`]; others still run it under the ASID.
     Ending(Asid),
 }
 
-/// A reading of the word, to be compared with what it is later.
+/// A reading of the word, to be compared with a later value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading(u64);
 
 impl Reading {
-    /// Whether each CPU has a slot of its own, and no other. One test, for paths that are taken often.
+    /// Whether each CPU has a slot of its own, and nothing else. A single test, for frequent paths.
     pub(crate) fn is_slots(self) -> bool {
         self.0 & HELD == 0
     }
@@ -67,7 +68,7 @@ impl Reading {
         }
     }
 
-    /// The ASID that a CPU takes which starts to run the space; `None` for a slot of its own.
+    /// The ASID for a CPU that starts to run the space; `None` for a slot of its own.
     pub(crate) fn asid(self) -> Option<Asid> {
         match self.0 & (HELD | LEAVING) {
             HELD => Some(Asid::new(self.0 as u16)),
@@ -77,7 +78,7 @@ impl Reading {
         }
     }
 
-    /// Whether the space had an ASID from birth: CPUs have no slots for it.
+    /// Whether the space had an ASID from birth, so CPUs have no slots for it.
     pub(crate) fn is_from_birth(self) -> bool {
         self.0 & BORN != 0
     }
@@ -86,7 +87,7 @@ impl Reading {
         self.0 & ENDED != 0
     }
 
-    /// The ASID of its own that some CPU may run it under, and that has to be given back.
+    /// The space's own ASID, under which some CPU may run it and which must be given back.
     pub(crate) fn held(self) -> Option<Asid> {
         let asid = Asid::new(self.0 as u16);
         (self.0 & HELD != 0 && asid != Asid::SHARED).then_some(asid)
@@ -97,18 +98,18 @@ impl Reading {
     }
 }
 
-/// The word.
+/// The word that holds the state.
 #[derive(Debug)]
 pub(crate) struct Tag(AtomicU64);
 
 impl Tag {
-    /// On slots, or under an ASID from birth.
+    /// A tag on slots, or with an ASID from birth.
     pub(crate) fn new(asid: Option<Asid>) -> Self {
         Self(AtomicU64::new(asid.map_or(0, |asid| BORN | HELD | u64::from(asid.get()))))
     }
 
-    /// Sequentially consistent: a flusher reads it after it has raised the generation, and a CPU that comes reads it before
-    /// it reads the generation.
+    /// Sequentially consistent: a flush reads it after it has raised the generation, and a CPU that loads the space
+    /// reads it before the generation.
     pub(crate) fn read(&self) -> Reading {
         Reading(self.0.load(Ordering::SeqCst))
     }
@@ -117,18 +118,18 @@ impl Tag {
         self.0.compare_exchange(from.0, from.to(state), Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Keeps others from giving an ASID to a space on slots; whether nobody else does and it has none.
+    /// Keeps other CPUs from giving an ASID to a space on slots. True if no other CPU does and the space has none.
     pub(crate) fn claim(&self) -> bool {
         let now = self.read();
         now.0 & (STATE | ENDED) == 0 && self.change(now, CLAIMED)
     }
 
-    /// Ends a claim: CPUs begin to adopt `asid`, or there was none. The ASID again if the space has ended meanwhile.
+    /// Ends a claim: CPUs begin to adopt `asid`, or there was none. Returns the ASID if the space has ended meanwhile.
     #[must_use = "an ASID that comes back has to be given back"]
     pub(crate) fn adopt(&self, asid: Option<Asid>) -> Option<Asid> {
         let state = asid.map_or(0, |asid| HELD | MIXED | u64::from(asid.get()));
         let now = self.read();
-        // A claim that the end of the space took back is gone: the exchange fails if the end comes in between.
+        // The end of the space clears a claim: the exchange fails if the end comes in between.
         let changed = !now.has_ended() && self.change(now, state);
         debug_assert!(
             changed || self.read().has_ended(),
@@ -137,11 +138,11 @@ impl Tag {
         asid.filter(|_| !changed)
     }
 
-    /// The space has ended: from here on no CPU begins to run it under an ASID of its own. Where it stands now, to be
-    /// handed to [`Tag::end`] once no CPU runs it under the ASID.
+    /// Ends the space: from here on no CPU begins to run it under an ASID of its own. Returns the state of the tag, for
+    /// [`Tag::end`] once no CPU runs the space under the ASID.
     ///
-    /// Sequentially consistent, as what is read of CPUs afterwards. The other half is a CPU that publishes its switch,
-    /// joins the space's set and then reads the tag.
+    /// Sequentially consistent, like the later reads of CPUs. The other half is a CPU that publishes its switch, joins
+    /// the space's set and then reads the tag.
     pub(crate) fn retire(&self) -> Reading {
         loop {
             let now = self.read();
@@ -149,7 +150,7 @@ impl Tag {
                 return now;
             }
             let state = match now.tagged() {
-                // A claim goes with it: what was claimed for comes too late.
+                // This also ends a claim, whose ASID comes too late.
                 Tagged::Slots => 0,
                 Tagged::Global(_) | Tagged::Adopting(_) if now.held().is_some() => {
                     now.0 & STATE | MIXED | LEAVING
@@ -163,15 +164,15 @@ impl Tag {
         }
     }
 
-    /// CPUs begin to leave the ASID that all of them run it under; whether they do.
+    /// CPUs begin to leave the ASID under which all of them run the space. True if they do.
     pub(crate) fn leave(&self, from: Reading) -> bool {
         matches!(from.tagged(), Tagged::Global(_))
             && !from.has_ended()
             && self.change(from, from.0 & STATE | MIXED | LEAVING)
     }
 
-    /// Ends the transition that `from` is a reading of: every CPU has made it. The ASID that nobody uses any more, for the
-    /// one caller that ended it.
+    /// Ends the transition that `from` shows, which every CPU has made. Returns the ASID that no CPU uses any more to
+    /// the one caller that ended it.
     pub(crate) fn end(&self, from: Reading) -> Option<Asid> {
         match from.tagged() {
             Tagged::Adopting(_) => {
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looked_at_an_earlier_transition_does_not_end_a_later_one() {
+    fn a_reading_of_an_earlier_transition_does_not_end_a_later_one() {
         let (tag, asid) = (Tag::new(None), Asid::new(9));
         assert!(tag.claim());
         assert_eq!(tag.adopt(Some(asid)), None);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asid_of_a_space_that_ends_is_had_once_wherever_the_space_stands() {
+    fn the_asid_of_a_space_that_ends_is_handed_out_once_in_every_state() {
         let asid = Asid::new(9);
         let states: [fn(&Tag); 5] = [
             |_| (),

@@ -1,4 +1,4 @@
-//! What a CPU does about itself: it switches between address spaces, goes in and out of lazy mode, and comes and goes itself.
+//! The operations of a CPU on itself: switching between spaces, lazy mode, and going offline and online.
 
 mod here;
 mod presence;

@@ -1,9 +1,8 @@
-//! CPUs that come and go.
+//! CPUs that go offline and come back.
 //!
-//! A CPU that is offline answers no request, and hardware need not reach it with broadcasts. So before it goes it uses no
-//! entry any more, and when it comes back it holds none. In between no flush may wait for it. One that has picked the CPU
-//! before it went, and posts its request afterwards, finds the inbox closed and answers in its place
-//! ([`Inbox::post`](crate::cpu::Inbox::post)).
+//! An offline CPU answers no request, and broadcasts need not reach it. So it stops using entries before it goes, and
+//! holds none when it comes back. In between no flush may wait for it. A flush may have picked the CPU before it went,
+//! and post its request afterwards. It then finds the inbox closed and counts the answer itself (`Inbox::post`).
 
 use super::here::Here;
 use super::switch::Previous;
@@ -12,10 +11,10 @@ use crate::platform::Platform;
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// This CPU goes offline: in the context in which it dies, with interrupts off from here on.
+    /// Takes this CPU offline. Call it in the context in which the CPU dies, with interrupts off from here on.
     ///
-    /// Takes whatever space is loaded off it, answers all that was asked of it, and lets go of what it owes. No flush waits for
-    /// it from here on, and no debt. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
+    /// It unloads the CPU's space, answers all requests to the CPU, and drops its debts. From here on no flush waits
+    /// for the CPU, and no debt. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
     /// back with [`Engine::online`].
     pub fn offline(&self) -> Previous<P::Space> {
         let (id, previous) = self.on_this_cpu(|mut here| {
@@ -30,18 +29,19 @@ impl<P: Platform> Engine<P> {
         previous
     }
 
-    /// This CPU comes online, for the first time or again: invalidates everything that it holds, and lets others ask it.
+    /// Brings this CPU online, for the first time or again: it invalidates all entries that the CPU holds and opens its
+    /// inbox.
     ///
-    /// Call it before the CPU runs a space. A CPU that went [offline](Engine::offline) and switches to a space without it
-    /// does what it does by then.
+    /// Call it before the CPU runs a space. If a CPU that went [offline](Engine::offline) switches to a space without
+    /// it, the switch does the same.
     pub fn online(&self) {
         self.on_this_cpu(|here| self.arrive(here.cpu, here.own));
     }
 
-    /// Makes what this CPU knows true again: it holds nothing. Then opens its inbox.
+    /// Makes the CPU's record true again: it holds no entry. Then opens its inbox.
     #[cold]
     pub(super) fn arrive(&self, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
-        // What was left behind is older than any slot knows, and ASIDs may have changed hands.
+        // The entries left behind are older than any slot records, and ASIDs may have changed owners.
         own.slots = Slots::new();
         self.platform().invalidate_all();
         cpu.inbox.open();

@@ -1,12 +1,14 @@
-//! Loading address spaces: switching, lazy mode, and the window in between.
+//! Loading address spaces: switches, lazy mode, and the window in a switch.
 //!
-//! Switching to a space reads its generation *after* publishing that a switch is under way; a flusher raises the
-//! generation *before* it looks at what CPUs have loaded. So either the switch sees the new generation and flushes,
-//! or the flusher sees the switch and interrupts; never neither (Linux fixed both halves in 2025: fea4e317f9e7 and
-//! 83b0177a6c48). A CPU in lazy mode keeps the space loaded but runs no program; nobody interrupts it unless page
-//! tables are freed, and it catches up when it leaves lazy mode. Under a global ASID none of this matters: broadcasts
-//! reach every CPU, whatever it runs. Which of the two a space runs under is read in the same window, before the
-//! generation ([`transition`](crate::transition) says why).
+//! A switch to a space publishes that it is under way, and *then* reads the space's generation. A flush raises the
+//! generation, and *then* looks at the spaces that CPUs have loaded. So either the switch sees the new generation and
+//! flushes, or the flush sees the switch and interrupts. (Linux fixed both halves in 2025: fea4e317f9e7 and
+//! 83b0177a6c48.)
+//!
+//! A CPU in lazy mode keeps the space loaded but runs no program. It is interrupted only before page-table pages are
+//! freed, and catches up when it leaves lazy mode. Under a global ASID none of this matters: broadcasts reach every
+//! CPU, whatever it runs. The switch reads the space's tag in the same window, before the generation
+//! (`transport::transition` says why).
 
 use super::here::Here;
 use crate::cpu::{Cpu, Flushed, Loaded, Own, Slots};
@@ -15,10 +17,10 @@ use crate::primitive::{fence, Ordering};
 use crate::space::{AddressSpace, Asid, SpaceId};
 use crate::Engine;
 
-/// The references to spaces that a CPU gave up by switching away.
+/// The references to spaces that a CPU gave up in a switch.
 ///
-/// Dropping the last reference to a space may free a lot: do it where the kernel may take its time, not with
-/// interrupts off.
+/// Dropping the last reference to a space may free much memory. Do it where that may take time, not with interrupts
+/// off.
 #[must_use = "drop it outside the switch, where freeing the space is allowed"]
 #[derive(Debug)]
 pub struct Previous<S>([Option<S>; 2]);
@@ -37,7 +39,7 @@ impl<S> Previous<S> {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Makes this CPU run `next`, leaving lazy mode if it was in it.
+    /// Makes this CPU run `next`, and leaves lazy mode if the CPU was in it.
     pub fn switch_to(&self, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         self.on_this_cpu(|here| {
@@ -51,9 +53,10 @@ impl<P: Platform> Engine<P> {
         })
     }
 
-    /// Tells that this CPU runs no program until the next [`Engine::switch_to`]: an idle loop or a kernel thread.
-    /// The space stays loaded, and nobody interrupts the CPU for flushes of pages. Where flushes are broadcast it is
-    /// left at once: coming back costs no flush, and nobody would interrupt the CPU when the space's tables are freed.
+    /// Announces that this CPU runs no program until the next [`Engine::switch_to`]: it enters an idle loop or a kernel
+    /// thread. The space stays loaded, and flushes of pages do not interrupt the CPU. Where flushes are broadcast, the
+    /// CPU leaves the space at once: coming back costs no flush, and no interrupt would reach the CPU when the space's
+    /// tables are freed.
     pub fn enter_lazy(&self) {
         self.on_this_cpu(|mut here| match &here.own.loaded {
             None => {}
@@ -62,9 +65,9 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Takes whatever space is loaded off this CPU: before deep idle, or before the space's page tables are torn down. A CPU
-    /// that goes offline calls [`Engine::offline`]. A CPU that broadcasts did not reach meanwhile calls [`Engine::flush_here`] before it
-    /// runs a space again: ASIDs may have changed hands.
+    /// Unloads this CPU's space: before deep idle, or before the space's page tables are torn down. A CPU that goes
+    /// offline calls [`Engine::offline`] instead. A CPU that broadcasts did not reach meanwhile must call
+    /// [`Engine::flush_here`] before it runs a space again, since ASIDs may have changed owners.
     pub fn unload(&self) -> Previous<P::Space> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
@@ -72,12 +75,12 @@ impl<P: Platform> Engine<P> {
         })
     }
 
-    /// Catches up with what was flushed while this CPU was lazy.
+    /// Catches up with the flushes made while this CPU was lazy.
     fn leave_lazy(&self, here: Here<'_, P>, space: &AddressSpace) {
-        // An NMI that comes before the CPU has caught up must not find the space loaded: see `may_access`.
+        // An NMI before the CPU has caught up must not find the space loaded: see `may_access`.
         here.cpu.seen.set_loaded(SpaceId::SWITCHING);
         here.cpu.seen.set_lazy(false);
-        // Either the generation read below is new, or the flusher sees that this CPU is lazy no more.
+        // Either the generation read below is new, or the flush sees that this CPU is no longer lazy.
         fence(Ordering::SeqCst);
         let newest = space.generation();
         // On a slot: no CPU is lazy under a global ASID.
@@ -109,24 +112,24 @@ impl<P: Platform> Engine<P> {
         self.account_load(cpu, space, flushed);
         let left = own.loaded.replace(Loaded { space: next.clone(), asid, global }).map(|left| left.space);
         if let Some(left) = &left {
-            // After the root: cleared earlier, a flusher could skip a CPU that still fills entries (tlb-bugs D4).
-            // What stays behind under the ASID is covered by the slot's generation.
+            // After the root: if the bit were cleared earlier, a flush could skip a CPU that still fills entries
+            // (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
             left.as_ref().cpus().remove(id);
         }
-        // The root is loaded before it is named: a flusher that still reads SWITCHING interrupts needlessly, one
-        // that read the space too early would be answered before the root was there.
+        // The root is loaded before it is named. A flush that still reads SWITCHING interrupts needlessly. A flush that
+        // read the space too early would be answered before the root was loaded.
         cpu.seen.set_tag(asid, global);
         cpu.seen.set_loaded(space.id());
         Previous([left, own.parked.take()])
     }
 
-    /// What this CPU runs a space under that it is about to load, whether that is global, and whether it has to be flushed.
-    /// That the CPU is switching, and that it has joined the space, was published before.
+    /// Chooses the tag for a space that this CPU is about to load. Returns the ASID, whether it is global, and whether
+    /// the CPU must flush. The CPU has published before that it is switching, and has joined the space.
     pub(crate) fn choose(&self, slots: &mut Slots, space: &AddressSpace) -> (Asid, bool, Flushed) {
-        // What is published comes before what is read: see the module's first lines. The set's atomic insertion would
-        // do, but it is skipped when the bit is there already.
+        // Published values come before the reads: see the start of the module's description. The set's atomic insertion
+        // would suffice, but it is skipped when the bit is set already.
         fence(Ordering::SeqCst);
-        // In this order: a flusher that saw another tag than this has raised the generation before.
+        // In this order: a flush that saw another tag than this one has raised the generation before.
         let tag = space.asid();
         let newest = space.generation();
         match tag {
@@ -136,7 +139,7 @@ impl<P: Platform> Engine<P> {
                 (asid, false, flushed)
             }
             Some(Asid::SHARED) => (Asid::SHARED, true, Flushed::Recycled),
-            // Its own on every CPU, and kept current by broadcasts, wherever the space runs.
+            // The ASID is the space's own on every CPU. Broadcasts keep it current, wherever the space runs.
             Some(asid) => (asid, true, Flushed::No),
         }
     }
@@ -152,7 +155,7 @@ impl<P: Platform> Engine<P> {
         self.trace_switch(space.id(), (flushed == Flushed::No).then_some(0));
     }
 
-    /// Leaves for the kernel's own tables. The reference goes to `parked`.
+    /// Switches to the kernel's own tables. The reference to the space goes to `parked`.
     pub(crate) fn load_kernel(&self, here: &mut Here<'_, P>) {
         let Here { id, cpu, own } = here;
         let Own { loaded, parked, .. } = &mut **own;
@@ -170,19 +173,19 @@ impl<P: Platform> Engine<P> {
         *parked = Some(left);
     }
 
-    /// Whether this CPU runs a program of `space` at this moment, so that its handler of an interrupt that cannot be masked
-    /// (NMI) may read what the program has mapped (Linux: `nmi_uaccess_okay`).
+    /// Whether this CPU runs a program of `space` at this moment. If so, the CPU's handler of an interrupt that cannot
+    /// be masked (NMI) may read the program's mapped memory (Linux: `nmi_uaccess_okay`).
     ///
-    /// Such a handler may come at any point of the engine, also between the loading of a root and the naming of its space,
-    /// or before a CPU that leaves lazy mode has flushed. This reads what the CPU has published, and nothing else: the
-    /// space is named only while its root is loaded and the CPU has done every flush that it was not asked for. All that
-    /// it calls of the platform is `this_cpu` and `cpu`. The answer holds for as long as the handler runs.
+    /// Such a handler may run at any point of the engine: between the loading of a root and the naming of its space, or
+    /// before a CPU that leaves lazy mode has flushed. This function reads only what the CPU has published. The space
+    /// is named only while its root is loaded and the CPU has done every flush that it was not asked for. It calls only
+    /// `this_cpu` and `cpu` of the platform. The answer holds for as long as the handler runs.
     pub fn may_access(&self, space: &AddressSpace) -> bool {
         let seen = &self.platform().cpu(self.platform().this_cpu()).seen;
         seen.loaded() == space.id() && !seen.is_lazy()
     }
 
-    /// The ASID under which this CPU runs its space, for assertions of the platform's.
+    /// The ASID under which this CPU runs its space, for assertions of the platform.
     pub fn loaded_asid(&self) -> Option<Asid> {
         self.on_this_cpu(|here| here.own.loaded.as_ref().map(|loaded| loaded.asid))
     }

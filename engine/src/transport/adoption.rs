@@ -1,4 +1,9 @@
-//! Which spaces get a global ASID, and which give theirs back.
+//! Adoption: after some flushes, a space gets a global ASID or gives it back.
+//!
+//! The engine measures how long each space's flushes take and, after some of them, counts the CPUs that run the space.
+//! The platform decides from this [`Look`] whether the space deserves a global ASID. If the answer differs from the
+//! present tag, a [transition](super::transition) begins. All of this happens only where some spaces use slots and
+//! others a global ASID ([`Holders::Wide`]).
 
 use crate::platform::{Broadcast, Capabilities, Holders, Look, Platform};
 use crate::primitive::Ordering;
@@ -6,7 +11,8 @@ use crate::space::{AddressSpace, Generation, Tagged};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// When a flush begins whose time counts, since it decides about global ASIDs: not where all spaces have one, or none.
+    /// The time at which a flush begins, if it counts for the choice. It does not where all spaces have a global ASID,
+    /// or none.
     #[inline]
     pub(crate) fn begin_pace(&self) -> Option<u64> {
         self.gives_asids().map(|_| self.platform().now())
@@ -18,7 +24,7 @@ impl<P: Platform> Engine<P> {
         broadcast.filter(|broadcast| broadcast.holders() == Holders::Wide)
     }
 
-    /// Looks whether the space deserves a global ASID that it has not, or has one that it does not deserve, if it is time.
+    /// Looks at the space if it is time, and begins to give it a global ASID or to take it back.
     #[inline]
     pub(crate) fn consider(&self, space: &AddressSpace, generation: Generation) {
         if self.platform().looks_at(space, generation) {
@@ -43,7 +49,7 @@ impl<P: Platform> Engine<P> {
         if !holds {
             space.pace.forget_broadcasts();
         }
-        // Several may count at once and lose a look: then it takes one more.
+        // Several CPUs may count at once and lose a look. The space then needs one more.
         space.narrow.store(if look.is_wide() { 0 } else { look.narrow.saturating_add(1) }, Ordering::Relaxed);
         match (holds, platform.deserves_asid(space, look)) {
             (false, true) if space.tag.claim() => {
@@ -58,7 +64,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// How many CPUs run programs of a space.
+    /// The number of CPUs that run programs of a space.
     fn running(&self, space: &AddressSpace) -> u32 {
         let mut running = 0;
         space.cpus().for_each(|cpu| {

@@ -1,12 +1,15 @@
 //! The broadcast transport: the hardware carries an invalidation to every CPU, and the sender waits until it is done.
 //!
-//! Arm's inner-shareable TLBI with DSB, x86's INVLPGB with TLBSYNC. It takes a tag that means the same everywhere, so
-//! it is for spaces that have a [global ASID](crate::global_asid): all of them, or the [wide](crate::width) ones; and in
-//! return nobody has to be known or asked: CPUs that run the space, are lazy in it or left it long ago are reached alike,
-//! and a switch never flushes. Everything of every program at once needs no ASID. What is unlike the
-//! interrupts is who may claim what. Invalidations are asynchronous, and *a wait covers only those that the same CPU
-//! started*: so one batch's wait says nothing of another's, and whoever finds a space in debt flushes it himself
-//! instead of waiting (Linux got that wrong on Arm until 4b634918384c, 2025).
+//! The instructions are Arm's inner-shareable TLBI with DSB, and x86's INVLPGB with TLBSYNC. They name the entries by a
+//! tag that means the same on every CPU. So this transport is for spaces that have a [global
+//! ASID](super::global_asids): all spaces, or those that [deserve one](super::adoption). The hardware reaches every
+//! CPU, whether it runs the space, is lazy in it or left it long ago. So the sender need not know the CPUs, and a
+//! switch never flushes. A broadcast of everything needs no ASID.
+//!
+//! Broadcasts differ from interrupts in what a wait proves. Invalidations are asynchronous, and *a wait covers only
+//! those that the same CPU started*. One batch's wait proves nothing about another's. So an operation that finds a
+//! space in debt flushes it and does not wait for the other CPU. (Linux got this wrong on Arm until 4b634918384c,
+//! 2025.)
 
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
@@ -15,7 +18,7 @@ use crate::space::{AddressSpace, Asid, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// The tag that a new space has everywhere; `None` where it begins on slots.
+    /// The global ASID of a new space; `None` if it begins on slots.
     pub(crate) fn first_asid(&self) -> Option<Asid> {
         let capabilities = self.platform().capabilities();
         let broadcast = capabilities.broadcast.filter(|broadcast| broadcast.holders() == Holders::Every)?;
@@ -25,10 +28,10 @@ impl<P: Platform> Engine<P> {
         Some(self.take_asid(broadcast).unwrap_or(Asid::SHARED))
     }
 
-    /// An ASID that no other space has, clean on every CPU; `None` if all are in use.
+    /// Takes an ASID that no other space has and that is clean on every CPU; `None` if all are in use.
     pub(crate) fn take_asid(&self, broadcast: Broadcast) -> Option<Asid> {
         let platform = self.platform();
-        // Pinned as a whole: other CPUs may wait for the one that flushes, so it must not be taken from it.
+        // Pinned as a whole: other CPUs may wait for the task that flushes, so it must keep its CPU.
         platform.pinned(|| {
             let asids = broadcast.first()..broadcast.asids();
             self.asids.take(
@@ -40,8 +43,8 @@ impl<P: Platform> Engine<P> {
         })
     }
 
-    /// Starts what `flush` takes, as many pages at a time as the hardware can; whether there was anything. The caller is
-    /// pinned, or waits wherever the task is by then.
+    /// Starts the broadcasts for `flush`, as many pages at a time as the hardware can take. True if any was started.
+    /// The caller is pinned, or will wait on whatever CPU the task is on by then.
     pub(crate) fn start_broadcasts(&self, asid: Asid, flush: Flush) -> bool {
         let platform = self.platform();
         let Extent::Pages { mut start, count, size } = flush.extent else {
@@ -53,7 +56,7 @@ impl<P: Platform> Engine<P> {
         while left > 0 {
             let count = left.min(most);
             platform.broadcast(asid, Flush { extent: Extent::Pages { start, count, size }, ..flush });
-            // The last page of all has none after it.
+            // At the last page of the address range this wraps, and the loop has ended.
             start = start.wrapping_add(u64::from(count) << size.shift());
             left -= count;
         }
@@ -87,7 +90,7 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Makes every CPU forget everything of every program, and waits until all have.
+    /// Makes every CPU invalidate all entries of all programs, and waits until all have.
     pub(crate) fn flush_everywhere(&self) {
         let platform = self.platform();
         platform.broadcast_everything();

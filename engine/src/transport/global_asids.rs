@@ -1,18 +1,22 @@
 //! Global ASIDs: tags that mean the same space on every CPU.
 //!
-//! A new owner's tag must be clean everywhere, and flushing for each would cost more than it saves. So an ASID that
-//! is given back stays out of use until no unused one is left; then one flush of everything on every CPU cleans all
-//! of them at once (Linux: `reset_global_asid_space`). An ASID has two bits, in the same word so that one exchange
+//! A new owner's tag must be clean on every CPU, and a flush for each new owner would cost more than the ASID saves. So
+//! an ASID that is given back stays out of use until no unused one is left. Then one flush of everything on every CPU
+//! cleans all of them at once (Linux: `reset_global_asid_space`). An ASID has two bits in one word, so one exchange
 //! moves it from state to state:
 //!
 //! `unused` -take-> `used` -free-> `freed` -a flush starts-> `flushing` -it is done-> `unused`
 //!
-//! Only what was `freed` *before* a flush started is clean after it: what is given back meanwhile stays `freed`. One
-//! flush at a time, else the end of one would pass for the end of another. A search that finds nothing is followed by
-//! a flush and another search from the start, and only where nothing was given back does it fail. Which ASIDs there are
-//! is the caller's to say: 0 is shared by those without one where every space should have one, and the first few are
-//! each CPU's own slots where not. So is how many have to have been given back for a flush to be worth it: one that
-//! empties every TLB of the machine for each process that ends would cost more than the ASID saves.
+//! A flush cleans only the ASIDs that were `freed` *before* it started. An ASID that is given back meanwhile stays
+//! `freed`. Only one flush runs at a time; otherwise the end of one could pass for the end of another.
+//!
+//! A search that finds no ASID is followed by a flush and another search from the start. It fails only if no ASID, or
+//! too few, were given back. The caller states two numbers:
+//!
+//! - The range of ASIDs. Where every space should have one, ASID 0 is shared by the spaces without one. Elsewhere the
+//!   first few are each CPU's own slots.
+//! - How many ASIDs must have been given back for a flush to be worthwhile. Emptying every TLB of the machine for each
+//!   process that ends would cost more than the ASID saves.
 
 use core::fmt;
 use core::ops::Range;
@@ -21,17 +25,17 @@ use crate::limits::MAX_ASIDS;
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::space::Asid;
 
-/// ASIDs in a word: the low half says `used` or `freed`, the high half `freed` or `flushing`.
+/// The ASIDs in a word. The low half says `used` or `freed`, the high half `freed` or `flushing`.
 const PER_WORD: u32 = 32;
-/// As many words as the engine was built for.
+/// The number of words for which the engine was built.
 const BUILT: usize = MAX_ASIDS.div_ceil(PER_WORD) as usize;
 
-/// Which ASIDs are in use.
+/// The state of each ASID.
 pub(crate) struct GlobalAsids<const WORDS: usize = BUILT> {
     words: [AtomicU64; WORDS],
-    /// Where the last search ended; a hint.
+    /// The place where the last search ended; a hint.
     next: AtomicUsize,
-    /// How many are `freed`.
+    /// The number of `freed` ASIDs.
     freed: AtomicU32,
     /// A flush is under way.
     flushing: AtomicBool,
@@ -46,7 +50,7 @@ fn join(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << PER_WORD
 }
 
-/// The ASIDs of a word that may be given out where those in `asids` may.
+/// The ASIDs of a word that lie in `asids`, and so may be given out.
 fn eligible(word: usize, asids: &Range<u32>) -> u32 {
     let below = |asid: u32| {
         let count = asid.saturating_sub(word as u32 * PER_WORD).min(PER_WORD);
@@ -68,10 +72,10 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
         }
     }
 
-    /// An ASID of `asids`, [`MAX_ASIDS`] at most, that nobody has and no TLB holds an entry of; none if there is none, and fewer than `worth` would
-    /// come of a flush.
+    /// Takes an ASID of `asids` (at most [`MAX_ASIDS`]) that no space has and of which no TLB holds an entry. `None` if
+    /// there is none and a flush would yield fewer than `worth`.
     ///
-    /// `flush` flushes everything on every CPU before it returns; `wait` waits until another CPU's flush is done.
+    /// `flush` flushes everything on every CPU before it returns. `wait` waits until another CPU's flush is done.
     pub(crate) fn take(
         &self,
         asids: Range<u32>,
@@ -90,13 +94,13 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             let any = self.freed.load(Ordering::Acquire) >= worth && self.flush_freed(&asids, &mut flush);
             self.flushing.store(false, Ordering::Release);
             if !any {
-                // Another CPU may have ended a flush between the search and here.
+                // Another CPU may have ended a flush between the search and this point.
                 return self.claim(&asids);
             }
         }
     }
 
-    /// Gives an ASID back. [`Asid::SHARED`] belongs to nobody.
+    /// Gives an ASID back. [`Asid::SHARED`] has no owner, and nothing happens.
     pub(crate) fn free(&self, asid: Asid) {
         if asid == Asid::SHARED {
             return;
@@ -141,7 +145,7 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
         })
     }
 
-    /// Moves all that is `freed` to `unused`, by way of a flush; whether anything was.
+    /// Moves all `freed` ASIDs to `unused`, by way of a flush. True if there were any.
     fn flush_freed(&self, asids: &Range<u32>, flush: &mut impl FnMut()) -> bool {
         let freed_to_flushing = |(low, high): (u32, u32)| (low & !high, high);
         // `flushing` is the high bit without the low.
@@ -153,7 +157,8 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
             moved += (before.0 & before.1).count_ones();
         }
         if moved > 0 {
-            // Below zero for a moment where one is in its word and not counted yet: then somebody looks and finds none.
+            // The count wraps below zero for a moment if an ASID is freed in its word and not counted yet. A search at
+            // that moment looks for freed ASIDs and finds none.
             self.freed.fetch_sub(moved, Ordering::AcqRel);
             flush();
             for word in words {
@@ -165,7 +170,7 @@ impl<const WORDS: usize> GlobalAsids<WORDS> {
     }
 }
 
-/// Applies `to` to a word's halves in one step; what they were.
+/// Applies `to` to a word's halves in one step, and returns their former values.
 fn change(word: &AtomicU64, to: impl Fn((u32, u32)) -> (u32, u32)) -> (u32, u32) {
     let mut at = word.load(Ordering::Acquire);
     loop {
@@ -200,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// As many as any machine has, whatever the engine is built for.
+    /// As many as any machine has, whatever the engine was built for.
     const MOST_ASIDS: u32 = 1 << 16;
     type GlobalAsids = super::GlobalAsids<{ (MOST_ASIDS / PER_WORD) as usize }>;
 
@@ -224,9 +229,10 @@ mod tests {
         }
     }
 
-    /// The defect in Linux's allocator: the last is taken, freed ones lie below it, and the search starts behind them.
+    /// The defect in Linux's allocator: the last ASID is taken, freed ones lie below it, and the search starts above
+    /// them.
     #[test]
-    fn one_given_back_below_the_last_search_is_found_again() {
+    fn an_asid_given_back_below_the_last_search_is_found_again() {
         let asids = Box::new(GlobalAsids::new());
         let given: Vec<u16> = (1..256).map(|_| take(&asids, 256).unwrap()).collect();
         asids.free(Asid::new(given[3]));
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_flush_cleans_all_that_were_given_back_before_it_and_none_after() {
+    fn one_flush_cleans_the_asids_given_back_before_it_and_none_after() {
         let asids = Box::new(GlobalAsids::new());
         for _ in 1..4 {
             take(&asids, 4);
@@ -267,9 +273,9 @@ mod tests {
         assert_eq!((take(), take(), take()), (Some(given[1]), Some(given[2]), None));
     }
 
-    /// One CPU flushes; another that comes meanwhile waits for it, and finds what it left.
+    /// One CPU flushes. Another that comes meanwhile waits for it, and finds the ASIDs that it freed.
     #[test]
-    fn whoever_comes_during_a_flush_waits_for_its_end() {
+    fn a_search_during_a_flush_waits_for_its_end() {
         let asids = Box::new(GlobalAsids::new());
         for _ in 1..3 {
             take(&asids, 3);
@@ -304,14 +310,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Takes and gives back at random, some during flushes; a model says which are in use and which are clean.
+        /// Takes and gives back at random, sometimes during flushes. A model says which ASIDs are in use and which are
+        /// clean.
         #[test]
-        fn none_is_had_twice_nor_before_a_flush_of_everything(
+        fn no_asid_has_two_owners_or_is_reused_before_a_flush_of_everything(
             count in 2..80_u32, steps in prop::collection::vec((0..3_u8, any::<usize>()), 0..300),
         ) {
             let asids = Box::new(GlobalAsids::new());
             let used = RefCell::new(Vec::new());
-            // Given back, and no flush has begun since.
+            // The ASIDs given back since the last flush began.
             let dirty = RefCell::new(BTreeSet::new());
             let give_back = |which: usize| {
                 let mut used = used.borrow_mut();
@@ -330,7 +337,7 @@ mod tests {
                 let flush = || {
                     dirty.borrow_mut().clear();
                     if kind == 2 {
-                        // Its entries were filled after the flush began.
+                        // The entries of this ASID were filled after the flush began.
                         give_back(which);
                     }
                 };
@@ -346,9 +353,9 @@ mod tests {
         }
     }
 
-    /// Four CPUs take and give back at once: a table of owners finds any that two have.
+    /// Four CPUs take and give back at once. A table of owners shows any ASID that two of them have.
     #[test]
-    fn cpus_at_once_never_share_one() {
+    fn cpus_that_take_at_once_never_share_an_asid() {
         const COUNT: u32 = 40;
         let asids = Box::new(GlobalAsids::new());
         let owners: Vec<AtomicBool> = (0..COUNT).map(|_| AtomicBool::new(false)).collect();

@@ -1,6 +1,12 @@
-//! How a flush reaches other CPUs: by interrupts, by broadcasts, or by both while a space changes from one to the other.
+//! The transports: how a flush reaches other CPUs. Interrupts and broadcasts, or both while a space changes between
+//! them.
 //!
-//! Read `pending` first, then `shootdown`, then `broadcast` with `global_asids`, then `adoption`, `transition` and `retirement`.
+//! - `pending`: a flush from its beginning to its end. Read it first.
+//! - `shootdown`: interrupts.
+//! - `broadcast`, with `global_asids`: broadcasts, and the tags that they need.
+//! - `adoption`: the choice of the spaces that get a global ASID.
+//! - `transition`: a space between slots and a global ASID.
+//! - `retirement`: the end of a space.
 
 mod adoption;
 mod broadcast;

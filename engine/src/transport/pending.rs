@@ -1,8 +1,8 @@
 //! A flush from its beginning to its end, in one step or in two.
 //!
-//! The beginning decides: it reads the space's tag, after the generation was raised, and starts what the tag requires. The
-//! end waits for it, tells the space what was reached, and only then devices. In between a caller may do something else;
-//! the flush goes on without it.
+//! The beginning raises the generation, then reads the space's tag, and starts what the tag requires. The end waits for
+//! the CPUs, tells the space what they reached, and then flushes devices. The caller may do other work in between; the
+//! flush continues without it.
 
 use core::fmt;
 use core::mem;
@@ -13,25 +13,26 @@ use crate::platform::Platform;
 use crate::space::{AddressSpace, Generation, Reading, Tagged};
 use crate::Engine;
 
-/// A flush that was begun and is under way. Dropping it waits for it.
+/// A flush that is under way. Dropping it waits for its end.
 ///
-/// What the flush is for must not be reused before: neither the frames that were unmapped nor the tables.
+/// The frames that were unmapped and the page-table pages must not be reused before the end.
 ///
-/// The task may be moved to another CPU meanwhile. Where flushes are broadcast its switch waits for the broadcasts, as
-/// the contract of [`Platform`] demands. It may begin other flushes before it waits for this one; a CPU carries one request
-/// at a time, so the next one that has to interrupt waits until this one's targets have answered.
+/// The task may move to another CPU meanwhile. Where flushes are broadcast, the task switch waits for the broadcasts,
+/// as the contract of [`Platform`] demands. The task may begin other flushes before it waits for this one. A CPU
+/// carries only one request at a time, so the next flush that must interrupt waits until this one's targets have
+/// answered.
 #[must_use = "dropping it waits at once: do something else first, or call `flush`"]
 pub struct Pending<'a, P: Platform> {
     engine: &'a Engine<P>,
     space: &'a AddressSpace,
     generation: Generation,
-    /// As it was asked for, and as far as CPUs do it one by one.
+    /// The flush as the caller asked for it, and as the CPUs do it, limited by the ceiling.
     asked: Flush,
     limited: Flush,
-    /// When it began, if that counts.
+    /// When it began, if its time counts.
     begun: Option<u64>,
     tag: Reading,
-    /// CPUs that were interrupted.
+    /// The request to the CPUs that were interrupted.
     ticket: Option<Ticket>,
     /// Broadcasts were started.
     started: bool,
@@ -41,24 +42,23 @@ pub struct Pending<'a, P: Platform> {
 impl<P: Platform> Engine<P> {
     /// Flushes a part of `space` on every CPU that may use it and every device that walks it, before it returns.
     ///
-    /// Page-table changes come first; the flush covers all that were made before the call. Interrupts should be on: with
-    /// interrupts off this CPU answers other CPUs' requests while it waits, and nothing else. The generation returned has
-    /// been reached by every CPU.
+    /// Change the page tables first: the flush covers all changes that were made before the call. Interrupts should be
+    /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. Every CPU has
+    /// reached the generation that is returned.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
         let generation = space.generation.raise();
         self.flush_to(generation, space, flush);
         generation
     }
 
-    /// Begins what [`Engine::flush`] does: other CPUs are asked, and this CPU's own part is done. The end is
-    /// [`Pending::wait`].
+    /// Begins an [`Engine::flush`]: asks the other CPUs and does this CPU's own part. [`Pending::wait`] ends it.
     pub fn begin_flush<'a>(&'a self, space: &'a AddressSpace, flush: Flush) -> Pending<'a, P> {
         self.begin(space.generation.raise(), space, flush)
     }
 
-    /// Does the flush for which `generation` was just raised.
+    /// Does a flush whose `generation` was just raised.
     pub(crate) fn flush_to(&self, generation: Generation, space: &AddressSpace, flush: Flush) {
-        // Pinned as a whole, not for each of its halves.
+        // Pinned once, for both halves.
         let pinned = self.pin();
         let mut pending = self.begin(generation, space, flush);
         pending.await_cpus();
@@ -71,7 +71,7 @@ impl<P: Platform> Engine<P> {
     fn begin<'a>(&'a self, generation: Generation, space: &'a AddressSpace, flush: Flush) -> Pending<'a, P> {
         let limited = flush.limited(self.ceiling);
         let begun = self.begin_pace();
-        // After the generation was raised: a CPU that comes reads the two the other way round.
+        // After the generation was raised: a CPU that starts to run the space reads the two in the opposite order.
         let tag = space.tag.read();
         let _pinned = self.pin();
         let (ticket, started) = match tag.tagged() {
@@ -95,7 +95,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Makes devices that walk the space's tables forget what `flush` covers.
+    /// Makes devices that walk the space's tables invalidate what `flush` covers.
     pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
         if space.has_devices() {
             self.platform().invalidate_devices(space, flush);
@@ -104,15 +104,15 @@ impl<P: Platform> Engine<P> {
 }
 
 impl<P: Platform> Pending<'_, P> {
-    /// Waits until it is done everywhere; the generation that every CPU has reached. As [`Engine::flush`], it should be
-    /// called with interrupts on.
+    /// Waits until the flush is done everywhere, and returns the generation that every CPU has reached. Interrupts
+    /// should be on, as for [`Engine::flush`].
     pub fn wait(mut self) -> Generation {
         self.end();
         self.generation
     }
 
-    /// Whether every CPU is known to be done, so that the wait for CPUs is over at once. Broadcasts are known to be done
-    /// only when they are waited for, and so are devices.
+    /// Whether every CPU is known to be done, so the wait for CPUs ends at once. Broadcasts and devices are known to be
+    /// done only after the wait.
     pub fn is_done(&self) -> bool {
         !self.started && self.ticket.map_or(true, |ticket| self.engine.is_answered(ticket))
     }
@@ -126,7 +126,7 @@ impl<P: Platform> Pending<'_, P> {
         }
     }
 
-    /// Waits for the CPUs and tells the space. The caller is pinned.
+    /// Waits for the CPUs and tells the space what they reached. The caller is pinned.
     #[inline]
     fn await_cpus(&mut self) {
         let Self { engine, space, generation, .. } = *self;
@@ -144,7 +144,7 @@ impl<P: Platform> Pending<'_, P> {
         }
     }
 
-    /// What follows when all CPUs are done.
+    /// Does what follows once all CPUs are done.
     #[inline]
     fn conclude(&self) {
         let (engine, space) = (self.engine, self.space);

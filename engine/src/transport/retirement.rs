@@ -1,17 +1,18 @@
-//! The end of a space: its ASID is given back once no CPU runs the space under it.
+//! Retirement: a space ends, and gives its ASID back once no CPU runs the space under it.
 //!
-//! An ASID that another space gets while a CPU still runs the old one under it shows one program the memory of another
-//! (R4). So [`Engine::retire`] does not trust its caller. It changes the tag first: CPUs that load the space from then on
-//! take each a slot of their own, or [`Asid::SHARED`](crate::Asid::SHARED) where every space has a global ASID. Then it
-//! looks at the CPUs, and gives the ASID back only if it finds none that runs the space under the ASID, and none that is
+//! Suppose another space gets the ASID while a CPU still runs the old space under it. One program then sees the memory
+//! of another (R4). So [`Engine::retire`] does not trust its caller. It changes the tag first. From then on a CPU that
+//! loads the space takes a slot of its own, or [`Asid::SHARED`](crate::Asid::SHARED) where every space has a global
+//! ASID. Then it looks at the CPUs. It gives the ASID back only if no CPU runs the space under the ASID and no CPU is
 //! switching.
 //!
-//! Why it misses no CPU: a CPU that loads a space says that it is switching, joins the space's set, and then reads the tag.
-//! All of this is sequentially consistent, as are the change of the tag and the reading of the set after it. So a CPU that
-//! read the tag from before the change is in the set when the set is read, unless it has left the space since. What it
-//! has loaded reads as "switching", or as the space with the ASID beside it. A CPU that is not found reads the new tag.
+//! Why it misses no CPU: a CPU that loads a space announces that it is switching, joins the space's set, and then reads
+//! the tag. All of this is sequentially consistent, as are the change of the tag and the later read of the set. So a
+//! CPU that read the old tag is in the set when the set is read, unless it has left the space since. Its state then
+//! reads as "switching", or as the space with the ASID. A CPU that is not found reads the new tag.
 //!
-//! Until the ASID is given back a flush covers both groups of CPUs, as in any [transition](super::transition). The change
+//! Until the ASID is given back, a flush covers both groups of CPUs, as in any [transition](super::transition). The
+//! exchange that ends the transition succeeds for one caller only, so the ASID is given back once.
 //! that ends the transition succeeds for one caller, so the ASID is given back once.
 
 use core::fmt;
@@ -22,7 +23,7 @@ use crate::platform::Platform;
 use crate::space::{leaked_asids, AddressSpace};
 use crate::Engine;
 
-/// A space has ended while a CPU had it loaded: its ASID is not given back yet.
+/// The space has ended, but a CPU still had it loaded, so its ASID is not given back yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StillLoaded(pub CpuId);
 
@@ -37,18 +38,18 @@ impl fmt::Display for StillLoaded {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Ends a space: gives its ASID back, to be used again once everything was flushed everywhere.
+    /// Ends a space: gives its ASID back, which is used again only after a flush of everything on every CPU.
     ///
-    /// Call it once no CPU has the space loaded. Flushes of it by tasks that still refer to it do no harm, before and
-    /// after. A space without an ASID of its own has nothing to give back. Where a CPU loads the space all the same, it
-    /// runs the space correctly, and slower.
+    /// Call it once no CPU has the space loaded. Tasks that still refer to the space may flush it, before and after. A
+    /// space without an ASID of its own has nothing to give back. If a CPU loads the space nevertheless, it runs the
+    /// space correctly, but more slowly.
     ///
-    /// A space that is dropped without it takes its ASID along: there is one fewer until the machine restarts, and
-    /// [`Engine::leaked_asids`] counts it.
+    /// A space that is dropped without this call keeps its ASID until the machine restarts. [`Engine::leaked_asids`]
+    /// counts such spaces.
     ///
     /// # Errors
-    /// [`StillLoaded`] names a CPU that runs the space under the ASID, or that is switching. The ASID stays with the space.
-    /// Call it again once that CPU has [let go](Engine::unload) of the space; after it has succeeded, further calls do
+    /// [`StillLoaded`] names a CPU that runs the space under the ASID, or that is switching. The ASID stays with the
+    /// space. Call again once that CPU has [let go](Engine::unload) of the space. After one success, further calls do
     /// nothing.
     #[must_use = "the ASID is given back only if no CPU had the space loaded"]
     pub fn retire(&self, space: &AddressSpace) -> Result<(), StillLoaded> {
@@ -65,8 +66,8 @@ impl<P: Platform> Engine<P> {
         Ok(())
     }
 
-    /// How many spaces were dropped that still had an ASID, because [`Engine::retire`] was not called or did not succeed.
-    /// Those of all engines count together: a machine has one.
+    /// The number of spaces that were dropped with an ASID, because [`Engine::retire`] was not called or did not
+    /// succeed. The count covers all engines of the machine.
     pub fn leaked_asids() -> u64 {
         leaked_asids()
     }

@@ -1,10 +1,10 @@
 //! The interrupt transport: reach every CPU that may hold an entry, and wait for the answers.
 //!
-//! Each CPU has one outgoing [`Request`] and one [`Inbox`]. To flush, a CPU fills its request, puts its own number
-//! into each target's inbox, interrupts those whose inbox was empty (the others are interrupted already), does its
-//! own part while they work, and waits until every target has answered. Nothing is allocated and nothing can
-//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, whether its interrupts
-//! are on or off, so two that flush at once cannot wait for each other.
+//! Each CPU has one outgoing `Request` and one `Inbox`. A CPU that flushes fills its request and puts its own number
+//! into each target's inbox. It interrupts the targets whose inbox was empty; the others are interrupted already. It
+//! does its own part while they work, then waits until every target has answered. Nothing is allocated and nothing can
+//! overflow: an inbox holds a bit for each possible sender. A CPU that waits still answers requests, whether its
+//! interrupts are on or off. So two CPUs that flush at once do not block each other.
 
 use crate::cpu::Cpu;
 use crate::cpu::{Asked, Loaded, Posted, Reach};
@@ -16,7 +16,7 @@ use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
 use crate::Engine;
 
-/// A request that was sent: whose, and which of that CPU's.
+/// A request that was sent: its sender, and its number there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     cpu: CpuId,
@@ -24,8 +24,8 @@ pub(super) struct Ticket {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Asks the CPUs that may use entries of `space`, each of which has a slot of its own for it, and does this CPU's part.
-    /// The caller is pinned.
+    /// Asks the CPUs that may use entries of `space`, each of which has a slot of its own for it, and does this CPU's
+    /// part. The caller is pinned.
     pub(super) fn ask_runners(
         &self,
         generation: Generation,
@@ -39,12 +39,12 @@ impl<P: Platform> Engine<P> {
             targets.unite(space.cpus());
             let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
             return self.ask(&mut targets, asked, flush.tables, |cpu| {
-                // What is loaded is read before laziness: a CPU that switches publishes the switch first.
+                // The loaded space is read before laziness: a CPU that switches publishes the switch first.
                 match cpu.seen.loaded() {
                     SpaceId::SWITCHING => Reach::Itself,
                     loaded if loaded != space.id() => Reach::Not,
                     _ if !cpu.seen.is_lazy() => Reach::Anyhow,
-                    // It has to leave the tables.
+                    // It must leave the tables.
                     _ if reaches_lazy => Reach::Itself,
                     _ => Reach::Not,
                 }
@@ -56,19 +56,18 @@ impl<P: Platform> Engine<P> {
         None
     }
 
-    /// Brings whatever space each CPU of `targets` runs up to date, before it returns; empties `targets`. Whether
-    /// any CPU had to be interrupted.
+    /// Brings the space that each CPU of `targets` runs up to date, before it returns; empties `targets`. True if any
+    /// CPU was interrupted.
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
-            // A CPU on the kernel's own tables has nothing to bring up to date; one that is switching may.
+            // A CPU on the kernel's own tables has nothing to bring up to date. A CPU that is switching may have.
             let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::reach);
             targets.clear();
             self.await_answers(ticket)
         })
     }
 
-    /// Answers all requests that wait for this CPU. The platform calls it once for each interrupt, with interrupts
-    /// off.
+    /// Answers all requests that wait for this CPU. The platform calls it once for each interrupt, with interrupts off.
     pub fn handle_interrupt(&self) {
         self.on_this_cpu(|mut here| {
             here.cpu.tally.interrupts.add(1);
@@ -88,8 +87,8 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Waits until `done`, which another CPU does. With interrupts off this CPU answers requests here, since no interrupt
-    /// makes it: two CPUs that flush like that would wait for each other for ever.
+    /// Waits until `done`, which another CPU brings about. With interrupts off this CPU answers requests here, since no
+    /// interrupt does so. Otherwise two CPUs that flush in this way would wait for each other for ever.
     pub(crate) fn wait_until(&self, done: &dyn Fn() -> bool) {
         let platform = self.platform();
         if platform.interrupts_on() {
@@ -102,7 +101,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Waits for the answers to what was sent, on whatever CPU the task is by now; whether anything was.
+    /// Waits for the answers to a request, on whatever CPU the task is by now. True if there was a request.
     pub(super) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
         self.wait_until(&|| self.is_answered(ticket));
@@ -113,8 +112,8 @@ impl<P: Platform> Engine<P> {
         self.platform().cpu(cpu).request.is_answered(number)
     }
 
-    /// Sends `asked` to those of `targets` that `reach` picks, and does this CPU's part meanwhile if it is among them. What
-    /// to wait for, if anything was sent. The caller is pinned.
+    /// Sends `asked` to those of `targets` that `reach` picks. Meanwhile it does this CPU's part, if this CPU is among
+    /// them. Returns the request to wait for, if one was sent. The caller is pinned.
     pub(super) fn ask(
         &self,
         targets: &mut CpuSet,
@@ -167,7 +166,8 @@ impl<P: Platform> Engine<P> {
         sent
     }
 
-    /// Has the platform flush for those of `targets` that need do nothing else, where some have to do it themselves.
+    /// Lets the platform flush for those of `targets` that need to do nothing else; others must do their part
+    /// themselves.
     #[cold]
     fn flush_some_for(
         &self,
@@ -177,7 +177,7 @@ impl<P: Platform> Engine<P> {
     ) {
         let platform = self.platform();
         let mut offered = targets.clone();
-        // Asked again: a CPU that has begun to switch by now is not offered either.
+        // Checked again: a CPU that has begun to switch by now is not offered either.
         offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
         let mut taken = offered.clone();
         platform.flush_for(&mut offered, remote);
@@ -191,9 +191,11 @@ impl<P: Platform> Engine<P> {
         platform.cpu(platform.this_cpu()).tally.flushes_elsewhere.add_at_once(cpus as u64);
     }
 
-    /// Sends `asked` to `targets`, of which there are `count`, one at least; the request's number. An earlier request of this CPU that
-    /// is unanswered is waited for: that of a flush which this one was started in the middle of, or of one that was
-    /// [begun](Engine::begin_flush) and not waited for. The caller is pinned.
+    /// Sends `asked` to `targets` and returns the request's number. `count` is the number of targets, at least one. The
+    /// caller is pinned.
+    ///
+    /// If an earlier request of this CPU is unanswered, it waits for that one first. The earlier request belongs to a
+    /// flush that this one interrupted, or to one that was [begun](Engine::begin_flush) and not waited for.
     fn send(&self, targets: &mut CpuSet, count: usize, asked: Asked) -> u64 {
         let platform = self.platform();
         let me = platform.this_cpu();
@@ -223,31 +225,33 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// This CPU's own part of a request of its own.
+    /// Does this CPU's own part of its own request.
     fn local(&self, asked: Asked, tables: bool) {
         let reason =
             if asked.space == SpaceId::NONE { Reason::LocalShootdown } else { Reason::LocalSpaceShootdown };
         self.on_this_cpu(|mut here| {
             let concerned = asked.space == SpaceId::NONE || here.cpu.seen.loaded() == asked.space;
-            // A kernel thread that borrows the space uses no entry of it; its owner catches up when it is back.
+            // A kernel thread that borrows the space uses no entry of it. The CPU catches up before it runs the program
+            // again.
             if concerned && (tables || !here.cpu.seen.is_lazy()) {
                 self.answer(&mut here, asked, reason);
             }
         });
     }
 
-    /// Does what `asked` requires of this CPU; whether anything had to be invalidated.
+    /// Does what `asked` requires of this CPU. True if anything had to be invalidated.
     #[inline]
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
-            // It has left the space since it was asked. Its slot's generation stays behind, so coming back flushes.
+            // It has left the space since it was asked. Its slot's generation stays behind, so it flushes when it comes
+            // back.
             self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);
             return false;
         }
         let Some(Loaded { space, asid, global }) = &here.own.loaded else { return false };
         if here.cpu.seen.is_lazy() {
-            // Nothing runs here that could use an entry, but a walker may: leave the tables altogether.
+            // No code here could use an entry, but a walker may: leave the tables altogether.
             self.load_kernel(here);
             return false;
         }
@@ -257,7 +261,8 @@ impl<P: Platform> Engine<P> {
         }
         let local = here.own.slots.generation(asid);
         if asked.generation != Generation::NONE && asked.generation <= local {
-            // Caught up by an earlier request; not even reading the space's generation keeps its line where it is.
+            // An earlier request has caught up. Not even the space's generation is read, so its cache line stays where
+            // it is.
             return false;
         }
         let newest = space.generation();

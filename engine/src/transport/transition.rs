@@ -1,16 +1,18 @@
-//! Between slots and a global ASID: some CPUs run a space under the one, some under the other.
+//! Transitions: a space between slots and a global ASID, which some CPUs run under the one and some under the other.
 //!
-//! While that is so a flush takes both transports. The broadcast reaches whoever runs under the ASID, and is under way
-//! while the others are interrupted; and an interrupted CPU does not only flush, it moves to where the space is going
-//! ([`Engine::retag`]): a global ASID is clean on every CPU when a space gets it, and a slot is compared with the space's
-//! generation, so a CPU that has moved has done every flush. CPUs that come meanwhile move too. A flusher that then
-//! finds every CPU on the right side ends the transition, and only then is one transport enough, and a given-back ASID
-//! free. (Linux: `finish_asid_transition`; it has no way back.)
+//! During a transition a flush uses both transports. The broadcast reaches the CPUs that run under the ASID, and is
+//! under way while the others are interrupted. An interrupted CPU does more than flush: it moves to the tag that the
+//! space is going to ([`Engine::retag`]). A CPU that has moved has done every flush, for two reasons. A global ASID is
+//! clean on every CPU when a space gets it. And a slot is compared with the space's generation. CPUs that load the
+//! space meanwhile use the new tag too.
 //!
-//! Why nothing is missed: a flusher raises the generation, then reads the tag; a CPU that comes says that it is switching,
-//! joins the space's set, reads the tag, then the generation. So a flusher that read the tag from before a change has
-//! cleared its translations before any CPU could run under what the change brought; and who ends a transition has
-//! looked at the set after the change, so a CPU that it does not find there finds the change.
+//! A flush that afterwards finds every CPU on the new tag ends the transition. From then on one transport is enough,
+//! and an ASID that is given back is free. (Linux: `finish_asid_transition`. Linux has no way back to slots.)
+//!
+//! Why no CPU is missed: a flush raises the generation, then reads the tag. A CPU that loads the space announces that
+//! it is switching, joins the space's set, reads the tag, then the generation. Suppose a flush read the tag from before
+//! a change. Its translations were then cleared before any CPU could run under the new tag. And the flush that ends a
+//! transition reads the set after the change, so a CPU that it does not find there finds the change.
 
 use super::shootdown::Ticket;
 use crate::cpu::{Asked, Flushed, Reach};
@@ -22,12 +24,13 @@ use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
 
-/// A CPU that has not made a transition yet, or is switching.
+/// A CPU that has not made the transition yet, or is switching.
 pub(super) struct Straggler(pub(super) CpuId);
 
 impl<P: Platform> Engine<P> {
-    /// Starts to flush a part of `space`, of which some CPUs run under `asid` and some under slots, or under
-    /// [`Asid::SHARED`] where CPUs have none. What to wait for, and whether broadcasts were started. The caller is pinned.
+    /// Starts to flush a part of `space` that some CPUs run under `asid` and others under slots, or under
+    /// [`Asid::SHARED`] where CPUs have no slots. Returns the request to wait for, and whether broadcasts were started.
+    /// The caller is pinned.
     pub(super) fn start_in_transition(
         &self,
         asid: Asid,
@@ -35,7 +38,7 @@ impl<P: Platform> Engine<P> {
         space: &AddressSpace,
         flush: Flush,
     ) -> (Option<Ticket>, bool) {
-        // The hardware works while the others are asked.
+        // The hardware works while the other CPUs are asked.
         let started = self.start_broadcasts(asid, flush);
         if space.tag.read().is_from_birth() {
             return (None, self.start_broadcasts(Asid::SHARED, flush) || started);
@@ -52,16 +55,16 @@ impl<P: Platform> Engine<P> {
         targets.unite(space.cpus());
         let asked = Asked { space: space.id(), generation, extent: flush.extent };
         let leaves = space.asid().is_none();
-        // Lazy CPUs too, this one and others: the transition has to end.
+        // Lazy CPUs too, this one and others: the transition must end.
         self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
             SpaceId::SWITCHING => Reach::Itself,
-            // It has to change its tag.
+            // It must change its tag.
             loaded if loaded == space.id() && (leaves || !cpu.seen.is_global()) => Reach::Itself,
             _ => Reach::Not,
         })
     }
 
-    /// Ends the transition that `reading` is of, if all CPUs have made it.
+    /// Ends the transition that `reading` shows, if all CPUs have made it.
     pub(super) fn end_transition(&self, space: &AddressSpace, reading: Reading) {
         if matches!(reading.tagged(), Tagged::Slots | Tagged::Global(_)) {
             return;
@@ -73,10 +76,10 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// A CPU that has not made the transition that `reading` is of, or that is switching and may not make it.
+    /// A CPU that has not made the transition that `reading` shows, or that is switching and may not make it.
     pub(super) fn straggler(&self, space: &AddressSpace, reading: Reading) -> Option<Straggler> {
         let mut found = None;
-        // The tag was read before the set: see the module's last lines.
+        // The tag was read before the set: see the end of the module's description.
         space.cpus().for_each(|cpu| {
             let seen = &self.platform().cpu(cpu).seen;
             let moved = match seen.loaded() {
@@ -95,19 +98,20 @@ impl<P: Platform> Engine<P> {
         found.map(Straggler)
     }
 
-    /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one; whether it was not.
+    /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one. True if it was
+    /// not.
     #[cold]
     pub(crate) fn catch_up_by_tag(&self, here: &mut Here<'_, P>) -> bool {
         let Some(loaded) = &here.own.loaded else { return false };
         if loaded.global && loaded.space.as_ref().asid().is_some() {
-            // Broadcasts keep it so.
+            // Broadcasts keep it up to date.
             return false;
         }
         self.retag(here);
         true
     }
 
-    /// Makes this CPU run the space that it has loaded under the tag that the space is going to, as if it came now.
+    /// Makes this CPU run its loaded space under the tag that the space is going to, as if the CPU loaded it now.
     fn retag(&self, here: &mut Here<'_, P>) {
         let Some(loaded) = &mut here.own.loaded else { return };
         let space = loaded.space.as_ref();

@@ -1,4 +1,4 @@
-//! Deferred unmaps: what may wait, what may not, and what is owed meanwhile.
+//! Deferred unmaps: the debts that may wait, the debts that may not, and the state in between.
 
 use std::cell::RefCell;
 
@@ -94,7 +94,7 @@ fn a_space_that_runs_here_alone_is_flushed_at_once() {
 }
 
 #[test]
-fn the_recorders_own_entries_go_with_the_batch() {
+fn the_recording_cpus_own_entries_go_with_the_batch() {
     let (m, p) = busy(2, 1);
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
@@ -114,7 +114,7 @@ fn the_recorders_own_entries_go_with_the_batch() {
 }
 
 #[test]
-fn a_task_that_moved_after_recording_still_reaches_where_it_was() {
+fn a_task_that_moved_after_recording_still_reaches_its_former_cpu() {
     let (m, p) = busy(3, 1);
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
@@ -126,7 +126,7 @@ fn a_task_that_moved_after_recording_still_reaches_where_it_was() {
 }
 
 #[test]
-fn nothing_waits_where_the_processor_does_not_promise_that_clean_stores_walk() {
+fn nothing_is_deferred_without_the_promise_that_clean_stores_walk() {
     let m = machine_with(2, Capabilities { clean_stores_walk: false, ..PROMISES });
     let p = m.space(1);
     m.switch(1, &p);
@@ -272,7 +272,7 @@ fn a_cpu_that_joins_after_the_record_sees_the_new_generation() {
 }
 
 #[test]
-fn what_was_narrowed_waits_like_what_was_cleared() {
+fn a_narrowed_translation_waits_like_a_cleared_one() {
     let (m, p) = busy(2, 3);
     let mut batch = batch(&m, Schedule::Batched);
     batch.restrict(&p, was(PAGE, false), 0);
@@ -288,15 +288,15 @@ fn what_was_narrowed_waits_like_what_was_cleared() {
 }
 
 #[test]
-fn what_was_narrowed_per_page_is_paid_at_once() {
+fn a_narrowing_per_page_is_paid_at_once() {
     let (m, p) = busy(2, 1);
     batch(&m, Schedule::PerPage).restrict(&p, was(PAGE, false), 0);
     assert_eq!((m.cached(1, PAGE), m.owes(&p)), (None, false));
 }
 
-/// A migration unmaps hundreds of pages at a time, on a kernel's stack.
+/// Migration unmaps hundreds of pages at a time, with a batch on a kernel's stack.
 #[test]
-fn a_large_batch_is_as_large_as_what_it_holds() {
+fn a_large_batch_is_as_large_as_its_pages() {
     type Frame = std::num::NonZeroU32;
     type Large<'m> = Batch<'m, Script, Frame, fn(Owed<Frame>), 512>;
     let empty = std::mem::size_of::<Batch<'_, Script, Frame, fn(Owed<Frame>), 0>>();
@@ -317,10 +317,10 @@ fn a_large_batch_is_as_large_as_what_it_holds() {
     assert_eq!(out.get(), 600);
 }
 
-/// The permit concerns what every CPU may hold, not what the page table said: the right to store may have been taken away
-/// by another batch, which has not flushed.
+/// The permit concerns the entries that CPUs may hold, not the page table. Another batch that has not flushed may have
+/// taken the right to store away.
 #[test]
-fn a_write_permit_asks_for_downgrades_of_others_too() {
+fn a_write_permit_considers_downgrades_of_other_batches() {
     let (m, p) = busy(2, 1);
     let (mut other, mut batch) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
     other.restrict(&p, was(PAGE, true), 0);
@@ -328,7 +328,7 @@ fn a_write_permit_asks_for_downgrades_of_others_too() {
     assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through what it held");
 }
 
-/// A page that another batch hid may still be used by CPUs, until that batch has flushed.
+/// CPUs may still use a page that another batch hid, until that batch has flushed.
 #[test]
 fn a_hidden_translation_is_a_debt_while_its_hiding_is_not_flushed() {
     let hidden = small(PAGE, Entry { access: Access::Hidden, ..Entry::NONE });
@@ -381,7 +381,7 @@ fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
 }
 
 #[test]
-fn pages_whose_permit_nobody_took_come_out_flushed() {
+fn pages_whose_permit_was_not_taken_come_out_flushed() {
     let (m, p) = busy(2, 3);
     let out = RefCell::new(Vec::new());
     let mut batch: Batch<'_, _, u64, _, 2> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {

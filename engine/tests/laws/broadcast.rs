@@ -1,4 +1,5 @@
-//! Broadcasts: nobody is asked, everybody is reached, and a wait covers what the same CPU started and nothing else.
+//! Broadcasts: no CPU is interrupted, every CPU is reached, and a wait covers only the broadcasts that the same CPU
+//! started.
 
 use std::cell::Cell;
 
@@ -25,7 +26,7 @@ fn busy(asids: u32, pages: u64) -> (Machine, Space) {
     (m, p)
 }
 
-/// Whether each root since the last look was loaded with a flush.
+/// The roots loaded since the last look: for each, whether the load flushed.
 fn loads(m: &Machine) -> Vec<bool> {
     let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
     m.events().into_iter().filter_map(flush).collect()
@@ -74,7 +75,7 @@ fn a_range_beyond_the_ceiling_is_one_broadcast_of_all() {
 }
 
 #[test]
-fn the_last_page_of_all_is_flushed_as_any_other() {
+fn the_last_page_of_all_is_flushed_like_any_other() {
     const LAST: u64 = u64::MAX - (PAGE - 1);
     let (m, p) = busy(256, 0);
     m.fill(1, LAST, 1);
@@ -143,7 +144,7 @@ fn a_tag_given_back_is_used_again_only_after_everything_was_flushed_everywhere()
 }
 
 #[test]
-fn what_is_given_back_during_the_flush_waits_for_the_next() {
+fn an_asid_given_back_during_the_flush_waits_for_the_next() {
     let (m, p) = busy(3, 0);
     let q = m.space(2);
     let (first, second) = (p.asid(), q.asid());
@@ -206,7 +207,7 @@ fn a_write_permit_waits_for_dirty_translations() {
     assert_eq!(m.usable(1), []);
 }
 
-/// Linux 4b634918384c: a wait elsewhere is no wait for these broadcasts.
+/// Linux 4b634918384c: a wait on another CPU does not cover these broadcasts.
 #[test]
 fn settling_on_another_cpu_flushes_the_space_itself() {
     let (m, p) = busy(256, 1);

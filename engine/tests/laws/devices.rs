@@ -1,4 +1,4 @@
-//! Devices that walk a space's tables: told of everything that CPUs are told, and of nothing else.
+//! Devices that walk a space's tables: they are told of every flush of CPUs, and of nothing else.
 
 use ceasefire::{Batch, Flush, Gather, PageSize, Schedule, MAX_ASIDS};
 
@@ -7,14 +7,14 @@ use crate::script::{broadcasting, machine, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
-/// What devices were told since the last look.
+/// The invalidations that devices were told since the last look.
 fn told(m: &Machine) -> Vec<Flush> {
     let told = |event| if let Event::Devices { flush, .. } = event { Some(flush) } else { None };
     m.events().into_iter().filter_map(told).collect()
 }
 
-/// A space that runs on CPU 1 and that a device walks, on a machine with interrupts and on one that broadcasts if the engine
-/// was built for ASIDs.
+/// A space that runs on CPU 1 and that a device walks. It is tested on a machine with interrupts and, if the engine was
+/// built for ASIDs, on one that broadcasts.
 fn walked() -> Vec<(Machine, Space)> {
     let broadcasts = (MAX_ASIDS > 0).then(|| broadcasting(2, 256));
     let walked = [machine(2)].into_iter().chain(broadcasts).map(|m| {
@@ -28,7 +28,7 @@ fn walked() -> Vec<(Machine, Space)> {
 }
 
 #[test]
-fn a_flush_tells_devices_what_was_asked_and_not_what_became_of_it() {
+fn a_flush_tells_devices_the_range_that_was_asked_for() {
     for (m, p) in walked() {
         let flush = Flush::range(0, 1000 * PAGE, PageSize::Small);
         m.flush(&p, flush);

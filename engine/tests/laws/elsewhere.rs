@@ -1,4 +1,4 @@
-//! Platforms that flush for CPUs: those are not interrupted, but for what they have to do themselves.
+//! Platforms that flush for CPUs: those CPUs are interrupted only if they must do more than invalidate.
 
 use ceasefire::{Batch, Flush, Gather, Schedule};
 
@@ -33,9 +33,9 @@ fn a_cpu_for_which_the_platform_flushes_is_not_interrupted() {
     assert_eq!((m.cpu(0).counters().shootdowns, m.cpu(2).counters().requests), (1, 0));
 }
 
-/// It did not hear of the flush, so coming back it flushes once more than it had to, and never once too little.
+/// It was not told of the flush. So when it comes back, it flushes once more than necessary, and never once too few.
 #[test]
-fn what_it_knows_stays_behind() {
+fn a_cpu_for_which_the_platform_flushed_stays_behind_in_its_own_record() {
     let (m, p) = running(machine(3));
     m.flush(&p, Flush::page(PAGE));
     let q = m.space(2);
@@ -45,7 +45,7 @@ fn what_it_knows_stays_behind() {
 }
 
 #[test]
-fn a_batch_has_it_flushed_too() {
+fn a_batch_lets_the_platform_flush_too() {
     let (m, p) = running(machine(3));
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| {
         assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
@@ -82,7 +82,7 @@ fn a_cpu_changes_its_tag_itself() {
     assert_eq!(m.on(2, ceasefire::Engine::loaded_asid), p.asid());
 }
 
-/// What it has published says nothing yet.
+/// Its published state proves nothing yet.
 #[test]
 fn a_cpu_that_switches_is_interrupted() {
     for point in [Point::BeforeRoot, Point::AfterRoot] {
@@ -92,7 +92,7 @@ fn a_cpu_that_switches_is_interrupted() {
         let space = p.clone();
         m.events();
         m.at(point, move |m| {
-            // It is let go of before CPU 2 has answered.
+            // The flush is released before CPU 2 has answered.
             m.on(0, |engine| engine.flush(&space, Flush::page(PAGE)));
         });
         m.switch(2, &p);

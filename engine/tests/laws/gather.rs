@@ -1,4 +1,4 @@
-//! Strict unmaps: flushed before anything is let go.
+//! Strict unmaps: the flush comes before anything is released.
 
 use std::cell::RefCell;
 
@@ -40,7 +40,7 @@ fn nothing_is_released_before_the_flush() {
 }
 
 #[test]
-fn dropping_it_is_finishing_it() {
+fn dropping_a_gather_finishes_it() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -101,7 +101,7 @@ fn the_range_is_the_hull_in_the_smallest_size() {
 }
 
 #[test]
-fn what_no_tlb_can_hold_needs_no_flush() {
+fn an_entry_that_no_tlb_can_hold_needs_no_flush() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -172,7 +172,7 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
 }
 
 #[test]
-fn what_was_narrowed_is_flushed_before_the_gather_is_closed() {
+fn a_narrowing_is_flushed_before_the_gather_is_closed() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -206,7 +206,7 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
     }
 }
 
-/// Hardware that is told a size looks for no other, and the hull is told in the smallest.
+/// Hardware that is told a size looks for no other. The hull of the changes is stated in the smallest size.
 #[test]
 fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
     let two_mib = PageSize::Huge.bytes();
@@ -227,7 +227,7 @@ fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
     }
 }
 
-/// What a gather may take.
+/// A change that a gather may make.
 #[derive(Debug, Clone, Copy)]
 enum Taken {
     Small(u64),
@@ -237,7 +237,7 @@ enum Taken {
 }
 
 fn taken() -> impl Strategy<Value = Taken> {
-    // Around a few boundaries of two_mib pages, the last of them the end of what 56 bits address.
+    // Addresses around a few boundaries of `two_mib` pages. The last boundary is the end of 56-bit addresses.
     let address = (prop_oneof![0..3_u64, Just((1 << 35) - 1)], 0..512_u64)
         .prop_map(|(two_mib, small)| two_mib << 21 | small << 12);
     (0..4_u8, address).prop_map(|(kind, address)| match kind {
@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_flush_covers_all_that_was_taken(
+    fn a_flush_covers_every_change(
         all in prop::collection::vec(taken(), 1..6), ceiling in prop_oneof![Just(33_u32), Just(2000)],
     ) {
         let m = machine_with_ceiling(1, ceiling);

@@ -1,4 +1,4 @@
-//! What the tests clear and narrow with: locks of the scripted machines, and translations as they were.
+//! Helpers of the tests that clear and narrow: locks of the scripted machines, and former entries.
 
 use ceasefire::{
     AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Settled, TableGuard,
@@ -25,7 +25,7 @@ impl<P: Platform> RangeGuard<P> for SpaceLock<P::Space> {
     }
 }
 
-/// A translation, as it was before it was changed.
+/// A translation as it was before the change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Was {
     pub(crate) address: u64,
@@ -38,12 +38,12 @@ pub(crate) fn small(address: u64, entry: Entry) -> Was {
     Was { address, size: PageSize::Small, entry }
 }
 
-/// A translation of a huge page that allowed loads alone.
+/// A translation of a huge page that allowed only loads.
 pub(crate) fn huge(address: u64) -> Was {
     Was { address, size: PageSize::Huge, entry: Entry::READ_ONLY }
 }
 
-/// A small page through which was stored, or that allowed loads alone.
+/// A small page that was stored to, or that allowed only loads.
 pub(crate) fn was(address: u64, dirty: bool) -> Was {
     small(address, if dirty { Entry::DIRTY } else { Entry::READ_ONLY })
 }
@@ -53,7 +53,7 @@ pub(crate) fn room<T, const N: usize>() -> [Option<T>; N] {
     std::array::from_fn(|_| None)
 }
 
-/// Changes a translation under a lock and hands over what it led to.
+/// Changes a translation under a lock and hands over the page that it led to.
 pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
     gather: &mut Gather<'_, P, T, R>,
     lock: Settled<G>,
@@ -65,17 +65,17 @@ pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
     held.into_iter().for_each(|held| changes.hold(held));
 }
 
-/// What tests do with batches.
+/// Short forms of the operations on batches.
 pub(crate) trait Hands<S, T> {
-    /// Clears a translation of a page that is held.
+    /// Clears a translation of a page and holds the page.
     fn unmap(&mut self, space: &S, was: Was, page: T);
-    /// Clears a translation of a page that is let go of.
+    /// Clears a translation of a page and lets the page go.
     fn unmap_and_let_go(&mut self, space: &S, was: Was, page: T);
-    /// Narrows a translation of a page that is held.
+    /// Narrows a translation of a page and holds the page.
     fn restrict(&mut self, space: &S, was: Was, page: T);
     /// Clears a translation of a page that is to be written out.
     fn unmap_to_write(&mut self, space: &S, was: Was, page: T) -> WritePermit<T>;
-    /// The permit to write a page out that is not mapped any more.
+    /// The permit to write out a page that is no longer mapped.
     fn permit(&mut self, page: T) -> WritePermit<T>;
 }
 

@@ -1,6 +1,5 @@
-//! The holes that were found in the published lazy unmap flushes (LUF, v10 to v12), as far as they are in what the engine
-//! does here: each is shown to be closed, and beside it a model of what was published, or the engine without the guard,
-//! fails the same check.
+//! The holes found in the published lazy unmap flushes (LUF, v10 to v12), as far as they concern the engine. Each is
+//! shown to be closed. Beside it, a model of the published code, or the engine without the guard, fails the same check.
 
 use std::cell::{Cell, RefCell};
 use std::mem::size_of;
@@ -16,7 +15,7 @@ use crate::script::{every, lazy, lazy_until, within, Event, Machine, Point, Scri
 
 const PAGE: u64 = 0x1000;
 
-/// Lets go of a page at `address` that nobody could store to; until when it owes.
+/// Lets go of a page at `address` to which no CPU could store. Returns the stamp until which it owes.
 fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     let mut stamp = None;
     let mut batch: Batch<'_, _, u64, _> =
@@ -26,7 +25,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     stamp.expect("it came out")
 }
 
-/// The first of many rounds after which a debt is taken for none.
+/// The first of many rounds after which a debt is mistaken for none.
 fn first_forgotten(mut is_remembered: impl FnMut() -> bool) -> Option<u64> {
     // More than 16 bits count.
     (1..70_000).find(|_| !is_remembered())
@@ -48,7 +47,7 @@ fn hole_02_numbers_that_wrap() {
         remembered && m.is_settled(stamp) && m.cached(1, PAGE).is_none()
     });
     assert_eq!(forgotten, None);
-    // As published: 16 bits, 0 for none, and the test that skips it is made before they are cut off.
+    // As published: 16 bits, with 0 for none. The test that skips 0 comes before the number is cut to 16 bits.
     let mut newest = 0_u16;
     let forgotten = first_forgotten(|| {
         let next = match i32::from(newest) + 1 {
@@ -62,10 +61,10 @@ fn hole_02_numbers_that_wrap() {
 }
 
 #[test]
-fn hole_07_a_flush_of_one_space_that_settles_anothers_debt() {
+fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
     let m = lazy_until(3, Settle::Demand);
     let (p, q) = (m.space(1), m.space(2));
-    // CPU 1 ran the one and runs the other.
+    // CPU 1 ran the first space and runs the second.
     m.switch(1, &p);
     m.switch(1, &q);
     m.switch(2, &p);
@@ -75,7 +74,7 @@ fn hole_07_a_flush_of_one_space_that_settles_anothers_debt() {
     m.flush(&p, Flush::page(PAGE));
     assert!(m.cached(1, PAGE).is_some(), "it was no flush of this one");
     assert!(!m.is_settled(stamp) && m.owes(&q) && !m.owes(&p));
-    // As published: a stamp for each CPU, raised on all that the flushed space's mask still has.
+    // As published: a stamp for each CPU, raised on all CPUs that are still in the flushed space's mask.
     let mut done = [Stamp::SETTLED; 3];
     for cpu in [1, 2] {
         done[cpu] = stamp;
@@ -97,7 +96,7 @@ fn broadcasting_lazily() -> (Machine, Space) {
 }
 
 #[test]
-fn hole_08_a_broadcast_that_nobody_waits_for() {
+fn hole_08_a_broadcast_without_a_wait() {
     let (m, p) = broadcasting_lazily();
     let waited = Rc::new(Cell::new(false));
     let during = waited.clone();
@@ -106,7 +105,7 @@ fn hole_08_a_broadcast_that_nobody_waits_for() {
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page: Owed<u64>| {
         reached.borrow_mut().push((page.stamp(), m.cached(1, PAGE).is_some()));
     });
-    // Stored to: it may not be owed for.
+    // It was stored to, so it may not be let go of owing.
     batch.unmap_and_let_go(&p, was(PAGE, true), 1);
     drop(batch);
     assert!(waited.get(), "the broadcast was under way");
@@ -125,9 +124,9 @@ fn hole_08_as_published_the_page_comes_out_first() {
     assert!(m.cached(1, PAGE).is_some());
 }
 
-/// What may be owed for is, and comes out settled only once a broadcast was waited for.
+/// A page that may owe does, and comes out settled only after the wait for a broadcast.
 #[test]
-fn hole_08_what_is_owed_everywhere_waits_for_a_broadcast() {
+fn hole_08_a_debt_of_every_cpu_waits_for_a_broadcast() {
     for pays in [true, false] {
         let (m, p) = broadcasting_lazily();
         let stamp = let_go(&m, &p, PAGE);
@@ -175,20 +174,20 @@ fn hole_10_a_space_that_is_gone_before_the_switch_is_done() {
 }
 
 #[test]
-fn hole_11_books_that_grow_with_the_machine() {
-    // What is there once.
+fn hole_11_a_ledger_that_grows_with_the_machine() {
+    // The structures of which there is one.
     assert!(size_of::<Engine<Script>>() < 64 << 10, "{}", size_of::<Engine<Script>>());
-    // What is there for each space: one set of CPUs, that of those that run it, and a few numbers.
+    // The structures of each space: one set of CPUs, of those that run it, and a few numbers.
     assert!(size_of::<AddressSpace>() < size_of::<CpuSet>() + 128, "{}", size_of::<AddressSpace>());
-    // What a frame, a file's slots and a mapping owe.
+    // The debt of a frame, a file's slots and a mapping.
     assert_eq!(size_of::<Stamp>(), 8);
     assert_eq!(size_of::<Owed<u64>>(), 16);
-    // As published: a set of CPUs for each of 2^16 keys, besides those of each space and each file; of 8192 CPUs.
+    // As published: a set of 8192 CPUs for each of 2^16 keys, besides those of each space and each file.
     assert_eq!((1 << 16) * (8192 / 8), 64 << 20);
 }
 
-/// The right to store to a page is taken away, by `mprotect` or before it is written out, and CPU 1 has not heard of it when
-/// reclaim finds the page read-only: whether CPU 1 can still reach it when reclaim has let go of it.
+/// The right to store to a page is taken away, by `mprotect` or before write-out. CPU 1 does not know yet when reclaim
+/// finds the page read-only. Returns whether CPU 1 can still reach the page when reclaim has let go of it.
 fn let_go_beside_a_downgrade(m: &Machine, strict: bool) -> bool {
     let p = m.space(1);
     m.switch(1, &p);
@@ -218,7 +217,7 @@ fn hole_12_a_downgrade_whose_flush_is_under_way() {
     assert!(!let_go_beside_a_downgrade(&lazy(2), false));
 }
 
-/// As published: the page table says that nobody can store.
+/// As published: the page table says that no CPU can store.
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn hole_12_as_published_a_page_is_let_go_of_that_can_be_stored_to() {
@@ -230,7 +229,7 @@ fn hole_12_as_published_a_page_is_let_go_of_that_can_be_stored_to() {
 }
 
 #[test]
-fn hole_12_without_one_the_same_page_may_owe() {
+fn hole_12_without_a_downgrade_the_same_page_may_owe() {
     let m = lazy(2);
     let p = m.space(1);
     m.switch(1, &p);

@@ -1,7 +1,7 @@
-//! Random interleavings: CPUs that switch, unmap, reclaim, tick and end spaces between any two steps of each other.
+//! Random interleavings: CPUs switch, unmap, reclaim, tick and end spaces between any two steps of each other.
 //!
-//! The [random histories](crate::random) do one thing after the other; here everything happens at once, on a machine that
-//! says only what a program may not see: a frame that it may not reach any more, or another program's.
+//! The [random histories](crate::random) do one thing after the other. Here everything happens at once, on a machine
+//! that checks only what a program may see: no frame that it may no longer reach, and no other program's.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -20,14 +20,14 @@ const STEPS: usize = 120;
 /// A page of a root.
 type Page = (Root, u64);
 
-/// A space's place: when it ends another comes there.
+/// A space's place. When the space ends, another takes the place.
 #[derive(Debug)]
 struct Place {
     space: Mutex<Arc<AddressSpace>>,
     /// The page-table lock.
     locked: AtomicBool,
     ending: AtomicBool,
-    /// CPUs that are about to switch to it.
+    /// The CPUs that are about to switch to it.
     entering: AtomicUsize,
 }
 
@@ -67,12 +67,12 @@ impl Place {
     }
 }
 
-/// All that CPUs share.
+/// The state that all CPUs share.
 struct History {
     places: Vec<Place>,
     roots: AtomicU64,
     frames: AtomicU64,
-    /// Taken away by batches and not settled: with the frame, and until when where that is known.
+    /// Pages taken away by batches and not settled: the frame, and the stamp of its debt if it is known.
     owed: Mutex<Vec<(Page, u64, Option<Stamp>)>>,
     schedule: Schedule,
 }
@@ -107,11 +107,11 @@ impl History {
         gather.finish();
     }
 
-    /// Ends the space in a place, which no CPU begins to run any more, and puts another there.
+    /// Ends the space in a place, which no CPU begins to run any more, and puts another space there.
     fn renew(&self, engine: &Engine<Threads>, place: &Place) {
         let space = place.space();
         if engine.platform().random(2) == 0 {
-            // Too early, while other CPUs run it: the ASID stays, or no CPU has it loaded.
+            // The first call may be too early, while other CPUs run the space: the ASID stays, or no CPU has it loaded.
             let _ = engine.retire(&space);
         }
         drop(engine.unload());
@@ -125,7 +125,7 @@ impl History {
         place.ending.store(false, SeqCst);
     }
 
-    /// The frames of debts that are settled by now are gone.
+    /// Removes the frames of debts that are settled by now.
     fn reap(&self, engine: &Engine<Threads>) {
         let settled = engine.settled_stamp();
         let mut world = engine.platform().world();
@@ -143,7 +143,7 @@ impl History {
         self.places.iter().find(|place| !lazy && place.space().id() == loaded)
     }
 
-    /// The program that runs here maps a page, where nothing is owed and no lock is held, and uses all it has.
+    /// The program that runs here maps a page if nothing is owed and no lock is held, and uses all its pages.
     fn access(&self, engine: &Engine<Threads>, page: u64) {
         let Some(place) = self.runs(engine) else { return };
         if place.ending.load(SeqCst) {
@@ -159,7 +159,7 @@ impl History {
         engine.platform().access(page.0);
     }
 
-    /// What one CPU does.
+    /// The actions of one CPU.
     fn play(&self, engine: &Engine<Threads>) {
         let threads = engine.platform();
         let owed = || self.owed.lock().expect("who fails ends the run");
@@ -212,7 +212,7 @@ impl History {
                     self.renew(engine, place);
                 }
                 16 => engine.pay_all(),
-                // Of a space that may have ended.
+                // The space may have ended.
                 17 => {
                     engine.flush(&place.space(), Flush::page(page << 12));
                 }
@@ -230,7 +230,7 @@ impl History {
                     threads.world().gone.extend(frame);
                 }
                 21 => threads.go_off(engine),
-                // Two CPUs at once may: each answers the other.
+                // Two CPUs may do so at once: each answers the other.
                 19 => {
                     let _off = engine.interrupts_off();
                     engine.flush(&place.space(), Flush::page(page << 12));
@@ -243,7 +243,7 @@ impl History {
     }
 }
 
-/// Plays the history of a seed; what it broke.
+/// Plays the history of a seed, and returns the violation that it found.
 pub(crate) fn play(
     seed: u64,
     capabilities: Capabilities,
@@ -274,22 +274,22 @@ fn play_all(seeds: u64, schedule: Schedule, capabilities: impl Fn(u64) -> Capabi
 }
 
 #[test]
-fn no_cpu_uses_what_it_must_not_whatever_comes_between() {
+fn random_interleavings_keep_every_rule() {
     play_all(500, Schedule::Lazy, |_| PROMISES);
 }
 
-/// With one to three global ASIDs, so that they are given back and used again all the time.
+/// With one to three global ASIDs, which are given back and used again all the time.
 #[test]
-fn nor_does_any_where_spaces_move_between_slots_and_asids() {
+fn random_interleavings_keep_every_rule_while_spaces_move_to_broadcasts_and_back() {
     play_all(2000, Schedule::Batched, |seed| wide(1 + (seed % 3) as u32));
 }
 
 #[test]
-fn nor_does_any_where_they_move_and_owe() {
+fn random_interleavings_keep_every_rule_while_spaces_move_to_broadcasts_and_owe() {
     play_all(1000, Schedule::Lazy, |seed| wide(1 + (seed % 3) as u32));
 }
 
 #[test]
-fn nor_does_any_where_every_space_has_an_asid() {
+fn random_interleavings_keep_every_rule_with_broadcasts() {
     play_all(500, Schedule::Lazy, |seed| every(2 + (seed % 2) as u32));
 }

@@ -1,4 +1,4 @@
-//! Interrupts: flushes that find them off, flushes inside of flushes, and handlers that nothing can keep out.
+//! Interrupts: flushes that find them off, flushes inside of flushes, and handlers that cannot be masked.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -23,14 +23,14 @@ fn everywhere(cpus: usize) -> (Machine, Space) {
     (m, p)
 }
 
-/// What another CPU asks for meanwhile is answered although no interrupt can come: that CPU has interrupts off too.
+/// Another CPU's request meanwhile is answered although no interrupt can arrive: that CPU has interrupts off too.
 #[test]
 fn a_flush_with_interrupts_off_answers_other_cpus_while_it_waits() {
     let (m, p) = everywhere(3);
     let (space, answered) = (p.clone(), Rc::new(Cell::new(false)));
     let seen = answered.clone();
     m.at(Point::Spin, move |m| {
-        // It is let go of before any CPU has answered, since one thread plays all.
+        // The flush is released before any CPU has answered, since one thread plays all CPUs.
         let before = m.off(1);
         m.on(2, |engine| engine.flush(&space, Flush::page(2 * PAGE)));
         assert!(m.cached(0, 2 * PAGE).is_some(), "interrupts are off here");
@@ -54,7 +54,7 @@ fn a_flush_inside_a_flush_waits_for_the_first_ones_answers() {
     for off in [false, true] {
         let (m, p) = everywhere(3);
         let space = p.clone();
-        // An interrupt handler that flushes, on the CPU that waits.
+        // An interrupt handler flushes on the CPU that waits.
         m.at(Point::Wait, move |m| {
             let _off = off.then(|| m.interrupts_off());
             m.flush(&space, Flush::page(2 * PAGE));
@@ -70,7 +70,7 @@ fn a_flush_inside_a_flush_waits_for_the_first_ones_answers() {
     }
 }
 
-/// The handler of an NMI may read the memory of the program that was interrupted, and of none that is half loaded.
+/// The handler of an NMI may read the memory of the program that was interrupted, and of no space that is half loaded.
 #[test]
 fn a_space_may_be_accessed_only_while_its_program_runs_on_it() {
     let m = machine(2);
@@ -126,9 +126,9 @@ fn guards_end_where_they_are_dropped_and_when_a_panic_passes() {
     assert_eq!(m.kept(), (true, 0));
 }
 
-/// What a closure is given instead of a guard ends with a panic too.
+/// A closure that replaces a guard ends with a panic too.
 #[test]
-fn so_do_closures() {
+fn closures_end_their_guards_when_a_panic_passes() {
     use ceasefire::Platform;
     let m = machine(1);
     let failed = catch_unwind(AssertUnwindSafe(|| {

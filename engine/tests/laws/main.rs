@@ -1,4 +1,4 @@
-//! The engine's laws, each shown on a machine that does what the test says.
+//! The engine's laws. Each is shown on a machine that does what the test says.
 
 mod batch;
 mod broadcast;

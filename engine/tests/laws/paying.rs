@@ -1,4 +1,4 @@
-//! Paying: all that was owed when it was asked for, however much that is.
+//! Paying: all debts that exist at the time of the call, however many.
 
 use ceasefire::{Batch, Bounds, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
 
@@ -18,7 +18,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
     stamp.expect("it came out")
 }
 
-/// Debts of so many times that no epoch is free, and the open one takes the rest.
+/// Debts of so many times that no epoch is free, and the open epoch takes the rest.
 fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {
     let p = m.space(1);
     m.switch(1, &p);
@@ -48,7 +48,7 @@ fn paying_all_pays_the_open_epoch_too_where_none_is_free_to_follow_it() {
 }
 
 #[test]
-fn so_does_paying_by_broadcast() {
+fn paying_all_by_broadcast_pays_the_open_epoch_too() {
     let bounds = Bounds::new(1000, 100, Settle::Demand).expect("they can be kept");
     let m = within(2, every(256), SINGLE_PAGE_CEILING, bounds);
     let (p, stamps) = owe_in_every_epoch(&m);
@@ -59,7 +59,7 @@ fn so_does_paying_by_broadcast() {
 
 /// A batch that enters debts while another CPU pays does not keep it paying.
 #[test]
-fn what_is_owed_later_is_not_waited_for() {
+fn a_later_debt_is_not_waited_for() {
     let m = lazy_until(3, Settle::Demand);
     let (p, stamps) = owe_in_every_epoch(&m);
     let space = p.clone();

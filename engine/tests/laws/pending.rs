@@ -1,4 +1,4 @@
-//! Flushes in two steps: begun, and waited for later, perhaps elsewhere and in another order.
+//! Flushes in two steps: begun, and waited for later, perhaps on another CPU and in another order.
 
 use ceasefire::{Asid, Extent, Flush};
 
@@ -24,7 +24,7 @@ fn cached(m: &Machine, page: u64) -> Vec<bool> {
 }
 
 #[test]
-fn between_its_steps_others_are_asked_and_this_cpu_is_done() {
+fn after_the_first_step_other_cpus_are_asked_and_this_cpu_is_done() {
     let m = machine(4);
     let p = running(&m);
     let pending = m.begin_flush(&p, Flush::page(PAGE));
@@ -36,7 +36,7 @@ fn between_its_steps_others_are_asked_and_this_cpu_is_done() {
 }
 
 #[test]
-fn dropping_it_waits() {
+fn dropping_a_pending_flush_waits() {
     let m = machine(4);
     let p = running(&m);
     drop(m.begin_flush(&p, Flush::page(PAGE)));
@@ -44,7 +44,7 @@ fn dropping_it_waits() {
 }
 
 #[test]
-fn devices_are_told_when_it_ends() {
+fn devices_are_told_when_the_flush_ends() {
     for m in [machine(4), broadcasting(4, 256)] {
         let p = running(&m);
         p.attach_device();
@@ -57,7 +57,8 @@ fn devices_are_told_when_it_ends() {
     }
 }
 
-/// The next flush of the same CPU needs its request: it waits for the answers first, and the earlier one is done then.
+/// The next flush of the same CPU needs its request. It waits for the answers first, and the earlier flush is then
+/// done.
 #[test]
 fn a_flush_that_is_begun_before_another_ended_waits_for_its_answers() {
     let m = machine(4);
@@ -80,7 +81,7 @@ fn a_task_that_moves_waits_for_the_request_of_the_cpu_that_it_left() {
     let p = running(&m);
     let pending = m.begin_flush(&p, Flush::page(PAGE));
     m.move_task(0, 4);
-    // CPU 4 has asked for something too, and CPU 0 asks again meanwhile.
+    // CPU 4 has sent a request too, and CPU 0 sends another meanwhile.
     let other = m.begin_flush(&p, Flush::page(2 * PAGE));
     m.on(0, |engine| drop(engine.begin_flush(&p, Flush::page(3 * PAGE))));
     assert!(pending.is_done());
@@ -108,7 +109,7 @@ fn broadcasts_are_started_at_once_and_waited_for_at_the_end() {
     assert_eq!(cached(&m, 1), [false; 3]);
 }
 
-/// In a transition it takes both, and what it finds at its end is what ends the transition.
+/// In a transition it uses both transports, and its findings at the end decide whether the transition ends.
 #[test]
 fn a_transition_may_begin_and_end_while_a_flush_is_under_way() {
     let m = hybrid(4, 1);

@@ -1,4 +1,5 @@
-//! CPUs that go and come back: no flush and no debt waits for one that is gone, and one that comes back holds nothing.
+//! CPUs that go offline and come back: no flush and no debt waits for an offline CPU, and one that comes back holds no
+//! entry.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,7 +25,7 @@ fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
 }
 
 #[test]
-fn a_cpu_that_goes_answers_what_it_was_asked() {
+fn a_cpu_that_goes_offline_answers_its_requests() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -40,7 +41,7 @@ fn a_cpu_that_goes_answers_what_it_was_asked() {
     assert_eq!(m.cpu(1).counters().requests, 1);
 }
 
-/// The flusher saw it run, and it is gone when the request arrives.
+/// The CPU ran when the flush looked, and is offline when the request arrives.
 #[test]
 fn a_request_that_comes_too_late_is_answered_by_its_sender() {
     for others in [false, true] {
@@ -58,7 +59,7 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
         assert_eq!(m.cpu(1).counters().requests, 0);
         assert_eq!(m.interrupted(), if others { vec![2] } else { vec![] });
         assert_eq!(m.cached(2, PAGE), None);
-        // Nothing of the request is left for when it is back.
+        // Nothing of the request is left when it comes back.
         m.on(1, Engine::online);
         m.switch(1, &p);
         m.flush(&p, Flush::page(PAGE));
@@ -66,7 +67,7 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
     }
 }
 
-/// Debts of a CPU in closed epochs and in the open one: it is gone, and they with it.
+/// Debts of a CPU in closed epochs and in the open one. They end when the CPU goes offline.
 #[test]
 fn debts_do_not_wait_for_a_cpu_that_is_gone() {
     for m in [lazy(3), lazy_until(3, Settle::Demand)] {
@@ -86,7 +87,7 @@ fn debts_do_not_wait_for_a_cpu_that_is_gone() {
     }
 }
 
-/// What it held is older than what it knows: the space was flushed without it, and its ASID may be another space's.
+/// Its entries are older than its record: the space was flushed without it, and its ASID may belong to another space.
 #[test]
 fn a_cpu_that_comes_back_holds_nothing() {
     for (m, says) in
@@ -130,7 +131,7 @@ fn a_late_interrupt_to_a_cpu_that_is_gone_does_nothing() {
     assert!(pending.is_done());
     m.deliver_all();
     pending.wait();
-    // Its own flushes are answered by others as before.
+    // Other CPUs answer its own flushes as before.
     m.switch(0, &p);
     m.on(1, |engine| engine.flush(&p, Flush::page(PAGE)));
     assert_eq!(m.cpu(0).counters().requests, 1);

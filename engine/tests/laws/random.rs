@@ -1,4 +1,4 @@
-//! Random histories: whatever the order of switches, lazy mode and unmaps, no CPU uses what it must not.
+//! Random histories: in any order of switches, lazy mode and unmaps, no CPU uses an entry that it must not use.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const SPACES: usize = 4;
 /// The space whose tables a device walks.
 const DEVICE: usize = 0;
 
-/// One step. Numbers are taken modulo what there is.
+/// One step. Numbers are taken modulo the number of things there are.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Switch {
@@ -122,14 +122,14 @@ pub(crate) fn history() -> impl Strategy<Value = (usize, usize, Vec<Step>)> {
 /// A page of a space: the space's index and the page's number.
 type Page = (usize, u64);
 
-/// What is true, beside what TLBs believe.
+/// The true state, beside the contents of the TLBs.
 #[derive(Debug, Default)]
 struct Truth {
-    /// The page tables: which frame each page has now. Frames are never numbered twice.
+    /// The page tables: the present frame of each page. No frame number is used twice.
     mapped: BTreeMap<Page, u64>,
-    /// Cleared by reclaim and held by the batch: the entry may still be cached, the frame is not reused.
+    /// Cleared by reclaim and held by the batch: the entry may still be cached, but the frame is not reused.
     owed: BTreeMap<Page, u64>,
-    /// Let go of by a batch, with the frame and until when it is owed.
+    /// Let go of by a batch, with the frame and the stamp until which it is owed.
     left: Vec<(Page, u64, Stamp)>,
     frames: u64,
     broken: Option<String>,
@@ -151,7 +151,7 @@ impl World<'_> {
         self.spaces.borrow()[space].clone()
     }
 
-    /// The space that `cpu` runs a program of.
+    /// The space whose program `cpu` runs.
     fn runs(&self, cpu: usize) -> Option<usize> {
         let state = self.machine.cpu(cpu);
         let loaded = self.spaces.borrow().iter().position(|space| space.id() == state.loaded())?;
@@ -162,7 +162,7 @@ impl World<'_> {
         self.truth.borrow_mut().broken.get_or_insert(what);
     }
 
-    /// Takes a page's translation away for a batch, if it has one and no batch has its page already; whether it did.
+    /// Takes a page's translation away for a batch, if it has one and no batch has its page already. True if it did.
     fn unmaps(&self, page: Page) -> bool {
         let mut truth = self.truth.borrow_mut();
         if truth.owed.contains_key(&page) {
@@ -185,7 +185,7 @@ impl World<'_> {
         }
     }
 
-    /// No CPU that runs the space can use `page` of it as it was in `frame`.
+    /// No CPU that runs the space can use `page` of it through an entry to `frame`.
     fn unreachable(&self, (space, page): Page, frame: u64, when: &str) {
         for cpu in 0..self.cpus {
             let cached = self.machine.cached(cpu, address(page));
@@ -195,7 +195,7 @@ impl World<'_> {
         }
     }
 
-    /// What was let go of in a space is out of reach.
+    /// The pages let go of in a space are out of reach.
     fn all_gone(&self, space: usize, when: &str) {
         let left = self.truth.borrow().left.clone();
         for (page, frame, _) in left.into_iter().filter(|(page, ..)| page.0 == space) {
@@ -203,7 +203,7 @@ impl World<'_> {
         }
     }
 
-    /// Whatever a CPU that runs a program can use was filled from that program's tables, and is mapped or owed.
+    /// Every entry that a CPU running a program can use was filled from that program's tables, and is mapped or owed.
     fn check(&self) {
         let mut left = std::mem::take(&mut self.truth.borrow_mut().left);
         left.retain(|&(page, frame, stamp)| {
@@ -240,11 +240,11 @@ impl World<'_> {
         }
     }
 
-    /// What a walk finds for `page`, which is mapped if it was not; nothing where a fault would wait.
+    /// The frame that a walk finds for `page`, which is mapped if it was not; `None` where a fault would wait.
     fn walk(&self, page: Page) -> Option<u64> {
         let mut truth = self.truth.borrow_mut();
         if truth.owed.contains_key(&page) || truth.left.iter().any(|(left, ..)| *left == page) {
-            // The page is still in the cache and busy: the fault waits for it. Or it would pay first.
+            // The page is still in the cache and busy, so the fault waits for it, or would pay first.
             return None;
         }
         truth.frames += 1;
@@ -296,7 +296,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes rights away from a page: what was cached from before must go. The frame's number stands for both.
+    /// Takes rights away from a page: entries from before must go. The frame's number stands for both.
     fn protect(&self, batch: &mut impl Narrow, page: Page, strict: bool) {
         let owner = &self.space(page.0);
         let narrowed = || {
@@ -337,9 +337,9 @@ impl World<'_> {
         }
     }
 
-    /// Ends a space that no batch owes anything in, and puts a new one in its place.
+    /// Ends a space in which no batch owes anything, and puts a new one in its place.
     fn renew(&self, space: usize, root: u64) {
-        // What it owes is settled when its range is unmapped.
+        // Its debts are settled when its range is unmapped.
         drop(self.machine.settled(&self.space(space)));
         self.all_gone(space, "after it ended");
         self.truth.borrow_mut().left.retain(|(page, ..)| page.0 != space);
@@ -371,7 +371,7 @@ impl<R: FnMut(Owed<Page>)> Narrow for Batch<'_, Script, Page, R, 4> {
     }
 }
 
-/// Plays a history; what it broke.
+/// Plays a history, and returns the violation that it found.
 #[allow(clippy::too_many_lines)] // One step after the other, and what each means.
 pub(crate) fn play(
     machine: &Machine,
@@ -385,7 +385,7 @@ pub(crate) fn play(
     let count = spaces.len();
     let world = World { machine, spaces: RefCell::new(spaces), cpus, truth: RefCell::default() };
     let new = || Batch::<'_, _, Page, _, 4>::new(machine, schedule, |page| world.settled(page));
-    // A batch belongs to one task, which moves; every other step is some other task's.
+    // A batch belongs to one task, which moves. Every other step belongs to some other task.
     let mut batches = [new(), new()];
     let homes = [Cell::new(0), Cell::new(0)];
     let carry = |batch: usize, cpu: usize| machine.move_task(homes[batch].replace(cpu % cpus), cpu % cpus);
@@ -478,7 +478,8 @@ pub(crate) fn play(
                 let of = cpu / 2;
                 carry(of, cpu);
                 batches[of].flush();
-                // Interrupts bring a space up to date as a whole; a broadcast pays for itself, and may be paid again.
+                // Interrupts bring a space up to date as a whole. A broadcast pays only for itself, and may be paid
+                // again.
                 let broadcasts = machine.platform().capabilities().broadcast.is_some();
                 let owing = |space: &Space| !broadcasts && machine.owes(space);
                 let lazy = schedule == Schedule::Lazy;
@@ -519,37 +520,37 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_cpu_ever_uses_what_it_must_not((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule((cpus, spaces, steps) in history()) {
         prop_assert_eq!(play(&machine(cpus), Schedule::Batched, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_while_debts_stand((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule_while_debts_stand((cpus, spaces, steps) in history()) {
         prop_assert_eq!(play(&lazy(cpus), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_that_pays_on_demand_alone((cpus, spaces, steps) in history()) {
+    fn random_histories_keep_every_rule_when_debts_are_paid_on_demand((cpus, spaces, steps) in history()) {
         let machine = lazy_until(cpus, Settle::Demand);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
-    /// With one to three ASIDs beside the shared one, so that they run out and are used again.
+    /// With one to three ASIDs beside the shared one, so they run out and are used again.
     #[test]
-    fn nor_does_any_where_flushes_are_broadcast((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_with_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         prop_assert_eq!(play(&broadcasting(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
     }
 
     #[test]
-    fn nor_does_any_where_debts_are_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_with_debts_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
         let machine = within(cpus, every(asids), SINGLE_PAGE_CEILING, bounds);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
-    /// With one or two global ASIDs, so that spaces get them and give them back all the time.
+    /// With one or two global ASIDs, so spaces get them and give them back all the time.
     #[test]
-    fn nor_does_any_where_spaces_move_between_slots_and_global_asids(
+    fn random_histories_keep_every_rule_while_spaces_move_to_broadcasts_and_back(
         (cpus, spaces, steps) in history(), asids in 1..=2_u32,
     ) {
         prop_assert_eq!(play(&hybrid(cpus, asids), Schedule::Batched, cpus, spaces, &steps), Ok(()));
@@ -557,7 +558,7 @@ proptest! {
 
     /// Firmware that fences all harts before it returns, and actions that go to chosen CPUs, behind the same trait.
     #[test]
-    fn nor_does_any_whatever_carries_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
+    fn random_histories_keep_every_rule_for_every_carrier_of_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
         for carried in [Carried::AtOnce, Carried::ToHolders] {
             for machine in [broadcasting(cpus, asids), lazy_hybrid(cpus, asids)] {
                 let machine = machine.carrying(carried);
@@ -568,7 +569,7 @@ proptest! {
 
     /// A hypervisor or hardware flushes for some CPUs, which answer nothing.
     #[test]
-    fn nor_does_any_for_which_others_flush((cpus, spaces, steps) in history(), first in 0..4_usize) {
+    fn random_histories_keep_every_rule_where_the_platform_flushes((cpus, spaces, steps) in history(), first in 0..4_usize) {
         let machine = lazy(cpus).flushing_for(first..cpus);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
         let machine = lazy_hybrid(cpus, 1).flushing_for(first..cpus);
@@ -576,7 +577,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_any_where_they_move_while_debts_stand((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
+    fn random_histories_keep_every_rule_while_spaces_move_to_broadcasts_and_owe((cpus, spaces, steps) in history(), asids in 1..=2_u32) {
         prop_assert_eq!(play(&lazy_hybrid(cpus, asids), Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a CPU does when it is asked, and how much is asked of it.
+//! The answer of a CPU to a request, and the extent of requests.
 
 use ceasefire::{Extent, Flush, PageSize, Reason};
 
@@ -6,7 +6,7 @@ use crate::script::{machine, machine_with_ceiling, Event, Machine, Point};
 
 const PAGE: u64 = 0x1000;
 
-/// What `cpu` invalidated since the last look.
+/// The invalidations of `cpu` since the last look.
 fn invalidated(m: &Machine, cpu: usize) -> Vec<Option<u32>> {
     let work = |event| match event {
         Event::Pages { cpu: at, count, .. } if at == cpu => Some(Some(count)),
@@ -32,7 +32,7 @@ fn one_behind_and_the_newest_invalidates_the_pages_alone() {
     assert_eq!(m.cpu(0).counters().shootdowns, 1);
 }
 
-/// Flushes of CPU `first` and CPU `second`, both asked before CPU 1 answers either.
+/// Flushes by CPUs `first` and `second`, both requested before CPU 1 answers either.
 fn two_at_once(m: &Machine, first: usize, second: usize) {
     let p = m.space(1);
     m.switch(1, &p);
@@ -63,11 +63,11 @@ fn two_requests_share_one_interrupt_and_one_flush() {
     assert_eq!((counters.interrupts, counters.requests), (1, 2));
 }
 
-/// tlb-bugs E7: the newest request is answered first, while the one before it is still in the inbox.
+/// tlb-bugs E7: the newest request is answered first, while the previous one is still in the inbox.
 #[test]
 fn a_page_flush_never_skips_a_generation() {
     let m = machine(4);
-    // Inboxes are emptied in the order of senders, so CPU 0 is answered first although it asked last.
+    // Inboxes are emptied in the order of senders, so CPU 0 is answered first although it sent last.
     two_at_once(&m, 2, 0);
     assert_eq!(invalidated(&m, 1), [None]);
     assert_eq!(m.cached(1, 3 * PAGE), None, "everything went");

@@ -28,7 +28,7 @@ fn running(m: &Machine, cpus: impl IntoIterator<Item = usize> + Clone) -> Space 
     p
 }
 
-/// The ASIDs of as many new spaces as there are ASIDs.
+/// The ASIDs of `asids` new spaces, one for each ASID there is.
 fn asids_of_new(m: &Machine, root: u64, count: u64) -> (Vec<Space>, Vec<Option<Asid>>) {
     let spaces: Vec<Space> = (0..count).map(|space| m.space(root + space)).collect();
     let asids = spaces.iter().map(|space| space.asid()).collect();
@@ -50,7 +50,7 @@ fn an_asid_under_which_a_cpu_runs_is_not_given_back() {
     assert_eq!(asids.iter().filter(|given| **given == asid).count(), 1, "once: {asids:?}");
 }
 
-/// A CPU that loads the space after its end, while another runs it under the ASID.
+/// A CPU loads the space after its end, while another runs it under the ASID.
 #[test]
 fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     let m = broadcasting(4, 3);
@@ -71,13 +71,13 @@ fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     });
     batch.unmap(&p, was(PAGE, false), 1);
     drop(batch);
-    // The one that came late runs on under the shared ASID, which is nobody's to give back.
+    // The late CPU continues under the shared ASID, which has no owner and is not given back.
     drop(m.on(1, Engine::unload));
     assert_eq!(m.retire(&p), Ok(()));
     m.fill(2, PAGE, 3);
     m.flush(&p, Flush::page(PAGE));
     assert_eq!(m.cached(2, PAGE), None);
-    // What the shared ASID holds of others is not used: each load flushes it.
+    // Entries of other spaces under the shared ASID are not used: each load flushes it.
     m.fill(2, PAGE, 3);
     let others = [30, 31, 32].map(|root| m.space(root));
     assert!(others.iter().any(|space| space.asid() == Some(Asid::SHARED)));
@@ -93,7 +93,7 @@ fn a_space_that_got_its_asid_while_it_ran_ends_on_slots() {
     let p = running(&m, [1, 2]);
     let asid = p.asid();
     assert_eq!(m.retire(&p), Err(StillLoaded(id(1))));
-    // A CPU that comes takes a slot; a flush reaches both sides, and moves the others to slots.
+    // A CPU that loads the space takes a slot. A flush reaches both sides, and moves the others to slots.
     m.switch(3, &p);
     assert_ne!(m.on(3, Engine::loaded_asid), asid);
     m.fill(3, PAGE, 1);

@@ -1,4 +1,4 @@
-//! A guard that nothing misses is a missing test: each is taken away and its rule seen broken.
+//! A guard that no test misses is not tested: each guard is removed here, and its rule is seen broken.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::script::{broadcasting, hybrid, lazy, machine, wide, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
-/// CPU 1 runs a space and has a page of it cached; `guard` is gone.
+/// CPU 1 runs a space and has a page of it cached. `guard` is removed.
 fn without(guard: Guard) -> (Machine, Space) {
     let m = machine(2);
     m.remove_guard(guard);
@@ -23,7 +23,7 @@ fn without(guard: Guard) -> (Machine, Space) {
     (m, p)
 }
 
-/// Random histories find that the guard is gone, and say so in these words.
+/// Random histories find that the guard is removed, and report it in these words.
 fn found_by_chance(guard: Guard, words: &str) {
     found_on(machine, Schedule::Batched, guard, words);
 }
@@ -142,7 +142,7 @@ fn without_its_stamp_a_page_comes_out_while_it_can_be_reached() {
 }
 
 #[test]
-fn without_the_interrupts_of_a_transition_who_has_not_moved_uses_what_is_gone() {
+fn without_the_interrupts_of_a_transition_a_cpu_that_has_not_moved_uses_old_entries() {
     let m = hybrid(3, 2);
     m.remove_guard(Guard::Transition);
     let p = m.space(1);

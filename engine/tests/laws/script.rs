@@ -1,8 +1,9 @@
 //! A machine that does what a test says, one step at a time, on one thread.
 //!
-//! Each CPU has a TLB of its own that never evicts, interrupts stay on their way until somebody waits, and a test
-//! can run code in the middle of a root load or of a wait: what other CPUs do in that window. Broadcasts do the worst
-//! that they may: nothing goes before the CPU that started them waits, and then only what was there when they started.
+//! Each CPU has a TLB of its own that never evicts. Interrupts stay on their way until a CPU waits. A test can run code
+//! in the middle of a root load or of a wait, as other CPUs would in that window. Broadcasts do the worst that they
+//! may: nothing is invalidated before the CPU that started them waits, and then only entries that existed when they
+//! started.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +21,7 @@ use crate::hands::TableLock;
 
 pub(crate) type Space = Rc<AddressSpace>;
 
-/// What the machine was asked to do.
+/// The operations that the machine was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Load { cpu: usize, root: Root, flush: bool },
@@ -35,24 +36,24 @@ pub(crate) enum Event {
     Trace { cpu: usize, event: FlushEvent },
 }
 
-/// Where a test may step in.
+/// The points at which a test may step in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     /// A root is about to be loaded: the CPU still runs on the old one.
     BeforeRoot,
     /// A root was just loaded.
     AfterRoot,
-    /// A flusher has picked its targets and is about to post its request.
+    /// A flush has picked its targets and is about to post its request.
     Send,
-    /// A flusher has sent its interrupts and waits; none was delivered yet.
+    /// A flush has sent its interrupts and waits; none was delivered yet.
     Wait,
-    /// A flusher that has interrupts off waits; none of its interrupts was delivered yet.
+    /// A flush with interrupts off waits; none of its interrupts was delivered yet.
     Spin,
     /// A CPU waits for its broadcasts; none is done yet.
     BroadcastWait,
 }
 
-/// What a TLB entry was filled from.
+/// The source of a TLB entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filled {
     pub(crate) root: Root,
@@ -62,7 +63,7 @@ pub(crate) struct Filled {
 #[derive(Debug, Default)]
 struct Hardware {
     root: Option<(Root, Asid)>,
-    /// By tag and address, with when it was filled.
+    /// By tag and address, with the moment of the fill.
     entries: BTreeMap<(u16, u64), (Filled, u64)>,
     /// Which of them translate 2 MiB.
     huge: BTreeSet<(u16, u64)>,
@@ -73,7 +74,7 @@ struct Hardware {
     interrupts_off: u32,
 }
 
-/// A broadcast under way: whose entries, or everybody's, and when it started.
+/// A broadcast under way: the tag, or none for all tags, and its start.
 #[derive(Debug, Clone, Copy)]
 struct Started {
     tagged: Option<(u16, Flush)>,
@@ -81,8 +82,8 @@ struct Started {
 }
 
 impl Hardware {
-    /// Forgets what is tagged with `asid`, lies in `extent` and was filled before `moment`, and the tables on the way to
-    /// it if `tables` says so. Without them it looks for no other size than it is told, unless several are `mixed`.
+    /// Invalidates the entries tagged with `asid` that lie in `extent` and were filled before `moment`. With `tables`,
+    /// the tables on the way to them go too. Without, it looks only for the stated size, unless several are `mixed`.
     fn forget(&mut self, asid: u16, Flush { extent, tables: way, mixed }: Flush, moment: u64) {
         let (entries, tables) = match extent {
             Extent::All => (0..u64::MAX, 0..u64::MAX),
@@ -108,11 +109,11 @@ impl Hardware {
 /// How the hardware carries broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carried {
-    /// To all CPUs, as late as it may: when they are waited for. Arm, AMD.
+    /// To all CPUs, as late as they may be: when they are waited for. Arm, AMD.
     Late,
-    /// To all CPUs, before the call returns, so that there is nothing to wait for: RISC-V's remote fences.
+    /// To all CPUs, before the call returns, so there is nothing to wait for: RISC-V's remote fences.
     AtOnce,
-    /// As late as it may, to the CPUs that have ever run under the ASID: Intel's remote action requests.
+    /// As late as they may be, to the CPUs that have ever run under the ASID: Intel's remote action requests.
     ToHolders,
 }
 
@@ -124,19 +125,19 @@ pub(crate) struct Script {
     hardware: Vec<RefCell<Hardware>>,
     this: Cell<usize>,
     capabilities: Capabilities,
-    /// How broadcasts are carried, and who has ever run under which ASID.
+    /// How broadcasts are carried, and the CPUs that have ever run under each ASID.
     carried: Cell<Carried>,
     holders: RefCell<BTreeSet<(usize, u16)>>,
     queued: RefCell<VecDeque<usize>>,
     log: RefCell<Vec<Event>>,
     hook: RefCell<Option<Hook>>,
     time: Cell<u64>,
-    /// How many fills and broadcasts there were: their order.
+    /// The number of fills and broadcasts so far, which gives their order.
     moment: Cell<u64>,
     pins: Cell<u32>,
-    /// The CPUs for which a hypervisor flushes, or hardware.
+    /// The CPUs for which a hypervisor or hardware flushes.
     elsewhere: RefCell<CpuSet>,
-    /// What the one device that walks spaces' tables has cached.
+    /// The entries of the one device that walks spaces' tables.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
 }
 
@@ -182,7 +183,7 @@ impl Script {
         }
     }
 
-    /// What this CPU started takes effect.
+    /// The broadcasts that this CPU started take effect.
     fn carry(&self) {
         let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
         for Started { tagged, at } in mine {
@@ -210,11 +211,11 @@ impl Script {
     }
 }
 
-// SAFETY: all runs on one thread. `this_cpu` changes only in `as_cpu`, which changes it back before the caller goes
-// on; `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks); `cpu` indexes an array.
+// SAFETY: everything runs on one thread. `this_cpu` changes only in `as_cpu`, which changes it back before the caller
+// continues. `handle_interrupt` runs on a CPU only while its interrupts are on (`wait` checks). `cpu` indexes an array.
 unsafe impl Platform for Script {
     type Space = Space;
-    /// The CPU, since a test that fails unwinds as another.
+    /// Restored on drop, since a test that fails unwinds as another CPU.
     type Saved = usize;
 
     fn capabilities(&self) -> Capabilities {
@@ -330,7 +331,7 @@ unsafe impl Platform for Script {
         self.log(Event::Devices { space: space.id(), flush });
     }
 
-    /// What is asked for and no more, under the tag that the CPU has published.
+    /// Exactly the request, under the tag that the CPU has published.
     fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
         targets.retain(|target| {
             let answers = self.elsewhere.borrow().contains(target);
@@ -363,8 +364,8 @@ unsafe impl Platform for Script {
         while !done() {
             let next = self.queued.borrow_mut().pop_front().expect("nobody is left who could answer");
             if self.hardware[next].borrow().interrupts_off > 0 {
-                // Only inside a hook: the target cannot go on before this flusher is gone. It is let go here, and
-                // the test asks for the answer afterwards, with `deliver_all`.
+                // This happens only inside a hook: the target cannot continue before this flush is gone. The flush is
+                // released here, and the test delivers the answer afterwards, with `deliver_all`.
                 self.queued.borrow_mut().push_front(next);
                 return;
             }
@@ -388,7 +389,7 @@ unsafe impl Platform for Script {
         true
     }
 
-    /// Two CPUs are wide, and who is not gives his ASID back at once.
+    /// Two CPUs are wide, and a space that is not wide gives its ASID back at once.
     fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
         look.running >= 2
     }
@@ -431,24 +432,24 @@ pub(crate) fn machine(cpus: usize) -> Machine {
     machine_with(cpus, PROMISES)
 }
 
-/// Everything, with `asids` ASIDs that every space gets one of.
+/// Everything, with `asids` ASIDs, of which every space gets one.
 pub(crate) fn every(asids: u32) -> Capabilities {
     let broadcast = Broadcast::new(asids, 4, Holders::Every).expect("enough ASIDs");
     Capabilities { broadcast: Some(broadcast), ..PROMISES }
 }
 
-/// Everything, with `asids` ASIDs beside the slots for spaces that two CPUs run at once.
+/// Everything, with `asids` ASIDs beside the slots, for spaces that two CPUs run at once.
 pub(crate) fn wide(asids: u32) -> Capabilities {
     let broadcast = Broadcast::new(DYNAMIC_ASIDS as u32 + asids, 4, Holders::Wide).expect("enough ASIDs");
     Capabilities { broadcast: Some(broadcast), ..PROMISES }
 }
 
-/// One that broadcasts, with `asids` ASIDs that every space gets one of.
+/// A machine that broadcasts, with `asids` ASIDs, of which every space gets one.
 pub(crate) fn broadcasting(cpus: usize, asids: u32) -> Machine {
     machine_with(cpus, every(asids))
 }
 
-/// One that broadcasts for spaces that two CPUs run at once, and interrupts for the others.
+/// A machine that broadcasts for spaces that two CPUs run at once, and interrupts for the others.
 pub(crate) fn hybrid(cpus: usize, asids: u32) -> Machine {
     machine_with(cpus, wide(asids))
 }
@@ -463,18 +464,18 @@ pub(crate) fn machine_with(cpus: usize, capabilities: Capabilities) -> Machine {
     build(cpus, capabilities, SINGLE_PAGE_CEILING)
 }
 
-/// One that promises everything, with a flush ceiling of its own.
+/// A machine that promises everything, with a flush ceiling of its own.
 pub(crate) fn machine_with_ceiling(cpus: usize, ceiling: u32) -> Machine {
     build(cpus, PROMISES, ceiling)
 }
 
-/// One that promises everything but broadcasts, and whose lazy batches may leave debts of up to 1000 ns; time passes a
-/// nanosecond at each look at it.
+/// A machine that promises everything but broadcasts, whose lazy batches may leave debts of up to 1000 ns. Time
+/// advances by a nanosecond each time it is read.
 pub(crate) fn lazy(cpus: usize) -> Machine {
     lazy_until(cpus, Settle::Free)
 }
 
-/// The same, with debts settled by what `settle` says.
+/// The same, with debts settled as `settle` says.
 pub(crate) fn lazy_until(cpus: usize, settle: Settle) -> Machine {
     within(cpus, PROMISES, SINGLE_PAGE_CEILING, Bounds::new(1000, 100, settle).expect("they can be kept"))
 }
@@ -512,17 +513,17 @@ impl Machine {
         Rc::new(self.0.new_space(Root(root)))
     }
 
-    /// Goes on as another CPU.
+    /// Continues as another CPU.
     pub(crate) fn go(&self, cpu: usize) {
         self.platform().this.set(cpu);
     }
 
-    /// Does something as another CPU and comes back.
+    /// Runs code as another CPU and comes back.
     pub(crate) fn on<R>(&self, cpu: usize, run: impl FnOnce(&Engine<Script>) -> R) -> R {
         self.platform().as_cpu(cpu, || run(&self.0))
     }
 
-    /// The same machine, whose hardware carries broadcasts like that.
+    /// The same machine, whose hardware carries broadcasts in this way.
     pub(crate) fn carrying(self, carried: Carried) -> Self {
         self.platform().carried.set(carried);
         self
@@ -547,12 +548,12 @@ impl Machine {
         self.platform().as_cpu(cpu, || self.interrupts_off())
     }
 
-    /// Whether the CPU that goes on has interrupts on, and how often its task is pinned.
+    /// Whether the current CPU has interrupts on, and how often its task is pinned.
     pub(crate) fn kept(&self) -> (bool, u32) {
         (self.platform().interrupts_on(), self.platform().pins.get())
     }
 
-    /// The timer of `cpu` ticks; whether a debt is too old.
+    /// The timer of `cpu` ticks. True if a debt is too old.
     pub(crate) fn tick(&self, cpu: usize) -> bool {
         self.on(cpu, |engine| engine.platform().interrupts_off(|| engine.tick()))
     }
@@ -563,14 +564,14 @@ impl Machine {
         time.set(time.get() + nanoseconds);
     }
 
-    /// What happens the next time the machine comes to `point`.
+    /// Sets what happens the next time the machine reaches `point`.
     pub(crate) fn at(&self, point: Point, run: impl FnOnce(&Machine) + 'static) {
         let machine = self.clone();
         let before = self.platform().hook.replace(Some((point, Box::new(move || run(&machine)))));
         assert!(before.is_none(), "the hook before this one never ran");
     }
 
-    /// Delivers what is on its way.
+    /// Delivers the interrupts that are on their way.
     pub(crate) fn deliver_all(&self) {
         loop {
             let next = self.platform().queued.borrow_mut().pop_front();
@@ -579,7 +580,7 @@ impl Machine {
         }
     }
 
-    /// The hardware of `cpu` caches a translation of what it has loaded.
+    /// The hardware of `cpu` caches a translation of its loaded space.
     pub(crate) fn fill(&self, cpu: usize, address: u64, stamp: u64) {
         let mut hardware = self.platform().hardware[cpu].borrow_mut();
         let (root, asid) = hardware.root.expect("a root is loaded");
@@ -601,7 +602,7 @@ impl Machine {
         self.platform().device.borrow_mut().insert((space.id(), address), stamp);
     }
 
-    /// What the device would use for `address` of `space`.
+    /// The translation that the device would use for `address` of `space`.
     pub(crate) fn device_cached(&self, space: &AddressSpace, address: u64) -> Option<u64> {
         self.platform().device.borrow().get(&(space.id(), address)).copied()
     }
@@ -611,7 +612,7 @@ impl Machine {
         self.platform().hardware[cpu].borrow().walked.contains_key(&(asid.get(), address >> 21))
     }
 
-    /// The task that runs on CPU `from` moves to `to`: the switch waits for its broadcasts.
+    /// The task on CPU `from` moves to `to`: the switch waits for its broadcasts.
     pub(crate) fn move_task(&self, from: usize, to: usize) {
         if from != to && self.platform().capabilities.broadcast.is_some() {
             self.platform().as_cpu(from, || self.platform().broadcast_wait());
@@ -619,12 +620,12 @@ impl Machine {
         self.go(to);
     }
 
-    /// A page-table lock, just taken, and what is owed settled under it.
+    /// A page-table lock, just taken, under which the space is settled.
     pub(crate) fn settled(&self, space: &Space) -> Settled<TableLock<Space>> {
         self.settle(TableLock(space.clone()))
     }
 
-    /// What `cpu` would use for `address` now.
+    /// The translation that `cpu` would use for `address` now.
     pub(crate) fn cached(&self, cpu: usize, address: u64) -> Option<Filled> {
         let hardware = self.platform().hardware[cpu].borrow();
         hardware
@@ -632,7 +633,7 @@ impl Machine {
             .and_then(|(_, asid)| hardware.entries.get(&(asid.get(), address)).map(|(filled, _)| *filled))
     }
 
-    /// All that `cpu` could use now.
+    /// All translations that `cpu` could use now.
     pub(crate) fn usable(&self, cpu: usize) -> Vec<(u64, Filled)> {
         let hardware = self.platform().hardware[cpu].borrow();
         let Some((_, asid)) = hardware.root else { return Vec::new() };
@@ -649,12 +650,12 @@ impl Machine {
         &self.platform().cpus[cpu]
     }
 
-    /// What happened since this was last asked.
+    /// The events since the last look.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.platform().log.take()
     }
 
-    /// Whom interrupts were sent to since the last look.
+    /// The CPUs that were interrupted since the last look.
     pub(crate) fn interrupted(&self) -> Vec<usize> {
         let to = |event| if let Event::Interrupt { to } = event { Some(to) } else { None };
         self.events().into_iter().filter_map(to).collect()

@@ -1,4 +1,4 @@
-//! The proof that nothing is owed: what it takes to have one, and what it does not let go of.
+//! The proof that a space owes nothing: how it is made, and what it keeps.
 
 use std::cell::Cell;
 
@@ -38,7 +38,7 @@ fn a_proof_settles_and_holds_the_lock_until_it_is_dropped() {
     assert!(!locked.get());
 }
 
-/// The guard names the space, so the debt of no other space counts.
+/// The guard names the space, so the debt of another space does not count.
 #[test]
 fn the_space_of_the_guard_is_settled() {
     let (m, p) = busy(3, 1);
@@ -70,7 +70,7 @@ fn the_lock_is_released_only_after_the_flush() {
 }
 
 #[test]
-fn one_flush_for_all_locks_where_the_range_is_kept() {
+fn one_flush_serves_all_locks_while_the_range_is_kept() {
     let (m, p) = busy(2, 4);
     let (range, mut room) = (SpaceLock(p.clone()), room::<_, 4>());
     let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut room, |_| ());
@@ -82,7 +82,7 @@ fn one_flush_for_all_locks_where_the_range_is_kept() {
     assert_eq!((m.usable(1), m.interrupted()), (vec![], vec![1]));
 }
 
-/// A caller that mixes spaces up has both flushed: the other at once, its own at the end.
+/// A caller that mixes up spaces has both flushed: the other at once, its own at the end.
 #[test]
 fn a_lock_of_another_space_has_that_one_flushed_at_once() {
     let m = machine(3);

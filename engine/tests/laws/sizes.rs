@@ -1,4 +1,4 @@
-//! What the engine takes in memory: the figures of the book's page on sizes, and the bound on all of it.
+//! The engine's memory: the figures of the book's page on sizes, and a bound on the total.
 
 use std::rc::Rc;
 
@@ -11,12 +11,12 @@ use crate::script::Script;
 
 /// The engine on a platform whose references to spaces take a word.
 type OnStack<'e, T, const N: usize> = Batch<'e, Script, T, fn(Owed<T>), N>;
-/// A page that moves, from where to where.
+/// A page that moves, with its source and destination.
 type Moved = (NonZeroU64, u64, u64);
 type Strict<'e> = Gather<'e, Script, u64, fn(u64)>;
 
 #[test]
-fn what_the_book_says_of_each_type_is_so() {
+fn each_type_has_the_size_that_the_book_states() {
     let sizes = [
         size_of::<CpuSet>(),
         size_of::<AtomicCpuSet>(),
@@ -42,12 +42,12 @@ fn what_the_book_says_of_each_type_is_so() {
         (8192, 65_536) => 50_256,
         _ => return,
     };
-    // A build whose guards can be removed knows which were.
+    // A build whose guards can be removed also records which were.
     let removed = if cfg!(ceasefire_sabotage) { 8 } else { 0 };
     assert!((expected..=expected + removed).contains(&engine), "{engine}");
 }
 
-/// What a kernel of four CPUs without broadcasts asks of it.
+/// The memory of the engine on a kernel of four CPUs without broadcasts.
 #[test]
 fn on_a_small_machine_the_engine_is_small() {
     if MAX_CPUS <= 4 && MAX_ASIDS == 0 {
@@ -56,9 +56,10 @@ fn on_a_small_machine_the_engine_is_small() {
     }
 }
 
-/// A space for each CPU, and on each CPU a batch of migration, one of reclaim that it is interrupted by, and a strict unmap.
+/// A space for each CPU, and on each CPU a batch of migration, a batch of reclaim that interrupts it, and a strict
+/// unmap.
 #[test]
-fn all_that_the_engine_takes_on_the_largest_machine_is_a_mebibyte_a_cpu_at_most() {
+fn the_engine_takes_at_most_a_mebibyte_for_each_cpu() {
     let each = size_of::<Cpu<Rc<AddressSpace>>>()
         + size_of::<AddressSpace>()
         + size_of::<OnStack<'_, u64, 32>>()
@@ -66,7 +67,7 @@ fn all_that_the_engine_takes_on_the_largest_machine_is_a_mebibyte_a_cpu_at_most(
         + size_of::<Strict<'_>>();
     let engine = size_of::<Engine<()>>();
     assert!(engine + MAX_CPUS * each <= MAX_CPUS << 20, "{engine} and {each} for each CPU");
-    // Nothing grows with the square of the CPUs: most of it is a few sets of CPUs for each.
+    // Nothing grows with the square of the CPUs: most of the memory is a few sets of CPUs for each CPU.
     assert!(each <= 32 << 10, "{each} for each CPU");
     assert!(engine <= 64 << 10, "{engine}");
 }

@@ -1,4 +1,4 @@
-//! Loading spaces, lazy mode, and the window in which a switch is under way.
+//! Loading spaces, lazy mode, and the window in a switch.
 
 use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
 
@@ -7,7 +7,7 @@ use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PRO
 
 const PAGE: u64 = 0x1000;
 
-/// How `cpu` loaded roots since the last look: whether each load flushed.
+/// The roots that `cpu` loaded since the last look: for each, whether the load flushed.
 fn loads(machine: &Machine) -> Vec<bool> {
     let flush = |event| if let Event::Load { flush, .. } = event { Some(flush) } else { None };
     machine.events().into_iter().filter_map(flush).collect()
@@ -76,7 +76,7 @@ fn without_asids_every_switch_flushes() {
 }
 
 #[test]
-fn what_a_switch_gives_up_comes_out_of_it() {
+fn a_switch_returns_the_references_that_it_gives_up() {
     let m = machine(1);
     let (p, q) = (m.space(1), m.space(2));
     assert!(m.switch_to(&p).is_empty());
@@ -120,7 +120,7 @@ fn leaving_lazy_mode_unchanged_costs_nothing() {
 }
 
 #[test]
-fn a_lazy_cpu_that_goes_to_another_space_is_lazy_no_more() {
+fn a_lazy_cpu_that_switches_to_another_space_is_no_longer_lazy() {
     let m = machine(2);
     let (p, q) = (m.space(1), m.space(2));
     m.switch(1, &p);
@@ -133,14 +133,14 @@ fn a_lazy_cpu_that_goes_to_another_space_is_lazy_no_more() {
 }
 
 #[test]
-fn a_cpu_without_a_space_has_nothing_to_be_lazy_about() {
+fn a_cpu_without_a_space_does_not_become_lazy() {
     let m = machine(1);
     m.lazy(0);
     assert!(!m.cpu(0).is_lazy());
 }
 
 #[test]
-fn an_interrupt_that_finds_the_cpu_gone_lazy_takes_the_space_off_it() {
+fn an_interrupt_to_a_cpu_that_has_gone_lazy_unloads_its_space() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
@@ -156,7 +156,7 @@ fn an_interrupt_that_finds_the_cpu_gone_lazy_takes_the_space_off_it() {
     assert_eq!(loads(&m), [true]);
 }
 
-/// tlb-bugs D1: between the root load and the publishing of what is loaded.
+/// tlb-bugs D1: between the load of the root and the publishing of the space.
 #[test]
 fn a_flusher_inside_the_switch_window_interrupts_the_switching_cpu() {
     for point in [Point::BeforeRoot, Point::AfterRoot] {
@@ -225,7 +225,7 @@ fn a_flush_inside_the_window_answered_after_it_reads_the_generation_again() {
     assert_eq!(loads(&m), [false, false], "the answer raised the slot's generation");
 }
 
-/// tlb-bugs D4: the bit goes after the root.
+/// tlb-bugs D4: the bit is cleared after the root is gone.
 #[test]
 fn a_cpu_stays_in_the_set_until_the_root_is_gone() {
     let m = machine(2);
@@ -279,7 +279,7 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
 }
 
 #[test]
-fn freed_tables_take_the_flushers_own_lazy_space_off_it() {
+fn freed_tables_unload_the_flushing_cpus_own_lazy_space() {
     let m = machine(1);
     let p = m.space(1);
     m.switch(0, &p);

@@ -1,8 +1,10 @@
-//! A machine whose CPUs are threads that take turns at random: what one does comes between any two steps of another.
+//! A machine whose CPUs are threads that take turns at random: the actions of one come between any two steps of
+//! another.
 //!
-//! One thread runs at a time and hands on at calls of the platform, so a history is its seed's and comes again with it. The
-//! hardware is as unkind as it may be: it caches at any moment whatever the loaded root maps, forgets nothing by itself, and
-//! carries broadcasts when they are waited for, and then only to what was cached before they were started.
+//! One thread runs at a time, and passes its turn at calls of the platform. So a seed determines the history and
+//! reproduces it. The hardware is as unhelpful as it may be. It caches any translation of the loaded root at any moment
+//! and evicts nothing by itself. It carries broadcasts only when they are waited for, and only to entries cached before
+//! they were started.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +28,7 @@ thread_local! {
 /// Pages of a space, numbered from 0.
 pub(crate) const PAGES: u64 = 3;
 
-/// A cached translation: of which root, to which frame, since when.
+/// A cached translation: its root, its frame, and when it was cached.
 #[derive(Debug, Clone, Copy)]
 struct Filled {
     root: Root,
@@ -40,7 +42,7 @@ struct Hardware {
     tlb: BTreeMap<(Asid, u64), Filled>,
     /// The CPU is offline: broadcasts do not reach it.
     gone: bool,
-    /// Broadcasts started and not waited for, everybody's or of a tag, and when.
+    /// Broadcasts started and not waited for: the tag, or none for all tags, and the start.
     started: Vec<(Option<(Asid, Extent)>, u64)>,
 }
 
@@ -56,12 +58,12 @@ impl Hardware {
     }
 }
 
-/// What there is beside the engine.
+/// The state besides the engine.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     hardware: Vec<Hardware>,
     moment: u64,
-    /// All page tables: which frame each page of each root has. Frames are numbered, and none is used twice.
+    /// All page tables: the frame of each page of each root. Frames are numbered, and no number is used twice.
     pub(crate) tables: HashMap<(Root, u64), u64>,
     /// The frames that no program may reach any more.
     pub(crate) gone: Vec<u64>,
@@ -77,7 +79,7 @@ pub(crate) struct Threads {
     runners: OnceLock<Vec<Thread>>,
     turn: AtomicUsize,
     finished: AtomicUsize,
-    /// A thread hands on at one call in so many.
+    /// The turn passes at one call in this many.
     patience: u64,
     random: AtomicU64,
     time: AtomicU64,
@@ -89,7 +91,7 @@ impl fmt::Debug for Threads {
     }
 }
 
-/// A thread that fails ends the run: the others would wait for it for ever.
+/// A thread that fails ends the run. Otherwise the others would wait for it for ever.
 struct Fails;
 
 impl Drop for Fails {
@@ -135,7 +137,7 @@ impl Threads {
                     program(engine, me);
                     drop(engine.unload());
                     threads.finished.fetch_add(1, SeqCst);
-                    // Others may have asked this CPU for something while it ran a program.
+                    // Other CPUs may have sent requests to this one while it ran a program.
                     while threads.finished.load(SeqCst) < threads.cpus.len() {
                         threads.pause();
                     }
@@ -164,7 +166,7 @@ impl Threads {
         self.world.lock().expect("who fails ends the run")
     }
 
-    /// This CPU goes off and comes back after a while.
+    /// This CPU goes offline and comes back after a while.
     pub(crate) fn go_off(&self, engine: &Engine<Self>) {
         let off = engine.interrupts_off();
         drop(engine.offline());
@@ -173,7 +175,7 @@ impl Threads {
             self.pause();
         }
         self.world().hardware[ME.get()].gone = false;
-        // A CPU that runs a space says so itself if nobody did.
+        // A CPU that runs a space without `online` comes online by itself.
         if self.random(4) != 0 {
             engine.online();
         }
@@ -184,7 +186,7 @@ impl Threads {
         self.time.fetch_add(nanoseconds, SeqCst);
     }
 
-    /// Waits for something that another CPU does, and answers meanwhile.
+    /// Waits for an action of another CPU, and answers requests meanwhile.
     pub(crate) fn pause(&self) {
         self.deliver();
         self.step();
@@ -201,7 +203,7 @@ impl Threads {
         self.runners.get().expect("all have started")[next].unpark();
     }
 
-    /// Others may go on here.
+    /// Other CPUs may take their turn here.
     fn step(&self) {
         if self.runners.get().is_none() {
             return;
@@ -270,8 +272,8 @@ impl Threads {
     }
 }
 
-// SAFETY: each thread is one CPU. Only the thread whose turn it is runs, and `handle_interrupt` runs on a CPU's own thread
-// while its interrupts are on.
+// SAFETY: each thread is one CPU. Only the thread whose turn it is runs, and `handle_interrupt` runs on a CPU's own
+// thread while its interrupts are on.
 unsafe impl Platform for Threads {
     type Space = Arc<AddressSpace>;
     type Saved = ();
@@ -373,7 +375,7 @@ unsafe impl Platform for Threads {
         self.random(2) == 0
     }
 
-    /// As it happens, so that spaces come and go.
+    /// At random, so spaces come and go.
     fn deserves_asid(&self, _: &AddressSpace, look: Look) -> bool {
         look.running > 0 && self.random(4) != 0
     }

@@ -1,5 +1,5 @@
-//! Between slots and a global ASID: whoever runs a space under the one while others run it under the other, nothing is
-//! missed, and an ASID is free only once nobody runs under it.
+//! Transitions between slots and a global ASID. While some CPUs run a space under the one and others under the other,
+//! no flush misses a CPU, and an ASID is free only once no CPU runs under it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use ceasefire::Capabilities;
 
 const PAGE: u64 = 0x1000;
 
-/// A space that CPUs 1 and 2 of four run; two are wide here. All of them have a page of it cached.
+/// A space that CPUs 1 and 2 of four run, which is wide here. All of them have a page of it cached.
 fn busy(asids: u32) -> (Machine, Space) {
     let m = hybrid(4, asids);
     let p = m.space(1);
@@ -28,12 +28,12 @@ fn run(m: &Machine, p: &Space) {
     m.events();
 }
 
-/// A flush of a page that nobody uses, after which the space is looked at.
+/// A flush of a page that no CPU uses, after which the engine looks at the space.
 fn flush(m: &Machine, p: &Space) {
     m.flush(p, Flush::page(9 * PAGE));
 }
 
-/// Whom interrupts were sent to, and whether there was a broadcast, since the last look.
+/// The CPUs that were interrupted since the last look, and whether there was a broadcast.
 fn carried(m: &Machine) -> (Vec<usize>, bool) {
     let events = m.events();
     let to = |event: &Event| if let Event::Interrupt { to } = event { Some(*to) } else { None };
@@ -42,7 +42,7 @@ fn carried(m: &Machine) -> (Vec<usize>, bool) {
 }
 
 #[test]
-fn a_wide_space_goes_from_interrupts_over_both_to_broadcasts_alone() {
+fn a_wide_space_goes_from_interrupts_through_both_to_broadcasts() {
     let (m, p) = busy(2);
     assert_eq!(p.asid(), None);
     flush(&m, &p);
@@ -88,7 +88,7 @@ fn global(m: &Machine, p: &Space) -> u16 {
 }
 
 #[test]
-fn an_asid_is_given_back_when_nobody_runs_under_it_and_used_again_after_a_flush_of_everything() {
+fn an_asid_is_given_back_when_no_cpu_runs_under_it_and_reused_after_a_flush_of_everything() {
     let (m, p) = busy(1);
     let asid = global(&m, &p);
     m.fill(1, PAGE, 2);
@@ -135,9 +135,10 @@ fn a_space_that_finds_no_asid_stays_on_interrupts() {
     assert!(q.asid().is_some(), "the other's, which ended");
 }
 
-/// A CPU is in the middle of a switch to a space, under a slot, while the space gets an ASID and everybody else adopts it.
+/// A CPU is in the middle of a switch to a space, under a slot, while the space gets an ASID and all other CPUs adopt
+/// it.
 #[test]
-fn who_is_switching_during_a_transition_keeps_it_open() {
+fn a_cpu_that_is_switching_keeps_a_transition_open() {
     if MAX_CPUS < 5 {
         return;
     }
@@ -148,7 +149,7 @@ fn who_is_switching_during_a_transition_keeps_it_open() {
         let (space, seen) = (p.clone(), Rc::new(Cell::new(None)));
         let told = seen.clone();
         m.at(point, move |m| {
-            // Interrupts to CPU 3, which has them off, wait: the flushers are let go of here.
+            // CPU 3 has interrupts off, so interrupts to it wait. The flushes are released here.
             m.on(0, |engine| engine.flush(&space, Flush::page(9 * PAGE)));
             m.on(4, |engine| engine.flush(&space, Flush::page(PAGE)));
             told.set(space.asid());
@@ -168,9 +169,9 @@ fn who_is_switching_during_a_transition_keeps_it_open() {
     }
 }
 
-/// A batch records a page of a space on slots, and before it settles the space gets an ASID and loses it again.
+/// A batch records a page of a space on slots. Before it flushes, the space gets an ASID and loses it again.
 #[test]
-fn what_a_batch_recorded_before_a_transition_is_flushed_after_it() {
+fn a_batchs_records_from_before_a_transition_are_flushed_after_it() {
     let (m, p) = busy(2);
     let out = RefCell::new(Vec::new());
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |page: Owed<u64>| {
@@ -207,7 +208,7 @@ fn a_batch_that_records_during_a_transition_reaches_both_sides() {
     assert!(interrupted.contains(&1) && broadcast, "{interrupted:?}");
 }
 
-/// Owed in a space on slots, then the space moves: its CPUs use nothing of what they had.
+/// A debt in a space on slots, which then moves: its CPUs use none of their old entries.
 #[test]
 fn debts_from_before_a_transition_are_settled_by_ticks() {
     let m = lazy_hybrid(4, 2);
@@ -260,7 +261,7 @@ fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
 }
 
 #[test]
-fn pages_go_out_as_many_at_a_time_as_the_hardware_takes() {
+fn pages_are_broadcast_in_the_numbers_that_the_hardware_takes() {
     let (m, p) = busy(2);
     global(&m, &p);
     m.flush(&p, Flush::range(0, 10 * PAGE, ceasefire::PageSize::Small));
@@ -284,9 +285,10 @@ fn without_asids_no_space_gets_a_global_one() {
     }
 }
 
-/// Whoever still flushes a space that has ended (a strict unmap of another task's, say) gives its ASID back no second time.
+/// A flush of a space that has ended, for instance another task's strict unmap, does not give its ASID back a second
+/// time.
 #[test]
-fn what_flushes_a_space_that_ended_takes_no_asid_from_the_next() {
+fn a_flush_of_a_space_that_ended_takes_no_asid_from_the_next() {
     for leaving in [false, true] {
         let (m, p) = busy(1);
         let asid = global(&m, &p);
@@ -316,7 +318,7 @@ fn what_flushes_a_space_that_ended_takes_no_asid_from_the_next() {
     }
 }
 
-/// A space ends while somebody who saw it wide waits for the ASID that it is to get.
+/// A space ends while a CPU that saw it wide waits for an ASID for it.
 #[test]
 fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
     let (m, p) = busy(1);
@@ -342,7 +344,7 @@ fn an_asid_that_comes_after_the_end_of_its_space_is_given_back() {
     assert_eq!(r.asid().map(ceasefire::Asid::get), Some(asid));
 }
 
-/// A kernel thread that borrows the space flushes it: its own CPU must not keep the transition open.
+/// A kernel thread that borrows the space flushes it. Its own CPU must not keep the transition open.
 #[test]
 fn a_flusher_that_is_lazy_in_the_space_makes_the_transition_too() {
     let (m, p) = busy(2);
