@@ -126,8 +126,8 @@ impl<P: Machine> Memory<P> {
     ///
     /// One round of interrupts settles the frames of all nodes. It is worth it if at least as many frames owe as are
     /// taken in the time that a debt may stand: while these are used up, the debts of frames reclaimed meanwhile
-    /// settle. Fewer are used up sooner, and an allocation has to pay again. An allocation does not pay while another
-    /// one is paying.
+    /// settle. Fewer are used up sooner, and an allocation has to pay again. An allocation that has another way
+    /// does not pay while another one is paying.
     #[cold]
     pub(crate) fn pay_for_allocation(&self, pay: Pay) -> bool {
         if pay == Pay::IfWorthIt {

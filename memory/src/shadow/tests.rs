@@ -1,4 +1,4 @@
-//! The record by itself: who may hold what, without any memory manager.
+//! Tests of the record alone, without a memory manager.
 
 use alloc::vec;
 
@@ -55,7 +55,7 @@ fn a_frame_is_out_of_reach_once_each_cpu_has_flushed_its_page_or_all() {
     let none: Flush = |shadow| shadow.forgets_page(cpu(1), ASID, AT + 4096);
     for (flush, reached) in [(page, false), (asid, false), (all, false), (load, false), (none, true)] {
         let mut shadow = running();
-        // Before it is gone a flush says nothing: the CPU may walk again.
+        // A flush before the translation is cleared proves nothing: the CPU may walk again.
         flush(&mut shadow);
         gone(&mut shadow, AT, 3);
         assert_eq!(who(shadow.touches(frame(3), 1)), Some((Wrong::Accessed, 3, 0)));
@@ -104,7 +104,7 @@ fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
             assert_eq!(back(&mut shadow, false), Ok(()));
         }
     }
-    // Under a tag that another space took it holds nothing of this one.
+    // Under a tag that another space took, the CPU holds no entry of this one.
     let mut shadow = running();
     gone(&mut shadow, AT, 3);
     (0..2).for_each(|number| shadow.loads(cpu(number), OTHER, ASID, true).unwrap());
@@ -141,7 +141,7 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
     let away: Then = |shadow| shadow.leaves(cpu(1));
     let start: Then = |shadow| shadow.broadcasts_everything(cpu(0));
     let wait: Then = |shadow| shadow.waited(cpu(0));
-    // What it walked before it left counts, unless the broadcast had yet to begin.
+    // An entry that the CPU filled before it left counts, unless the broadcast began later.
     for (order, may_hold) in
         [([away, start, wait], false), ([start, away, wait], true), ([start, wait, away], true)]
     {
@@ -159,7 +159,7 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
             assert_eq!(who(back), (looked_at && may_hold).then_some((Wrong::Unflushed, 3, 1)));
             let now = shadow.hands_out(frame(3));
             assert_eq!(who(now), (!looked_at && may_hold).then_some((Wrong::Reused, 3, 1)));
-            // It walks again from here on.
+            // The CPU walks again from here on.
             gone(&mut shadow, AT, 4);
             shadow.forgets_asid(cpu(0), ASID);
             assert_eq!(who(shadow.hands_out(frame(4))), Some((Wrong::Reused, 4, 1)));
@@ -169,7 +169,7 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
 
 #[test]
 fn a_translation_may_come_back_to_the_same_frame_and_to_no_other_in_whatever_size() {
-    // What is gone, what comes, and the frame through which the page at 3 of it leads astray.
+    // The cleared translation, the new one, and the frame through which the page at 3 leads to a wrong place.
     let cases = [
         ((SMALL, 3, 3), (SMALL, 3, 3), None),
         ((SMALL, 3, 3), (SMALL, 3, 4), Some(3)),

@@ -235,7 +235,7 @@ impl<P: Machine> Memory<P> {
                 candidate.withhold();
                 dirty = true;
             } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
-                // Pages that a mapping locks never come here: they are not free to go.
+                // A page that a mapping locks is not free here, except for an invalidation, which is never lazy.
                 candidate.let_go(self.condition(frame, false));
             } else {
                 candidate.hold();
