@@ -1,4 +1,4 @@
-//! Files: what is read and written, by calls and through mappings, and what a device holds.
+//! Files: bytes read and written by calls and through mappings, and the contents of devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn put(rig: &Rig, file: ObjectId, offset: u64, value: u64) {
     rig.memory.write(file, offset, &value.to_le_bytes()).unwrap();
 }
 
-/// Drops all pages, so that what comes next comes from the device.
+/// Drops all pages, so the next access reads the device.
 fn forget(rig: &Rig, file: ObjectId) {
     rig.memory.invalidate(file, 0, u32::MAX).unwrap();
     assert_eq!(rig.memory.cached_pages(file), 0);
@@ -76,7 +76,7 @@ fn reading_ends_with_the_file_and_writing_extends_it() {
     assert_eq!(rig.load(&space, at(shared, 2) + 8), Ok(9));
     assert_eq!(rig.load(&space, at(shared, 1)), Ok(0), "the hole between reads as zeros");
     assert_eq!(rig.memory.write(file, 0, &[]), Ok(()));
-    // Across a page boundary; of a page the rig keeps the first words.
+    // Across a page boundary. The rig keeps only the first words of a page.
     rig.memory.write(file, PAGE_BYTES - 8, &[3; 16]).unwrap();
     assert_eq!(word(&rig, file, PAGE_BYTES), u64::from_le_bytes([3; 8]));
     finish(&rig, space, &[file], free);
@@ -165,7 +165,7 @@ fn pages_in_many_batches_are_written_with_a_flush_each() {
     finish(&rig, space, &[file], free);
 }
 
-/// Stores through what CPU 1 holds while its page is written out; how many violations that is.
+/// Stores through an entry that CPU 1 holds while the page is written out; returns the number of violations.
 fn store_during_write_out(without: Option<Guard>) -> u64 {
     let (rig, space, file, [shared, _], _) = mapped(2);
     guards::remove(rig.memory.engine(), without);
@@ -223,7 +223,7 @@ fn a_store_waits_for_the_write_out_and_is_written_next_time() {
     rig.platform().assert_no_violation();
 }
 
-/// A store fault has made a page writable and not counted its mapping yet when another CPU syncs the file.
+/// Another CPU syncs the file after a store fault has made a page writable and before it has counted the mapping.
 #[test]
 fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
     let rig = Rig::threaded(config(512));
@@ -248,7 +248,7 @@ fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
         rig.platform().at(Moment::Work(Work::Map), move || {
             let before = inner.platform().contended();
             faults.store(true, Ordering::SeqCst);
-            // Until it is through, or waits for the table that this fault has locked.
+            // Until the other CPU is done, or waits for the table that this fault has locked.
             let waits = || inner.platform().contended() > before;
             inner.platform().idle_until(|| through.load(Ordering::SeqCst) || waits());
         });
@@ -318,7 +318,7 @@ fn a_fault_that_found_its_page_before_a_truncation_does_not_map_it() {
         put(&rig, file, 0, 4);
         for start in [shared, private] {
             rig.memory.truncate(file, PAGE_BYTES).unwrap();
-            // Moments of a fault without any lock: after its page was found.
+            // Moments of a fault without any lock, after its page was found.
             for times in 0..4 {
                 let inner = rig.clone();
                 rig.platform().after(times, Moment::Unlock, move || inner.memory.truncate(file, 0).unwrap());
@@ -458,7 +458,7 @@ fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
     put(&rig, file, 3 * PAGE_BYTES, 9);
     both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Ok(9)));
     assert_eq!(rig.memory.counters().interrupts, interrupts + 1);
-    // What the program asks for is done when the call returns.
+    // A call of the program is done when it returns.
     rig.memory.sync(file);
     read();
     rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();

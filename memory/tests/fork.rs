@@ -1,4 +1,4 @@
-//! fork: memory that is shared until somebody stores to it.
+//! fork: memory is shared until it is stored to.
 
 use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Protection, PAGE_BYTES, USER_END};
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{at, config, finish, shared_space, Moment, Rig, Space};
 
-/// A space that both CPUs run, and memory of which both have stored to `pages` pages: page `n` holds `n + 1`.
+/// A space that both CPUs run, with memory in which both have stored to `pages` pages: page `n` holds `n + 1`.
 fn stored(pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(1024);
     let free = rig.memory.free_frames() + 1;
@@ -18,7 +18,7 @@ fn stored(pages: u64) -> (Rig, Space, u64, u64) {
     (rig, space, start, free)
 }
 
-/// Does `body` with `space` running on CPU 0.
+/// Runs `body` with `space` loaded on CPU 0.
 fn inside<R>(rig: &Rig, space: &Space, home: &Space, body: impl FnOnce() -> R) -> R {
     rig.run(space);
     let result = body();
@@ -63,7 +63,7 @@ fn the_kernels_half_is_in_every_root_and_stays() {
     rig.memory.unmap(&space, 0, USER_END).unwrap();
     assert!(rig.platform().has_kernel(&space) && rig.platform().has_kernel(&child));
     inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
-    // The machine looks itself when a root is loaded, and when it is freed.
+    // The machine checks the kernel's half when a root is loaded, and when it is freed.
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }
@@ -84,7 +84,7 @@ fn a_fork_takes_no_frames_but_for_tables() {
 fn when_fork_returns_no_cpu_stores_to_what_is_shared() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
-    // CPU 1 could store through what it holds, and the child would see it.
+    // CPU 1 could store through an old entry, and the child would see it.
     rig.on(1, || rig.store(&space, start, 9)).unwrap();
     inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
     end(&rig, child, &space);

@@ -1,4 +1,4 @@
-//! Huge pages: made by faults and by collapsing, split at the ends of what is done to a part of them, moved whole.
+//! Huge pages: created by faults and by collapsing, split at the ends of a partial operation, moved whole.
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
@@ -440,7 +440,7 @@ fn what_is_done_to_a_huge_page_that_moves_is_done_when_it_has_arrived_or_before(
 fn a_page_that_is_reclaimed_does_not_collapse_and_is_not_lost() {
     let (rig, space, start, free) = small(512);
     let (inner, inner_space) = (rig.clone(), space.clone());
-    // The first page is unmapped and held by the batch; the second is about to be looked at.
+    // The first page is unmapped and held by the batch. The second is about to be checked.
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
         inner.on(1, || assert_eq!(inner.memory.collapse(&inner_space, start), Ok(false)));
     });

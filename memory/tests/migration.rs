@@ -1,4 +1,4 @@
-//! Moving pages between nodes: batches, single pages, hints and demotion, and what others do meanwhile.
+//! Moving pages between nodes: batches, single pages, hints and demotion, with other operations meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn moved(rig: &Rig, space: &Space) -> Migrated {
     rig.memory.migrate_space(space, NEAR, FAR).unwrap()
 }
 
-/// Interrupting flushes that `body` costs.
+/// The number of interrupting flushes that `body` costs.
 fn shootdowns(rig: &Rig, body: impl FnOnce()) -> u64 {
     let before = rig.memory.counters();
     body();
@@ -132,7 +132,7 @@ fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
     rig.store(&space, start, 5).unwrap();
     rig.on(1, || rig.load(&space, start)).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
-    // Whoever reads from a file holds its page meanwhile.
+    // A read of a file holds the page meanwhile.
     rig.platform().at(Moment::Load, move || {
         inner.on(1, || {
             assert_eq!(moved(&inner, &inner_space), Migrated { moved: 3, busy: 1 });
@@ -176,7 +176,7 @@ fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
         let _fails = rig.start(0);
         rig.platform().idle_until(|| holds.load(Ordering::SeqCst));
         let (inner, inner_space) = (rig.clone(), space.clone());
-        // Four pages in the first round; the fifth look at a page is the second at the busy one.
+        // Four pages in the first round. The fifth visit to a page is the second to the busy one.
         rig.platform().after(4, Moment::Work(Work::MigratePage), move || {
             assert_eq!(inner.load(&inner_space, start), Ok(5), "nobody waits for it between two rounds");
             may_go.store(true, Ordering::SeqCst);
@@ -336,7 +336,7 @@ fn a_hint_hides_nothing_that_is_not_there_or_may_not_be_used() {
     finish(&rig, space, &[], free);
 }
 
-/// Fast memory that is small, and slow memory that is not. The CPU is on the fast node.
+/// A small fast node and a larger slow one. The CPU is on the fast node.
 fn tiers(fast: u32, slow: u32) -> Config {
     let nodes = vec![NodeLayout::new(fast), NodeLayout { frames: slow, tier: 1 }];
     Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 1, Schedule::Batched) }
@@ -390,7 +390,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
     for page in 0..400 {
         rig.load(&space, at(shared, page)).unwrap();
     }
-    // Fills what is left, the slow node first: nothing of this can go anywhere.
+    // Fills the rest, the slow node first. None of these pages can move anywhere.
     let start = rig.memory.map_anonymous(&space, 500).unwrap();
     for page in 0..440 {
         assert_eq!(rig.store(&space, at(start, page), page + 1), Ok(()), "page {page}");
@@ -421,7 +421,7 @@ fn where_demotion_is_off_pages_are_freed() {
     finish_alone(&rig, space, free);
 }
 
-/// Moves the pages of a space, and does `act` as CPU 0 when the first has set out and nothing is flushed.
+/// Moves the pages of a space. Performs `act` as CPU 0 when the first page has set out and nothing is flushed.
 fn during_departure(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send + 'static) -> Migrated {
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().after(1, Moment::Work(Work::MigratePage), move || act(&inner, &inner_space));

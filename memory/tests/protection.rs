@@ -1,4 +1,4 @@
-//! What a program may do with its memory: mprotect and mremap, and that what batches owe is paid before they return.
+//! A program's rights to its memory: mprotect and mremap. Debts of batches are paid before these return.
 
 use ceasefire_memory::{
     FaultError, NodeId, Placement, ProtectError, Protection, RangeError, RemapError, Work, PAGE_BYTES,
@@ -12,7 +12,7 @@ use common::{at, finish, shared_space, Moment, Rig, Space};
 
 const HUGE: u64 = 1 << 21;
 
-/// A space that both CPUs run, and memory of which both have stored to each of the first `pages` pages: page `n` holds
+/// A space that both CPUs run, with memory in which both have stored to each of the first `pages` pages: page `n` holds
 /// `n + 1`.
 fn stored(frames: u32, pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(frames);
@@ -211,7 +211,7 @@ fn a_mapping_shrinks_and_what_was_behind_is_gone_everywhere() {
     finish(&rig, space, &[], free);
 }
 
-/// Moves `pages` pages, of which both CPUs hold translations, to `to`, and looks at them there.
+/// Moves `pages` pages, of which both CPUs hold translations, to `to`, and checks them there.
 fn move_to(pages: u64, offset: u64, to: u64) {
     let (rig, space, start, free) = stored(8192, pages + offset);
     let (from, bytes) = (at(start, offset), pages * PAGE_BYTES);
@@ -256,7 +256,7 @@ fn pages_move_between_tables_that_do_not_lie_alike() {
 #[test]
 fn a_whole_table_moves_with_one_flush() {
     let (rig, space, start, free) = stored(4096, 512);
-    // It needs the tables above.
+    // It keeps the tables above in use.
     let other = rig.memory.map_anonymous(&space, 1).unwrap();
     rig.load(&space, other).unwrap();
     let before = rig.memory.counters();
@@ -430,7 +430,7 @@ fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
     assert_eq!(result, Err(RemapError::OutOfMemory));
     both(&rig, || assert_eq!(rig.load(&space, at(start, 2)), Ok(3)));
     assert!(full > 100);
-    // Enough for some of the tables: they are given back.
+    // Enough for some of the tables, which are given back.
     for pages in 1..3 {
         rig.memory.discard(&space, filler, pages * PAGE_BYTES).unwrap();
         rig.memory.list_collected();
@@ -462,7 +462,8 @@ fn tables_go_with_the_mappings_that_needed_them() {
     finish(&rig, space, &[], free);
 }
 
-/// Does `act` as CPU 0 while pages move of which CPU 1 still holds translations: their flush is owed. What it says.
+/// Performs `act` as CPU 0 while pages move of which CPU 1 still holds translations: their flush is owed. Returns its
+/// result.
 fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> bool {
     let (rig, space, start, _) = stored(512, 4);
     guards::remove(rig.memory.engine(), without);
@@ -479,7 +480,7 @@ fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> boo
     receive.recv().unwrap()
 }
 
-/// Whether rule R3 holds for an operation, and is seen broken without what upholds it.
+/// Checks that rule R3 holds for an operation, and is seen broken without the guard that enforces it.
 fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
     assert!(!while_owed(None, breaks), "R3 is broken");
     #[cfg(ceasefire_sabotage)]
@@ -514,11 +515,12 @@ fn mremap_pays_what_is_owed_before_it_returns() {
     });
 }
 
-/// Forks while a page moves to which CPU 1 can still store; what the child reads there after CPU 1 did.
+/// Forks while a page moves to which CPU 1 can still store; returns the value that the child reads after CPU 1 has
+/// stored.
 fn fork_while_owed(without: Option<Guard>) -> u64 {
     let (rig, space, start, _) = stored(512, 2);
     guards::remove(rig.memory.engine(), without);
-    // Fork takes no right from this one, so that it has nothing to flush for.
+    // Fork takes no right from this page, so it has nothing to flush.
     rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = std::sync::mpsc::channel();

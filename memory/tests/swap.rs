@@ -1,4 +1,4 @@
-//! Anonymous memory that makes room: on the swap device, by advice, or not at all because it is locked.
+//! Anonymous memory under pressure: moved to the swap device, paged out on advice, or kept because it is locked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -188,7 +188,7 @@ fn pages_on_the_device_move_with_their_mapping_and_keep_their_rights() {
     finish_all(&rig, space, free);
 }
 
-/// Pages out two pages and does `act` when the first is unmapped and its flush is owed.
+/// Pages out two pages. Performs `act` when the first is unmapped and its flush is owed.
 fn while_going_out(rig: &Rig, space: &Space, start: u64, act: impl FnOnce(&Rig, &Space) + Send + 'static) {
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
@@ -214,7 +214,7 @@ fn a_store_through_an_owed_translation_is_written_out() {
 fn a_page_used_while_it_goes_out_is_found_and_no_second_one_made() {
     for write in [false, true] {
         let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
-        // CPU 0 goes through the tables, and finds the page in the device's cache; CPU 1 still uses what it holds.
+        // CPU 0 walks the tables, and finds the page in the device's cache. CPU 1 still uses its old entry.
         while_going_out(&rig, &space, start, move |rig, space| {
             rig.store(space, start, 8).unwrap();
             rig.on(0, || {
@@ -334,7 +334,7 @@ fn what_a_program_can_do_without_is_kept_until_memory_is_short() {
 fn a_store_takes_the_leave_back() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
     rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
-    // Through the same translation, which is clean now: that has to be noticed.
+    // Through the same translation, which is clean now: the store must be noticed.
     rig.on(1, || rig.store(&space, at(start, 1), 7)).unwrap();
     rig.store(&space, at(start, 2) + 8, 7).unwrap();
     end(&rig, exhaust(&rig));
