@@ -12,8 +12,8 @@ use common::owing::{
 use common::Rig;
 
 #[test]
-fn background_reclaim_pays_for_a_node_that_owes_all_it_may_unless_enough_will_be_free_anyway() {
-    // With the bound, fewer frames may owe than the node should have free; without it, more.
+fn background_reclaim_pays_for_a_node_at_its_bound_unless_enough_frames_will_settle() {
+    // 2 * MOVED frames are fewer than the node should have free; all frames are more.
     for (owed, paid) in [(2 * MOVED, 1), (usize::MAX, 0)] {
         let (rig, space) = machine(Lazy { max_owed: Some(2 * MOVED as u32), ..bounds() });
         let all = rig.memory.free_frames() + 1;
@@ -31,7 +31,7 @@ fn background_reclaim_pays_for_a_node_that_owes_all_it_may_unless_enough_will_be
 }
 
 #[test]
-fn what_is_settled_for_nothing_makes_room_for_what_comes_to_owe() {
+fn debts_settled_at_no_cost_make_room_for_new_ones() {
     const PAGES: u32 = 8;
     let (rig, space) = machine(Lazy { max_owed: Some(2 * MOVED as u32), ..bounds() });
     let all = rig.memory.free_frames() + 1;
@@ -59,7 +59,7 @@ fn what_is_settled_for_nothing_makes_room_for_what_comes_to_owe() {
 }
 
 #[test]
-fn no_node_owes_more_than_it_may_because_another_may() {
+fn no_node_exceeds_its_bound_because_another_has_room() {
     const PAGES: u64 = 3 * ceasefire::BATCH as u64;
     let lazy = Lazy { max_owed: Some(MOVED as u32), ..bounds() };
     let rig = Rig::by_hand(Config { read_ahead: 1, fault_around: 1, ..lazily(lazy) });
@@ -109,7 +109,7 @@ fn a_node_runs_ahead_only_while_frames_come_to_owe() {
 }
 
 #[test]
-fn a_node_without_frames_makes_nobody_pay() {
+fn a_node_without_frames_causes_no_payment() {
     let nodes = vec![NodeLayout::new(FRAMES), NodeLayout::new(0)];
     let rig = Rig::by_hand(Config { nodes, ..lazily(bounds()) });
     let all = rig.memory.free_frames();
@@ -136,7 +136,7 @@ fn a_node_without_frames_makes_nobody_pay() {
 }
 
 #[test]
-fn without_an_age_nothing_owes() {
+fn with_age_zero_nothing_owes() {
     let (rig, space) = machine(Lazy { max_age: 0, ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -157,7 +157,7 @@ fn without_an_age_nothing_owes() {
 }
 
 #[test]
-fn bounds_that_cannot_be_kept_are_refused_with_what_could() {
+fn bounds_that_cannot_be_kept_are_refused_with_those_that_can() {
     let refused = |lazy| Rig::refused(lazily(lazy));
     let (node, frames) = (NEAR, FRAMES);
     for max_owed in [0, FRAMES + 1] {

@@ -97,7 +97,7 @@ fn writing_nothing_or_beyond_the_longest_file_changes_nothing() {
 }
 
 #[test]
-fn without_memory_a_write_says_how_far_it_came() {
+fn a_write_that_runs_out_of_memory_reports_the_bytes_written() {
     let (rig, space, file, [shared, _], free) = mapped(0);
     put(&rig, file, 0, 1);
     rig.memory.lock(&space, shared, PAGE_BYTES).unwrap();
@@ -111,7 +111,7 @@ fn without_memory_a_write_says_how_far_it_came() {
 }
 
 #[test]
-fn what_was_stored_behind_the_end_is_not_there_when_the_file_grows() {
+fn bytes_stored_behind_the_end_are_gone_when_the_file_grows() {
     for grow in [true, false] {
         let (rig, space, file, [shared, _], free) = mapped(0);
         put(&rig, file, 0, 5);
@@ -129,7 +129,7 @@ fn what_was_stored_behind_the_end_is_not_there_when_the_file_grows() {
 }
 
 #[test]
-fn a_store_is_seen_by_the_next_sync_however_often() {
+fn each_sync_sees_the_stores_before_it() {
     let (rig, space, file, [shared, _], free) = mapped(8);
     for round in 1..5 {
         both(&rig, || rig.store(&space, at(shared, 1), round).unwrap());
@@ -189,7 +189,7 @@ fn no_store_lands_in_a_page_that_is_being_written() {
 }
 
 #[test]
-fn a_store_waits_for_the_write_out_and_is_written_next_time() {
+fn a_store_waits_for_the_write_out_and_is_written_by_the_next() {
     let rig = Rig::threaded(config(512));
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
@@ -264,7 +264,7 @@ fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
 }
 
 #[test]
-fn what_lies_beyond_a_truncation_is_gone_everywhere() {
+fn pages_beyond_a_truncation_are_gone_everywhere() {
     let (rig, space, file, [shared, private], free) = mapped(8);
     for page in 0..8 {
         both(&rig, || rig.store(&space, at(shared, page), page + 1).unwrap());
@@ -356,7 +356,7 @@ fn truncation_without_memory_for_the_last_page_is_an_error_and_changes_nothing()
 }
 
 #[test]
-fn an_invalidated_page_is_written_if_dirty_and_read_anew() {
+fn an_invalidated_page_is_written_if_dirty_and_read_again() {
     let (rig, space, file, [shared, private], free) = mapped(8);
     both(&rig, || rig.store(&space, at(shared, 1), 5).unwrap());
     both(&rig, || assert_eq!(rig.load(&space, at(private, 1)), Ok(5)));
@@ -407,7 +407,7 @@ fn reclaimed_dirty_pages_come_back_from_the_device() {
 }
 
 #[test]
-fn a_page_on_its_way_in_is_waited_for_and_read_once() {
+fn readers_wait_for_a_page_on_its_way_in_and_it_is_read_once() {
     let rig = Rig::threaded(Config { read_ahead: 1, ..config(512) });
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
@@ -442,7 +442,7 @@ fn a_page_on_its_way_in_is_waited_for_and_read_once() {
 }
 
 #[test]
-fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
+fn a_page_reclaimed_by_the_kernel_may_be_read_until_it_is_found_again() {
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, ..config(512) });
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
@@ -454,7 +454,7 @@ fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
     read();
     let interrupts = rig.memory.counters().interrupts;
     assert_eq!(rig.memory.reclaim_range(&space, start, 8 * PAGE_BYTES), Ok(8));
-    assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "nobody is asked");
+    assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "no CPU is interrupted");
     put(&rig, file, 3 * PAGE_BYTES, 9);
     both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Ok(9)));
     assert_eq!(rig.memory.counters().interrupts, interrupts + 1);

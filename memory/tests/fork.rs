@@ -69,7 +69,7 @@ fn the_kernels_half_is_in_every_root_and_stays() {
 }
 
 #[test]
-fn a_fork_takes_no_frames_but_for_tables() {
+fn a_fork_takes_frames_only_for_tables() {
     let (rig, space, start, free) = stored(100);
     let before = rig.memory.free_frames();
     let child = rig.memory.fork(&space).unwrap();
@@ -81,7 +81,7 @@ fn a_fork_takes_no_frames_but_for_tables() {
 }
 
 #[test]
-fn when_fork_returns_no_cpu_stores_to_what_is_shared() {
+fn when_fork_returns_no_cpu_stores_to_shared_pages() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
     // CPU 1 could store through an old entry, and the child would see it.
@@ -92,7 +92,7 @@ fn when_fork_returns_no_cpu_stores_to_what_is_shared() {
 }
 
 #[test]
-fn a_page_that_others_let_go_of_is_stored_to_in_place() {
+fn a_page_without_other_holders_is_stored_to_in_place() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
     end(&rig, child, &space);
@@ -106,7 +106,7 @@ fn a_page_that_others_let_go_of_is_stored_to_in_place() {
 }
 
 #[test]
-fn three_generations_keep_apart_whoever_stores_first() {
+fn three_generations_are_separate_in_any_order_of_stores() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let (rig, space, start, free) = stored(2);
         let child = rig.memory.fork(&space).unwrap();
@@ -265,7 +265,7 @@ fn a_fork_of_moved_mappings_finds_their_pages() {
 }
 
 #[test]
-fn what_is_copied_is_what_was_there_when_the_copy_began() {
+fn a_copy_has_the_bytes_from_when_it_began() {
     let (rig, space, start, free) = stored(1);
     let child = rig.memory.fork(&space).unwrap();
     let inner = (rig.clone(), space.clone());

@@ -42,11 +42,11 @@ fn fresh_memory_reads_as_zero_and_takes_a_frame_only_when_stored_to() {
     // CPU 1 read the zero page there, so it must be flushed.
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 3))), Ok(42));
     assert_eq!(rig.load(&space, at(start, 3) + 8), Ok(0), "the rest of the page is as it was");
-    assert_eq!(rig.load(&space, at(start, 4)), Ok(0), "nobody stored to the frame that all share");
+    assert_eq!(rig.load(&space, at(start, 4)), Ok(0), "no store reached the shared zero frame");
 }
 
 #[test]
-fn a_private_mapping_copies_what_it_stores_to() {
+fn a_private_mapping_copies_the_pages_it_stores_to() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
@@ -92,7 +92,7 @@ fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
 }
 
 #[test]
-fn ranges_that_are_none_change_nothing() {
+fn invalid_ranges_change_nothing() {
     let (rig, space) = shared_space(256);
     let start = rig.memory.map_anonymous(&space, 4).unwrap();
     rig.store(&space, start, 1).unwrap();
@@ -140,7 +140,7 @@ fn objects_run_out_with_an_error_and_come_back() {
 }
 
 #[test]
-fn unmapping_splits_areas_and_frees_tables_that_nothing_needs() {
+fn unmapping_splits_areas_and_frees_unneeded_tables() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let pages = 1024;
@@ -358,7 +358,7 @@ fn while_owing(rig: &Rig, space: &Space, act: Box<dyn FnOnce() + Send>) {
 }
 
 #[test]
-fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
+fn a_store_that_copies_waits_for_reclaims_debt_at_its_address() {
     let (rig, space) = owing_rig();
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
@@ -392,10 +392,10 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
 }
 
 #[test]
-fn munmap_pays_what_reclaim_owes() {
+fn munmap_pays_the_debt_of_reclaim() {
     assert!(!unmap_while_owed(None));
     #[cfg(ceasefire_sabotage)]
-    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 breaks without its guard, or nobody would notice");
+    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 must be seen to break without its guard");
 }
 
 /// Reclaims a page that CPU 1 has read; returns the number of violations when CPU 1 reads it again.

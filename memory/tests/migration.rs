@@ -124,7 +124,7 @@ fn pages_that_others_map_too_stay() {
 }
 
 #[test]
-fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
+fn a_page_held_all_the_time_stays_where_it_is() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
@@ -144,7 +144,7 @@ fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
     assert_eq!(rig.memory.read(file, 0, &mut bytes), Ok(8));
     assert_eq!(rig.memory.statistics().migrated, 3);
     assert_eq!(rig.load(&space, start), Ok(6));
-    assert_eq!(moved(&rig, &space), Migrated { moved: 1, busy: 0 }, "nobody holds it now");
+    assert_eq!(moved(&rig, &space), Migrated { moved: 1, busy: 0 }, "it has no other holder now");
     finish(&rig, space, &[file], free);
 }
 
@@ -178,7 +178,7 @@ fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
         let (inner, inner_space) = (rig.clone(), space.clone());
         // Four pages in the first round. The fifth visit to a page is the second to the busy one.
         rig.platform().after(4, Moment::Work(Work::MigratePage), move || {
-            assert_eq!(inner.load(&inner_space, start), Ok(5), "nobody waits for it between two rounds");
+            assert_eq!(inner.load(&inner_space, start), Ok(5), "no CPU waits for it between two rounds");
             may_go.store(true, Ordering::SeqCst);
             inner.platform().idle_until(|| gone.load(Ordering::SeqCst));
         });
@@ -291,7 +291,7 @@ fn move_pages_says_when_a_node_is_full_and_when_a_page_is_busy() {
 }
 
 #[test]
-fn a_hidden_page_counts_its_next_use_and_comes_to_the_user() {
+fn a_hidden_page_counts_its_next_use_and_moves_to_its_user() {
     let (rig, space, start, free) = pages_in_use(config(1024), 8);
     rig.memory.list_collected();
     assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(8));
@@ -324,7 +324,7 @@ fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
 }
 
 #[test]
-fn a_hint_hides_nothing_that_is_not_there_or_may_not_be_used() {
+fn a_hint_hides_only_present_and_usable_pages() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (USER_END, PAGE_BYTES), (start, u64::MAX)] {
         assert_eq!(rig.memory.hint(&space, from, bytes), Err(RangeError { start: from, bytes }));
@@ -405,7 +405,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
 }
 
 #[test]
-fn where_demotion_is_off_pages_are_freed() {
+fn with_demotion_off_pages_are_freed() {
     let (rig, space, free) = one_space(Config { demote: false, ..tiers(256, 1024) });
     let file = rig.memory.create_file(128).unwrap();
     let shared = rig.memory.map_shared(&space, file, 0, 128, false).unwrap();
@@ -440,7 +440,7 @@ fn during_copy(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send +
 }
 
 #[test]
-fn a_store_before_the_flush_goes_along() {
+fn a_store_before_the_flush_is_copied_too() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     let migrated = during_departure(&rig, &space, move |rig, space| {
         rig.on(0, || {
@@ -456,7 +456,7 @@ fn a_store_before_the_flush_goes_along() {
 }
 
 #[test]
-fn after_the_flush_no_cpu_holds_a_page_that_is_copied() {
+fn after_the_flush_no_cpu_holds_the_copied_page() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     during_copy(&rig, &space, move |rig, _| {
         for cpu in 0..2 {
@@ -502,7 +502,7 @@ fn an_access_to_a_page_on_its_way_waits_and_finds_it() {
 }
 
 #[test]
-fn what_is_unmapped_while_it_moves_is_gone() {
+fn a_page_unmapped_while_it_moves_is_gone() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {
@@ -520,7 +520,7 @@ fn what_is_unmapped_while_it_moves_is_gone() {
 }
 
 #[test]
-fn what_is_discarded_while_it_moves_reads_as_zero() {
+fn a_page_discarded_while_it_moves_reads_as_zero() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {

@@ -41,7 +41,7 @@ fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
 }
 
 #[test]
-fn who_must_not_wait_has_what_owes_nothing_or_nothing() {
+fn an_allocation_that_must_not_wait_gets_a_debt_free_frame_or_none() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (owing, there) = near_owes(&rig, &space, 1);
@@ -57,7 +57,7 @@ fn who_must_not_wait_has_what_owes_nothing_or_nothing() {
 }
 
 #[test]
-fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_away() {
+fn an_allocation_that_may_wait_pays_before_it_takes_the_reserve_or_farther_memory() {
     // Above the node's watermarks.
     const SETTLED: u32 = 2 * MOVED as u32;
     for (reserve, paid) in [(SETTLED + 1, 1), (SETTLED, 1), (SETTLED - 1, 0)] {
@@ -85,7 +85,7 @@ fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_awa
 }
 
 #[test]
-fn who_must_not_wait_takes_no_more_of_the_reserve_than_it_needs() {
+fn an_allocation_that_must_not_wait_takes_only_what_it_needs_of_the_reserve() {
     const RESERVE: u32 = 2 * MOVED as u32;
     let (rig, space) = machine(Lazy { reserve: Some(RESERVE), ..bounds() });
     let all = rig.memory.free_frames() + 1;
@@ -117,7 +117,7 @@ fn debts_that_settle_by_themselves_are_never_paid_for() {
 }
 
 #[test]
-fn on_demand_the_watermarks_count_what_owes_and_allocations_pay() {
+fn on_demand_the_watermarks_count_owing_frames_and_allocations_pay() {
     let (rig, space) = machine(Lazy { settle: Settle::Demand, ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (_, there) = near_owes(&rig, &space, 0);
@@ -167,7 +167,7 @@ fn a_debt_that_no_tick_settles_wakes_background_reclaim_to_pay() {
 }
 
 #[test]
-fn a_frame_is_reported_only_once_it_owes_nothing() {
+fn a_frame_is_reported_only_when_debt_free() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -186,7 +186,7 @@ fn a_frame_is_reported_only_once_it_owes_nothing() {
 }
 
 #[test]
-fn what_is_freed_meanwhile_keeps_its_own_debt() {
+fn a_frame_freed_meanwhile_keeps_its_own_debt() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (mut here, there) = take_all(&rig);
@@ -214,7 +214,7 @@ fn what_is_freed_meanwhile_keeps_its_own_debt() {
 }
 
 #[test]
-fn a_frame_goes_offline_out_of_the_middle_of_a_block_that_owes() {
+fn a_frame_goes_offline_out_of_the_middle_of_an_owing_block() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -257,7 +257,7 @@ fn a_frame_that_a_cpu_keeps_is_free_and_goes_offline() {
 }
 
 #[test]
-fn isolated_blocks_are_what_they_say_and_come_back() {
+fn isolated_blocks_have_their_order_and_come_back() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let block = rig.memory.isolate_free(NEAR, 6).unwrap();
@@ -269,7 +269,7 @@ fn isolated_blocks_are_what_they_say_and_come_back() {
 }
 
 #[test]
-fn a_huge_page_is_made_of_what_owes_once_that_is_paid() {
+fn a_huge_page_is_made_of_owing_frames_once_their_debt_is_paid() {
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy: bounds(), ..config(4096) });
     let all = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
@@ -310,11 +310,11 @@ fn had_at_once(stored: fn(Stamp) -> Stamp) -> usize {
 }
 
 #[test]
-fn hole_01_a_stamp_that_is_lost_on_the_way_to_the_node() {
+fn hole_01_a_stamp_lost_on_the_way_to_the_node() {
     assert_eq!(had_at_once(|stamp| stamp), 0);
     // LUF stored the order of the block there: 0 for a single frame, which means that nothing is owed.
     let order = |_| Stamp::stored(0);
-    assert!(had_at_once(order) > MOVED, "or nobody would notice");
+    assert!(had_at_once(order) > MOVED, "a missing guard must be noticed");
 }
 
 /// A task takes a frame. Before it checks whether it must flush, an interrupt frees another frame. Returns whether the
@@ -375,7 +375,7 @@ fn hole_05_an_allocation_that_must_not_wait_never_pays() {
 /// In LUF's design, two CPUs that do this to each other wait forever.
 #[test]
 #[should_panic(expected = "waits for others with interrupts off")]
-fn hole_05_who_pays_with_interrupts_off_is_caught() {
+fn hole_05_paying_with_interrupts_off_is_caught() {
     let (rig, space) = machine(bounds());
     let (here, _) = take_all(&rig);
     owe(&rig, &space, here);

@@ -94,7 +94,7 @@ fn the_right_to_load_alone_does_not_bring_back_the_right_to_store() {
 }
 
 #[test]
-fn a_right_that_comes_back_does_not_make_a_shared_page_ones_own() {
+fn a_right_that_comes_back_does_not_make_a_shared_page_private() {
     let (rig, space, start, free) = stored(256, 1);
     let file = rig.memory.create_file(1).unwrap();
     let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
@@ -136,7 +136,7 @@ fn fresh_memory_that_may_not_be_stored_to_reads_as_zero() {
 }
 
 #[test]
-fn dirt_survives_the_loss_of_rights() {
+fn the_dirty_state_survives_the_loss_of_rights() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(2).unwrap();
@@ -198,7 +198,7 @@ fn a_mapping_grows_where_it_is_and_keeps_its_bytes() {
 }
 
 #[test]
-fn a_mapping_shrinks_and_what_was_behind_is_gone_everywhere() {
+fn a_mapping_shrinks_and_the_pages_behind_are_gone_everywhere() {
     let (rig, space, start, free) = stored(256, 6);
     let left = rig.memory.free_frames();
     assert_eq!(rig.memory.remap(&space, start, 6 * PAGE_BYTES, 2 * PAGE_BYTES, Placement::Here), Ok(start));
@@ -236,7 +236,7 @@ fn move_to(pages: u64, offset: u64, to: u64) {
 }
 
 #[test]
-fn what_moves_is_at_the_new_place_and_on_no_cpu_at_the_old_one() {
+fn moved_pages_are_at_the_new_place_and_on_no_cpu_at_the_old_one() {
     move_to(5, 0, 1 << 40);
     move_to(5, 3, (1 << 40) + 7 * PAGE_BYTES);
 }
@@ -248,7 +248,7 @@ fn whole_tables_move_with_their_pages() {
 }
 
 #[test]
-fn pages_move_between_tables_that_do_not_lie_alike() {
+fn pages_move_between_tables_at_different_offsets() {
     move_to(1100, 0, (1 << 40) + 300 * PAGE_BYTES);
     move_to(700, 100, 1 << 40);
 }
@@ -287,7 +287,7 @@ fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
 }
 
 #[test]
-fn what_was_at_the_new_place_is_unmapped() {
+fn mappings_at_the_new_place_are_unmapped() {
     let (rig, space, start, free) = stored(2048, 4);
     let file = rig.memory.create_file(1).unwrap();
     let target = rig.memory.map_anonymous(&space, 600).unwrap();
@@ -306,7 +306,7 @@ fn what_was_at_the_new_place_is_unmapped() {
 }
 
 #[test]
-fn a_whole_table_goes_over_pages_that_were_there() {
+fn a_whole_table_moves_over_existing_pages() {
     let (rig, space, start, free) = stored(4096, 512);
     let target = rig.memory.map_anonymous(&space, 512).unwrap();
     both(&rig, || rig.store(&space, at(target, 9), 5).unwrap());
@@ -349,7 +349,7 @@ fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
 }
 
 #[test]
-fn an_image_is_mapped_where_it_is_linked_for() {
+fn an_image_is_mapped_at_its_link_address() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let image = rig.memory.create_file(8).unwrap();
@@ -443,7 +443,7 @@ fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn tables_go_with_the_mappings_that_needed_them() {
+fn tables_are_freed_with_the_mappings_that_needed_them() {
     let (rig, space) = shared_space(4096);
     let free = rig.memory.free_frames() + 1;
     let empty = rig.memory.free_frames();
@@ -484,11 +484,11 @@ fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> boo
 fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
     assert!(!while_owed(None, breaks), "R3 is broken");
     #[cfg(ceasefire_sabotage)]
-    assert!(while_owed(Some(Guard::Settle), breaks), "R3 breaks without its guard, or nobody would notice");
+    assert!(while_owed(Some(Guard::Settle), breaks), "R3 must be seen to break without its guard");
 }
 
 #[test]
-fn munmap_pays_what_is_owed_before_it_returns() {
+fn munmap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
@@ -496,7 +496,7 @@ fn munmap_pays_what_is_owed_before_it_returns() {
 }
 
 #[test]
-fn mprotect_pays_what_is_owed_before_it_returns() {
+fn mprotect_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.protect(space, start, PAGE_BYTES, Protection::Read).unwrap();
         rig.on(1, || rig.store(space, start, 9)).is_ok()
@@ -508,7 +508,7 @@ fn mprotect_pays_what_is_owed_before_it_returns() {
 }
 
 #[test]
-fn mremap_pays_what_is_owed_before_it_returns() {
+fn mremap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.remap(space, start, PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
@@ -538,14 +538,14 @@ fn fork_while_owed(without: Option<Guard>) -> u64 {
 }
 
 #[test]
-fn fork_pays_what_is_owed_before_it_returns() {
+fn fork_pays_debts_before_it_returns() {
     assert_eq!(fork_while_owed(None), 1);
     #[cfg(ceasefire_sabotage)]
     assert_eq!(fork_while_owed(Some(Guard::Settle)), 9, "without its guard the child sees a later store");
 }
 
 #[test]
-fn madvise_pays_what_is_owed_before_it_returns() {
+fn madvise_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.discard(space, start, PAGE_BYTES).unwrap();
         rig.on(1, || rig.load(space, start)) != Ok(0)

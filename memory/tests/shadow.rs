@@ -65,7 +65,7 @@ fn move_lazily(rig: &Rig, space: &Space) -> BTreeSet<FrameNumber> {
 
 fn left(rig: &Rig, interrupts: u64) -> BTreeSet<FrameNumber> {
     let left = rig.platform().left_owing();
-    assert_eq!((left.len() as u64, rig.memory.counters().interrupts), (PAGES, interrupts), "nobody flushed");
+    assert_eq!((left.len() as u64, rig.memory.counters().interrupts), (PAGES, interrupts), "no CPU flushed");
     left
 }
 
@@ -98,7 +98,7 @@ fn assert_seen(rig: &Rig, without: Option<Guard>, wrong: Wrong, frames: &BTreeSe
         assert_eq!(seen, []);
         return rig.platform().assert_no_violation();
     }
-    let first = *seen.first().unwrap_or_else(|| panic!("nobody saw that {wrong:?} without {without:?}"));
+    let first = *seen.first().unwrap_or_else(|| panic!("{wrong:?} was not seen without {without:?}"));
     assert_eq!((first.wrong, first.cpu), (wrong, CpuId::new(1).ok()), "{first}");
     assert!(frames.contains(&first.frame), "{first}");
     assert!(first.to_string().contains("CPU 1 has not flushed 0x"), "{first}");
@@ -177,7 +177,7 @@ fn a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen() {
 }
 
 #[test]
-fn a_translation_that_is_made_before_the_debt_of_the_one_before_is_settled_is_seen() {
+fn a_translation_made_before_the_debt_of_the_previous_one_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
@@ -193,7 +193,7 @@ fn a_translation_that_is_made_before_the_debt_of_the_one_before_is_settled_is_se
 }
 
 #[test]
-fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
+fn touching_a_free_frame_is_seen_with_the_cpu_that_may_read_it() {
     let (rig, space) = machine(None);
     read_file(&rig, &space);
     let taken = take_all(&rig);
@@ -220,7 +220,7 @@ fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
 }
 
 #[test]
-fn the_memory_manager_itself_is_seen_when_it_touches_a_free_frame() {
+fn the_memory_managers_own_access_to_a_free_frame_is_seen() {
     type Act = fn(&Rig, ObjectId);
     let acts: [Act; 3] = [
         |rig, file| assert_eq!(rig.memory.read(file, 0, &mut [0; 8]), Ok(8)),

@@ -483,7 +483,7 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
 }
 
 #[test]
-fn nothing_is_lost_or_stale_where_every_space_has_a_global_asid() {
+fn nothing_is_lost_or_stale_when_every_space_has_a_global_asid() {
     let few = broadcast(3, Holders::Every);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
         run_and_finish((schedule, Settle::Free, Some(few)), Mix::All);
@@ -509,7 +509,7 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
 
 #[cfg(ceasefire_sabotage)]
 #[test]
-fn without_the_stamps_of_what_owes_stale_entries_are_seen() {
+fn without_the_stamps_of_debts_stale_entries_are_seen() {
     let world = world((Schedule::Lazy, Settle::Free, None), Mix::Readers, Some(Guard::Stamp));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_like_merges_with_like_and_the_newer_stamp_stays() {
+    fn only_blocks_of_one_kind_merge_and_the_newer_stamp_stays() {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 0, 1, 7);
         give(&frames, &mut buddy, 2, 1, 0);
@@ -269,15 +269,15 @@ mod tests {
     }
 
     #[test]
-    fn hole_03_what_is_left_of_a_split_block_keeps_its_debt() {
+    fn hole_03_the_rest_of_a_split_block_keeps_its_debt() {
         assert!(!remainder_is_had(|stamp| stamp));
         // LUF listed the remainder without a stamp: the CPU that took the first frame was to flush for all, and did so
         // later.
-        assert!(remainder_is_had(|_| 0), "or nobody would notice");
+        assert!(remainder_is_had(|_| 0), "a missing guard must be noticed");
     }
 
     #[test]
-    fn no_more_mature_at_a_time_than_are_enough() {
+    fn no_more_frames_mature_at_a_time_than_asked_for() {
         let (frames, mut buddy) = taken();
         for frame in (0..16).step_by(2) {
             give(&frames, &mut buddy, frame, 0, 3);

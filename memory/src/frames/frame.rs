@@ -212,7 +212,7 @@ impl FrameInfo {
     }
 
     /// Drops a reference; returns how many are left.
-    #[must_use = "whoever lets go of the last reference frees the frame"]
+    #[must_use = "the caller that drops the last reference must free the frame"]
     pub(crate) fn release(&self) -> u32 {
         self.references.fetch_sub(1, Ordering::AcqRel) - 1
     }

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_rises_at_once_and_falls_bit_by_bit() {
+    fn the_pace_rises_at_once_and_falls_step_by_step() {
         let pace = Pace::new(10);
         for (now, count, lately) in
             [(1, 64, 64), (9, 16, 80), (12, 3, 80), (15, 97, 100), (22, 1, 100), (35, 1, 88), (45, 1, 78)]

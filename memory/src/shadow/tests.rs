@@ -67,7 +67,7 @@ fn a_frame_is_out_of_reach_once_each_cpu_has_flushed_its_page_or_all() {
 }
 
 #[test]
-fn gone_again_is_held_again() {
+fn a_translation_cleared_again_is_held_again() {
     let mut shadow = running();
     gone(&mut shadow, AT, 3);
     (0..2).for_each(|number| shadow.forgets_page(cpu(number), ASID, AT));
@@ -79,7 +79,7 @@ fn gone_again_is_held_again() {
 }
 
 #[test]
-fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
+fn a_cpu_that_runs_another_space_is_excused_and_must_flush_before_it_is_back() {
     type Leave = fn(&mut Shadow);
     type Back = fn(&mut Shadow, bool) -> Result<(), Misuse>;
     let rest: (Leave, Back) = (
@@ -113,7 +113,7 @@ fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
 }
 
 #[test]
-fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_started() {
+fn a_broadcast_counts_after_its_wait_for_translations_cleared_before_its_start() {
     type Start = fn(&mut Shadow);
     let page: Start = |shadow| {
         let extent = Extent::Pages { start: AT - 4096, count: 2, size: SMALL };
@@ -136,7 +136,7 @@ fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_start
 }
 
 #[test]
-fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
+fn an_asid_flushed_after_its_cpu_left_is_empty_until_the_cpu_is_back() {
     type Then = fn(&mut Shadow);
     let away: Then = |shadow| shadow.leaves(cpu(1));
     let start: Then = |shadow| shadow.broadcasts_everything(cpu(0));
@@ -168,7 +168,7 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
 }
 
 #[test]
-fn a_translation_may_come_back_to_the_same_frame_and_to_no_other_in_whatever_size() {
+fn a_translation_of_any_size_may_come_back_only_to_the_same_frame() {
     // The cleared translation, the new one, and the frame through which the page at 3 leads to a wrong place.
     let cases = [
         ((SMALL, 3, 3), (SMALL, 3, 3), None),
@@ -203,7 +203,7 @@ fn every_part_of_a_huge_page_is_reached_through_it() {
 }
 
 #[test]
-fn an_older_copy_of_a_block_counts_until_its_frame_is_another_page() {
+fn an_older_copy_of_a_block_counts_until_its_frame_holds_another_page() {
     let block = |index| Block { store: Store::Swap, index };
     let mut shadow = running();
     for (number, index) in [(3, 1), (4, 1), (5, 2), (6, 9)] {
@@ -221,7 +221,7 @@ fn an_older_copy_of_a_block_counts_until_its_frame_is_another_page() {
 }
 
 #[test]
-fn a_page_that_many_map_in_turn_leaves_no_more_behind_than_can_be_held() {
+fn a_page_mapped_by_many_spaces_in_turn_leaves_no_more_places_than_can_be_held() {
     let mut shadow = running();
     for page in 0..10_000 {
         gone(&mut shadow, AT + (page << 12), 3);

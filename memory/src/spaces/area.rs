@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_back_is_one_area_again() {
+    fn an_area_changed_back_is_whole_again() {
         let mut areas = Areas::default();
         areas.insert(area(10, 20));
         areas.insert(area(20, 25));

@@ -43,7 +43,11 @@ pub(crate) fn take_all(rig: &Rig) -> (Vec<Frame>, Vec<Frame>) {
     let before = rig.memory.counters().interrupts;
     let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
     let taken: Vec<Frame> = std::iter::from_fn(take).collect();
-    assert_eq!(rig.memory.counters().interrupts, before, "who must not wait made others work");
+    assert_eq!(
+        rig.memory.counters().interrupts,
+        before,
+        "an allocation that must not wait interrupted other CPUs"
+    );
     taken.into_iter().partition(|frame| near(frame.number()))
 }
 

@@ -338,7 +338,7 @@ mod tests {
         assert_eq!((F::KIND | F::OWING | F::HIDE_AFTER) & (F::PAGE | F::TABLE), 0);
     }
 
-    fn an_entry_keeps_what_it_is_given<F: Format>() {
+    fn an_entry_keeps_its_properties<F: Format>() {
         for entry in pages::<F>() {
             assert!(
                 entry.present() && entry.maps() && !entry.is_none() && entry.frame() == HERE,
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    fn what_is_not_present_is_what_it_stands_for<F: Format>() {
+    fn an_entry_that_is_not_present_keeps_its_meaning<F: Format>() {
         for entry in pages::<F>() {
             let (hidden, moving) = (entry.hide(), entry.begin_move());
             assert!(hidden.is_hidden() && hidden.maps() && !hidden.present() && !hidden.owes());
@@ -388,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn all_formats_say_the_same() {
+    fn all_formats_have_the_same_meaning() {
         on_both(constants_are_apart::<X86_64>, constants_are_apart::<Aarch64>);
-        on_both(an_entry_keeps_what_it_is_given::<X86_64>, an_entry_keeps_what_it_is_given::<Aarch64>);
+        on_both(an_entry_keeps_its_properties::<X86_64>, an_entry_keeps_its_properties::<Aarch64>);
         on_both(
-            what_is_not_present_is_what_it_stands_for::<X86_64>,
-            what_is_not_present_is_what_it_stands_for::<Aarch64>,
+            an_entry_that_is_not_present_keeps_its_meaning::<X86_64>,
+            an_entry_that_is_not_present_keeps_its_meaning::<Aarch64>,
         );
     }
 }
