@@ -103,7 +103,7 @@ fn a_node_runs_ahead_only_while_frames_come_to_owe() {
     rig.memory.reclaim_node(NEAR);
     rig.platform().take_wake(NEAR);
     let frame = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR)).unwrap();
-    assert!(near(frame.number()) && !rig.platform().take_wake(NEAR), "there are frames enough");
+    assert!(near(frame.number()) && !rig.platform().take_wake(NEAR), "there are enough frames");
     free(&rig, here.into_iter().chain([frame]).chain(there));
     finish(&rig, space, all);
 }

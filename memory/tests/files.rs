@@ -60,7 +60,7 @@ fn calls_and_mappings_see_the_same_bytes() {
     rig.on(1, || rig.store(&space, at(shared, 1), 6)).unwrap();
     assert_eq!(word(&rig, file, PAGE_BYTES), 6);
     rig.store(&space, at(private, 1) + 8, 7).unwrap();
-    assert_eq!(word(&rig, file, PAGE_BYTES + 8), 0, "what is private stays private");
+    assert_eq!(word(&rig, file, PAGE_BYTES + 8), 0, "private stores stay private");
     finish(&rig, space, &[file], free);
 }
 
@@ -105,7 +105,7 @@ fn a_write_that_runs_out_of_memory_reports_the_bytes_written() {
     assert!((0..1024).any(|page| rig.store(&space, at(filler, page), 1).is_err()));
     let result = rig.memory.write(file, 0, &[7; 3 * 4096]);
     assert_eq!(result, Err(WriteError::OutOfMemory { written: 4096 }));
-    assert_eq!(rig.memory.file_bytes(file), PAGE_BYTES, "it ends with what was written");
+    assert_eq!(rig.memory.file_bytes(file), PAGE_BYTES, "it ends with the bytes written");
     assert_eq!(word(&rig, file, 0), u64::from_le_bytes([7; 8]));
     finish(&rig, space, &[file], free);
 }
@@ -142,7 +142,7 @@ fn each_sync_sees_the_stores_before_it() {
     forget(&rig, file);
     assert_eq!(rig.memory.statistics().read, 0);
     both(&rig, || {
-        assert_eq!(rig.load(&space, at(shared, 1)), Ok(4), "what the device holds");
+        assert_eq!(rig.load(&space, at(shared, 1)), Ok(4), "the device's contents");
         assert_eq!(rig.load(&space, at(shared, 1) + 8), Ok(8));
         assert_eq!(rig.load(&space, at(shared, 2)), Ok(3));
     });
@@ -307,7 +307,9 @@ fn a_file_that_grows_again_reads_as_zeros_though_its_device_holds_more() {
     });
     assert_eq!(rig.memory.sync(file), 1, "the page that was cut");
     forget(&rig, file);
-    both(&rig, || assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "nor does the device hold it"));
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "the device does not hold it either")
+    });
     finish(&rig, space, &[file], free);
 }
 
@@ -369,7 +371,7 @@ fn an_invalidated_page_is_written_if_dirty_and_read_again() {
     assert_eq!(rig.memory.cached_pages(file), 5, "no others");
     both(&rig, || {
         assert_eq!(rig.load(&space, at(shared, 1)), Ok(5));
-        assert_eq!(rig.load(&space, at(private, 2) + 8), Ok(3), "a private copy is no page of the file");
+        assert_eq!(rig.load(&space, at(private, 2) + 8), Ok(3), "a private copy is not a page of the file");
     });
     assert_eq!(rig.memory.invalidate(file, 0, 0), Ok(()));
     assert_eq!(rig.memory.invalidate(file, 100, 5), Ok(()));

@@ -255,11 +255,7 @@ fn a_fork_of_moved_mappings_finds_their_pages() {
         assert_eq!(rig.load(&child, to), Ok(3));
         assert_eq!(rig.load(&child, at(start, 1)), Ok(2));
     });
-    assert_eq!(
-        rig.memory.migrate_space(&child, NodeId(0), NodeId(1)).unwrap().moved,
-        1,
-        "its own page alone"
-    );
+    assert_eq!(rig.memory.migrate_space(&child, NodeId(0), NodeId(1)).unwrap().moved, 1, "only its own page");
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }
@@ -271,11 +267,15 @@ fn a_copy_has_the_bytes_from_when_it_began() {
     let inner = (rig.clone(), space.clone());
     rig.platform().at(Moment::Copy, move || {
         let (rig, space) = inner;
-        rig.on(1, || assert_eq!(rig.load(&space, start), Ok(1), "the old page is still there to be read"));
+        rig.on(1, || assert_eq!(rig.load(&space, start), Ok(1), "the old page can still be read"));
     });
     rig.store(&space, start, 2).unwrap();
     assert!(rig.platform().all_done());
-    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(2), "and gone when there is a newer one");
+    assert_eq!(
+        rig.on(1, || rig.load(&space, start)),
+        Ok(2),
+        "the old page is gone once there is a newer one"
+    );
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }

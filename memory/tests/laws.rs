@@ -36,7 +36,7 @@ fn fresh_memory_reads_as_zero_and_takes_a_frame_only_when_stored_to() {
         assert_eq!(rig.load(&space, at(start, page)), Ok(0));
         assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(0));
     }
-    assert_eq!(rig.memory.free_frames(), before, "reading takes no frame");
+    assert_eq!(rig.memory.free_frames(), before, "a load takes no frame");
     rig.store(&space, at(start, 3), 42).unwrap();
     assert_eq!(rig.memory.free_frames(), before - 1);
     // CPU 1 read the zero page there, so it must be flushed.
@@ -58,7 +58,7 @@ fn a_private_mapping_copies_the_pages_it_stores_to() {
     rig.store(&space, at(private, 1) + 8, 9).unwrap();
     for cpu in 0..2 {
         rig.on(cpu, || {
-            assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy keeps what the file held");
+            assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy keeps the file's bytes");
             assert_eq!(rig.load(&space, at(private, 1) + 8), Ok(9));
             assert_eq!(rig.load(&space, at(shared, 1) + 8), Ok(0), "the file does not see it");
         });
@@ -66,7 +66,7 @@ fn a_private_mapping_copies_the_pages_it_stores_to() {
     rig.store(&space, at(shared, 1), 8).unwrap();
     assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy does not see the file any more");
     rig.memory.discard(&space, private, 4 * PAGE_BYTES).unwrap();
-    assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it is the file again");
+    assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it shows the file again");
     finish(&rig, space, &[file], free);
 }
 
@@ -85,10 +85,10 @@ fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
     }
     assert_eq!(rig.memory.statistics().faults, faults, "they are mapped");
     rig.load(&space, at(start, 8)).unwrap();
-    assert_eq!(rig.memory.statistics().faults, faults + 1, "what was not in memory is not");
+    assert_eq!(rig.memory.statistics().faults, faults + 1, "pages that were not in memory are not mapped");
     let outside = at(start, 16);
     rig.load(&space, outside).unwrap();
-    assert_eq!(rig.memory.statistics().faults, faults + 2, "nor what lies beyond the block");
+    assert_eq!(rig.memory.statistics().faults, faults + 2, "pages beyond the block are not mapped");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
             if rig.platform().take_wake(node) {
                 let before = rig.memory.free_frames();
                 rig.memory.reclaim_node(node);
-                assert!(rig.memory.free_frames() > before, "page {page}: {node:?} was low and stays it");
+                assert!(rig.memory.free_frames() > before, "page {page}: {node:?} was low and stays low");
             }
         }
     }
@@ -502,7 +502,11 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
             };
             let Ok(start) = start else { return Ok(()) };
             for page in 0..pages {
-                prop_assert_eq!(program.pages.insert(at(start, page), 0), None, "mapped over something");
+                prop_assert_eq!(
+                    program.pages.insert(at(start, page), 0),
+                    None,
+                    "mapped over an existing area"
+                );
             }
             program.areas.push((start, pages));
         }

@@ -58,7 +58,7 @@ fn a_batch_of_pages_costs_one_flush_and_keeps_their_bytes() {
     let flushes = shootdowns(&rig, || assert_eq!(moved(&rig, &space), Migrated { moved: 512, busy: 0 }));
     assert_eq!(flushes, 1);
     assert_kept(&rig, &space, start, 512);
-    assert_eq!(moved(&rig, &space), Migrated::default(), "none is left where they were");
+    assert_eq!(moved(&rig, &space), Migrated::default(), "no page is left in its old place");
     assert_eq!(rig.memory.statistics().migrated, 512);
     finish(&rig, space, &[], free);
 }
@@ -90,12 +90,12 @@ fn a_page_of_a_file_moves_with_its_place_and_stays_dirty_or_clean() {
     rig.store(&space, at(start, 1), 11).unwrap();
     rig.load(&space, at(start, 2)).unwrap();
     assert_eq!(moved(&rig, &space).moved, 7);
-    assert_eq!(rig.memory.cached_pages(file), 7, "no page is there twice");
+    assert_eq!(rig.memory.cached_pages(file), 7, "no page exists twice");
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 1))), Ok(11));
-    assert_eq!(rig.memory.sync(file), 1, "the dirty one and no other");
+    assert_eq!(rig.memory.sync(file), 1, "only the dirty one");
     assert_eq!(moved(&rig, &space).moved, 0);
     assert_eq!(rig.memory.migrate_space(&space, FAR, NEAR).unwrap().moved, 7);
-    assert_eq!(rig.memory.sync(file), 0, "what was clean stays it");
+    assert_eq!(rig.memory.sync(file), 0, "a clean page stays clean");
     rig.store(&space, at(start, 1), 12).unwrap();
     assert_eq!(rig.memory.sync(file), 1);
     finish(&rig, space, &[file], free);

@@ -27,10 +27,10 @@ fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
         (rig.memory.owing_frames(), rig.memory.free_frames()),
         (owing.len() as u64, owing.len() as u64)
     );
-    assert_eq!(take_all(&rig), (vec![], vec![]), "all that is free owes");
+    assert_eq!(take_all(&rig), (vec![], vec![]), "all free frames owe");
     free(&rig, rest);
     let (rest, _) = take_all(&rig);
-    assert!(numbers(&rest).is_disjoint(&owing), "a frame was handed out that owes");
+    assert!(numbers(&rest).is_disjoint(&owing), "an owing frame was handed out");
     settle_by_ticks(&rig);
     let (back, _) = take_all(&rig);
     assert_eq!(numbers(&back), owing);
@@ -49,7 +49,7 @@ fn an_allocation_that_must_not_wait_gets_a_debt_free_frame_or_none() {
     // Down to the last frame, none of them owing. `take_all` turns interrupts off, and the rig then allows no wait.
     assert_eq!((reserve.len(), none.len()), (MOVED, 0));
     assert!(numbers(&reserve).is_disjoint(&owing));
-    assert!(rig.platform().take_wake(NEAR), "background reclaim hears of it");
+    assert!(rig.platform().take_wake(NEAR), "background reclaim is woken");
     assert_eq!(rig.memory.statistics().allocations_paid, 0);
     assert_eq!(rig.memory.allocate_atomic(NodeId(7)), None, "there is no such node");
     free(&rig, reserve.into_iter().chain(there));
@@ -205,7 +205,7 @@ fn a_frame_freed_meanwhile_keeps_its_own_debt() {
     });
     assert!(!rig.memory.engine().is_settled(late.1));
     let (back, _) = take_all(&rig);
-    assert_eq!(numbers(&back), first, "those whose debt was paid, and none that came to owe since");
+    assert_eq!(numbers(&back), first, "frames whose debt was paid, and none that came to owe since");
     settle_by_ticks(&rig);
     let (odd, _) = take_all(&rig);
     assert_eq!(numbers(&odd), late.0);

@@ -53,7 +53,7 @@ fn taking_rights_from_a_whole_range_costs_one_flush() {
     rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::Read).unwrap();
     assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
     rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::ReadWrite).unwrap();
-    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs none");
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs no flush");
     both(&rig, || rig.store(&space, start, 1).unwrap());
     finish(&rig, space, &[], free);
 }
@@ -131,7 +131,7 @@ fn fresh_memory_that_may_not_be_stored_to_reads_as_zero() {
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
     rig.store(&space, start, 1).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
-    assert_eq!(rig.load(&space, at(start, 1)), Ok(0), "what all share was not stored to");
+    assert_eq!(rig.load(&space, at(start, 1)), Ok(0), "no store reached the shared zero frame");
     finish(&rig, space, &[], free);
 }
 
@@ -357,7 +357,7 @@ fn an_image_is_mapped_at_its_link_address() {
     let bytes = 4 * PAGE_BYTES;
     for linked in [0x40_0000, 0x40_4000, 1 << 46] {
         let start = rig.memory.map_private(&space, image, 4, 4).unwrap();
-        assert_eq!(start, 0x20_0000, "the first that is free");
+        assert_eq!(start, 0x20_0000, "the first free range");
         assert_eq!(rig.memory.remap(&space, start, bytes, bytes, Placement::At(linked)), Ok(linked));
         both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(7)));
         rig.store(&space, at(linked, 1), linked).unwrap();
@@ -366,7 +366,7 @@ fn an_image_is_mapped_at_its_link_address() {
     }
     let mut word = [0; 8];
     rig.memory.read(image, 5 * PAGE_BYTES, &mut word).unwrap();
-    assert_eq!(u64::from_le_bytes(word), 7, "what the program stores is its own");
+    assert_eq!(u64::from_le_bytes(word), 7, "the program's stores are private");
     finish(&rig, space, &[image], free);
 }
 
@@ -454,11 +454,11 @@ fn tables_are_freed_with_the_mappings_that_needed_them() {
     let to = (1 << 40) + PAGE_BYTES;
     let (bytes, fewer) = (1024 * PAGE_BYTES, 512 * PAGE_BYTES);
     rig.memory.remap(&space, start, bytes, bytes, Placement::At(to)).unwrap();
-    assert_eq!(rig.platform().tables_freed(), 4, "all that lead to the old place");
+    assert_eq!(rig.platform().tables_freed(), 4, "all tables that lead to the old place");
     rig.memory.remap(&space, to, bytes, fewer, Placement::Here).unwrap();
     rig.memory.unmap(&space, to, fewer).unwrap();
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table left");
+    assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table is left");
     finish(&rig, space, &[], free);
 }
 

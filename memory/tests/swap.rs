@@ -84,7 +84,7 @@ fn a_page_that_was_only_read_goes_out_again_unwritten() {
         rig.store(&space, at(start, page), page + 1).unwrap();
     }
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_slots(), SLOTS, "what is stored to gives up its slot");
+    assert_eq!(rig.memory.free_slots(), SLOTS, "a page that is stored to gives up its slot");
     rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
     assert_eq!(rig.platform().written(), 16);
     assert_kept(&rig, &space, start, 8);
@@ -157,7 +157,7 @@ fn an_unmapped_or_discarded_page_frees_its_slot() {
     assert_eq!(rig.load(&space, at(start, 5)), Ok(6));
     rig.memory.unmap(&space, at(start, 5), PAGE_BYTES).unwrap();
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also where the page was read in again");
+    assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also after the page was read in again");
     finish_all(&rig, space, free);
 }
 
@@ -324,7 +324,7 @@ fn pages_given_up_are_kept_until_memory_is_short() {
             assert!((0..4).all(|page| rig.load(&space, at(start, page)) == Ok(0)));
             assert!((4..8).all(|page| rig.load(&space, at(start, page)) == Ok(page + 1)));
         });
-        assert!(rig.platform().written() <= 4, "what is dropped is not written");
+        assert!(rig.platform().written() <= 4, "a dropped page is not written");
         assert!(slots - rig.memory.free_slots() <= 4);
         finish_all(&rig, space, free);
     }
@@ -403,7 +403,7 @@ fn cold_pages_go_before_others() {
     let gone = u64::from(SLOTS - rig.memory.free_slots());
     let in_memory = |page: u64| rig.memory.move_pages(&space, &[(at(start, page), NodeId(0))])[0];
     let cold = (20..40).filter(|&page| in_memory(page) == ceasefire_memory::Moved::Absent).count() as u64;
-    assert_eq!(cold, gone.min(20), "{gone} went");
+    assert_eq!(cold, gone.min(20), "{gone} pages went");
     assert!(cold > 0);
     end(&rig, spaces);
     rig.run(&space);

@@ -95,7 +95,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes a page without holders and without named entries out of the cache, and frees it.
+    /// Takes a page out of the cache, if it has no holder and no entry names its slot, and frees it.
     pub(crate) fn forget_swapped(&self, frame: FrameNumber) {
         if self.take_from_swap(frame, 1, Stamp::SETTLED, |_| true) {
             self.unlist(frame);

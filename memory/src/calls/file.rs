@@ -33,7 +33,7 @@ const LONGEST: u64 = (u32::MAX as u64) << PAGE_SHIFT;
 /// The reason why a file cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteError {
-    /// It would end after this byte, beyond the longest file (Linux: EFBIG).
+    /// The file would end after this byte, beyond the longest file (Linux: EFBIG).
     TooLong(u64),
     /// There is no frame for a page of the file (ENOMEM). The bytes before that page are written.
     OutOfMemory {

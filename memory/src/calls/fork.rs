@@ -119,7 +119,7 @@ impl<P: Machine> Memory<P> {
                     leaf.put_back(address, entry);
                 }
             }
-            debug_assert!(copied.is_empty(), "the child's tables were made before");
+            debug_assert!(copied.is_empty(), "the child's tables exist already");
         }
     }
 

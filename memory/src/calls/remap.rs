@@ -260,7 +260,7 @@ impl<P: Machine> Memory<P> {
                     }
                 }
             }
-            debug_assert!(moved.is_empty(), "the tables of the new place were made before");
+            debug_assert!(moved.is_empty(), "the tables of the new place exist already");
             at = next;
             self.platform().reschedule();
         }

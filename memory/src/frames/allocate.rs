@@ -72,7 +72,7 @@ pub(crate) enum Pay {
 }
 
 impl DownTo {
-    /// How many free frames a node must keep, and how many debt-free ones while others owe.
+    /// The free frames that a node must keep, and the debt-free ones that it must keep while others owe.
     fn marks<P: Machine>(self, node: &Node<P>) -> (u32, u32) {
         let reserve = node.limits.reserve;
         match self {

@@ -221,11 +221,7 @@ mod tests {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 0, 1, 7);
         give(&frames, &mut buddy, 2, 1, 0);
-        assert_eq!(
-            (owing(&buddy), largest(&buddy)[1]),
-            (2, 1),
-            "what owes nothing merges with nothing that owes"
-        );
+        assert_eq!((owing(&buddy), largest(&buddy)[1]), (2, 1), "a debt-free block merges with no owing one");
         give(&frames, &mut buddy, 4, 1, 9);
         give(&frames, &mut buddy, 6, 1, 8);
         assert_eq!(stamp_at(&frames, 4), (Some(Heads { order: 2, owing: true }), 9));
@@ -246,7 +242,7 @@ mod tests {
             assert_eq!(stamp_at(&frames, block), (Some(Heads { order, owing: true }), 5), "at {block}");
         }
         assert_eq!(buddy.take(&frames, FrameNumber::new(10)), None);
-        assert!(buddy.allocate(&frames, 0).is_none(), "what owes is not handed out");
+        assert!(buddy.allocate(&frames, 0).is_none(), "owing blocks are not handed out");
         let mut stamp = Stamp::SETTLED;
         let frame = buddy.allocate_owing(&frames, 1).expect("there is one").leave_in(&mut stamp);
         assert_eq!((frame.into_number().get(), stamp.get()), (8, 5));

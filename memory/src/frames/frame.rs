@@ -136,7 +136,7 @@ pub(crate) struct FrameInfo {
     object: AtomicU32,
     index: AtomicU32,
     references: AtomicU32,
-    /// How many of the references are translations.
+    /// The number of references held by translations.
     maps: AtomicU32,
     /// In use: the swap slot that also holds the page, plus one. At the head of a free block: the block's order plus
     /// one, and whether the block owes (zone lock).

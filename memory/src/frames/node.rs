@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(pace.lately(), lately, "at {now}");
         }
         pace.went(1, u64::MAX);
-        assert_eq!(pace.lately(), 1, "nothing went for long");
+        assert_eq!(pace.lately(), 1, "no frame was taken for long");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub enum Event<'a> {
     /// The page is declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),
     /// The frame goes back to the allocator while CPUs may still read it through translations that allowed loads only.
-    /// CPUs may read it, and an old copy of the page of `block`, until the first of these: the frame is free
+    /// CPUs may read the frame, and with it the page of `block`, until the first of these: the frame is free
     /// ([`Event::FrameFreed`]), the block's page is found again ([`Event::Settled`]), or
     /// [`Bounds::max_age`](ceasefire::Bounds::max_age) and a tick have passed.
     Left {

@@ -75,7 +75,7 @@ impl fmt::Display for Misuse {
         let what = match self.wrong {
             Wrong::Reused => "was handed out",
             Wrong::Accessed => "is free and was touched",
-            Wrong::Retranslated => "got a successor at its address",
+            Wrong::Retranslated => "was replaced at its address",
             Wrong::Replaced => "holds an older copy of a page that was found",
             Wrong::Unflushed => "came back into reach",
         };

@@ -62,7 +62,7 @@ fn a_frame_is_out_of_reach_once_each_cpu_has_flushed_its_page_or_all() {
         shadow.forgets_page(cpu(0), ASID, AT);
         flush(&mut shadow);
         assert_eq!(who(shadow.hands_out(frame(3))), reached.then_some((Wrong::Reused, 3, 1)));
-        assert_eq!((shadow.held(), shadow.hands_out(frame(3))), (0, Ok(())), "it is said once");
+        assert_eq!((shadow.held(), shadow.hands_out(frame(3))), (0, Ok(())), "it is reported once");
     }
 }
 
@@ -127,7 +127,7 @@ fn a_broadcast_counts_after_its_wait_for_translations_cleared_before_its_start()
         start(&mut shadow);
         assert!(who(shadow.touches(frame(3), 1)).is_some());
         shadow.waited(cpu(1));
-        assert!(who(shadow.touches(frame(3), 1)).is_some(), "another CPU's wait");
+        assert!(who(shadow.touches(frame(3), 1)).is_some(), "another CPU's wait does not count");
         gone(&mut shadow, AT, 4);
         shadow.waited(cpu(0));
         assert_eq!(shadow.hands_out(frame(3)), Ok(()));
@@ -153,7 +153,7 @@ fn an_asid_flushed_after_its_cpu_left_is_empty_until_the_cpu_is_back() {
             gone(&mut shadow, AT, 3);
             shadow.forgets_asid(cpu(0), ASID);
             if looked_at {
-                assert_eq!(shadow.hands_out(frame(3)), Ok(()), "it runs something else");
+                assert_eq!(shadow.hands_out(frame(3)), Ok(()), "it runs another space");
             }
             let back = shadow.loads(cpu(1), ROOT, ASID, false);
             assert_eq!(who(back), (looked_at && may_hold).then_some((Wrong::Unflushed, 3, 1)));
@@ -216,7 +216,7 @@ fn an_older_copy_of_a_block_counts_until_its_frame_holds_another_page() {
     (0..2).for_each(|number| shadow.forgets_asid(cpu(number), ASID));
     assert_eq!(shadow.hands_out(frame(5)), Ok(()));
     gone(&mut shadow, AT, 5);
-    assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds something else by now");
+    assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds another page by now");
     assert_eq!(shadow.finds(Store::Swap, 0, u32::MAX), Ok(()));
 }
 

@@ -86,7 +86,7 @@ struct Candidate<'m, P: Machine> {
     free: bool,
 }
 
-/// Up to a batch of things.
+/// At most a batch of items.
 struct Few<T> {
     items: [Option<T>; BATCH],
     count: usize,

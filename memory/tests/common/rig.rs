@@ -47,7 +47,7 @@ impl Rig {
 
     /// The error for a machine with this configuration.
     pub(crate) fn refused(config: Config) -> ConfigError {
-        Memory::new(Threads::new(&config, true, None), config).expect_err("such a machine cannot be")
+        Memory::new(Threads::new(&config, true, None), config).expect_err("such a machine is refused")
     }
 
     pub(crate) fn platform(&self) -> &Threads {

@@ -283,7 +283,7 @@ impl Threads {
     pub(super) fn spin(&self, spins: &mut u32) {
         self.poll();
         *spins += 1;
-        assert!(*spins < FOREVER, "a CPU waits for what will not come");
+        assert!(*spins < FOREVER, "a CPU waits for an event that does not come");
         if *spins < 32 {
             std::hint::spin_loop();
         } else {

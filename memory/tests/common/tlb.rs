@@ -115,7 +115,7 @@ impl Threads {
     pub(super) fn touch(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
         let mut tlb = self.core().tlb.lock().unwrap();
         let (loaded, asid) = tlb.loaded.expect("a program runs with its space loaded");
-        assert_eq!(loaded, root, "the space that is loaded");
+        assert_eq!(loaded, root, "the loaded space");
         let hit = tlb.entries[asid].find(address).copied();
         // A store through a clean entry walks again; a fault drops the entry that caused it.
         let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);

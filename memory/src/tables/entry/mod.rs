@@ -287,7 +287,7 @@ impl<F: Format> EntryOf<F> {
         self.has(F::DIRTY) || (F::CLEAN != 0 && self.writable() && !self.has(F::CLEAN))
     }
 
-    /// Where it leads.
+    /// The frame that it leads to.
     pub const fn frame(self) -> FrameNumber {
         FrameNumber::new(((self.0 & F::FRAME) >> PAGE_SHIFT) as u32)
     }
