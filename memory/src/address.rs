@@ -6,9 +6,9 @@ use core::fmt;
 pub const PAGE_SHIFT: u32 = 12;
 /// The page size in bytes.
 pub const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
-/// The first address that belongs to no program: four levels translate 48 bits, and the upper half is the kernel's.
+/// The first address beyond every program: four levels translate 48 bits, and the upper half is the kernel's.
 pub const USER_END: u64 = 1 << 47;
-/// log2 of the frames of a huge page: 2 MiB.
+/// log2 of the number of frames in a huge page of 2 MiB.
 pub(crate) const HUGE_ORDER: u32 = 9;
 /// The frames of a huge page.
 pub(crate) const HUGE_FRAMES: u32 = 1 << HUGE_ORDER;
@@ -40,7 +40,7 @@ impl fmt::Debug for FrameNumber {
     }
 }
 
-/// Names an object.
+/// The name of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(u32);
 
@@ -55,12 +55,12 @@ impl ObjectId {
         Self(number | Self::ANONYMOUS)
     }
 
-    /// Its number, below the configured number of objects; files and anonymous memory are counted apart.
+    /// The number, below the configured number of objects. Files and anonymous memory are numbered separately.
     pub const fn get(self) -> u32 {
         self.0 & !Self::ANONYMOUS
     }
 
-    /// Whether it is the anonymous memory of a program, not a file.
+    /// Whether it is a program's anonymous memory. Otherwise it is a file.
     pub const fn is_anonymous(self) -> bool {
         self.0 & Self::ANONYMOUS != 0
     }
@@ -70,16 +70,16 @@ impl ObjectId {
     }
 }
 
-/// Where the bytes of a page are kept while no frame holds them.
+/// The place where the bytes of a page are kept while no frame holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Block {
-    /// On which device, or in which file.
+    /// The device or file.
     pub store: Store,
-    /// Which page of it.
+    /// The page in it.
     pub index: u32,
 }
 
-/// What keeps the bytes of pages.
+/// A store for the bytes of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Store {
     /// A file.

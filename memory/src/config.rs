@@ -1,4 +1,4 @@
-//! How a memory manager is set up.
+//! The configuration of a memory manager.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,37 +11,38 @@ use crate::frames::lazy::Lazy;
 use crate::frames::lru::LruDrain;
 use crate::frames::node::{NodeId, NodeLayout};
 
-/// How a memory manager is set up.
+/// The configuration of a memory manager.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The nodes, in order; their frames are numbered through, from [`Config::first_frame`] on.
+    /// The nodes, in order. Frames are numbered across them, from [`Config::first_frame`] on.
     pub nodes: Vec<NodeLayout>,
-    /// The first frame of the first node. All before it is not the memory manager's: the kernel's own image, for one.
+    /// The first frame of the first node. Frames before it do not belong to the memory manager; the kernel's own image
+    /// is one use.
     ///
-    /// The largest free blocks are 1024 frames and aligned to their size, so a node that begins at a multiple of 1024 has
-    /// the most of them.
+    /// The largest free blocks have 1024 frames and are aligned to their size, so a node that begins at a multiple of
+    /// 1024 has the most of them.
     pub first_frame: FrameNumber,
-    /// How many CPUs there are, each on the node that [`Machine::node_of`](crate::Machine::node_of) names.
+    /// The number of CPUs. [`Machine::node_of`](crate::Machine::node_of) gives the node of each.
     pub cpus: usize,
-    /// When the kernel's own unmaps are flushed.
+    /// The schedule of flushes for the kernel's own unmaps.
     pub schedule: Schedule,
-    /// How long they may wait for that if the schedule is [`Schedule::Lazy`].
+    /// The bounds of lazy flushes, if the schedule is [`Schedule::Lazy`].
     pub lazy: Lazy,
-    /// How many neighbours a fault maps along with the page it is for, a power of two; 1 for none (Linux:
+    /// The number of pages that a fault maps together, a power of two; 1 maps no neighbours (Linux:
     /// `fault_around_bytes`, 16 pages).
     pub fault_around: u32,
-    /// How many new pages a CPU collects before it takes the node's lock to list them, 1 to 31; more counts as 31 (Linux:
-    /// the size of a pagevec, 14 in 4.2, 15 later, 31 today).
+    /// The number of new pages that a CPU collects before it takes the node's lock to list them, 1 to 31. A larger
+    /// value counts as 31 (Linux: the size of a pagevec, 14 in 4.2, 15 later, 31 today).
     pub lru_batch: usize,
-    /// Whether an unmap that a program asks for lists them first.
+    /// Whether an unmap that a program asks for first lists the collected pages.
     pub lru_drain: LruDrain,
-    /// How many pages of a file a miss brings in (Linux: 128 KiB, 32 pages).
+    /// The number of a file's pages that a miss brings in (Linux: 128 KiB, 32 pages).
     pub read_ahead: u32,
-    /// The most files, and the most areas of private memory, that may exist at once.
+    /// The most files that may exist at once, and the most areas of private memory.
     pub objects: usize,
-    /// Pages that the swap device holds; 0 if there is none.
+    /// The number of pages that the swap device holds; 0 if there is none.
     pub swap_pages: u32,
-    /// Whether reclaim moves pages to slower memory, where there is any, before it frees them.
+    /// Whether reclaim moves pages to slower memory, if there is any, before it frees pages.
     pub demote: bool,
 }
 
@@ -65,36 +66,36 @@ impl Config {
     }
 }
 
-/// Why a machine's memory cannot be managed as its [`Config`] says.
+/// The reason why a machine's memory cannot be managed with its [`Config`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigError {
-    /// There are more frames than numbers for them.
+    /// There are more frames than frame numbers.
     TooManyFrames {
-        /// The first.
+        /// The first frame.
         first: FrameNumber,
-        /// How many.
+        /// The number of frames.
         frames: u64,
     },
-    /// There is not a single frame.
+    /// There is no frame.
     OutOfMemory,
-    /// Debts cannot be kept as young as [`Lazy`] says.
+    /// Debts cannot be kept within the age that [`Lazy`] gives.
     Bounds(BoundsError),
-    /// More frames are to be kept than there are.
+    /// The reserve exceeds the number of frames.
     Reserve {
-        /// Of this node.
+        /// The node.
         node: NodeId,
-        /// How many are to be kept.
+        /// The reserve.
         reserve: u32,
-        /// How many there are.
+        /// The number of frames.
         frames: u32,
     },
-    /// More frames may owe than there are, or none (then an age of 0 says so).
+    /// More frames may owe than there are, or none may. (For no debts, set the age to 0.)
     MaxOwed {
-        /// Of this node.
+        /// The node.
         node: NodeId,
-        /// How many may owe.
+        /// How many frames may owe.
         max_owed: u32,
-        /// How many there are.
+        /// The number of frames.
         frames: u32,
     },
 }
@@ -130,7 +131,7 @@ impl From<BoundsError> for ConfigError {
     }
 }
 
-/// How old debts may become on a machine of this configuration, whose nodes keep the other bounds.
+/// The bounds on the age of debts on a machine of this configuration. The nodes enforce the other bounds.
 pub(crate) fn bounds(config: &Config) -> Result<Bounds, ConfigError> {
     let Lazy { max_age, tick, settle, max_owed, reserve } = config.lazy;
     let bounds = Bounds::new(max_age, tick, settle)?;

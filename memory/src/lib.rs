@@ -1,14 +1,20 @@
-//! A small but whole memory manager, written on the engine the way a kernel would.
+//! A small, complete memory manager built on the engine, as a kernel would build one.
 //!
-//! Frames come from a buddy allocator per node through per-CPU lists; address spaces map anonymous memory, in small and
-//! huge pages, and files over a page cache; faults fill in translations, with fault-around; a reverse map finds every
-//! translation of a page; per-node lists of active and inactive pages, fed through per-CPU batches, say what to reclaim,
-//! and reclaim runs in the background or in whoever runs out: to slower memory, to files, to a swap device. Pages migrate
-//! between nodes in batches. Programs unmap, protect, move, fork, lock and advise. All of it is for many CPUs at once:
-//! `&self`, state behind the locks of [`locks`], no global lock.
+//! - Frames come from a buddy allocator for each node, through lists for each CPU.
+//! - Address spaces map anonymous memory, in small and huge pages, and files over a page cache.
+//! - Faults fill in translations, with fault-around. A reverse map finds every translation of a page.
+//! - Each node has lists of active and inactive pages, fed through batches for each CPU. They order the pages for
+//!   reclaim.
+//! - Reclaim runs in the background, or in an allocation that finds no frame. It moves pages to slower memory, to
+//!   files, or to a swap device.
+//! - Pages migrate between nodes in batches.
+//! - Programs unmap, protect, move, fork, lock and advise.
 //!
-//! What a machine must provide beyond the engine's [`Platform`](ceasefire::Platform) is [`Machine`]. The same code
-//! runs on the simulator, in a kernel, and on plain threads in the tests.
+//! All operations run on many CPUs at once: they take `&self`, and state is behind the locks of [`locks`]. There is no
+//! global lock.
+//!
+//! A machine provides the engine's [`Platform`](ceasefire::Platform) and [`Machine`]. The same code runs on the
+//! simulator, in a kernel, and on plain threads in the tests.
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -82,17 +88,17 @@ pub struct Memory<P: Machine> {
     config: Config,
     frames: FrameTable,
     nodes: Box<[Node<P>]>,
-    /// For each node all nodes, itself first and then as the distance grows.
+    /// For each node, all nodes: the node itself first, the others by rising distance.
     fallback: Box<[Box<[NodeId]>]>,
     /// Free frames in front of each node's buddy allocator: `cpu * nodes + node`.
     per_cpu_frames: Box<[P::Lock<PerCpuFrames>]>,
-    /// Some allocation is just paying what free frames owe.
+    /// An allocation is paying the debts of free frames.
     paying: AtomicBool,
     /// A tick found a debt that is too old.
     overdue: AtomicBool,
-    /// Pages on their way to the lists, for each CPU.
+    /// For each CPU, the pages on their way to the lists.
     lru_batches: Box<[P::Lock<LruBatch>]>,
-    /// For each node the nearest one of the next slower memory.
+    /// For each node, the nearest node of the next slower memory.
     slower: Box<[Option<NodeId>]>,
     objects: Objects<P>,
     swap: Swap<P>,
@@ -102,15 +108,15 @@ pub struct Memory<P: Machine> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Takes over the memory of a machine; all frames are free, but one that stays zero.
+    /// Takes over the memory of a machine. All frames are free except one, which always holds zeros.
     ///
     /// # Errors
-    /// [`ConfigError`] if there is not a single frame, or more than can be numbered, or if debts cannot be kept within
-    /// the bounds asked for.
+    /// [`ConfigError`] if there is no frame, if there are more frames than frame numbers, or if debts cannot be kept
+    /// within the configured bounds.
     pub fn new(platform: P, config: Config) -> Result<Self, ConfigError> {
         let (first, total) =
             (config.first_frame, config.nodes.iter().map(|node| u64::from(node.frames)).sum());
-        // The number after the last frame has to be one too; lists end with it.
+        // The number after the last frame must be a valid number too, because it ends lists.
         if u64::from(first.get()) + total > u64::from(u32::MAX) {
             return Err(ConfigError::TooManyFrames { first, frames: total });
         }
@@ -163,7 +169,7 @@ impl<P: Machine> Memory<P> {
         Ok(Self { zero, ..memory })
     }
 
-    /// The coherence layer.
+    /// The engine.
     pub fn engine(&self) -> &Engine<P> {
         &self.engine
     }
@@ -173,17 +179,17 @@ impl<P: Machine> Memory<P> {
         self.engine.platform()
     }
 
-    /// How it was set up.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What all CPUs did so far.
+    /// The engine's counters, summed over all CPUs.
     pub fn counters(&self) -> Counters {
         self.engine.counters(CpuId::all(self.config.cpus))
     }
 
-    /// What the memory manager did so far, on all CPUs.
+    /// The memory manager's counters, summed over all CPUs.
     pub fn statistics(&self) -> Statistics {
         let mut sum = Statistics::default();
         for share in &self.shares {
@@ -192,7 +198,7 @@ impl<P: Machine> Memory<P> {
         sum
     }
 
-    /// Frames that are free, those that owe and those in front of the allocators included. Exact once the machine is quiet.
+    /// Free frames, including owing ones and those on the CPUs' lists. The number is exact once the machine is quiet.
     pub fn free_frames(&self) -> u64 {
         let per_cpu: u64 =
             self.per_cpu_frames.iter().map(|list| list.lock(self.platform()).len() as u64).sum();
@@ -203,7 +209,7 @@ impl<P: Machine> Memory<P> {
         which(&self.shares[self.platform().this_cpu().index()]).add(n);
     }
 
-    /// The node of the CPU that executes this.
+    /// The node of the executing CPU.
     pub(crate) fn home(&self) -> NodeId {
         self.platform().node_of(self.platform().this_cpu())
     }

@@ -1,24 +1,24 @@
-//! What the memory manager did, counted per CPU.
+//! The memory manager's counters, one set for each CPU.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// A reading of what the memory manager did, on all CPUs.
+        /// The memory manager's counters, summed over all CPUs.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Statistics {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Statistics {
-            /// What was counted since an `earlier` reading.
+            /// The difference to an `earlier` reading.
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: self.$name - earlier.$name,)* }
             }
         }
 
-        /// One CPU's share, on cache lines of its own.
+        /// One CPU's counters, on cache lines of their own.
         #[derive(Debug, Default)]
         #[repr(align(64))]
         pub(crate) struct Share {
@@ -38,9 +38,9 @@ statistics! {
     faults,
     /// Pages that background reclaim freed.
     reclaimed_background,
-    /// Pages that allocations freed themselves.
+    /// Pages that allocations reclaimed themselves.
     reclaimed_direct,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim scanned.
     scanned,
     /// Pages written out.
     written,
@@ -68,7 +68,8 @@ statistics! {
     frames_matured,
 }
 
-/// A counter that one CPU writes; a CPU that is interrupted by itself may lose a count in a kernel, never a page.
+/// A counter that one CPU writes. If an interrupt on that CPU counts at the same moment, a kernel may lose a count, but
+/// never a page.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

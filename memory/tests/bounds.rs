@@ -1,4 +1,4 @@
-//! What may owe, and how much: the bounds are kept, and cost nobody anything where nothing has to be paid.
+//! Bounds on debts: they are kept, and cost nothing where nothing must be paid.
 
 use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
 use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, PAGE_BYTES};
@@ -12,8 +12,8 @@ use common::owing::{
 use common::Rig;
 
 #[test]
-fn background_reclaim_pays_for_a_node_that_owes_all_it_may_unless_enough_will_be_free_anyway() {
-    // As many as may owe are fewer than the node should have; all are more.
+fn background_reclaim_pays_for_a_node_at_its_bound_unless_enough_frames_will_settle() {
+    // 2 * MOVED frames are fewer than the node should have free; all frames are more.
     for (owed, paid) in [(2 * MOVED, 1), (usize::MAX, 0)] {
         let (rig, space) = machine(Lazy { max_owed: Some(2 * MOVED as u32), ..bounds() });
         let all = rig.memory.free_frames() + 1;
@@ -31,7 +31,7 @@ fn background_reclaim_pays_for_a_node_that_owes_all_it_may_unless_enough_will_be
 }
 
 #[test]
-fn what_is_settled_for_nothing_makes_room_for_what_comes_to_owe() {
+fn debts_settled_at_no_cost_make_room_for_new_ones() {
     const PAGES: u32 = 8;
     let (rig, space) = machine(Lazy { max_owed: Some(2 * MOVED as u32), ..bounds() });
     let all = rig.memory.free_frames() + 1;
@@ -46,7 +46,7 @@ fn what_is_settled_for_nothing_makes_room_for_what_comes_to_owe() {
     let (here, there) = take_all(&rig);
     owe(&rig, &space, here);
     settle_by_ticks(&rig);
-    // More frames than may owe at a time are settled, and nobody has looked at them.
+    // More frames than may owe at a time are settled, but not yet checked.
     assert!(rig.memory.owing_frames() > 2 * MOVED as u64);
     let before = rig.memory.counters().interrupts;
     let taken = rig.memory.reclaim_range(&space, start, u64::from(PAGES) * PAGE_BYTES);
@@ -59,7 +59,7 @@ fn what_is_settled_for_nothing_makes_room_for_what_comes_to_owe() {
 }
 
 #[test]
-fn no_node_owes_more_than_it_may_because_another_may() {
+fn no_node_exceeds_its_bound_because_another_has_room() {
     const PAGES: u64 = 3 * ceasefire::BATCH as u64;
     let lazy = Lazy { max_owed: Some(MOVED as u32), ..bounds() };
     let rig = Rig::by_hand(Config { read_ahead: 1, fault_around: 1, ..lazily(lazy) });
@@ -70,12 +70,12 @@ fn no_node_owes_more_than_it_may_because_another_may() {
     let load = |cpu, page| assert_eq!(rig.on(cpu, || rig.load(&space, start + page * PAGE_BYTES)), Ok(0));
     rig.run(&space);
     rig.on(1, || rig.run(&space));
-    // The first of each batch is near, all others far.
+    // The first page of each batch is on the near node, all others on the far one.
     (0..PAGES).for_each(|page| load(usize::from(page % ceasefire::BATCH as u64 != 0), page));
     (0..PAGES).for_each(|page| load(1, page));
     rig.memory.list_collected();
     assert_eq!(rig.memory.reclaim_range(&space, start, PAGES * PAGE_BYTES), Ok(PAGES));
-    // The first batch; the others were flushed for, whatever is in them.
+    // Only the first batch owes. The others were flushed, wherever their frames are.
     assert_eq!(rig.memory.owing_frames(), ceasefire::BATCH as u64);
     drop(rig.memory.engine().unload());
     rig.memory.unmap(&space, start, PAGES * PAGE_BYTES).unwrap();
@@ -90,26 +90,26 @@ fn a_node_runs_ahead_only_while_frames_come_to_owe() {
     let (here, there) = take_all(&rig);
     owe(&rig, &space, here);
     settle_by_ticks(&rig);
-    // From here on frames are taken as fast as ever, and none comes to owe.
+    // From here on frames are taken at the same rate, and none comes to owe.
     let mut here = Vec::new();
     for _ in 0..64 {
         free(&rig, here);
         pass(&rig, AGE);
         here = take_all(&rig).0;
     }
-    // 62 with the node, above its low watermark of 40; the others with CPU 1.
+    // 62 are with the node, above its low watermark of 40; the others are with CPU 1.
     let rest = here.split_off(here.len() - 156 - 2 * MOVED);
     rig.on(1, || free(&rig, rest));
     rig.memory.reclaim_node(NEAR);
     rig.platform().take_wake(NEAR);
     let frame = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR)).unwrap();
-    assert!(near(frame.number()) && !rig.platform().take_wake(NEAR), "there are frames enough");
+    assert!(near(frame.number()) && !rig.platform().take_wake(NEAR), "there are enough frames");
     free(&rig, here.into_iter().chain([frame]).chain(there));
     finish(&rig, space, all);
 }
 
 #[test]
-fn a_node_without_frames_makes_nobody_pay() {
+fn a_node_without_frames_causes_no_payment() {
     let nodes = vec![NodeLayout::new(FRAMES), NodeLayout::new(0)];
     let rig = Rig::by_hand(Config { nodes, ..lazily(bounds()) });
     let all = rig.memory.free_frames();
@@ -124,7 +124,7 @@ fn a_node_without_frames_makes_nobody_pay() {
     assert!(there.is_empty());
     let rest = here.split_off(1);
     let (owing, _) = owe(&rig, &space, here);
-    // Reclaims directly, as none is free; what it needs is found in the file, and need not be paid for.
+    // No frame is free, so this reclaims directly. It finds what it needs in the file, and need not pay.
     let fresh = rig.memory.new_space().unwrap();
     assert!(!owing.contains(&fresh.root()));
     assert_eq!((rig.memory.counters().interrupts, rig.memory.owing_frames()), (0, 1));
@@ -136,7 +136,7 @@ fn a_node_without_frames_makes_nobody_pay() {
 }
 
 #[test]
-fn without_an_age_nothing_owes() {
+fn with_age_zero_nothing_owes() {
     let (rig, space) = machine(Lazy { max_age: 0, ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -157,7 +157,7 @@ fn without_an_age_nothing_owes() {
 }
 
 #[test]
-fn bounds_that_cannot_be_kept_are_refused_with_what_could() {
+fn bounds_that_cannot_be_kept_are_refused_with_those_that_can() {
     let refused = |lazy| Rig::refused(lazily(lazy));
     let (node, frames) = (NEAR, FRAMES);
     for max_owed in [0, FRAMES + 1] {
@@ -176,7 +176,7 @@ fn bounds_that_cannot_be_kept_are_refused_with_what_could() {
     assert_eq!(refused(Lazy { tick: 0, ..bounds() }), ConfigError::Bounds(BoundsError::NoTick));
     let most = Lazy { max_owed: Some(FRAMES), reserve: Some(FRAMES), ..bounds() };
     drop(Rig::by_hand(lazily(most)));
-    // A node of CPUs alone.
+    // A node with CPUs and no memory.
     let nodes = vec![NodeLayout::new(FRAMES), NodeLayout::new(0)];
     drop(Rig::by_hand(Config { nodes, ..lazily(most) }));
 }

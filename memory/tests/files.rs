@@ -1,4 +1,4 @@
-//! Files: what is read and written, by calls and through mappings, and what a device holds.
+//! Files: bytes read and written by calls and through mappings, and the contents of devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn put(rig: &Rig, file: ObjectId, offset: u64, value: u64) {
     rig.memory.write(file, offset, &value.to_le_bytes()).unwrap();
 }
 
-/// Drops all pages, so that what comes next comes from the device.
+/// Drops all pages, so the next access reads the device.
 fn forget(rig: &Rig, file: ObjectId) {
     rig.memory.invalidate(file, 0, u32::MAX).unwrap();
     assert_eq!(rig.memory.cached_pages(file), 0);
@@ -60,7 +60,7 @@ fn calls_and_mappings_see_the_same_bytes() {
     rig.on(1, || rig.store(&space, at(shared, 1), 6)).unwrap();
     assert_eq!(word(&rig, file, PAGE_BYTES), 6);
     rig.store(&space, at(private, 1) + 8, 7).unwrap();
-    assert_eq!(word(&rig, file, PAGE_BYTES + 8), 0, "what is private stays private");
+    assert_eq!(word(&rig, file, PAGE_BYTES + 8), 0, "private stores stay private");
     finish(&rig, space, &[file], free);
 }
 
@@ -76,7 +76,7 @@ fn reading_ends_with_the_file_and_writing_extends_it() {
     assert_eq!(rig.load(&space, at(shared, 2) + 8), Ok(9));
     assert_eq!(rig.load(&space, at(shared, 1)), Ok(0), "the hole between reads as zeros");
     assert_eq!(rig.memory.write(file, 0, &[]), Ok(()));
-    // Across a page boundary; of a page the rig keeps the first words.
+    // Across a page boundary. The rig keeps only the first words of a page.
     rig.memory.write(file, PAGE_BYTES - 8, &[3; 16]).unwrap();
     assert_eq!(word(&rig, file, PAGE_BYTES), u64::from_le_bytes([3; 8]));
     finish(&rig, space, &[file], free);
@@ -97,7 +97,7 @@ fn writing_nothing_or_beyond_the_longest_file_changes_nothing() {
 }
 
 #[test]
-fn without_memory_a_write_says_how_far_it_came() {
+fn a_write_that_runs_out_of_memory_reports_the_bytes_written() {
     let (rig, space, file, [shared, _], free) = mapped(0);
     put(&rig, file, 0, 1);
     rig.memory.lock(&space, shared, PAGE_BYTES).unwrap();
@@ -105,13 +105,13 @@ fn without_memory_a_write_says_how_far_it_came() {
     assert!((0..1024).any(|page| rig.store(&space, at(filler, page), 1).is_err()));
     let result = rig.memory.write(file, 0, &[7; 3 * 4096]);
     assert_eq!(result, Err(WriteError::OutOfMemory { written: 4096 }));
-    assert_eq!(rig.memory.file_bytes(file), PAGE_BYTES, "it ends with what was written");
+    assert_eq!(rig.memory.file_bytes(file), PAGE_BYTES, "it ends with the bytes written");
     assert_eq!(word(&rig, file, 0), u64::from_le_bytes([7; 8]));
     finish(&rig, space, &[file], free);
 }
 
 #[test]
-fn what_was_stored_behind_the_end_is_not_there_when_the_file_grows() {
+fn bytes_stored_behind_the_end_are_gone_when_the_file_grows() {
     for grow in [true, false] {
         let (rig, space, file, [shared, _], free) = mapped(0);
         put(&rig, file, 0, 5);
@@ -129,7 +129,7 @@ fn what_was_stored_behind_the_end_is_not_there_when_the_file_grows() {
 }
 
 #[test]
-fn a_store_is_seen_by_the_next_sync_however_often() {
+fn each_sync_sees_the_stores_before_it() {
     let (rig, space, file, [shared, _], free) = mapped(8);
     for round in 1..5 {
         both(&rig, || rig.store(&space, at(shared, 1), round).unwrap());
@@ -142,7 +142,7 @@ fn a_store_is_seen_by_the_next_sync_however_often() {
     forget(&rig, file);
     assert_eq!(rig.memory.statistics().read, 0);
     both(&rig, || {
-        assert_eq!(rig.load(&space, at(shared, 1)), Ok(4), "what the device holds");
+        assert_eq!(rig.load(&space, at(shared, 1)), Ok(4), "the device's contents");
         assert_eq!(rig.load(&space, at(shared, 1) + 8), Ok(8));
         assert_eq!(rig.load(&space, at(shared, 2)), Ok(3));
     });
@@ -165,7 +165,7 @@ fn pages_in_many_batches_are_written_with_a_flush_each() {
     finish(&rig, space, &[file], free);
 }
 
-/// Stores through what CPU 1 holds while its page is written out; how many violations that is.
+/// Stores through an entry that CPU 1 holds while the page is written out; returns the number of violations.
 fn store_during_write_out(without: Option<Guard>) -> u64 {
     let (rig, space, file, [shared, _], _) = mapped(2);
     guards::remove(rig.memory.engine(), without);
@@ -189,7 +189,7 @@ fn no_store_lands_in_a_page_that_is_being_written() {
 }
 
 #[test]
-fn a_store_waits_for_the_write_out_and_is_written_next_time() {
+fn a_store_waits_for_the_write_out_and_is_written_by_the_next() {
     let rig = Rig::threaded(config(512));
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
@@ -223,7 +223,7 @@ fn a_store_waits_for_the_write_out_and_is_written_next_time() {
     rig.platform().assert_no_violation();
 }
 
-/// A store fault has made a page writable and not counted its mapping yet when another CPU syncs the file.
+/// Another CPU syncs the file after a store fault has made a page writable and before it has counted the mapping.
 #[test]
 fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
     let rig = Rig::threaded(config(512));
@@ -248,7 +248,7 @@ fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
         rig.platform().at(Moment::Work(Work::Map), move || {
             let before = inner.platform().contended();
             faults.store(true, Ordering::SeqCst);
-            // Until it is through, or waits for the table that this fault has locked.
+            // Until the other CPU is done, or waits for the table that this fault has locked.
             let waits = || inner.platform().contended() > before;
             inner.platform().idle_until(|| through.load(Ordering::SeqCst) || waits());
         });
@@ -264,7 +264,7 @@ fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
 }
 
 #[test]
-fn what_lies_beyond_a_truncation_is_gone_everywhere() {
+fn pages_beyond_a_truncation_are_gone_everywhere() {
     let (rig, space, file, [shared, private], free) = mapped(8);
     for page in 0..8 {
         both(&rig, || rig.store(&space, at(shared, page), page + 1).unwrap());
@@ -307,7 +307,9 @@ fn a_file_that_grows_again_reads_as_zeros_though_its_device_holds_more() {
     });
     assert_eq!(rig.memory.sync(file), 1, "the page that was cut");
     forget(&rig, file);
-    both(&rig, || assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "nor does the device hold it"));
+    both(&rig, || {
+        assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "the device does not hold it either")
+    });
     finish(&rig, space, &[file], free);
 }
 
@@ -318,7 +320,7 @@ fn a_fault_that_found_its_page_before_a_truncation_does_not_map_it() {
         put(&rig, file, 0, 4);
         for start in [shared, private] {
             rig.memory.truncate(file, PAGE_BYTES).unwrap();
-            // Moments of a fault without any lock: after its page was found.
+            // Moments of a fault without any lock, after its page was found.
             for times in 0..4 {
                 let inner = rig.clone();
                 rig.platform().after(times, Moment::Unlock, move || inner.memory.truncate(file, 0).unwrap());
@@ -356,7 +358,7 @@ fn truncation_without_memory_for_the_last_page_is_an_error_and_changes_nothing()
 }
 
 #[test]
-fn an_invalidated_page_is_written_if_dirty_and_read_anew() {
+fn an_invalidated_page_is_written_if_dirty_and_read_again() {
     let (rig, space, file, [shared, private], free) = mapped(8);
     both(&rig, || rig.store(&space, at(shared, 1), 5).unwrap());
     both(&rig, || assert_eq!(rig.load(&space, at(private, 1)), Ok(5)));
@@ -369,7 +371,7 @@ fn an_invalidated_page_is_written_if_dirty_and_read_anew() {
     assert_eq!(rig.memory.cached_pages(file), 5, "no others");
     both(&rig, || {
         assert_eq!(rig.load(&space, at(shared, 1)), Ok(5));
-        assert_eq!(rig.load(&space, at(private, 2) + 8), Ok(3), "a private copy is no page of the file");
+        assert_eq!(rig.load(&space, at(private, 2) + 8), Ok(3), "a private copy is not a page of the file");
     });
     assert_eq!(rig.memory.invalidate(file, 0, 0), Ok(()));
     assert_eq!(rig.memory.invalidate(file, 100, 5), Ok(()));
@@ -407,7 +409,7 @@ fn reclaimed_dirty_pages_come_back_from_the_device() {
 }
 
 #[test]
-fn a_page_on_its_way_in_is_waited_for_and_read_once() {
+fn readers_wait_for_a_page_on_its_way_in_and_it_is_read_once() {
     let rig = Rig::threaded(Config { read_ahead: 1, ..config(512) });
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
@@ -442,7 +444,7 @@ fn a_page_on_its_way_in_is_waited_for_and_read_once() {
 }
 
 #[test]
-fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
+fn a_page_reclaimed_by_the_kernel_may_be_read_until_it_is_found_again() {
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, ..config(512) });
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
@@ -454,11 +456,11 @@ fn what_the_kernel_takes_by_itself_may_be_read_until_it_is_found_again() {
     read();
     let interrupts = rig.memory.counters().interrupts;
     assert_eq!(rig.memory.reclaim_range(&space, start, 8 * PAGE_BYTES), Ok(8));
-    assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "nobody is asked");
+    assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "no CPU is interrupted");
     put(&rig, file, 3 * PAGE_BYTES, 9);
     both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Ok(9)));
     assert_eq!(rig.memory.counters().interrupts, interrupts + 1);
-    // What the program asks for is done when the call returns.
+    // A call of the program is done when it returns.
     rig.memory.sync(file);
     read();
     rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();

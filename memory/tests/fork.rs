@@ -1,4 +1,4 @@
-//! fork: memory that is shared until somebody stores to it.
+//! fork: memory is shared until it is stored to.
 
 use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Protection, PAGE_BYTES, USER_END};
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{at, config, finish, shared_space, Moment, Rig, Space};
 
-/// A space that both CPUs run, and memory of which both have stored to `pages` pages: page `n` holds `n + 1`.
+/// A space that both CPUs run, with memory in which both have stored to `pages` pages: page `n` holds `n + 1`.
 fn stored(pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(1024);
     let free = rig.memory.free_frames() + 1;
@@ -18,7 +18,7 @@ fn stored(pages: u64) -> (Rig, Space, u64, u64) {
     (rig, space, start, free)
 }
 
-/// Does `body` with `space` running on CPU 0.
+/// Runs `body` with `space` loaded on CPU 0.
 fn inside<R>(rig: &Rig, space: &Space, home: &Space, body: impl FnOnce() -> R) -> R {
     rig.run(space);
     let result = body();
@@ -63,13 +63,13 @@ fn the_kernels_half_is_in_every_root_and_stays() {
     rig.memory.unmap(&space, 0, USER_END).unwrap();
     assert!(rig.platform().has_kernel(&space) && rig.platform().has_kernel(&child));
     inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
-    // The machine looks itself when a root is loaded, and when it is freed.
+    // The machine checks the kernel's half when a root is loaded, and when it is freed.
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }
 
 #[test]
-fn a_fork_takes_no_frames_but_for_tables() {
+fn a_fork_takes_frames_only_for_tables() {
     let (rig, space, start, free) = stored(100);
     let before = rig.memory.free_frames();
     let child = rig.memory.fork(&space).unwrap();
@@ -81,10 +81,10 @@ fn a_fork_takes_no_frames_but_for_tables() {
 }
 
 #[test]
-fn when_fork_returns_no_cpu_stores_to_what_is_shared() {
+fn when_fork_returns_no_cpu_stores_to_shared_pages() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
-    // CPU 1 could store through what it holds, and the child would see it.
+    // CPU 1 could store through an old entry, and the child would see it.
     rig.on(1, || rig.store(&space, start, 9)).unwrap();
     inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
     end(&rig, child, &space);
@@ -92,7 +92,7 @@ fn when_fork_returns_no_cpu_stores_to_what_is_shared() {
 }
 
 #[test]
-fn a_page_that_others_let_go_of_is_stored_to_in_place() {
+fn a_page_without_other_holders_is_stored_to_in_place() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
     end(&rig, child, &space);
@@ -106,7 +106,7 @@ fn a_page_that_others_let_go_of_is_stored_to_in_place() {
 }
 
 #[test]
-fn three_generations_keep_apart_whoever_stores_first() {
+fn three_generations_are_separate_in_any_order_of_stores() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let (rig, space, start, free) = stored(2);
         let child = rig.memory.fork(&space).unwrap();
@@ -255,27 +255,27 @@ fn a_fork_of_moved_mappings_finds_their_pages() {
         assert_eq!(rig.load(&child, to), Ok(3));
         assert_eq!(rig.load(&child, at(start, 1)), Ok(2));
     });
-    assert_eq!(
-        rig.memory.migrate_space(&child, NodeId(0), NodeId(1)).unwrap().moved,
-        1,
-        "its own page alone"
-    );
+    assert_eq!(rig.memory.migrate_space(&child, NodeId(0), NodeId(1)).unwrap().moved, 1, "only its own page");
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }
 
 #[test]
-fn what_is_copied_is_what_was_there_when_the_copy_began() {
+fn a_copy_has_the_bytes_from_when_it_began() {
     let (rig, space, start, free) = stored(1);
     let child = rig.memory.fork(&space).unwrap();
     let inner = (rig.clone(), space.clone());
     rig.platform().at(Moment::Copy, move || {
         let (rig, space) = inner;
-        rig.on(1, || assert_eq!(rig.load(&space, start), Ok(1), "the old page is still there to be read"));
+        rig.on(1, || assert_eq!(rig.load(&space, start), Ok(1), "the old page can still be read"));
     });
     rig.store(&space, start, 2).unwrap();
     assert!(rig.platform().all_done());
-    assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(2), "and gone when there is a newer one");
+    assert_eq!(
+        rig.on(1, || rig.load(&space, start)),
+        Ok(2),
+        "the old page is gone once there is a newer one"
+    );
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
 }

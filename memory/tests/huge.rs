@@ -1,4 +1,4 @@
-//! Huge pages: made by faults and by collapsing, split at the ends of what is done to a part of them, moved whole.
+//! Huge pages: created by faults and by collapsing, split at the ends of a partial operation, moved whole.
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
@@ -139,7 +139,7 @@ fn unmapping_the_whole_splits_nothing_and_frees_all() {
 }
 
 #[test]
-fn protecting_a_part_splits_at_its_ends_alone() {
+fn protecting_a_part_splits_only_at_its_ends() {
     let (rig, space, start, free) = huge(3);
     rig.memory.protect(&space, at(start, 500), 600 * PAGE_BYTES, Protection::Read).unwrap();
     assert_eq!(rig.memory.statistics().splits, 2, "the one in the middle stays whole");
@@ -160,7 +160,7 @@ fn protecting_a_part_splits_at_its_ends_alone() {
 }
 
 #[test]
-fn discarding_a_part_zeroes_it_alone() {
+fn discarding_a_part_zeroes_only_that_part() {
     let (rig, space, start, free) = huge(1);
     rig.memory.discard(&space, at(start, 100), 10 * PAGE_BYTES).unwrap();
     both(&rig, || {
@@ -173,7 +173,7 @@ fn discarding_a_part_zeroes_it_alone() {
 }
 
 #[test]
-fn a_huge_page_moves_whole_where_the_places_lie_alike_and_in_parts_elsewhere() {
+fn a_huge_page_moves_whole_between_equal_offsets_and_otherwise_in_parts() {
     for (to, splits) in [(1 << 40, 0), ((1 << 40) + 5 * PAGE_BYTES, 1)] {
         let (rig, space, start, free) = huge(1);
         let moved = rig.memory.remap(&space, start, HUGE_BYTES, HUGE_BYTES, Placement::At(to));
@@ -191,7 +191,7 @@ fn a_huge_page_moves_whole_where_the_places_lie_alike_and_in_parts_elsewhere() {
 }
 
 #[test]
-fn a_mapping_goes_over_a_huge_page() {
+fn a_mapping_moves_over_a_huge_page() {
     let (rig, space, start, free) = huge(2);
     let other = rig.memory.map_anonymous(&space, 512).unwrap();
     fill(&rig, &space, other, 512);
@@ -337,7 +337,7 @@ fn a_node_without_room_for_a_huge_page_is_full() {
 }
 
 #[test]
-fn a_hidden_huge_page_comes_to_its_user() {
+fn a_hidden_huge_page_moves_to_its_user() {
     let (rig, space, start, free) = huge(1);
     assert_eq!(rig.memory.hint(&space, start, HUGE_BYTES), Ok(512));
     assert!(!rig.platform().caches(1, at(start, 9)));
@@ -359,7 +359,7 @@ fn reclaim_splits_a_huge_page_and_takes_its_parts() {
 }
 
 #[test]
-fn paging_out_takes_all_of_a_huge_page_and_no_more_than_was_named() {
+fn paging_out_takes_a_whole_huge_page_and_nothing_beyond_the_range() {
     let (rig, space, start, free) = huge(2);
     rig.memory.advise_page_out(&space, start, HUGE_BYTES).unwrap();
     assert_eq!(rig.memory.free_slots(), 2048 - 512, "all of it");
@@ -373,7 +373,7 @@ fn paging_out_takes_all_of_a_huge_page_and_no_more_than_was_named() {
 }
 
 #[test]
-fn a_huge_page_locked_in_part_is_there_and_goes_in_part() {
+fn a_partly_locked_huge_page_keeps_the_locked_part() {
     let (rig, space, start, free) = huge(1);
     rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
     end(&rig, exhaust(&rig));
@@ -389,7 +389,7 @@ fn a_huge_page_locked_in_part_is_there_and_goes_in_part() {
 }
 
 #[test]
-fn an_unmap_after_a_lock_in_part_takes_no_more_than_it_names() {
+fn an_unmap_after_a_partial_lock_takes_only_its_range() {
     let (rig, space, start, free) = huge(1);
     rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
     rig.memory.unmap(&space, at(start, 100), 412 * PAGE_BYTES).unwrap();
@@ -398,7 +398,7 @@ fn an_unmap_after_a_lock_in_part_takes_no_more_than_it_names() {
 }
 
 #[test]
-fn what_is_done_to_a_huge_page_that_moves_is_done_when_it_has_arrived_or_before() {
+fn operations_on_a_moving_huge_page_take_effect_before_or_after_the_move() {
     type Act = fn(&Rig, &Space, u64);
     let acts: [(&str, Act); 4] = [
         ("munmap", |rig, space, start| rig.memory.unmap(space, start, HUGE_BYTES).unwrap()),
@@ -440,7 +440,7 @@ fn what_is_done_to_a_huge_page_that_moves_is_done_when_it_has_arrived_or_before(
 fn a_page_that_is_reclaimed_does_not_collapse_and_is_not_lost() {
     let (rig, space, start, free) = small(512);
     let (inner, inner_space) = (rig.clone(), space.clone());
-    // The first page is unmapped and held by the batch; the second is about to be looked at.
+    // The first page is unmapped and held by the batch. The second is about to be checked.
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
         inner.on(1, || assert_eq!(inner.memory.collapse(&inner_space, start), Ok(false)));
     });

@@ -1,4 +1,4 @@
-//! What the memory manager promises, one law at a time, on a machine whose CPUs are driven by hand.
+//! The guarantees of the memory manager, one at a time, on a machine whose CPUs are driven by hand.
 
 use std::collections::BTreeMap;
 
@@ -36,17 +36,17 @@ fn fresh_memory_reads_as_zero_and_takes_a_frame_only_when_stored_to() {
         assert_eq!(rig.load(&space, at(start, page)), Ok(0));
         assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(0));
     }
-    assert_eq!(rig.memory.free_frames(), before, "reading takes no frame");
+    assert_eq!(rig.memory.free_frames(), before, "a load takes no frame");
     rig.store(&space, at(start, 3), 42).unwrap();
     assert_eq!(rig.memory.free_frames(), before - 1);
-    // CPU 1 read the zero page there: it has to be told.
+    // CPU 1 read the zero page there, so it must be flushed.
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 3))), Ok(42));
     assert_eq!(rig.load(&space, at(start, 3) + 8), Ok(0), "the rest of the page is as it was");
-    assert_eq!(rig.load(&space, at(start, 4)), Ok(0), "nobody stored to the frame that all share");
+    assert_eq!(rig.load(&space, at(start, 4)), Ok(0), "no store reached the shared zero frame");
 }
 
 #[test]
-fn a_private_mapping_copies_what_it_stores_to() {
+fn a_private_mapping_copies_the_pages_it_stores_to() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
@@ -58,7 +58,7 @@ fn a_private_mapping_copies_what_it_stores_to() {
     rig.store(&space, at(private, 1) + 8, 9).unwrap();
     for cpu in 0..2 {
         rig.on(cpu, || {
-            assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy keeps what the file held");
+            assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy keeps the file's bytes");
             assert_eq!(rig.load(&space, at(private, 1) + 8), Ok(9));
             assert_eq!(rig.load(&space, at(shared, 1) + 8), Ok(0), "the file does not see it");
         });
@@ -66,7 +66,7 @@ fn a_private_mapping_copies_what_it_stores_to() {
     rig.store(&space, at(shared, 1), 8).unwrap();
     assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy does not see the file any more");
     rig.memory.discard(&space, private, 4 * PAGE_BYTES).unwrap();
-    assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it is the file again");
+    assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it shows the file again");
     finish(&rig, space, &[file], free);
 }
 
@@ -85,14 +85,14 @@ fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
     }
     assert_eq!(rig.memory.statistics().faults, faults, "they are mapped");
     rig.load(&space, at(start, 8)).unwrap();
-    assert_eq!(rig.memory.statistics().faults, faults + 1, "what was not in memory is not");
+    assert_eq!(rig.memory.statistics().faults, faults + 1, "pages that were not in memory are not mapped");
     let outside = at(start, 16);
     rig.load(&space, outside).unwrap();
-    assert_eq!(rig.memory.statistics().faults, faults + 2, "nor what lies beyond the block");
+    assert_eq!(rig.memory.statistics().faults, faults + 2, "pages beyond the block are not mapped");
 }
 
 #[test]
-fn ranges_that_are_none_change_nothing() {
+fn invalid_ranges_change_nothing() {
     let (rig, space) = shared_space(256);
     let start = rig.memory.map_anonymous(&space, 4).unwrap();
     rig.store(&space, start, 1).unwrap();
@@ -140,7 +140,7 @@ fn objects_run_out_with_an_error_and_come_back() {
 }
 
 #[test]
-fn unmapping_splits_areas_and_frees_tables_that_nothing_needs() {
+fn unmapping_splits_areas_and_frees_unneeded_tables() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let pages = 1024;
@@ -208,7 +208,7 @@ fn out_of_memory_is_an_error_and_leaves_memory_usable() {
     for page in 0..stored {
         assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(page + 1));
     }
-    // Enough for tables and the copy, not for the page that is copied: what was taken must come back.
+    // Enough for tables and the copy, but not for the copied page: frames taken so far must come back.
     for pages in 1..6 {
         rig.memory.discard(&space, start, pages * PAGE_BYTES).unwrap();
         let _ = rig.store(&space, private, 1);
@@ -224,7 +224,7 @@ fn out_of_memory_is_an_error_and_leaves_memory_usable() {
 
 #[test]
 fn memory_full_of_used_pages_is_not_out_of_memory() {
-    // Every page was used since the last look, so a whole round over all lists frees nothing.
+    // Every page was used since the last scan, so a whole round over all lists frees none.
     let (rig, space) = shared_space(4096);
     let file = rig.memory.create_file(8192).unwrap();
     let start = rig.memory.map_shared(&space, file, 0, 8192, false).unwrap();
@@ -256,7 +256,7 @@ fn frames_reach_up_to_the_last_number_and_no_further() {
 
 #[test]
 fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
-    // What one access allocates lies between the watermarks.
+    // The frames for one access fit between the watermarks.
     let rig = Rig::by_hand(Config { read_ahead: 8, ..config(4096) });
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
@@ -268,7 +268,7 @@ fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
             if rig.platform().take_wake(node) {
                 let before = rig.memory.free_frames();
                 rig.memory.reclaim_node(node);
-                assert!(rig.memory.free_frames() > before, "page {page}: {node:?} was low and stays it");
+                assert!(rig.memory.free_frames() > before, "page {page}: {node:?} was low and stays low");
             }
         }
     }
@@ -305,7 +305,7 @@ fn a_dirty_page_is_written_before_it_goes() {
     let start = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
     rig.store(&space, at(start, 2), 1).unwrap();
     rig.on(1, || rig.store(&space, at(start, 3), 1)).unwrap();
-    // Dirt that came over from a mapping that is gone.
+    // The dirty state was carried over from a mapping that is gone.
     rig.memory.unmap(&space, at(start, 3), PAGE_BYTES).unwrap();
     let spaces = exhaust(&rig);
     assert_eq!(rig.platform().written(), 2);
@@ -315,12 +315,12 @@ fn a_dirty_page_is_written_before_it_goes() {
     finish(&rig, space, &[file], free);
 }
 
-/// The address at which both CPUs read a page of a file privately. When reclaim next writes a page out, it has
-/// cleared those translations and not flushed them: behind the page on the list is a dirty one, which the first scan
-/// finds in use, and which is unmapped before the second.
+/// The address at which both CPUs read a page of a file privately. When reclaim next writes a page out, it has cleared
+/// those translations and not flushed them. Behind the page on the list is a dirty one. The first scan finds it in use,
+/// and it is unmapped before the second.
 fn owed_translation(rig: &Rig, space: &Space) -> u64 {
     let file = rig.memory.create_file(2).unwrap();
-    // Two pages, so that unmapping the first frees no table, which would be a flush of its own.
+    // Two pages: unmapping the first then frees no table, which would need a flush of its own.
     let private = rig.memory.map_private(space, file, 0, 2).unwrap();
     for cpu in 0..2 {
         assert_eq!(rig.on(cpu, || rig.load(space, private)), Ok(0));
@@ -345,7 +345,7 @@ fn owing_rig() -> (Rig, Space) {
     (rig, space)
 }
 
-/// Does `act` when reclaim next looks at a page while it owes flushes in `space`.
+/// Performs `act` when reclaim next scans a page while it owes flushes in `space`.
 fn while_owing(rig: &Rig, space: &Space, act: Box<dyn FnOnce() + Send>) {
     let (inner, owing) = (rig.clone(), space.clone());
     rig.platform().at(Moment::Work(Work::ReclaimPage), move || {
@@ -358,7 +358,7 @@ fn while_owing(rig: &Rig, space: &Space, act: Box<dyn FnOnce() + Send>) {
 }
 
 #[test]
-fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
+fn a_store_that_copies_waits_for_reclaims_debt_at_its_address() {
     let (rig, space) = owing_rig();
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
@@ -375,7 +375,7 @@ fn a_store_that_copies_waits_for_what_reclaim_owes_at_its_address() {
     rig.platform().assert_no_violation();
 }
 
-/// Unmaps the page at an address where reclaim owes a flush; whether CPU 1 can still read it.
+/// Unmaps a page for which reclaim owes a flush; returns whether CPU 1 can still read it.
 fn unmap_while_owed(without: Option<Guard>) -> bool {
     let (rig, space) = owing_rig();
     guards::remove(rig.memory.engine(), without);
@@ -392,13 +392,13 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
 }
 
 #[test]
-fn munmap_pays_what_reclaim_owes() {
+fn munmap_pays_the_debt_of_reclaim() {
     assert!(!unmap_while_owed(None));
     #[cfg(ceasefire_sabotage)]
-    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 breaks without its guard, or nobody would notice");
+    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 must be seen to break without its guard");
 }
 
-/// Reclaims a page that CPU 1 has read; how many violations it sees when it reads the page again.
+/// Reclaims a page that CPU 1 has read; returns the number of violations when CPU 1 reads it again.
 fn read_after_reclaim(without: Option<Guard>) -> u64 {
     let (rig, space) = owing_rig();
     guards::remove(rig.memory.engine(), without);
@@ -427,7 +427,7 @@ fn a_page_that_is_being_deleted_is_not_reclaimed_as_well() {
     let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
     rig.load(&space, start).unwrap();
     rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
-    // The page is out of the file, and the file's reference not given up yet.
+    // The page is out of the file, but the file's reference is not dropped yet.
     let inner = rig.clone();
     rig.platform().at(Moment::Unlock, move || inner.on(1, || end(&inner, exhaust(&inner))));
     finish(&rig, space, &[file], free);
@@ -467,10 +467,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A space, and what its programs must see.
+/// A space, and the values that its programs must see.
 struct Program {
     space: Space,
-    /// Where its own areas start; they stay in the list when they are unmapped in part or whole.
+    /// The starts of its own areas. They stay in the list when they are unmapped in part or whole.
     areas: Vec<(u64, u64)>,
     /// Every page that is mapped, with its first word.
     pages: BTreeMap<u64, u64>,
@@ -502,7 +502,11 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
             };
             let Ok(start) = start else { return Ok(()) };
             for page in 0..pages {
-                prop_assert_eq!(program.pages.insert(at(start, page), 0), None, "mapped over something");
+                prop_assert_eq!(
+                    program.pages.insert(at(start, page), 0),
+                    None,
+                    "mapped over an existing area"
+                );
             }
             program.areas.push((start, pages));
         }
@@ -558,7 +562,7 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
         Step::Lazy { cpu } => rig.on(cpu, || rig.rest()),
         Step::Reclaim { cpu, node } => rig.on(cpu, || rig.memory.reclaim_node(NodeId(node))),
         Step::Exit { cpu, space } => {
-            // The other CPU may have it loaded still, but runs no thread of it any more.
+            // The other CPU may still have it loaded, but runs no thread of it.
             let program = &mut programs[space];
             rig.on(1 - cpu, || rig.rest());
             rig.on(cpu, || rig.memory.exit(program.space.clone()));

@@ -1,4 +1,4 @@
-//! When new pages are listed where programs give pages back.
+//! The time at which new pages are listed when programs give pages back.
 
 mod common;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use common::{config, Rig};
 
-/// Stores to fresh pages, gives each back at once, and says how many frames were not free after each.
+/// Stores to fresh pages and gives each back at once; returns after each how many frames were not free.
 fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
     let rig = Rig::by_hand(Config { lru_batch, lru_drain: drain, ..config(512) });
     let all = rig.memory.free_frames();
@@ -19,7 +19,7 @@ fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
         .map(|page| {
             let address = base + page * PAGE_BYTES;
             rig.memory.fault(&space, address, Access::Write).unwrap();
-            // Beside the page itself: the tables, of which all are there by now.
+            // Besides the page itself there are the tables, all of which exist by now.
             let tables = *before.get_or_insert(rig.memory.free_frames() + 1);
             rig.memory.discard(&space, address, PAGE_BYTES).unwrap();
             tables - rig.memory.free_frames()
@@ -36,8 +36,8 @@ fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Eager: a page is free as soon as it was given back. Batched: the batch holds each until it is full, and all of them
-    /// are free then.
+    /// Eager: a page is free as soon as it is given back. Batched: the batch holds each page until the batch is full;
+    /// then all are free.
     #[test]
     fn a_page_given_back_is_free_at_once_or_with_its_batch(batch in 1_usize..=31, pages in 1_u64..100) {
         prop_assert_eq!(held(LruDrain::Eager, batch, pages), vec![0; pages as usize]);

@@ -1,4 +1,4 @@
-//! Moving pages between nodes: batches, single pages, hints and demotion, and what others do meanwhile.
+//! Moving pages between nodes: batches, single pages, hints and demotion, with other operations meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn moved(rig: &Rig, space: &Space) -> Migrated {
     rig.memory.migrate_space(space, NEAR, FAR).unwrap()
 }
 
-/// Interrupting flushes that `body` costs.
+/// The number of interrupting flushes that `body` costs.
 fn shootdowns(rig: &Rig, body: impl FnOnce()) -> u64 {
     let before = rig.memory.counters();
     body();
@@ -58,7 +58,7 @@ fn a_batch_of_pages_costs_one_flush_and_keeps_their_bytes() {
     let flushes = shootdowns(&rig, || assert_eq!(moved(&rig, &space), Migrated { moved: 512, busy: 0 }));
     assert_eq!(flushes, 1);
     assert_kept(&rig, &space, start, 512);
-    assert_eq!(moved(&rig, &space), Migrated::default(), "none is left where they were");
+    assert_eq!(moved(&rig, &space), Migrated::default(), "no page is left in its old place");
     assert_eq!(rig.memory.statistics().migrated, 512);
     finish(&rig, space, &[], free);
 }
@@ -90,12 +90,12 @@ fn a_page_of_a_file_moves_with_its_place_and_stays_dirty_or_clean() {
     rig.store(&space, at(start, 1), 11).unwrap();
     rig.load(&space, at(start, 2)).unwrap();
     assert_eq!(moved(&rig, &space).moved, 7);
-    assert_eq!(rig.memory.cached_pages(file), 7, "no page is there twice");
+    assert_eq!(rig.memory.cached_pages(file), 7, "no page exists twice");
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 1))), Ok(11));
-    assert_eq!(rig.memory.sync(file), 1, "the dirty one and no other");
+    assert_eq!(rig.memory.sync(file), 1, "only the dirty one");
     assert_eq!(moved(&rig, &space).moved, 0);
     assert_eq!(rig.memory.migrate_space(&space, FAR, NEAR).unwrap().moved, 7);
-    assert_eq!(rig.memory.sync(file), 0, "what was clean stays it");
+    assert_eq!(rig.memory.sync(file), 0, "a clean page stays clean");
     rig.store(&space, at(start, 1), 12).unwrap();
     assert_eq!(rig.memory.sync(file), 1);
     finish(&rig, space, &[file], free);
@@ -124,7 +124,7 @@ fn pages_that_others_map_too_stay() {
 }
 
 #[test]
-fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
+fn a_page_held_all_the_time_stays_where_it_is() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
@@ -132,7 +132,7 @@ fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
     rig.store(&space, start, 5).unwrap();
     rig.on(1, || rig.load(&space, start)).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
-    // Whoever reads from a file holds its page meanwhile.
+    // A read of a file holds the page meanwhile.
     rig.platform().at(Moment::Load, move || {
         inner.on(1, || {
             assert_eq!(moved(&inner, &inner_space), Migrated { moved: 3, busy: 1 });
@@ -144,7 +144,7 @@ fn a_page_that_somebody_holds_all_the_time_stays_where_it_is() {
     assert_eq!(rig.memory.read(file, 0, &mut bytes), Ok(8));
     assert_eq!(rig.memory.statistics().migrated, 3);
     assert_eq!(rig.load(&space, start), Ok(6));
-    assert_eq!(moved(&rig, &space), Migrated { moved: 1, busy: 0 }, "nobody holds it now");
+    assert_eq!(moved(&rig, &space), Migrated { moved: 1, busy: 0 }, "it has no other holder now");
     finish(&rig, space, &[file], free);
 }
 
@@ -176,9 +176,9 @@ fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
         let _fails = rig.start(0);
         rig.platform().idle_until(|| holds.load(Ordering::SeqCst));
         let (inner, inner_space) = (rig.clone(), space.clone());
-        // Four pages in the first round; the fifth look at a page is the second at the busy one.
+        // Four pages in the first round. The fifth visit to a page is the second to the busy one.
         rig.platform().after(4, Moment::Work(Work::MigratePage), move || {
-            assert_eq!(inner.load(&inner_space, start), Ok(5), "nobody waits for it between two rounds");
+            assert_eq!(inner.load(&inner_space, start), Ok(5), "no CPU waits for it between two rounds");
             may_go.store(true, Ordering::SeqCst);
             inner.platform().idle_until(|| gone.load(Ordering::SeqCst));
         });
@@ -291,7 +291,7 @@ fn move_pages_says_when_a_node_is_full_and_when_a_page_is_busy() {
 }
 
 #[test]
-fn a_hidden_page_counts_its_next_use_and_comes_to_the_user() {
+fn a_hidden_page_counts_its_next_use_and_moves_to_its_user() {
     let (rig, space, start, free) = pages_in_use(config(1024), 8);
     rig.memory.list_collected();
     assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(8));
@@ -324,7 +324,7 @@ fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
 }
 
 #[test]
-fn a_hint_hides_nothing_that_is_not_there_or_may_not_be_used() {
+fn a_hint_hides_only_present_and_usable_pages() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (USER_END, PAGE_BYTES), (start, u64::MAX)] {
         assert_eq!(rig.memory.hint(&space, from, bytes), Err(RangeError { start: from, bytes }));
@@ -336,7 +336,7 @@ fn a_hint_hides_nothing_that_is_not_there_or_may_not_be_used() {
     finish(&rig, space, &[], free);
 }
 
-/// Fast memory that is small, and slow memory that is not. The CPU is on the fast node.
+/// A small fast node and a larger slow one. The CPU is on the fast node.
 fn tiers(fast: u32, slow: u32) -> Config {
     let nodes = vec![NodeLayout::new(fast), NodeLayout { frames: slow, tier: 1 }];
     Config { lru_batch: 1, read_ahead: 1, ..Config::new(nodes, 1, Schedule::Batched) }
@@ -390,7 +390,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
     for page in 0..400 {
         rig.load(&space, at(shared, page)).unwrap();
     }
-    // Fills what is left, the slow node first: nothing of this can go anywhere.
+    // Fills the rest, the slow node first. None of these pages can move anywhere.
     let start = rig.memory.map_anonymous(&space, 500).unwrap();
     for page in 0..440 {
         assert_eq!(rig.store(&space, at(start, page), page + 1), Ok(()), "page {page}");
@@ -405,7 +405,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
 }
 
 #[test]
-fn where_demotion_is_off_pages_are_freed() {
+fn with_demotion_off_pages_are_freed() {
     let (rig, space, free) = one_space(Config { demote: false, ..tiers(256, 1024) });
     let file = rig.memory.create_file(128).unwrap();
     let shared = rig.memory.map_shared(&space, file, 0, 128, false).unwrap();
@@ -421,7 +421,7 @@ fn where_demotion_is_off_pages_are_freed() {
     finish_alone(&rig, space, free);
 }
 
-/// Moves the pages of a space, and does `act` as CPU 0 when the first has set out and nothing is flushed.
+/// Moves the pages of a space. Performs `act` as CPU 0 when the first page has set out and nothing is flushed.
 fn during_departure(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send + 'static) -> Migrated {
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().after(1, Moment::Work(Work::MigratePage), move || act(&inner, &inner_space));
@@ -440,7 +440,7 @@ fn during_copy(rig: &Rig, space: &Space, act: impl FnOnce(&Rig, &Space) + Send +
 }
 
 #[test]
-fn a_store_before_the_flush_goes_along() {
+fn a_store_before_the_flush_is_copied_too() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     let migrated = during_departure(&rig, &space, move |rig, space| {
         rig.on(0, || {
@@ -456,7 +456,7 @@ fn a_store_before_the_flush_goes_along() {
 }
 
 #[test]
-fn after_the_flush_no_cpu_holds_a_page_that_is_copied() {
+fn after_the_flush_no_cpu_holds_the_copied_page() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
     during_copy(&rig, &space, move |rig, _| {
         for cpu in 0..2 {
@@ -502,7 +502,7 @@ fn an_access_to_a_page_on_its_way_waits_and_finds_it() {
 }
 
 #[test]
-fn what_is_unmapped_while_it_moves_is_gone() {
+fn a_page_unmapped_while_it_moves_is_gone() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {
@@ -520,7 +520,7 @@ fn what_is_unmapped_while_it_moves_is_gone() {
 }
 
 #[test]
-fn what_is_discarded_while_it_moves_reads_as_zero() {
+fn a_page_discarded_while_it_moves_reads_as_zero() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {

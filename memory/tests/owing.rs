@@ -1,4 +1,4 @@
-//! Free frames that owe: nobody has one before its debt is settled, and who must not wait never does.
+//! Owing free frames: none is handed out before its debt is settled, and no allocation waits where it must not.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +22,15 @@ fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
     let (mut here, there) = take_all(&rig);
     let rest = here.split_off(MOVED + 9);
     let (owing, _) = owe(&rig, &space, here);
-    // Some on the CPU's list, the others with the node.
+    // Some are on the CPU's list, the others with the node.
     assert_eq!(
         (rig.memory.owing_frames(), rig.memory.free_frames()),
         (owing.len() as u64, owing.len() as u64)
     );
-    assert_eq!(take_all(&rig), (vec![], vec![]), "all that is free owes");
+    assert_eq!(take_all(&rig), (vec![], vec![]), "all free frames owe");
     free(&rig, rest);
     let (rest, _) = take_all(&rig);
-    assert!(numbers(&rest).is_disjoint(&owing), "a frame was handed out that owes");
+    assert!(numbers(&rest).is_disjoint(&owing), "an owing frame was handed out");
     settle_by_ticks(&rig);
     let (back, _) = take_all(&rig);
     assert_eq!(numbers(&back), owing);
@@ -41,15 +41,15 @@ fn a_debt_stays_with_its_frame_from_a_cpus_list_to_its_node_and_back() {
 }
 
 #[test]
-fn who_must_not_wait_has_what_owes_nothing_or_nothing() {
+fn an_allocation_that_must_not_wait_gets_a_debt_free_frame_or_none() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (owing, there) = near_owes(&rig, &space, 1);
     let (reserve, none) = take_all(&rig);
-    // Down to the last, and not one that owes: `take_all` turns interrupts off, and the rig lets nobody wait then.
+    // Down to the last frame, none of them owing. `take_all` turns interrupts off, and the rig then allows no wait.
     assert_eq!((reserve.len(), none.len()), (MOVED, 0));
     assert!(numbers(&reserve).is_disjoint(&owing));
-    assert!(rig.platform().take_wake(NEAR), "background reclaim hears of it");
+    assert!(rig.platform().take_wake(NEAR), "background reclaim is woken");
     assert_eq!(rig.memory.statistics().allocations_paid, 0);
     assert_eq!(rig.memory.allocate_atomic(NodeId(7)), None, "there is no such node");
     free(&rig, reserve.into_iter().chain(there));
@@ -57,7 +57,7 @@ fn who_must_not_wait_has_what_owes_nothing_or_nothing() {
 }
 
 #[test]
-fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_away() {
+fn an_allocation_that_may_wait_pays_before_it_takes_the_reserve_or_farther_memory() {
     // Above the node's watermarks.
     const SETTLED: u32 = 2 * MOVED as u32;
     for (reserve, paid) in [(SETTLED + 1, 1), (SETTLED, 1), (SETTLED - 1, 0)] {
@@ -69,7 +69,7 @@ fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_awa
         assert!(near(fresh.root()), "the near node has free frames");
         let statistics = rig.memory.statistics();
         assert_eq!((statistics.allocations_paid, statistics.scanned), (paid, 0), "reserve {reserve}");
-        // What owed before may be had now, and only now.
+        // Frames that owed before may be had now, and only now.
         assert_eq!((rig.memory.counters().interrupts, owing.contains(&fresh.root())), (paid, paid == 1));
         // One round paid for all.
         let more: Vec<Space> = (0..50 * paid).map(|_| rig.memory.new_space().unwrap()).collect();
@@ -85,14 +85,14 @@ fn who_may_wait_pays_before_the_reserve_is_touched_and_before_memory_farther_awa
 }
 
 #[test]
-fn who_must_not_wait_takes_no_more_of_the_reserve_than_it_needs() {
+fn an_allocation_that_must_not_wait_takes_only_what_it_needs_of_the_reserve() {
     const RESERVE: u32 = 2 * MOVED as u32;
     let (rig, space) = machine(Lazy { reserve: Some(RESERVE), ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (owing, there) = near_owes(&rig, &space, 2);
     let taken = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR)).unwrap();
     assert!(near(taken.number()) && !owing.contains(&taken.number()));
-    // On the same CPU: who may wait does, and leaves the rest.
+    // On the same CPU: an allocation that may wait pays, and leaves the rest.
     let fresh = rig.memory.new_space().unwrap();
     assert_eq!((rig.memory.counters().interrupts, owing.contains(&fresh.root())), (1, true));
     free(&rig, there.into_iter().chain([taken]));
@@ -109,7 +109,7 @@ fn debts_that_settle_by_themselves_are_never_paid_for() {
     let fresh = rig.memory.new_space().unwrap();
     assert!(owing.contains(&fresh.root()));
     assert_eq!((rig.memory.counters().interrupts, rig.memory.statistics().allocations_paid), (0, 0));
-    // No more than a bounded part of what is settled was looked at.
+    // Only a bounded part of the settled frames was checked.
     assert!(rig.memory.statistics().frames_matured < owing.len() as u64);
     free(&rig, there);
     rig.memory.exit(fresh);
@@ -117,7 +117,7 @@ fn debts_that_settle_by_themselves_are_never_paid_for() {
 }
 
 #[test]
-fn on_demand_the_watermarks_count_what_owes_and_allocations_pay() {
+fn on_demand_the_watermarks_count_owing_frames_and_allocations_pay() {
     let (rig, space) = machine(Lazy { settle: Settle::Demand, ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (_, there) = near_owes(&rig, &space, 0);
@@ -167,7 +167,7 @@ fn a_debt_that_no_tick_settles_wakes_background_reclaim_to_pay() {
 }
 
 #[test]
-fn a_frame_is_reported_only_once_it_owes_nothing() {
+fn a_frame_is_reported_only_when_debt_free() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -186,18 +186,18 @@ fn a_frame_is_reported_only_once_it_owes_nothing() {
 }
 
 #[test]
-fn what_is_freed_meanwhile_keeps_its_own_debt() {
+fn a_frame_freed_meanwhile_keeps_its_own_debt() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (mut here, there) = take_all(&rig);
     here.sort_by_key(|frame| frame.number().get());
-    // Every other frame, so that the buddy of each comes later.
+    // Every other frame: the buddy of each is freed later.
     let (even, odd): (Vec<_>, Vec<_>) = here.into_iter().partition(|frame| frame.number().get() % 2 == 0);
     let (first, _) = owe(&rig, &space, even);
     let mut odd = Some(odd);
     let mut late = (BTreeSet::new(), Stamp::SETTLED);
     rig.memory.report_free(NEAR, 0, &mut |frame, _| {
-        // As an interrupt would, while others are taken out and their debt is paid.
+        // As an interrupt would do while other frames are taken out and their debt is paid.
         if let Some(odd) = odd.take() {
             late = owe(&rig, &space, odd);
         }
@@ -205,7 +205,7 @@ fn what_is_freed_meanwhile_keeps_its_own_debt() {
     });
     assert!(!rig.memory.engine().is_settled(late.1));
     let (back, _) = take_all(&rig);
-    assert_eq!(numbers(&back), first, "those whose debt was paid, and none that came to owe since");
+    assert_eq!(numbers(&back), first, "frames whose debt was paid, and none that came to owe since");
     settle_by_ticks(&rig);
     let (odd, _) = take_all(&rig);
     assert_eq!(numbers(&odd), late.0);
@@ -214,7 +214,7 @@ fn what_is_freed_meanwhile_keeps_its_own_debt() {
 }
 
 #[test]
-fn a_frame_goes_offline_out_of_the_middle_of_a_block_that_owes() {
+fn a_frame_goes_offline_out_of_the_middle_of_an_owing_block() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
@@ -223,7 +223,7 @@ fn a_frame_goes_offline_out_of_the_middle_of_a_block_that_owes() {
     rig.memory.take_offline(bad).unwrap();
     assert!(rig.memory.engine().is_settled(until));
     assert_eq!(rig.memory.counters().interrupts, 1);
-    // The parts of its block still say for themselves what they owed.
+    // The remaining parts of its block still have their stamps.
     assert_eq!(rig.memory.owing_frames(), owing.len() as u64 - 1);
     assert_eq!(rig.memory.take_offline(bad), Err(OfflineError::InUse(bad)));
     let (back, _) = take_all(&rig);
@@ -257,7 +257,7 @@ fn a_frame_that_a_cpu_keeps_is_free_and_goes_offline() {
 }
 
 #[test]
-fn isolated_blocks_are_what_they_say_and_come_back() {
+fn isolated_blocks_have_their_order_and_come_back() {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let block = rig.memory.isolate_free(NEAR, 6).unwrap();
@@ -269,7 +269,7 @@ fn isolated_blocks_are_what_they_say_and_come_back() {
 }
 
 #[test]
-fn a_huge_page_is_made_of_what_owes_once_that_is_paid() {
+fn a_huge_page_is_made_of_owing_frames_once_their_debt_is_paid() {
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy: bounds(), ..config(4096) });
     let all = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
@@ -278,7 +278,7 @@ fn a_huge_page_is_made_of_what_owes_once_that_is_paid() {
     let mut here: Vec<Frame> = std::iter::from_fn(take).collect();
     here.sort_by_key(|frame| frame.number().get());
     let there = here.split_off(here.iter().filter(|frame| frame.number().get() < 5_003 + 2048).count());
-    // Enough for tables, and above the watermarks; two whole blocks of 512 are among the others.
+    // Enough for tables, and above the watermarks. Two whole blocks of 512 are among the others.
     let kept = here.split_off(here.len() - 156 - 8 * MOVED);
     rig.on(1, || free(&rig, kept));
     let (owing, _) = owe(&rig, &space, here);
@@ -295,8 +295,8 @@ fn a_huge_page_is_made_of_what_owes_once_that_is_paid() {
     finish(&rig, space, all);
 }
 
-/// How many frames can be had at once, without waiting, of a node all of whose free frames CPU 1 still reaches, if they
-/// are stored with the stamp that `stored` makes of theirs.
+/// Every free frame of a node is still reached by CPU 1, and is stored with the stamp that `stored` makes of its own.
+/// Returns how many can be had at once, without waiting.
 fn had_at_once(stored: fn(Stamp) -> Stamp) -> usize {
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
@@ -310,22 +310,22 @@ fn had_at_once(stored: fn(Stamp) -> Stamp) -> usize {
 }
 
 #[test]
-fn hole_01_a_stamp_that_is_lost_on_the_way_to_the_node() {
+fn hole_01_a_stamp_lost_on_the_way_to_the_node() {
     assert_eq!(had_at_once(|stamp| stamp), 0);
-    // What LUF stored there was the order of the block: 0 for a single frame, and that says that nothing is owed.
+    // LUF stored the order of the block there: 0 for a single frame, which means that nothing is owed.
     let order = |_| Stamp::stored(0);
-    assert!(had_at_once(order) > MOVED, "or nobody would notice");
+    assert!(had_at_once(order) > MOVED, "a missing guard must be noticed");
 }
 
-/// A task that takes a frame and, before it looks whether it has to flush, is interrupted by somebody who frees another:
-/// whether it flushed before the frame was used, with LUF's field in the task.
+/// A task takes a frame. Before it checks whether it must flush, an interrupt frees another frame. Returns whether the
+/// task flushed before the frame was used, with LUF's field in the task.
 fn flushes_as_published(frees_meanwhile: bool) -> bool {
     // The newest generation among the pages that the task has taken.
     let mut task = 0_u16;
     let taken = 7;
     task = task.max(taken);
     if frees_meanwhile {
-        // A merge takes the buddy off its list, and puts what that left in the field on the merged block.
+        // A merge takes the buddy off its list, and moves the value that this left in the field to the merged block.
         let _merged = std::mem::take(&mut task);
     }
     task != 0
@@ -334,7 +334,8 @@ fn flushes_as_published(frees_meanwhile: bool) -> bool {
 #[test]
 fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     assert!(flushes_as_published(false) && !flushes_as_published(true));
-    // Here it is in what was taken itself (`Owed`: to look at, and to be had from the engine alone).
+    // Here the debt is in the taken frame itself, an `Owed`. It can be inspected, but only the engine releases the
+    // frame.
     let (rig, space) = machine(bounds());
     let all = rig.memory.free_frames() + 1;
     let (mut here, there) = take_all(&rig);
@@ -348,7 +349,7 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     unmapping.let_go(Condition::default());
     drop(batch);
     let taken = taken.unwrap();
-    // As an interrupt would.
+    // As an interrupt would do.
     rig.memory.free(buddy);
     let taken = rig.memory.engine().redeem(taken).unwrap_err();
     assert_eq!(rig.memory.counters().interrupts, 0);
@@ -364,25 +365,25 @@ fn hole_05_an_allocation_that_must_not_wait_never_pays() {
     let all = rig.memory.free_frames() + 1;
     let (here, there) = take_all(&rig);
     let (owing, _) = owe(&rig, &space, here);
-    // With interrupts off; both nodes have nothing that owes nothing.
+    // With interrupts off. Neither node has a debt-free frame.
     assert_eq!(take_all(&rig), (vec![], vec![]));
     assert_eq!((rig.memory.counters().interrupts, rig.memory.owing_frames()), (0, owing.len() as u64));
     free(&rig, there);
     finish(&rig, space, all);
 }
 
-/// What LUF did there: two CPUs that do it to each other wait for ever.
+/// In LUF's design, two CPUs that do this to each other wait forever.
 #[test]
 #[should_panic(expected = "waits for others with interrupts off")]
-fn hole_05_who_pays_with_interrupts_off_is_caught() {
+fn hole_05_paying_with_interrupts_off_is_caught() {
     let (rig, space) = machine(bounds());
     let (here, _) = take_all(&rig);
     owe(&rig, &space, here);
     rig.platform().interrupts_off(|| rig.memory.engine().pay_all());
 }
 
-/// A page moves that CPU 1 can read, on a machine whose free frames keep their bytes or do not: whether it owes, and what
-/// CPU 1 reads there then, if somebody fills the frame as soon as it is free.
+/// Moves a page that CPU 1 can read, on a machine whose free frames keep their bytes or do not. Returns whether the
+/// frame owes, and the value that CPU 1 reads there if the frame is filled as soon as it is free.
 fn move_and_fill(alters: bool) -> (bool, u64) {
     let rig = Rig::by_hand(lazily(bounds()));
     rig.platform().alter_free_frames(alters);
@@ -405,6 +406,6 @@ fn move_and_fill(alters: bool) -> (bool, u64) {
 #[test]
 fn scenario_08_frames_whose_bytes_change_while_they_are_free() {
     assert_eq!(move_and_fill(true), (false, 0));
-    // Told that they keep their bytes, as LUF was before it left such frames out.
+    // The machine says that they keep their bytes, as for LUF before it left such frames out.
     assert_eq!(move_and_fill(false), (true, 0xaaaa_aaaa_aaaa_aaaa));
 }

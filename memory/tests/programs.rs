@@ -1,5 +1,5 @@
-//! Random programs that do everything to their memory at once, while it is migrated, reclaimed and paged out, see what they
-//! stored and what they may do, and leave nothing behind.
+//! Random programs run all operations on their memory while it is migrated, reclaimed and paged out. They see the
+//! values that they stored and the rights that they have, and leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,14 +17,14 @@ mod common;
 
 use common::{at, Moment, Rig, Space};
 
-/// A part of what a program has mapped: which page, and how many pages from there on.
+/// A part of a program's mappings: its first page and its number of pages.
 #[derive(Debug, Clone)]
 struct Part {
     from: Index,
     pages: u64,
 }
 
-/// What a program asks for.
+/// A request of a program.
 #[derive(Debug, Clone)]
 enum Ask {
     Map { pages: u64, huge: bool },
@@ -49,7 +49,7 @@ enum Step {
         program: usize,
         ask: Ask,
     },
-    /// Pages move; when some have set out, a program asks for something.
+    /// Pages move. When some have set out, a program makes a request.
     Migrate {
         program: usize,
         to: u16,
@@ -57,7 +57,7 @@ enum Step {
         who: usize,
         ask: Ask,
     },
-    /// Pages go to the swap device; when some are unmapped, a program asks for something.
+    /// Pages go to the swap device. When some are unmapped, a program makes a request.
     PageOut {
         program: usize,
         part: Part,
@@ -76,7 +76,7 @@ fn part() -> impl Strategy<Value = Part> {
     (any::<Index>(), pages).prop_map(|(from, pages)| Part { from, pages })
 }
 
-/// What changes mappings, and waits for no page.
+/// Requests that change mappings and wait for no page.
 fn change() -> impl Strategy<Value = Ask> {
     let protection = prop_oneof![Just(Protection::None), Just(Protection::Read), Just(Protection::ReadWrite)];
     prop_oneof![
@@ -120,7 +120,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Processors that do not broadcast, or have few ASIDs for it, which spaces take from each other.
+/// Processors that do not broadcast, or have few ASIDs for broadcasts, which spaces take from each other.
 fn broadcast() -> impl Strategy<Value = Option<Broadcast>> {
     let few = |asids, holders| Some(Broadcast::new(asids, 4, holders).expect("enough ASIDs"));
     let wide = few(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
@@ -136,11 +136,11 @@ fn schedule() -> impl Strategy<Value = (Schedule, Settle)> {
     ]
 }
 
-/// What a program must see at a page.
+/// The value that a program must see at a page.
 #[derive(Debug, Clone, Copy)]
 struct Page {
     value: u64,
-    /// It may read as zero as well: its program said that it can do without it.
+    /// It may also read as zero, because its program gave up its contents.
     free: bool,
     protection: Protection,
 }
@@ -159,7 +159,7 @@ impl Program {
         (!self.pages.is_empty()).then(|| *self.pages.keys().nth(index.index(self.pages.len())).unwrap())
     }
 
-    /// The addresses that a part names: all mapped ones behind its first, up to a hole.
+    /// The addresses of a part: all mapped ones from its first up to a hole.
     fn range(&self, part: &Part) -> Option<(u64, u64)> {
         let start = self.page(part.from)?;
         let pages = (0..part.pages).take_while(|&page| self.pages.contains_key(&at(start, page))).count();
@@ -174,12 +174,12 @@ impl Program {
 struct World {
     rig: Rig,
     programs: Vec<Program>,
-    /// A program that is in the middle of a call: it cannot end now.
+    /// A program in the middle of a call, which cannot end now.
     calling: Option<usize>,
 }
 
 impl World {
-    /// Does what a program asks for, as `cpu`, and checks what comes of it.
+    /// Performs a program's request as `cpu`, and checks the result.
     fn ask(&mut self, cpu: usize, program: usize, ask: &Ask) -> Result<(), TestCaseError> {
         let (rig, which) = (self.rig.clone(), program);
         rig.clone().on(cpu, || {
@@ -277,7 +277,7 @@ impl World {
     }
 }
 
-/// Gives a part of a program's memory a new length, at a place or where it can.
+/// Gives a part of a program's memory a new length, at a given place or anywhere.
 fn remap(
     rig: &Rig,
     program: &mut Program,
@@ -307,7 +307,7 @@ fn remap(
     Ok(())
 }
 
-/// Checks what a program reads at an address.
+/// Checks the value that a program reads at an address.
 fn see(rig: &Rig, program: &mut Program, address: u64) -> Result<(), TestCaseError> {
     let loaded = rig.load(&program.space, address);
     let page = program.pages.get_mut(&address).unwrap();
@@ -343,8 +343,8 @@ fn leave(rig: &Rig, space: &Space) {
     rig.memory.exit(space.clone());
 }
 
-/// Does `body`, and in its middle, when `work` was done for the time after the next `after`, what a program asks for, as
-/// the other CPU.
+/// Runs `body`. In its middle, when `work` is done for the time after the next `after`, the other CPU performs a
+/// program's request.
 fn interleave(
     rig: &Rig,
     world: &Arc<Mutex<World>>,
@@ -392,7 +392,7 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
         Step::Tick(cpu) => rig.on(*cpu, || rig.platform().interrupts_off(|| rig.memory.tick())),
         Step::Lazy(cpu) => rig.on(*cpu, || rig.rest()),
         Step::Exit(program) => {
-            // Its root is what the next one needs at least.
+            // The next program needs at least the frame of its root.
             leave(rig, &lock().programs[*program].space);
             lock().programs[*program] = Program::new(rig);
         }
@@ -418,7 +418,7 @@ proptest! {
             first_frame: FrameNumber::new(first),
             swap_pages: slots,
             objects: 1024,
-            // In looks at the clock.
+            // In reads of the clock.
             lazy: Lazy { max_age: 400, tick: 100, settle, ..Lazy::default() },
             ..Config::new(nodes, 2, schedule)
         };

@@ -1,4 +1,4 @@
-//! What a program may do with its memory: mprotect and mremap, and that what batches owe is paid before they return.
+//! A program's rights to its memory: mprotect and mremap. Debts of batches are paid before these return.
 
 use ceasefire_memory::{
     FaultError, NodeId, Placement, ProtectError, Protection, RangeError, RemapError, Work, PAGE_BYTES,
@@ -12,7 +12,7 @@ use common::{at, finish, shared_space, Moment, Rig, Space};
 
 const HUGE: u64 = 1 << 21;
 
-/// A space that both CPUs run, and memory of which both have stored to each of the first `pages` pages: page `n` holds
+/// A space that both CPUs run, with memory in which both have stored to each of the first `pages` pages: page `n` holds
 /// `n + 1`.
 fn stored(frames: u32, pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(frames);
@@ -53,7 +53,7 @@ fn taking_rights_from_a_whole_range_costs_one_flush() {
     rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::Read).unwrap();
     assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
     rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::ReadWrite).unwrap();
-    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs none");
+    assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs no flush");
     both(&rig, || rig.store(&space, start, 1).unwrap());
     finish(&rig, space, &[], free);
 }
@@ -94,7 +94,7 @@ fn the_right_to_load_alone_does_not_bring_back_the_right_to_store() {
 }
 
 #[test]
-fn a_right_that_comes_back_does_not_make_a_shared_page_ones_own() {
+fn a_right_that_comes_back_does_not_make_a_shared_page_private() {
     let (rig, space, start, free) = stored(256, 1);
     let file = rig.memory.create_file(1).unwrap();
     let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
@@ -131,12 +131,12 @@ fn fresh_memory_that_may_not_be_stored_to_reads_as_zero() {
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
     rig.store(&space, start, 1).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
-    assert_eq!(rig.load(&space, at(start, 1)), Ok(0), "what all share was not stored to");
+    assert_eq!(rig.load(&space, at(start, 1)), Ok(0), "no store reached the shared zero frame");
     finish(&rig, space, &[], free);
 }
 
 #[test]
-fn dirt_survives_the_loss_of_rights() {
+fn the_dirty_state_survives_the_loss_of_rights() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(2).unwrap();
@@ -198,7 +198,7 @@ fn a_mapping_grows_where_it_is_and_keeps_its_bytes() {
 }
 
 #[test]
-fn a_mapping_shrinks_and_what_was_behind_is_gone_everywhere() {
+fn a_mapping_shrinks_and_the_pages_behind_are_gone_everywhere() {
     let (rig, space, start, free) = stored(256, 6);
     let left = rig.memory.free_frames();
     assert_eq!(rig.memory.remap(&space, start, 6 * PAGE_BYTES, 2 * PAGE_BYTES, Placement::Here), Ok(start));
@@ -211,7 +211,7 @@ fn a_mapping_shrinks_and_what_was_behind_is_gone_everywhere() {
     finish(&rig, space, &[], free);
 }
 
-/// Moves `pages` pages, of which both CPUs hold translations, to `to`, and looks at them there.
+/// Moves `pages` pages, of which both CPUs hold translations, to `to`, and checks them there.
 fn move_to(pages: u64, offset: u64, to: u64) {
     let (rig, space, start, free) = stored(8192, pages + offset);
     let (from, bytes) = (at(start, offset), pages * PAGE_BYTES);
@@ -236,7 +236,7 @@ fn move_to(pages: u64, offset: u64, to: u64) {
 }
 
 #[test]
-fn what_moves_is_at_the_new_place_and_on_no_cpu_at_the_old_one() {
+fn moved_pages_are_at_the_new_place_and_on_no_cpu_at_the_old_one() {
     move_to(5, 0, 1 << 40);
     move_to(5, 3, (1 << 40) + 7 * PAGE_BYTES);
 }
@@ -248,7 +248,7 @@ fn whole_tables_move_with_their_pages() {
 }
 
 #[test]
-fn pages_move_between_tables_that_do_not_lie_alike() {
+fn pages_move_between_tables_at_different_offsets() {
     move_to(1100, 0, (1 << 40) + 300 * PAGE_BYTES);
     move_to(700, 100, 1 << 40);
 }
@@ -256,7 +256,7 @@ fn pages_move_between_tables_that_do_not_lie_alike() {
 #[test]
 fn a_whole_table_moves_with_one_flush() {
     let (rig, space, start, free) = stored(4096, 512);
-    // It needs the tables above.
+    // It keeps the tables above in use.
     let other = rig.memory.map_anonymous(&space, 1).unwrap();
     rig.load(&space, other).unwrap();
     let before = rig.memory.counters();
@@ -287,7 +287,7 @@ fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
 }
 
 #[test]
-fn what_was_at_the_new_place_is_unmapped() {
+fn mappings_at_the_new_place_are_unmapped() {
     let (rig, space, start, free) = stored(2048, 4);
     let file = rig.memory.create_file(1).unwrap();
     let target = rig.memory.map_anonymous(&space, 600).unwrap();
@@ -306,7 +306,7 @@ fn what_was_at_the_new_place_is_unmapped() {
 }
 
 #[test]
-fn a_whole_table_goes_over_pages_that_were_there() {
+fn a_whole_table_moves_over_existing_pages() {
     let (rig, space, start, free) = stored(4096, 512);
     let target = rig.memory.map_anonymous(&space, 512).unwrap();
     both(&rig, || rig.store(&space, at(target, 9), 5).unwrap());
@@ -349,7 +349,7 @@ fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
 }
 
 #[test]
-fn an_image_is_mapped_where_it_is_linked_for() {
+fn an_image_is_mapped_at_its_link_address() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let image = rig.memory.create_file(8).unwrap();
@@ -357,7 +357,7 @@ fn an_image_is_mapped_where_it_is_linked_for() {
     let bytes = 4 * PAGE_BYTES;
     for linked in [0x40_0000, 0x40_4000, 1 << 46] {
         let start = rig.memory.map_private(&space, image, 4, 4).unwrap();
-        assert_eq!(start, 0x20_0000, "the first that is free");
+        assert_eq!(start, 0x20_0000, "the first free range");
         assert_eq!(rig.memory.remap(&space, start, bytes, bytes, Placement::At(linked)), Ok(linked));
         both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(7)));
         rig.store(&space, at(linked, 1), linked).unwrap();
@@ -366,7 +366,7 @@ fn an_image_is_mapped_where_it_is_linked_for() {
     }
     let mut word = [0; 8];
     rig.memory.read(image, 5 * PAGE_BYTES, &mut word).unwrap();
-    assert_eq!(u64::from_le_bytes(word), 7, "what the program stores is its own");
+    assert_eq!(u64::from_le_bytes(word), 7, "the program's stores are private");
     finish(&rig, space, &[image], free);
 }
 
@@ -430,7 +430,7 @@ fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
     assert_eq!(result, Err(RemapError::OutOfMemory));
     both(&rig, || assert_eq!(rig.load(&space, at(start, 2)), Ok(3)));
     assert!(full > 100);
-    // Enough for some of the tables: they are given back.
+    // Enough for some of the tables, which are given back.
     for pages in 1..3 {
         rig.memory.discard(&space, filler, pages * PAGE_BYTES).unwrap();
         rig.memory.list_collected();
@@ -443,7 +443,7 @@ fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn tables_go_with_the_mappings_that_needed_them() {
+fn tables_are_freed_with_the_mappings_that_needed_them() {
     let (rig, space) = shared_space(4096);
     let free = rig.memory.free_frames() + 1;
     let empty = rig.memory.free_frames();
@@ -454,15 +454,16 @@ fn tables_go_with_the_mappings_that_needed_them() {
     let to = (1 << 40) + PAGE_BYTES;
     let (bytes, fewer) = (1024 * PAGE_BYTES, 512 * PAGE_BYTES);
     rig.memory.remap(&space, start, bytes, bytes, Placement::At(to)).unwrap();
-    assert_eq!(rig.platform().tables_freed(), 4, "all that lead to the old place");
+    assert_eq!(rig.platform().tables_freed(), 4, "all tables that lead to the old place");
     rig.memory.remap(&space, to, bytes, fewer, Placement::Here).unwrap();
     rig.memory.unmap(&space, to, fewer).unwrap();
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table left");
+    assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table is left");
     finish(&rig, space, &[], free);
 }
 
-/// Does `act` as CPU 0 while pages move of which CPU 1 still holds translations: their flush is owed. What it says.
+/// Performs `act` as CPU 0 while pages move of which CPU 1 still holds translations: their flush is owed. Returns its
+/// result.
 fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> bool {
     let (rig, space, start, _) = stored(512, 4);
     guards::remove(rig.memory.engine(), without);
@@ -479,15 +480,15 @@ fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> boo
     receive.recv().unwrap()
 }
 
-/// Whether rule R3 holds for an operation, and is seen broken without what upholds it.
+/// Checks that rule R3 holds for an operation, and is seen broken without the guard that enforces it.
 fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
     assert!(!while_owed(None, breaks), "R3 is broken");
     #[cfg(ceasefire_sabotage)]
-    assert!(while_owed(Some(Guard::Settle), breaks), "R3 breaks without its guard, or nobody would notice");
+    assert!(while_owed(Some(Guard::Settle), breaks), "R3 must be seen to break without its guard");
 }
 
 #[test]
-fn munmap_pays_what_is_owed_before_it_returns() {
+fn munmap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
@@ -495,7 +496,7 @@ fn munmap_pays_what_is_owed_before_it_returns() {
 }
 
 #[test]
-fn mprotect_pays_what_is_owed_before_it_returns() {
+fn mprotect_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.protect(space, start, PAGE_BYTES, Protection::Read).unwrap();
         rig.on(1, || rig.store(space, start, 9)).is_ok()
@@ -507,18 +508,19 @@ fn mprotect_pays_what_is_owed_before_it_returns() {
 }
 
 #[test]
-fn mremap_pays_what_is_owed_before_it_returns() {
+fn mremap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.remap(space, start, PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
     });
 }
 
-/// Forks while a page moves to which CPU 1 can still store; what the child reads there after CPU 1 did.
+/// Forks while a page moves to which CPU 1 can still store; returns the value that the child reads after CPU 1 has
+/// stored.
 fn fork_while_owed(without: Option<Guard>) -> u64 {
     let (rig, space, start, _) = stored(512, 2);
     guards::remove(rig.memory.engine(), without);
-    // Fork takes no right from this one, so that it has nothing to flush for.
+    // Fork takes no right from this page, so it has nothing to flush.
     rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = std::sync::mpsc::channel();
@@ -536,14 +538,14 @@ fn fork_while_owed(without: Option<Guard>) -> u64 {
 }
 
 #[test]
-fn fork_pays_what_is_owed_before_it_returns() {
+fn fork_pays_debts_before_it_returns() {
     assert_eq!(fork_while_owed(None), 1);
     #[cfg(ceasefire_sabotage)]
     assert_eq!(fork_while_owed(Some(Guard::Settle)), 9, "without its guard the child sees a later store");
 }
 
 #[test]
-fn madvise_pays_what_is_owed_before_it_returns() {
+fn madvise_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
         rig.memory.discard(space, start, PAGE_BYTES).unwrap();
         rig.on(1, || rig.load(space, start)) != Ok(0)

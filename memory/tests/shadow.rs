@@ -1,6 +1,6 @@
-//! The shadow record sees each flush that is missing, and none that is not. Scenarios run twice: with all guards, when
-//! nothing may be seen, and with one of them removed. Removing a guard changes what the debts *say*; the record does not ask
-//! them.
+//! The shadow record sees each missing flush, and reports no flush that is not missing. Scenarios run twice: with all
+//! guards, where it must see nothing, and with one guard removed. Removing a guard changes the *recorded* debts, on
+//! which the record does not rely.
 
 // In a build whose guards cannot be removed, scenarios run once.
 #![allow(clippy::single_element_loop)]
@@ -16,14 +16,14 @@ mod common;
 use common::guards::{self, Guard};
 use common::{at, config, end, exhaust, Rig, Space};
 
-/// How long a debt may stand, in nanoseconds of the rig: as many looks at its clock.
+/// The greatest age of a debt, in nanoseconds of the rig: each read of its clock counts one.
 const AGE: u64 = 1_000_000;
 const PAGES: u64 = 4;
-/// The node of CPU 1, and the other.
+/// The node of CPU 1, and the other node.
 const HERE: NodeId = NodeId(1);
 const THERE: NodeId = NodeId(0);
 
-/// A machine that owes lazily, without a guard, and a space that CPU 1 runs.
+/// A machine with lazy debts, without a guard, and a space that CPU 1 runs.
 fn machine(without: Option<Guard>) -> (Rig, Space) {
     let lazy = Lazy { max_age: AGE, tick: AGE / 4, ..Lazy::default() };
     let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy, swap_pages: 64, ..config(1024) });
@@ -48,7 +48,7 @@ fn read_swapped(rig: &Rig, space: &Space) -> u64 {
     rig.on(1, || {
         (0..PAGES).for_each(|page| rig.store(space, at(start, page), page).unwrap());
         end(rig, exhaust(rig));
-        // To end the others it left the space.
+        // CPU 1 left the space to end the others.
         rig.run(space);
         (0..PAGES).for_each(|page| assert_eq!(rig.load(space, at(start, page)), Ok(page)));
     });
@@ -56,7 +56,7 @@ fn read_swapped(rig: &Rig, space: &Space) -> u64 {
     start
 }
 
-/// Moves what CPU 1 has read to the other node; the frames that it left, all owing.
+/// Moves the pages that CPU 1 has read to the other node; returns their old frames, all owing.
 fn move_lazily(rig: &Rig, space: &Space) -> BTreeSet<FrameNumber> {
     let interrupts = rig.memory.counters().interrupts;
     assert_eq!(rig.memory.migrate_space(space, HERE, THERE).unwrap().moved, PAGES);
@@ -65,7 +65,7 @@ fn move_lazily(rig: &Rig, space: &Space) -> BTreeSet<FrameNumber> {
 
 fn left(rig: &Rig, interrupts: u64) -> BTreeSet<FrameNumber> {
     let left = rig.platform().left_owing();
-    assert_eq!((left.len() as u64, rig.memory.counters().interrupts), (PAGES, interrupts), "nobody flushed");
+    assert_eq!((left.len() as u64, rig.memory.counters().interrupts), (PAGES, interrupts), "no CPU flushed");
     left
 }
 
@@ -91,14 +91,14 @@ fn touch(rig: &Rig, frames: &BTreeSet<FrameNumber>) {
     }
 }
 
-/// What was seen, with a guard and without it: nothing, or `wrong` of these frames on CPU 1, first of all.
+/// Checks the misuses with a guard and without it: none, or first of all `wrong` for one of these frames on CPU 1.
 fn assert_seen(rig: &Rig, without: Option<Guard>, wrong: Wrong, frames: &BTreeSet<FrameNumber>) {
     let seen = rig.platform().take_misuses();
     if without.is_none() {
         assert_eq!(seen, []);
         return rig.platform().assert_no_violation();
     }
-    let first = *seen.first().unwrap_or_else(|| panic!("nobody saw that {wrong:?} without {without:?}"));
+    let first = *seen.first().unwrap_or_else(|| panic!("{wrong:?} was not seen without {without:?}"));
     assert_eq!((first.wrong, first.cpu), (wrong, CpuId::new(1).ok()), "{first}");
     assert!(frames.contains(&first.frame), "{first}");
     assert!(first.to_string().contains("CPU 1 has not flushed 0x"), "{first}");
@@ -177,7 +177,7 @@ fn a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen() {
 }
 
 #[test]
-fn a_translation_that_is_made_before_the_debt_of_the_one_before_is_settled_is_seen() {
+fn a_translation_made_before_the_debt_of_the_previous_one_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
@@ -193,7 +193,7 @@ fn a_translation_that_is_made_before_the_debt_of_the_one_before_is_settled_is_se
 }
 
 #[test]
-fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
+fn touching_a_free_frame_is_seen_with_the_cpu_that_may_read_it() {
     let (rig, space) = machine(None);
     read_file(&rig, &space);
     let taken = take_all(&rig);
@@ -206,7 +206,7 @@ fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
     let touched: BTreeSet<_> = seen.iter().map(|misuse| misuse.frame).collect();
     assert_eq!(touched, left);
     assert!(seen.iter().all(|misuse| misuse.wrong == Wrong::Accessed && misuse.cpu == CpuId::new(1).ok()));
-    // One that nobody can read any more is nobody's to touch either.
+    // A free frame that no CPU can read must not be touched either.
     rig.memory.engine().pay_all();
     touch(&rig, &left);
     let seen = rig.platform().take_misuses();
@@ -220,7 +220,7 @@ fn a_free_frame_that_is_touched_is_seen_and_so_is_who_may_read_it() {
 }
 
 #[test]
-fn the_memory_manager_itself_is_seen_when_it_touches_a_free_frame() {
+fn the_memory_managers_own_access_to_a_free_frame_is_seen() {
     type Act = fn(&Rig, ObjectId);
     let acts: [Act; 3] = [
         |rig, file| assert_eq!(rig.memory.read(file, 0, &mut [0; 8]), Ok(8)),
@@ -230,7 +230,7 @@ fn the_memory_manager_itself_is_seen_when_it_touches_a_free_frame() {
     for act in acts {
         let (rig, _) = machine(None);
         let file = rig.memory.create_file(1).unwrap();
-        // The next frame that is handed out will be the file's page: it was freed last.
+        // The next frame handed out will be the file's page, because it was freed last.
         let next = rig.platform().interrupts_off(|| rig.memory.allocate_atomic(THERE)).unwrap();
         let page = next.number();
         rig.memory.free(next);
@@ -238,7 +238,7 @@ fn the_memory_manager_itself_is_seen_when_it_touches_a_free_frame() {
         act(&rig, file);
         assert_eq!(rig.platform().take_misuses(), []);
         rig.memory.write(file, 0, &[0]).unwrap();
-        // As if somebody had freed it meanwhile.
+        // As if the frame had been freed meanwhile.
         rig.platform().shadow(|shadow| shadow.frees(page, 1));
         act(&rig, file);
         let seen = rig.platform().take_misuses();

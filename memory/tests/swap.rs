@@ -1,4 +1,4 @@
-//! Anonymous memory that makes room: on the swap device, by advice, or not at all because it is locked.
+//! Anonymous memory under pressure: moved to the swap device, paged out on advice, or kept because it is locked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ fn a_page_that_was_only_read_goes_out_again_unwritten() {
         rig.store(&space, at(start, page), page + 1).unwrap();
     }
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_slots(), SLOTS, "what is stored to gives up its slot");
+    assert_eq!(rig.memory.free_slots(), SLOTS, "a page that is stored to gives up its slot");
     rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
     assert_eq!(rig.platform().written(), 16);
     assert_kept(&rig, &space, start, 8);
@@ -144,7 +144,7 @@ fn without_room_on_the_device_it_is_out_of_memory_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_is_unmapped_or_discarded_frees_its_slot() {
+fn an_unmapped_or_discarded_page_frees_its_slot() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 8);
     rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
     rig.memory.unmap(&space, start, 2 * PAGE_BYTES).unwrap();
@@ -157,12 +157,12 @@ fn what_is_unmapped_or_discarded_frees_its_slot() {
     assert_eq!(rig.load(&space, at(start, 5)), Ok(6));
     rig.memory.unmap(&space, at(start, 5), PAGE_BYTES).unwrap();
     rig.memory.list_collected();
-    assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also where the page was read in again");
+    assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also after the page was read in again");
     finish_all(&rig, space, free);
 }
 
 #[test]
-fn a_page_that_was_let_go_of_on_its_way_to_the_lists_leaves_the_device_when_they_are_full() {
+fn a_page_dropped_on_its_way_to_the_lists_leaves_the_device_when_the_batch_is_full() {
     let (rig, space, start, free) = stored(Config { lru_batch: 4, ..swapping(512, SLOTS) }, 4);
     rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
     assert_eq!(rig.load(&space, start), Ok(1));
@@ -188,7 +188,7 @@ fn pages_on_the_device_move_with_their_mapping_and_keep_their_rights() {
     finish_all(&rig, space, free);
 }
 
-/// Pages out two pages and does `act` when the first is unmapped and its flush is owed.
+/// Pages out two pages. Performs `act` when the first is unmapped and its flush is owed.
 fn while_going_out(rig: &Rig, space: &Space, start: u64, act: impl FnOnce(&Rig, &Space) + Send + 'static) {
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
@@ -211,10 +211,10 @@ fn a_store_through_an_owed_translation_is_written_out() {
 }
 
 #[test]
-fn a_page_used_while_it_goes_out_is_found_and_no_second_one_made() {
+fn a_page_used_while_it_goes_out_is_found_and_not_duplicated() {
     for write in [false, true] {
         let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
-        // CPU 0 goes through the tables, and finds the page in the device's cache; CPU 1 still uses what it holds.
+        // CPU 0 walks the tables, and finds the page in the device's cache. CPU 1 still uses its old entry.
         while_going_out(&rig, &space, start, move |rig, space| {
             rig.store(space, start, 8).unwrap();
             rig.on(0, || {
@@ -265,7 +265,7 @@ fn an_unmap_while_a_page_goes_out_frees_its_slot() {
 }
 
 #[test]
-fn no_store_is_lost_that_meets_the_write_out() {
+fn no_store_during_the_write_out_is_lost() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 2);
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().at(Moment::WriteOut, move || {
@@ -312,7 +312,7 @@ fn two_cpus_that_miss_a_page_on_the_device_read_it_once() {
 }
 
 #[test]
-fn what_a_program_can_do_without_is_kept_until_memory_is_short() {
+fn pages_given_up_are_kept_until_memory_is_short() {
     for swap in [0, SLOTS] {
         let (rig, space, start, free) = stored(swapping(512, swap), 8);
         rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
@@ -324,17 +324,17 @@ fn what_a_program_can_do_without_is_kept_until_memory_is_short() {
             assert!((0..4).all(|page| rig.load(&space, at(start, page)) == Ok(0)));
             assert!((4..8).all(|page| rig.load(&space, at(start, page)) == Ok(page + 1)));
         });
-        assert!(rig.platform().written() <= 4, "what is dropped is not written");
+        assert!(rig.platform().written() <= 4, "a dropped page is not written");
         assert!(slots - rig.memory.free_slots() <= 4);
         finish_all(&rig, space, free);
     }
 }
 
 #[test]
-fn a_store_takes_the_leave_back() {
+fn a_store_keeps_a_page_that_was_given_up() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
     rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
-    // Through the same translation, which is clean now: that has to be noticed.
+    // Through the same translation, which is clean now: the store must be noticed.
     rig.on(1, || rig.store(&space, at(start, 1), 7)).unwrap();
     rig.store(&space, at(start, 2) + 8, 7).unwrap();
     end(&rig, exhaust(&rig));
@@ -349,7 +349,7 @@ fn a_store_takes_the_leave_back() {
 }
 
 #[test]
-fn a_store_that_meets_the_reclaim_of_such_a_page_is_kept() {
+fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
     rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
@@ -365,7 +365,7 @@ fn a_store_that_meets_the_reclaim_of_such_a_page_is_kept() {
 }
 
 #[test]
-fn the_leave_moves_along_and_so_does_a_store() {
+fn giving_a_page_up_and_storing_to_it_both_survive_a_move() {
     let (rig, space, start, free) = stored(swapping(512, 0), 2);
     rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
     rig.store(&space, at(start, 1), 7).unwrap();
@@ -403,7 +403,7 @@ fn cold_pages_go_before_others() {
     let gone = u64::from(SLOTS - rig.memory.free_slots());
     let in_memory = |page: u64| rig.memory.move_pages(&space, &[(at(start, page), NodeId(0))])[0];
     let cold = (20..40).filter(|&page| in_memory(page) == ceasefire_memory::Moved::Absent).count() as u64;
-    assert_eq!(cold, gone.min(20), "{gone} went");
+    assert_eq!(cold, gone.min(20), "{gone} pages went");
     assert!(cold > 0);
     end(&rig, spaces);
     rig.run(&space);
@@ -493,7 +493,7 @@ fn unlocked_pages_can_go_again() {
 }
 
 #[test]
-fn what_cannot_be_locked_is_as_unlocked_as_before() {
+fn a_failed_lock_leaves_the_range_unlocked() {
     let (rig, space, start, free) = stored(swapping(256, 0), 4);
     for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (start, u64::MAX), (USER_END, PAGE_BYTES)] {
         let error = Err(LockError::Range(RangeError { start: from, bytes }));

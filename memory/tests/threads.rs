@@ -1,8 +1,8 @@
-//! Several CPUs at once, on real threads: programs of one space map, use, discard and unmap memory while files that
-//! are larger than memory keep reclaim busy, in the background and in whoever runs out.
+//! Several CPUs at once, on real threads. Programs of one space map, use, discard and unmap memory. Files larger than
+//! memory keep reclaim busy, in the background and in allocations that find no frame.
 //!
-//! What must hold whatever the order: a CPU sees what it stored itself, others see nothing older than what was there
-//! before they looked, nobody reaches a frame that was freed, and in the end every frame is back.
+//! In any order of events, four things must hold: a CPU sees its own stores; other CPUs see nothing older than the
+//! value before they looked; no CPU reaches a freed frame; in the end every frame is back.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -22,40 +22,40 @@ type Space = SpaceHandle<Threads>;
 const WORKERS: usize = 4;
 /// Pages of a worker's own memory.
 const OWN: u64 = 48;
-/// Pages of the file that is only read, of the one that is stored to, and of the one that is mapped privately.
+/// Pages of three files: one that is only read, one that is stored to, and one that is mapped privately.
 const LARGE: u64 = 3000;
 const SMALL: u64 = 300;
-/// What each worker does, and what it does where each step reads many pages.
+/// The number of steps of each worker, and the number if each step reads many pages.
 const STEPS: u32 = 20_000;
 const READS: u32 = 4_000;
 /// A worker's timer ticks at one of so many steps.
 const STEPS_A_TICK: u64 = 4;
-/// In looks at the clock, of which there are few: one for each batch, about.
+/// In reads of the clock, which are few: about one for each batch.
 const BOUNDS: Lazy = Lazy { max_age: 80, tick: 40, settle: Settle::Free, max_owed: None, reserve: None };
 const NODES: [NodeLayout; 2] = [NodeLayout::new(1000), NodeLayout::new(1000)];
 
-/// What is known of a page of a worker's memory: twice the number of the last change that is done, plus one where it
-/// was a store, so that zeros are wrong.
+/// The known state of a page of a worker's memory: twice the number of the last finished change, plus one if it was a
+/// store, after which zeros are wrong.
 type Known = AtomicU64;
 
-/// Where a worker's memory is: the address, and in the bits below the page size how often it moved.
+/// The place of a worker's memory: the address, and in the bits below the page size the number of its moves.
 struct Own {
     place: AtomicU64,
     pages: [Known; OWN as usize],
 }
 
-/// What the programs do.
+/// The operations of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mix {
-    /// Everything, so that strict unmaps and batches meet.
+    /// All operations, so strict unmaps meet batches.
     All,
-    /// They read a file, part of it all the time, and nothing but reclaim ever flushes: a TLB keeps what it has.
+    /// Reads of a file, part of it all the time. Only reclaim flushes, so TLBs keep their entries.
     Readers,
 }
 
 struct World {
     rig: Rig,
-    /// The first is every worker's home.
+    /// The first space is every worker's home.
     spaces: [Space; 2],
     large: [u64; 2],
     small: [u64; 2],
@@ -64,19 +64,19 @@ struct World {
     own: [Own; WORKERS],
     done: AtomicUsize,
     stop: AtomicBool,
-    /// Nobody reclaims any more.
+    /// Reclaim has stopped.
     ended: AtomicBool,
-    /// With a guard removed the frames' contents are no one's any more, so only the machine's own checks count.
+    /// False with a guard removed: the frames' contents are then undefined, and only the machine's own checks count.
     sound: bool,
     mix: Mix,
 }
 
-/// The word that a worker stores: who, to which page, and as which change.
+/// The word that a worker stores: the worker, the page, and the number of the change.
 fn word(worker: usize, page: u64, change: u64) -> u64 {
     change << 16 | page << 8 | (worker as u64 + 1)
 }
 
-/// A worker: a CPU with its random numbers and what it knows of its own memory.
+/// A worker: a CPU with its random numbers and its knowledge of its own memory.
 struct Worker<'w> {
     world: &'w World,
     me: usize,
@@ -84,7 +84,7 @@ struct Worker<'w> {
     start: u64,
     moves: u64,
     changes: u64,
-    /// The words of its own pages; none where they are unmapped.
+    /// The words of its own pages; `None` where they are unmapped.
     words: [Option<u64>; OWN as usize],
 }
 
@@ -132,7 +132,7 @@ impl<'w> Worker<'w> {
         self.zero_from_now_on(from, to);
         let outside = (0..OWN).filter(|page| !(from..to).contains(page));
         if outside.into_iter().all(|page| self.words[page as usize].is_none()) {
-            // Another worker's memory may come to lie there.
+            // Another worker's memory may later be mapped there.
             self.world.own[self.me].place.store(0, Ordering::SeqCst);
         }
         self.world
@@ -153,14 +153,14 @@ impl<'w> Worker<'w> {
         self.settled(from, to, Some(0));
     }
 
-    /// Others may find zeros there, and still what was stored.
+    /// From now on other workers may find zeros there, and still the stored words.
     fn zero_from_now_on(&self, from: u64, to: u64) {
         for page in from..to {
             self.known(page).fetch_and(!1, Ordering::SeqCst);
         }
     }
 
-    /// Nobody may find there any more what was stored before.
+    /// From now on no worker may find the previously stored words there.
     fn settled(&mut self, from: u64, to: u64, word: Option<u64>) {
         self.changes += 1;
         for page in from..to {
@@ -200,7 +200,7 @@ impl<'w> Worker<'w> {
         self.expect(unmapped, || format!("page {page}: {error}"));
     }
 
-    /// Looks at another worker's memory.
+    /// Checks another worker's memory.
     fn look(&mut self) {
         let other = self.random.below(WORKERS as u64) as usize;
         let page = self.random.below(OWN);
@@ -214,7 +214,7 @@ impl<'w> Worker<'w> {
         let Ok(value) = self.world.rig.load(self.home(), address) else { return };
         let now = theirs.pages[page as usize].load(Ordering::SeqCst);
         if theirs.place.load(Ordering::SeqCst) != place {
-            // It moved meanwhile, and what is there now may be anyone's.
+            // It moved meanwhile, and the memory there may now belong to any worker.
             return;
         }
         let describe = || format!("page {page} of {other}: {value:#x} after {known:#x}, now {now:#x}");
@@ -235,7 +235,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// Stores to a page of the small file or looks at one: reclaim turns it into a hole again.
+    /// Stores to a page of the small file or reads one. Reclaim turns the page into a hole again.
     fn share(&mut self, space: usize) {
         let world = self.world;
         let page = self.random.below(SMALL);
@@ -251,7 +251,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// Makes a file, uses it, and deletes it while reclaim may be looking at its pages.
+    /// Creates a file, uses it, and deletes it while reclaim may be scanning its pages.
     fn use_and_delete(&mut self) {
         let (rig, home) = (&self.world.rig, self.home());
         let file = rig.memory.create_file(64).expect("there are identities");
@@ -330,7 +330,7 @@ impl<'w> Worker<'w> {
     }
 }
 
-/// Reclaims a node whenever it is asked to, until everything stops.
+/// Reclaims a node whenever it is woken, until everything stops.
 fn reclaim_in_background(world: &World) {
     let platform = world.rig.platform();
     let wanted =
@@ -355,8 +355,8 @@ fn run_worker(world: &World, me: usize, steps: u32) {
             break;
         }
     }
-    // Others may still have to ask this CPU for something until they are done too, and whoever reclaims may have
-    // made up its mind to before this CPU left the space.
+    // Other CPUs may need this CPU until they are done too. The reclaimer may have decided to interrupt it before it
+    // left the space.
     world.done.fetch_add(1, Ordering::SeqCst);
     world.rig.platform().idle_until(|| world.done.load(Ordering::SeqCst) == WORKERS);
     drop(world.rig.memory.engine().unload());
@@ -364,7 +364,7 @@ fn run_worker(world: &World, me: usize, steps: u32) {
     world.rig.platform().idle_until(|| world.ended.load(Ordering::Acquire));
 }
 
-/// A schedule, what settles debts, and what processors broadcast.
+/// A schedule, the flushes that settle debts, and the processors' broadcasts.
 type Mechanism = (Schedule, Settle, Option<Broadcast>);
 
 fn world((schedule, settle, broadcast): Mechanism, mix: Mix, without: Option<Guard>) -> World {
@@ -410,7 +410,7 @@ fn run(world: &World, steps: u32) {
     });
 }
 
-/// Runs everything and takes it apart again.
+/// Runs all workers, and takes everything apart again.
 fn run_and_finish(mechanism: Mechanism, mix: Mix) -> (Counters, Statistics) {
     let world = world(mechanism, mix, None);
     // The zero page is the one frame that never comes back.
@@ -433,7 +433,7 @@ fn run_and_finish(mechanism: Mechanism, mix: Mix) -> (Counters, Statistics) {
     assert!(broadcast.is_none() || counters.broadcasts > 0, "{counters:?}");
     let every = broadcast.is_some_and(|broadcast| broadcast.holders() == Holders::Every);
     if every || broadcast.is_none() || mix == Mix::All {
-        // Readers alone ask for no flush, and batches are paid by broadcasts.
+        // Readers alone request no flush, and broadcasts pay for the batches.
         assert!((counters.shootdowns > 0 && counters.interrupts > 0) != every, "{counters:?}");
     }
     (counters, statistics)
@@ -442,12 +442,12 @@ fn run_and_finish(mechanism: Mechanism, mix: Mix) -> (Counters, Statistics) {
 const PER_PAGE: Mechanism = (Schedule::PerPage, Settle::Free, None);
 const BATCHED: Mechanism = (Schedule::Batched, Settle::Free, None);
 
-/// Processors with so many ASIDs that mean the same everywhere.
+/// Processors with `asids` ASIDs that mean the same on every CPU.
 fn broadcast(asids: u32, holders: Holders) -> Broadcast {
     Broadcast::new(asids, 4, holders).expect("enough ASIDs")
 }
 
-/// Interrupts for each page that was reclaimed.
+/// Interrupts for each reclaimed page.
 fn interrupts((counters, statistics): (Counters, Statistics)) -> f64 {
     counters.interrupts as f64 / (statistics.reclaimed_background + statistics.reclaimed_direct) as f64
 }
@@ -471,7 +471,7 @@ fn nothing_is_lost_or_stale_on_many_cpus_while_frames_owe() {
     }
 }
 
-/// One ASID for both spaces, which get it and give it back.
+/// One ASID for both spaces, which get it and give it back in turn.
 #[test]
 fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() {
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
@@ -483,7 +483,7 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
 }
 
 #[test]
-fn nothing_is_lost_or_stale_where_every_space_has_a_global_asid() {
+fn nothing_is_lost_or_stale_when_every_space_has_a_global_asid() {
     let few = broadcast(3, Holders::Every);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
         run_and_finish((schedule, Settle::Free, Some(few)), Mix::All);
@@ -509,7 +509,7 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
 
 #[cfg(ceasefire_sabotage)]
 #[test]
-fn without_the_stamps_of_what_owes_stale_entries_are_seen() {
+fn without_the_stamps_of_debts_stale_entries_are_seen() {
     let world = world((Schedule::Lazy, Settle::Free, None), Mix::Readers, Some(Guard::Stamp));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);

@@ -1,7 +1,8 @@
 //! The page cache: finding a page of a file in memory, and bringing it in with its successors.
 //!
-//! A page is in the cache before its bytes are: whoever comes second waits for the one who reads, so no page is ever read
-//! twice or read old. A page of which neither memory nor the device holds anything is a hole and reads as zeros.
+//! A page is in the cache before its bytes are. A second task that wants it waits for the task that reads it, so no
+//! page is read twice or in an old version. A page that neither memory nor the device holds is a hole, and reads as
+//! zeros.
 
 use ceasefire::Stamp;
 
@@ -15,17 +16,18 @@ use crate::Memory;
 /// The most pages that one miss brings in.
 const MOST_AHEAD: usize = 64;
 
-/// A page that the cache of a file or of the swap device has.
+/// A page in the cache of a file or of the swap device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cached {
-    /// Held for the caller.
+    /// In memory, and held for the caller.
     Here(FrameNumber),
     /// Locked, on its way in or to another frame.
     Wait(FrameNumber),
 }
 
 impl<P: Machine> Memory<P> {
-    /// A page of `file`; brought in with its successors if it is not in memory. `None` beyond the end of the file.
+    /// A page of `file`. If it is not in memory, it is brought in with its successors. `None` beyond the end of the
+    /// file.
     pub(crate) fn cached_page(&self, file: ObjectId, index: u32) -> Result<Option<Cached>, OutOfMemory> {
         loop {
             self.platform().work(Work::CacheFind, 1);
@@ -44,7 +46,7 @@ impl<P: Machine> Memory<P> {
                 .count();
             drop(pages);
             if missing > 1 {
-                // What comes in with it is brought in anew, too.
+                // Debts of the pages that come in with it must be settled too.
                 drop(self.settled_pages(file, index, missing as u32));
             }
             self.read_ahead(file, index, missing, stored)?;
@@ -60,11 +62,11 @@ impl<P: Machine> Memory<P> {
         Cached::Here(frame)
     }
 
-    /// Brings `count` pages of a file into memory, fewer if memory is short, but the first. A bit of `stored` says that
-    /// the device holds a page.
+    /// Brings `count` pages of a file into memory. If memory is short, it brings fewer, but always the first. Bit n of
+    /// `stored` says that the device holds the n-th page.
     fn read_ahead(&self, file: ObjectId, index: u32, count: usize, stored: u64) -> Result<(), OutOfMemory> {
-        // All frames first: an allocation may reclaim for a long time, and the file's other readers should find either
-        // nothing or the pages.
+        // All frames are allocated first. An allocation may reclaim for a long time, and meanwhile the file's other
+        // readers should find either no pages or complete ones.
         let mut fresh: [Option<Frame>; MOST_AHEAD] = [const { None }; MOST_AHEAD];
         let mut got = 0;
         while got < count {
@@ -103,8 +105,8 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Puts a page into a file, locked if its bytes are still to come; the frame back if there is a page already, if the
-    /// device holds other than was thought, or if the slot owes. The caller has one reference to the page.
+    /// Puts a page into a file, locked if its bytes are still to come. The error returns the frame: there is a page
+    /// already, the state on the device has changed, or the slot owes. The caller has one reference to the page.
     fn insert(&self, file: ObjectId, index: u32, frame: Frame, arriving: bool) -> Result<FrameNumber, Frame> {
         let mut pages = self.objects.get(file).pages.lock(self.platform());
         let owes = self.slot_owes(pages.owed(index));
@@ -113,7 +115,7 @@ impl<P: Machine> Memory<P> {
         }
         self.platform().work(Work::CacheInsert, 1);
         self.finds(Store::File(file), index, 1);
-        // One reference for the cache, one for the caller.
+        // One reference is for the cache, one for the caller.
         let info = self.frames.get(frame.number());
         info.adopt(file, index, 2, 0, LruState::new(false));
         if arriving {
@@ -125,9 +127,9 @@ impl<P: Machine> Memory<P> {
         Ok(number)
     }
 
-    /// Takes a page out of its cache (a file's or the swap device's), if `references` are all that there are, the cache's
-    /// own among them, and it is clean. They all belong to the caller then, and with them the frame, which CPUs may read
-    /// until `stamp` is settled.
+    /// Takes a clean page out of its cache (a file's or the swap device's), if there are exactly `references`
+    /// references, the cache's own among them. The caller then owns them all, and with them the frame, which CPUs may
+    /// read until `stamp` is settled.
     pub(crate) fn take_from_cache(&self, frame: FrameNumber, references: u32, stamp: Stamp) -> bool {
         let info = self.frames.get(frame);
         let Some((object, index)) = info.place() else { return false };
@@ -135,12 +137,12 @@ impl<P: Machine> Memory<P> {
             return self.take_from_swap(frame, references, stamp, |named| named == 0 || !info.dirty());
         }
         let mut pages = self.objects.get(object).pages.lock(self.platform());
-        // Deleting or truncating a file takes the page out first and lets go of its reference after: that one is not
-        // ours to take.
+        // Deleting or truncating a file takes the page out first and drops its reference later. That reference must not
+        // be taken here.
         if pages.find(index) != Some(frame) || !info.take(references) {
             return false;
         }
-        // Only now that nobody holds it can nobody make it dirty any more (Linux: `__remove_mapping`).
+        // Checked only now, because a page without holders can no longer become dirty (Linux: `__remove_mapping`).
         if info.dirty() {
             info.give_back(references);
             return false;
@@ -153,7 +155,7 @@ impl<P: Machine> Memory<P> {
         true
     }
 
-    /// A frame's page may be found elsewhere from here on, while CPUs may read this one until `stamp` is settled.
+    /// From here on the frame's page may be found elsewhere, while CPUs may read this frame until `stamp` is settled.
     pub(crate) fn left(&self, frame: FrameNumber, stamp: Stamp, block: Option<Block>) {
         let owing = stamp != Stamp::SETTLED;
         self.platform().observe(if owing { Event::Left { frame, block } } else { Event::Superseded(frame) });

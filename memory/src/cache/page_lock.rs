@@ -1,10 +1,10 @@
 //! The lock of a page: held while a page moves to another frame, is written out or read in, or leaves its file.
 //!
-//! It is a bit of the frame's state, because there is one for every page and hardly any is ever contended. It may be held
-//! for long, over flushes and devices; so whoever waits for it sleeps and holds nothing else. Whoever holds one already
-//! only tries for a second. Readers of a page need no lock: a reference keeps it. Only who is
-//! about to make a page writable, or to take it for a huge one, asks whether it is locked, because then its bytes must
-//! stay as they are.
+//! The lock is a bit of the frame's state, because every page has one and contention is rare. A task may hold it for
+//! long, over flushes and devices. So a task that waits for it sleeps and holds no other lock, and a task that holds
+//! one only tries to take a second. Readers of a page need no lock, because a reference keeps the page. A task checks
+//! the lock only if it is about to make a page writable, or to take it for a huge page: while the page is locked, its
+//! bytes must not change.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::address::FrameNumber;
 use crate::machine::Machine;
 use crate::Memory;
 
-/// A locked page; unlocked when this is dropped.
+/// A locked page. Dropping this unlocks it.
 pub(crate) struct PageLock<'m, P: Machine> {
     memory: &'m Memory<P>,
     frame: FrameNumber,
@@ -38,12 +38,12 @@ impl<P: Machine> fmt::Debug for PageLock<'_, P> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Locks a page that the caller holds a reference to, if nobody else has it locked.
+    /// Locks a page that the caller holds a reference to, if it is not locked.
     pub(crate) fn try_lock_page(&self, frame: FrameNumber) -> Option<PageLock<'_, P>> {
         self.frames.get(frame).try_lock().then(|| PageLock { memory: self, frame })
     }
 
-    /// Locks a page that the caller holds a reference to, however long that takes. No lock may be held.
+    /// Locks a page that the caller holds a reference to, after a wait of any length. No lock may be held.
     pub(crate) fn lock_page(&self, frame: FrameNumber) -> PageLock<'_, P> {
         loop {
             if let Some(lock) = self.try_lock_page(frame) {
@@ -53,16 +53,16 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Unlocks a page and wakes those that wait for it. A [`PageLock`] does it by itself; a page that was put into its cache
-    /// locked, to be read in, has none.
+    /// Unlocks a page and wakes the tasks that wait for it. A [`PageLock`] does so when it is dropped. A page that was
+    /// put into its cache locked, to be read in, has no `PageLock`.
     pub(crate) fn unlock_page(&self, frame: FrameNumber) {
         if self.frames.get(frame).unlock() {
             self.platform().page_ready(frame);
         }
     }
 
-    /// Waits until a page is not locked. No lock may be held. The page need not be held: if it is freed and used again,
-    /// this waits for nothing in particular, and the caller looks again.
+    /// Waits until a page is not locked. No lock may be held. The caller need not hold the page: if the frame is freed
+    /// and used again, the wait is pointless but harmless, and the caller looks again.
     pub(crate) fn wait_for_page(&self, frame: FrameNumber) {
         let info = self.frames.get(frame);
         self.platform().wait_for_page(frame, &|| info.want());

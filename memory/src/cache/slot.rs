@@ -1,13 +1,13 @@
-//! What the slots of files and of the swap device owe.
+//! The debts of slots of files and of the swap device.
 //!
-//! A page may leave its slot, or move to another frame, while CPUs can still read the copy that was there: lazily, without
-//! a flush. From then on the slot owes, and nothing may be made of it before that is settled: no page is brought in, none is
-//! mapped or handed to a system call, and no byte changes. All of that comes by here, since a page of a file or of the swap
-//! device is found in one way only, under the lock of its directory; so no reader of an old copy is ever told of a newer
-//! one. What a program maps was settled when it was mapped, and a page that somebody holds cannot begin to owe: so a store
-//! through a mapping needs no look.
+//! A page may leave its slot, or move to another frame, lazily: without a flush, while CPUs can still read the old
+//! copy. From then on the slot owes. Before its debt is settled no page may be brought in or mapped there, no bytes may
+//! be handed to a system call, and none may change. All of that passes through this file, because there is only one way
+//! to find a page of a file or of the swap device, under the lock of its directory. So no CPU that reads an old copy is
+//! ever led to a newer one (rule R6). A store through a mapping needs no check: the debt was settled when the page was
+//! mapped, and a held page cannot begin to owe.
 //!
-//! Settling waits for other CPUs, so the directory is unlocked meanwhile, and looked at again.
+//! Settling waits for other CPUs, so the directory is unlocked meanwhile, and checked again.
 
 use ceasefire::{Owed, Stamp};
 
@@ -21,8 +21,8 @@ use crate::Memory;
 pub(crate) type LockedPages<'m, P> = <<P as Machine>::Lock<Pages> as Lock<Pages, P>>::Guard<'m>;
 
 impl<P: Machine> Memory<P> {
-    /// The pages of a file, locked, none of `count` from `index` on owing anything. No lock that is held with interrupts
-    /// off may be held.
+    /// The pages of a file, locked, with the debts of `count` slots from `index` on settled. No lock that is held with
+    /// interrupts off may be held.
     pub(crate) fn settled_pages(&self, file: ObjectId, index: u32, count: u32) -> LockedPages<'_, P> {
         let pages = self.settled_slots(&self.objects.get(file).pages, index, count);
         self.finds(Store::File(file), index, count);
@@ -32,7 +32,7 @@ impl<P: Machine> Memory<P> {
         pages
     }
 
-    /// The cache of the swap device, locked, with nothing owing in `slot`.
+    /// The cache of the swap device, locked, with the debt of `slot` settled.
     pub(crate) fn settled_slot(&self, slot: u32) -> LockedPages<'_, P> {
         let cache = self.settled_slots(&self.swap.cache, slot, 1);
         self.finds(Store::Swap, slot, 1);
@@ -52,7 +52,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Settles what any page of a file owes, before its contents change or what is known of it is forgotten.
+    /// Settles the debts of all pages of a file, before its contents change or its records are dropped.
     pub(crate) fn settle_file(&self, file: ObjectId) {
         loop {
             let pages = self.objects.get(file).pages.lock(self.platform());
@@ -65,13 +65,13 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Pages of a store, `count` from `index` on, may be found, brought in or changed from now on: the shadow looks. Their
-    /// directory is locked, so that none of them leaves meanwhile.
+    /// Tells the shadow that `count` pages of a store from `index` on may be found, brought in or changed from now on.
+    /// Their directory is locked, so none of them can leave meanwhile.
     pub(crate) fn finds(&self, store: Store, index: u32, count: u32) {
         self.ask_shadow(|shadow| shadow.finds(store, index, index.saturating_add(count - 1)));
     }
 
-    /// A frame holds an older copy of a block's page from now on. The directory is locked.
+    /// Tells the shadow that a frame holds an older copy of a block's page from now on. The directory is locked.
     pub(crate) fn outdated(&self, frame: FrameNumber, block: Block) {
         self.platform().shadow(|shadow| shadow.outdated(frame, block));
     }
@@ -85,7 +85,7 @@ impl<P: Machine> Memory<P> {
         !self.engine.is_settled(owed)
     }
 
-    /// Pays what is owed under a stamp.
+    /// Pays the debt of a stamp.
     pub(crate) fn pay(&self, owed: Stamp) {
         self.engine.pay(Owed::new((), owed));
     }

@@ -1,9 +1,9 @@
-//! Swap: a device that holds anonymous pages for which there is no frame.
+//! Swap: a device that holds anonymous pages without frames.
 //!
-//! A slot holds one page. While a page is in memory *and* has a slot, it is in the swap device's cache, under the slot's
-//! number, so that everyone whose entry names the slot finds the same frame: that is how a page whose unmapping is still
-//! owed a flush stays one page. Entries that name a slot are counted; a slot without any, whose page is not in the cache,
-//! is free.
+//! A slot holds one page. A page that is in memory *and* has a slot is in the swap device's cache, under the slot's
+//! number. So every fault at an entry that names the slot finds the same frame, and a page whose unmapping still owes a
+//! flush stays one page. Entries that name a slot are counted. A slot is free if no entry names it and its page is not
+//! in the cache.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,10 +27,10 @@ pub(crate) struct Swap<P: Machine> {
     slots: P::Lock<Slots>,
 }
 
-/// Which slots are in use.
+/// The slots in use.
 #[derive(Debug)]
 struct Slots {
-    /// How many entries name each slot.
+    /// For each slot, the number of entries that name it.
     named: Box<[u32]>,
     free: Vec<u32>,
 }
@@ -49,13 +49,13 @@ impl<P: Machine> Swap<P> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Slots of the swap device that hold nothing.
+    /// Free slots of the swap device.
     pub fn free_slots(&self) -> u32 {
         self.swap.slots.lock(self.platform()).free.len() as u32
     }
 
-    /// Gives an isolated anonymous page, locked by the caller, a slot and a place in the cache; false if the device is
-    /// full. What the device holds is older than the page.
+    /// Gives an isolated anonymous page, locked by the caller, a slot and a place in the cache; returns false if the
+    /// device is full. The device's copy is older than the page.
     pub(crate) fn add_to_swap(&self, frame: FrameNumber) -> bool {
         let info = self.frames.get(frame);
         if info.slot().is_some() {
@@ -72,7 +72,7 @@ impl<P: Machine> Memory<P> {
         true
     }
 
-    /// An entry names the slot from now on. The slot was named before, or its page is in the cache.
+    /// Counts an entry that names the slot from now on. An entry named the slot before, or its page is in the cache.
     pub(crate) fn name_slot(&self, slot: u32) {
         self.swap.slots.lock(self.platform()).named[slot as usize] += 1;
     }
@@ -95,7 +95,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes a page out of the cache if nobody holds or names it any more, and frees it.
+    /// Takes a page out of the cache, if it has no holder and no entry names its slot, and frees it.
     pub(crate) fn forget_swapped(&self, frame: FrameNumber) {
         if self.take_from_swap(frame, 1, Stamp::SETTLED, |_| true) {
             self.unlist(frame);
@@ -103,9 +103,9 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes a page out of the cache: if it is there, `references` are all that there are, the cache's own among them, and
-    /// `agreed` once they are taken. All of them belong to the caller then, and CPUs may read the frame until `stamp` is
-    /// settled. The slot keeps the page if entries name it.
+    /// Takes a page out of the cache on three conditions: it is there, there are exactly `references` references, the
+    /// cache's own among them, and `agreed` returns true once they are taken. The caller then owns all of them, and
+    /// CPUs may read the frame until `stamp` is settled. The slot keeps the page if entries name it.
     pub(crate) fn take_from_swap(
         &self,
         frame: FrameNumber,
@@ -141,8 +141,9 @@ impl<P: Machine> Memory<P> {
         true
     }
 
-    /// Whether a page is this program's alone, so that it may store to it: mapped once, held by nobody else, and not what
-    /// entries elsewhere name on the swap device. Its slot, if it has one, is given up: what it holds will be old.
+    /// Whether a page belongs to this program alone, which may then store to it: it is mapped once, has no other
+    /// holder, and no entry elsewhere names its slot. If it has a slot, it gives the slot up, because the contents
+    /// there become old.
     ///
     /// The caller has the page's table locked.
     pub(crate) fn make_exclusive(&self, frame: FrameNumber) -> bool {
@@ -155,7 +156,7 @@ impl<P: Machine> Memory<P> {
             return false;
         }
         if info.references() > 1 + u32::from(info.slot().is_some()) {
-            // Perhaps this CPU itself holds it, on its way to the lists.
+            // Perhaps this CPU itself holds the page, on its way to the lists.
             self.list_own();
         }
         if let Some(slot) = info.slot() {
@@ -177,11 +178,11 @@ impl<P: Machine> Memory<P> {
         info.references() == 1
     }
 
-    /// The page in a slot, held, or the one to wait for; brought in for a place of anonymous memory if it is not in
-    /// memory. `None` if the entry that leads there names the slot no more, as `named` says.
+    /// The page in a slot, held, or the one to wait for. If it is not in memory, it is brought in for a place of
+    /// anonymous memory. `None` if `named` says that the entry there no longer names the slot.
     ///
-    /// That is asked with the cache locked, without which no slot loses a name: else the slot could be another page's by
-    /// then, which would come to be at this place.
+    /// `named` is called with the cache locked, because a slot loses names only under that lock. Otherwise the slot
+    /// could belong to another page by then, and that page would appear here.
     pub(crate) fn swapped_in(
         &self,
         slot: u32,
@@ -210,7 +211,7 @@ impl<P: Machine> Memory<P> {
             return Ok(None);
         }
         let info = self.frames.get(fresh.number());
-        // One reference for the cache, one for the caller, one on the way to the lists.
+        // One reference is for the cache, one for the caller, one for the way to the lists.
         info.adopt(object, index, 3, 0, LruState::new(true));
         info.set_slot(Some(slot));
         info.set_arriving();

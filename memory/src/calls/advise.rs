@@ -1,4 +1,4 @@
-//! madvise: what a program says about its memory. (COLLAPSE is in `collapse`.)
+//! madvise: a program's advice about its memory. (COLLAPSE is in `collapse`.)
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,18 +19,18 @@ use crate::tables::walk::Found;
 use crate::upkeep::reclaim::Why;
 use crate::Memory;
 
-/// Why an advice is not taken.
+/// The reason why advice is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdviseError {
-    /// It is no range of pages (Linux: EINVAL).
+    /// The range is not made of whole pages of a program (Linux: EINVAL).
     Range(RangeError),
-    /// Nothing is mapped at this address of it (ENOMEM).
+    /// Nothing is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
-    /// It is not private anonymous memory at this address, which the advice is for (EINVAL).
+    /// The advice is for private anonymous memory, and this address is not (EINVAL).
     NotAnonymous(u64),
     /// The pages at this address are locked (EINVAL).
     Locked(u64),
-    /// It ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
+    /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
 }
 
@@ -58,7 +58,7 @@ impl From<OutOfMemory> for AdviseError {
     }
 }
 
-/// Whether all of a range is mapped, and by areas that allow the advice.
+/// Checks that all of a range is mapped, by areas that allow the advice.
 fn check<'a>(
     hole: Option<u64>,
     mut areas: impl Iterator<Item = &'a Area>,
@@ -79,10 +79,10 @@ fn not_anonymous(area: &Area) -> Option<AdviseError> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Drops the pages in a range; the next access finds it as it was first mapped (madvise DONTNEED).
+    /// Drops the pages in a range. The next access finds the range as it was first mapped (madvise DONTNEED).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then. What is not mapped in the range is passed over.
+    /// [`AdviseError`]; then nothing has changed. Unmapped parts of the range are skipped.
     pub fn discard(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
@@ -108,11 +108,11 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// The program can do without what is in a range: each page keeps its bytes until memory is short, and reads as
-    /// zeros from then on, unless it is stored to first (madvise FREE).
+    /// The program no longer needs the contents of a range. Each page keeps its bytes until memory is short and reads
+    /// as zeros from then on, unless it is stored to first (madvise FREE).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
+    /// [`AdviseError`]; then nothing has changed.
     pub fn advise_free(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
@@ -126,9 +126,10 @@ impl<P: Machine> Memory<P> {
         for area in areas.overlapping(start, end) {
             let range = (start.max(area.start), end.min(area.end));
             self.for_each_leaf(space, range, |leaf, (start, end)| {
-                // A huge page keeps its bytes: that is allowed, and cheaper than to split it for this.
+                // A huge page keeps its bytes. That is allowed, and cheaper than a split.
                 if leaf.size() == PageSize::Small {
-                    // Flushed before the table is unlocked: reclaim asks the entry whether it was stored through.
+                    // Flushed before the table is unlocked, because reclaim reads from the entry whether it was stored
+                    // through.
                     let mut changes = gather.under(leaf);
                     for address in (start..end).step_by(PAGE_BYTES as usize) {
                         self.free_lazily(&mut changes, address);
@@ -140,7 +141,7 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Marks one page as one that may be dropped unless it is stored to.
+    /// Marks one page as droppable unless it is stored to.
     fn free_lazily<R: FnMut(Held)>(&self, leaf: &mut LeafChanges<'_, '_, '_, P, Held, R>, address: u64) {
         let entry = leaf.get(address);
         if entry.slot().is_some() {
@@ -151,11 +152,11 @@ impl<P: Machine> Memory<P> {
             return;
         }
         let info = self.frames.get(entry.frame());
-        // A page that others map too, or that has a slot they may name, keeps its bytes for them.
+        // A page that other spaces map, or whose slot they may name, keeps its bytes for them.
         if !self.make_exclusive(entry.frame()) {
             return;
         }
-        // Only a page that is on a list can change its place in line.
+        // Only a page that is on a list can change its place there.
         let Some(page) = self.isolate_page(entry.frame()) else { return };
         info.clear_dirty();
         self.set_standing(&page, |state| state.set_lazy(true).set_active(false).set_referenced(false));
@@ -163,10 +164,10 @@ impl<P: Machine> Memory<P> {
         self.put_back(core::iter::once(page));
     }
 
-    /// The program will not need a range soon: its pages are the next in line for reclaim (madvise COLD).
+    /// The program will not need a range soon: its pages become the next candidates for reclaim (madvise COLD).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
+    /// [`AdviseError`]; then nothing has changed.
     pub fn advise_cold(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
         self.take_off_lists(space, start, bytes, false, |pages| {
             for page in &*pages {
@@ -179,19 +180,19 @@ impl<P: Machine> Memory<P> {
     /// The program will not need a range for long: its pages are reclaimed now (madvise PAGEOUT).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
+    /// [`AdviseError`]; then nothing has changed.
     pub fn advise_page_out(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
         self.take_off_lists(space, start, bytes, true, |pages| {
             self.evict(pages.drain(..), Why::Advised);
         })
     }
 
-    /// Reclaims what can be had of a range that only this program maps, on the kernel's own account: as if memory were
-    /// short and these pages came first; how many were freed. Nothing is promised to the program, so unlike what
-    /// [`Memory::advise_page_out`] takes away these pages may go owing (Linux: proactive reclaim, `DAMON_RECLAIM`).
+    /// Reclaims pages of a range that only this program maps, on the kernel's own account, as if memory were short and
+    /// these pages came first. Returns how many were freed. Nothing is promised to the program, so these pages may be
+    /// freed owing, unlike those of [`Memory::advise_page_out`] (Linux: proactive reclaim, `DAMON_RECLAIM`).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
+    /// [`AdviseError`]; then nothing has changed.
     pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
         let mut freed = 0;
         self.take_off_lists(space, start, bytes, true, |pages| {
@@ -200,11 +201,10 @@ impl<P: Machine> Memory<P> {
         Ok(freed)
     }
 
-    /// Allows pages of 2 MiB in a range of anonymous memory, or forbids them where there are none yet (madvise HUGEPAGE
-    /// and NOHUGEPAGE).
+    /// Allows pages of 2 MiB in a range of anonymous memory, or forbids new ones (madvise HUGEPAGE and NOHUGEPAGE).
     ///
     /// # Errors
-    /// [`AdviseError`]; nothing has changed then.
+    /// [`AdviseError`]; then nothing has changed.
     pub fn advise_huge(
         &self,
         space: &SpaceHandle<P>,
@@ -214,15 +214,16 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        // An area that ends within a huge page would keep operations on it from being its own.
+        // Huge pages are split at the ends of the range: no area may end within one.
         let mut areas = self.lock_to_change(space, (start, end))?;
         check(areas.hole(start, end), areas.overlapping(start, end), not_anonymous)?;
         areas.change(start, end, |area| area.huge = huge);
         Ok(())
     }
 
-    /// Takes the pages of a range that only this program maps off the lists, marks them unused, and hands them over, up
-    /// to a batch at a time, with nothing locked. With `split`, huge pages in small ones, as far as they lie in the range.
+    /// Takes the pages of a range that only this program maps off the lists and marks them unused. `handle` gets them,
+    /// up to a batch at a time, with nothing locked. With `split`, huge pages are split first, as far as they lie in
+    /// the range.
     pub(crate) fn take_off_lists(
         &self,
         space: &SpaceHandle<P>,
@@ -244,7 +245,7 @@ impl<P: Machine> Memory<P> {
                 }
                 while at < end && pages.len() < BATCH {
                     if split && matches!(self.find_table(space, at), Found::Huge(_)) {
-                        // One that cannot be split now stays, like any page that is in use.
+                        // A huge page that cannot be split now stays, like any page in use.
                         if self.split_at(space, at).is_err() {
                             at = (at | ((1 << LEAF_SHIFT) - 1)) + 1;
                             continue;
@@ -262,7 +263,7 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Takes pages off the lists as far as one table and a batch reach; where it stopped.
+    /// Takes pages off the lists, within one table and up to a full batch; returns the address where it stopped.
     fn take_from_leaf(&self, space: &SpaceHandle<P>, start: u64, end: u64, pages: &mut Vec<Isolated>) -> u64 {
         let next = end.min((start | ((1 << LEAF_SHIFT) - 1)) + 1);
         let Some(leaf) = self.settled_leaf(space, start) else {

@@ -1,6 +1,6 @@
 //! madvise COLLAPSE: small pages gathered into a huge one.
 //!
-//! The opposite of [splitting](crate::tables::huge). It needs everyone out: the space and the mappers exclusively.
+//! It is the opposite of [splitting](crate::tables::huge), and needs the space and the mappers exclusively.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,10 +21,10 @@ use crate::tables::leaf::clear;
 use crate::tables::walk::Found;
 use crate::Memory;
 
-/// Why pages cannot be collapsed into a huge one.
+/// The reason why pages cannot be collapsed into a huge one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollapseError {
-    /// The 2 MiB around the address are not all in one mapping of anonymous memory (Linux: EINVAL).
+    /// The 2 MiB around the address are not in one mapping of anonymous memory (Linux: EINVAL).
     NotAnonymous(u64),
     /// There are no 512 neighbouring free frames (Linux: ENOMEM).
     OutOfMemory,
@@ -42,11 +42,12 @@ impl fmt::Display for CollapseError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Gathers the small pages in the 2 MiB around `address` into a huge page (madvise COLLAPSE); whether they are one
-    /// now. They are not if one of them is shared, on the swap device or in use by someone else at the moment.
+    /// Gathers the small pages in the 2 MiB around `address` into a huge page (madvise COLLAPSE). Returns whether there
+    /// is a huge page now. There is none if one of the pages is shared, on the swap device or in use elsewhere at the
+    /// moment.
     ///
     /// # Errors
-    /// [`CollapseError`]; nothing has changed then.
+    /// [`CollapseError`]; then nothing has changed.
     pub fn collapse(&self, space: &SpaceHandle<P>, address: u64) -> Result<bool, CollapseError> {
         let platform = self.platform();
         platform.work(Work::AreaChange, 1);
@@ -77,7 +78,7 @@ impl<P: Machine> Memory<P> {
             self.free_huge(huge);
             return Ok(false);
         };
-        // With the space and the mappers exclusively, nobody comes here until the huge page is in place.
+        // The space and the mappers are held exclusively, so no other task comes here until the huge page is in place.
         let Found::Leaf(above) = self.find_above(space, base) else {
             unreachable!("the table was found above")
         };

@@ -1,9 +1,13 @@
-//! Files: read, write, truncate, invalidate, sync, over the page cache that mappings share.
+//! Files: read, write, truncate, invalidate and sync, over the page cache that mappings share.
 //!
-//! A page of a file is written out while it is locked, after every entry through which it could be stored to was narrowed
-//! and flushed; a fault that would make it writable again waits for the lock, and so does write. A page that leaves the
-//! file because of a truncation is out of it before its mappings are looked for; a fault that found it before looks again. As under every file system, the caller keeps changes of one file's length or bytes by system
-//! calls apart (Linux: the inode's lock); loads, stores and reads need no such care.
+//! A page of a file is locked while it is written out. Before that, every entry through which it could be stored to is
+//! narrowed and flushed. A fault that would make the page writable again waits for the lock, and so does write.
+//!
+//! Truncation takes a page out of its file before it looks for the page's mappings. A fault that found the page earlier
+//! looks again.
+//!
+//! The caller keeps system calls that change the bytes or the length of one file apart, as under every file system
+//! (Linux: the inode's lock). Loads, stores and reads need no such care.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,14 +30,14 @@ use crate::Memory;
 /// The longest file, in bytes: its pages are numbered in 32 bits.
 const LONGEST: u64 = (u32::MAX as u64) << PAGE_SHIFT;
 
-/// Why a file cannot be written.
+/// The reason why a file cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteError {
-    /// It would end after this byte, beyond the longest file (Linux: EFBIG).
+    /// The file would end after this byte, beyond the longest file (Linux: EFBIG).
     TooLong(u64),
-    /// There is no frame for a page of it (ENOMEM). What was written before it is written.
+    /// There is no frame for a page of the file (ENOMEM). The bytes before that page are written.
     OutOfMemory {
-        /// How many bytes that is.
+        /// The number of bytes written.
         written: usize,
     },
 }
@@ -47,12 +51,12 @@ impl fmt::Display for WriteError {
     }
 }
 
-/// Why a file cannot have a length.
+/// The reason why a file cannot be given a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TruncateError {
-    /// It is longer than the longest file (Linux: EFBIG).
+    /// The length exceeds that of the longest file (Linux: EFBIG).
     TooLong(u64),
-    /// Its last page has to be brought in to clear the rest of it, and there is no frame for that (ENOMEM).
+    /// The last page must be brought in so that its rest can be cleared, and there is no frame for it (ENOMEM).
     OutOfMemory,
 }
 
@@ -65,10 +69,10 @@ impl fmt::Display for TruncateError {
     }
 }
 
-/// Pages stayed in memory because somebody used them all the time (Linux: EBUSY).
+/// Pages stayed in memory because they were in use all the time (Linux: EBUSY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy {
-    /// How many.
+    /// The number of pages.
     pub pages: u64,
 }
 
@@ -79,7 +83,7 @@ impl fmt::Display for Busy {
 }
 
 impl<P: Machine> Memory<P> {
-    /// A new file of `pages` pages that reads as zeros: a hole, with nothing on any device.
+    /// Creates a file of `pages` pages that reads as zeros: a hole, with nothing on any device.
     ///
     /// # Errors
     /// [`TooManyObjects`] beyond the configured number.
@@ -87,8 +91,8 @@ impl<P: Machine> Memory<P> {
         self.objects.create_file(self.platform(), Pages::new(u64::from(pages) << PAGE_SHIFT))
     }
 
-    /// A file of `pages` pages that its device holds already, each of them, as if it had been written and synced before
-    /// the machine was started. What is in it is the device's affair; none of it is in memory.
+    /// Opens a file of `pages` pages that its device holds completely, as if it had been written and synced before the
+    /// machine was started. The device determines its contents. No page of it is in memory.
     ///
     /// # Errors
     /// [`TooManyObjects`] beyond the configured number.
@@ -96,39 +100,40 @@ impl<P: Machine> Memory<P> {
         self.objects.create_file(self.platform(), Pages::stored(u64::from(pages) << PAGE_SHIFT))
     }
 
-    /// A file's length in bytes.
+    /// The length of a file in bytes.
     pub fn file_bytes(&self, file: ObjectId) -> u64 {
         self.objects.get(file).pages.lock(self.platform()).bytes
     }
 
-    /// How many pages of a file are in memory.
+    /// The number of pages of a file that are in memory.
     pub fn cached_pages(&self, file: ObjectId) -> u64 {
         self.objects.get(file).pages.lock(self.platform()).present()
     }
 
-    /// Whether a part of a file is mapped somewhere.
+    /// Whether a part of a file is mapped in any space.
     pub fn is_mapped(&self, file: ObjectId) -> bool {
         !self.objects.get(file).mappers.read(self.platform()).is_empty()
     }
 
-    /// Deletes a file that nothing maps any more, and drops its pages.
+    /// Deletes a file that no space maps, and drops its pages.
     ///
     /// # Panics
-    /// In debug builds, if it is still mapped.
+    /// In debug builds, if the file is still mapped.
     pub fn delete_file(&self, file: ObjectId) {
         let object = self.objects.get(file);
         debug_assert!(!self.is_mapped(file), "{file:?} is deleted while it is mapped");
         object.pages.lock(self.platform()).bytes = 0;
         self.drop_pages(file, 0);
-        // Another file will have its number.
+        // Another file may get its number.
         self.settle_file(file);
         self.objects.destroy(self.platform(), file);
     }
 
-    /// Reads bytes of a file from `offset` on; how many, fewer only at its end.
+    /// Reads bytes of a file from `offset` on. Returns their number, which is smaller than asked for only at the end of
+    /// the file.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is no frame for a page of it.
+    /// [`OutOfMemory`] if there is no frame for a page of the file.
     pub fn read(&self, file: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize, OutOfMemory> {
         let mut done = 0;
         while done < into.len() {
@@ -152,7 +157,7 @@ impl<P: Machine> Memory<P> {
         Ok(done)
     }
 
-    /// Writes bytes to a file from `offset` on, extending it if it is shorter.
+    /// Writes bytes to a file from `offset` on, and extends the file if needed.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -163,7 +168,7 @@ impl<P: Machine> Memory<P> {
         }
         let before = self.file_bytes(file);
         if end > before {
-            // What a mapping stored behind the end does not become part of the file.
+            // Bytes that a mapping stored behind the end must not become part of the file.
             self.clear_tail(file, before).map_err(|OutOfMemory| WriteError::OutOfMemory { written: 0 })?;
         }
         let mut written = 0;
@@ -192,11 +197,11 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Gives a file a length. Pages beyond it are gone, wherever they are mapped, private copies too; a file that grows
-    /// reads as zeros there.
+    /// Sets the length of a file. Pages beyond it are removed wherever they are mapped, private copies too. If the file
+    /// grows, the new part reads as zeros.
     ///
     /// # Errors
-    /// [`TruncateError`]; nothing has changed then.
+    /// [`TruncateError`]; then nothing has changed.
     pub fn truncate(&self, file: ObjectId, bytes: u64) -> Result<(), TruncateError> {
         if bytes > LONGEST {
             return Err(TruncateError::TooLong(bytes));
@@ -212,16 +217,17 @@ impl<P: Machine> Memory<P> {
         let before = core::mem::replace(&mut self.objects.get(file).pages.lock(self.platform()).bytes, bytes);
         if bytes < before {
             let first = bytes.div_ceil(PAGE_BYTES) as u32;
-            // In this order: a fault that found a page before it was dropped asks again with the table locked, so what is
-            // not mapped by now never will be, and nobody sees the file's page where a private copy was.
+            // The order matters. A fault that found a page before it was dropped checks again with the table locked. So
+            // a page that is not mapped by now never will be, and no program sees the file's page in place of its
+            // private copy.
             self.drop_pages(file, first);
             self.zap_mappings(file, first);
-            // What was evicted before is gone too, and nobody shall go on reading it.
+            // Pages that were evicted before are removed too, and no CPU may go on reading them.
             self.settle_file(file);
         }
     }
 
-    /// Fills what lies behind byte `end` in its page with zeros, whatever was stored there.
+    /// Fills the rest of the page behind byte `end` with zeros.
     fn clear_tail(&self, file: ObjectId, end: u64) -> Result<(), OutOfMemory> {
         if end.is_multiple_of(PAGE_BYTES) {
             return Ok(());
@@ -235,8 +241,8 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Writes what is dirty of `count` pages from `first` on, and drops all of them from memory, wherever they are mapped:
-    /// whoever uses them next reads them from the device (Linux: `invalidate_inode_pages2_range`).
+    /// Writes the dirty ones of `count` pages from `first` on, and drops all of them from memory wherever they are
+    /// mapped. The next access reads them from the device (Linux: `invalidate_inode_pages2_range`).
     ///
     /// # Errors
     /// [`Busy`] if some are in use; the others are dropped.
@@ -255,7 +261,7 @@ impl<P: Machine> Memory<P> {
                 };
                 match found {
                     None => more = false,
-                    // It is on its way to another frame.
+                    // The page is moving to another frame.
                     Some((index, _, false)) => {
                         at = index + 1;
                         busy += 1;
@@ -276,7 +282,7 @@ impl<P: Machine> Memory<P> {
             let (_, kept) = self.evict(pages.into_iter(), Why::Invalid);
             busy += u64::from(kept);
         }
-        // What the device holds may be newer than what was evicted before.
+        // The device may hold a newer version than the pages evicted before.
         self.settle_file(file);
         if busy > 0 {
             Err(Busy { pages: busy })
@@ -285,7 +291,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Writes a file's dirty pages to its device (fsync); how many. Stores that come later make pages dirty again.
+    /// Writes a file's dirty pages to its device (fsync); returns how many. Later stores make pages dirty again.
     pub fn sync(&self, file: ObjectId) -> u64 {
         let (mut at, mut written) = (0, 0);
         loop {
@@ -302,7 +308,7 @@ impl<P: Machine> Memory<P> {
                     moving = Some(frame);
                     break;
                 }
-                // Whoever has pages locked does not wait for another's.
+                // A task that holds page locks does not wait for another one.
                 let lock = if cleaned == 0 { Some(self.lock_page(frame)) } else { self.try_lock_page(frame) };
                 let Some(lock) = lock else {
                     self.put(frame);
@@ -315,7 +321,7 @@ impl<P: Machine> Memory<P> {
                 cleaned += 1;
             }
             if let Some(frame) = moving.filter(|_| cleaned == 0) {
-                // Its copy will be just as dirty, under the same number.
+                // The copy will be dirty too, under the same number.
                 self.wait_for_page(frame);
                 continue;
             }
@@ -326,7 +332,7 @@ impl<P: Machine> Memory<P> {
             while let Some(permit) = batch.write_permit() {
                 let (index, ref lock) = *permit.page();
                 let frame = lock.frame();
-                // It may have left the file before it was locked.
+                // The page may have left the file before it was locked.
                 if self.frames.get(frame).place() == Some((file, index)) {
                     self.frames.get(frame).clear_dirty();
                     self.platform().observe(Event::WriteOut(frame));
@@ -342,8 +348,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// The next dirty page of a file from page `at` on, and whether it is held now: one on its way to another frame
-    /// cannot be, and its state says nothing.
+    /// The next dirty page of a file from page `at` on, and whether it is held now. A page that is moving to another
+    /// frame cannot be held, and its state says nothing.
     fn next_dirty(&self, file: ObjectId, mut at: u32) -> Option<(u32, FrameNumber, bool)> {
         let pages = self.objects.get(file).pages.lock(self.platform());
         loop {
@@ -356,14 +362,15 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes the right to store from every entry of a locked page, and carries over that they were stored through.
+    /// Takes the right to store from every entry of a locked page, and records whether they were stored through.
     fn clean_entries<T, R: FnMut(Owed<T>)>(
         &self,
         frame: FrameNumber,
         page: &mut Unmapping<'_, '_, P, T, R, BATCH>,
     ) {
         let info = self.frames.get(frame);
-        // Even if nothing seems to map it: a fault or an unmap may be about to say so, with the table locked.
+        // This walk is needed even if the page counts no mapping: a fault or an unmap may be about to change the count,
+        // with the table locked.
         self.for_each_mapping(frame, |_, leaf, address| {
             let entry = leaf.get(address);
             if entry.writable() || entry.dirty() {
@@ -375,7 +382,7 @@ impl<P: Machine> Memory<P> {
         });
     }
 
-    /// A page of a file, locked and held, brought in if need be; `None` beyond the end. No lock may be held.
+    /// A page of a file, locked and held, brought in if needed; `None` beyond the end. No lock may be held.
     fn locked_page(&self, file: ObjectId, index: u32) -> Result<Option<PageLock<'_, P>>, OutOfMemory> {
         loop {
             match self.cached_page(file, index)? {
@@ -386,7 +393,7 @@ impl<P: Machine> Memory<P> {
                     if self.frames.get(page).place() == Some((file, index)) {
                         return Ok(Some(lock));
                     }
-                    // It left the file while its lock was waited for.
+                    // The page left the file while this task waited for its lock.
                     self.unlock_and_put(lock);
                 }
             }
@@ -399,7 +406,7 @@ impl<P: Machine> Memory<P> {
         self.put(frame);
     }
 
-    /// Drops the pages of a file from page `first` on, and what its device holds of them.
+    /// Drops the pages of a file from page `first` on, and the device's copies of them.
     fn drop_pages(&self, file: ObjectId, first: u32) {
         let pages = &self.objects.get(file).pages;
         let mut from = first;
@@ -409,13 +416,13 @@ impl<P: Machine> Memory<P> {
                 if from == first {
                     break;
                 }
-                // Once more from the start, for what was behind while it moved to another frame.
+                // Starts again, for pages that were behind this point while they moved to another frame.
                 from = first;
                 continue;
             };
             from = index + 1;
             self.platform().reschedule();
-            // Held, so that it cannot become another page while its lock is waited for.
+            // The hold keeps the frame from becoming another page while this task waits for the lock.
             let info = self.frames.get(frame);
             if !info.try_hold() {
                 self.wait_for_page(frame);
@@ -440,7 +447,7 @@ impl<P: Machine> Memory<P> {
         pages.lock(self.platform()).forget_stored(first);
     }
 
-    /// Takes away what is mapped of a file from page `first` on, private copies too.
+    /// Clears all mappings of a file from page `first` on, private copies too.
     fn zap_mappings(&self, file: ObjectId, first: u32) {
         let mappers = self.objects.get(file).mappers.read(self.platform());
         for mapper in mappers.iter() {

@@ -1,9 +1,9 @@
 //! fork: a second space with the same memory.
 //!
-//! Files mapped shared stay shared. Private pages are shared too, but for loads alone: whoever stores first gets a copy.
-//! So every private page loses its writable entry in the parent, and before the parent goes on no CPU may store through
-//! an old one (Linux flushes at the end of `dup_mmap`). Entries are copied while nobody can move, reclaim or look for the
-//! pages that they lead to: with the space's lock and the mappers exclusively.
+//! Files mapped shared stay shared. Private pages are shared for loads only, and the first store makes a copy. So every
+//! writable entry of a private page in the parent is narrowed. Before the parent goes on, no CPU may store through an
+//! old one (Linux flushes at the end of `dup_mmap`). Entries are copied with the space's lock and the mappers held
+//! exclusively, so no other task can move, reclaim or look up their pages meanwhile.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -22,7 +22,7 @@ use crate::tables::huge::HUGE_BYTES;
 use crate::tables::leaf::{narrow, LeafChanges};
 use crate::Memory;
 
-/// Why a space cannot be forked.
+/// The reason why a space cannot be forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForkError {
     /// There is no frame for a table (Linux: ENOMEM).
@@ -44,10 +44,11 @@ impl From<OutOfMemory> for ForkError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// A new space that maps what `parent` maps, private pages copy-on-write (fork). Locks on pages are not inherited.
+    /// Creates a space that maps the same memory as `parent`, private pages copy-on-write (fork). Locks on pages are
+    /// not inherited.
     ///
     /// # Errors
-    /// [`ForkError`]; the parent is as before.
+    /// [`ForkError`]; then the parent is as before.
     pub fn fork(&self, parent: &SpaceHandle<P>) -> Result<SpaceHandle<P>, ForkError> {
         self.platform().work(Work::AreaChange, 1);
         let child = self.new_space()?;
@@ -62,7 +63,7 @@ impl<P: Machine> Memory<P> {
 
     fn fork_into(&self, parent: &SpaceHandle<P>, child: &SpaceHandle<P>) -> Result<(), ForkError> {
         let areas = self.lock_to_fork(parent)?;
-        // Tables first: for them memory may have to be reclaimed, which needs the mappers.
+        // Tables first: reclaim may be needed to get frames for them, and it needs the mappers.
         for area in areas.all().filter(|area| area.anonymous().is_some()) {
             for base in self.tables_of(parent, area) {
                 self.make_table(child, base)?;
@@ -81,7 +82,8 @@ impl<P: Machine> Memory<P> {
             self.platform().observe(Event::Returned { space, start: area.start, end: area.end, allowed });
         }
         drop(areas);
-        // Nobody else knows the child yet; its lock is taken only now because two of a rank are never held at once.
+        // No other task knows the child yet. Its lock is taken only now because two locks of one rank are never held
+        // together.
         *child.areas.write(self.platform()) = copies;
         Ok(())
     }
@@ -117,12 +119,12 @@ impl<P: Machine> Memory<P> {
                     leaf.put_back(address, entry);
                 }
             }
-            debug_assert!(copied.is_empty(), "the child's tables were made before");
+            debug_assert!(copied.is_empty(), "the child's tables exist already");
         }
     }
 
-    /// Makes the private pages of a part of a table read-only, and counts the child's mappings of them; the entries that
-    /// the child gets.
+    /// Makes the private pages of a part of a table read-only, and counts the child's mappings of them. `copied`
+    /// receives the child's entries.
     fn share_entries<R: FnMut(())>(
         &self,
         leaf: &mut LeafChanges<'_, '_, '_, P, (), R>,
@@ -136,8 +138,8 @@ impl<P: Machine> Memory<P> {
                 self.name_slot(slot);
                 entry
             } else if entry.is_moving() {
-                // It leads to a private page or to one of a file; the child would find the latter by itself, but to tell
-                // them apart is not worth it: what arrives is mapped in both.
+                // The entry leads to a private page or to a page of a file. The child would find the latter by itself,
+                // but telling them apart is not worth the effort. The page is mapped in both spaces when it arrives.
                 leaf.note(address, entry.read_only());
                 entry.read_only()
             } else if entry.maps() && entry.frame() != self.zero {

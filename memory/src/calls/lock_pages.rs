@@ -1,7 +1,7 @@
 //! mlock: pages that stay in memory.
 //!
-//! The area says so, and so does the reverse map, where reclaim asks before it unmaps a page. Migration may still move
-//! the page: its program does not notice.
+//! The area records the lock, and so does the reverse map, which reclaim checks before it unmaps a page. Migration may
+//! still move the page, because its program does not notice.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,12 +16,12 @@ use crate::spaces::area::{checked_end, Area, Areas, Protection, RangeError};
 use crate::spaces::space::SpaceHandle;
 use crate::Memory;
 
-/// Why pages cannot be locked.
+/// The reason why pages cannot be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockError {
-    /// It is no range of pages (Linux: EINVAL).
+    /// The range is not made of whole pages of a program (Linux: EINVAL).
     Range(RangeError),
-    /// Nothing that could be in memory is mapped at this address of it (ENOMEM).
+    /// Nothing that could be in memory is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
     /// There are not enough frames (EAGAIN).
     OutOfMemory,
@@ -44,11 +44,11 @@ impl From<RangeError> for LockError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Brings the pages of a range into memory and keeps them there (mlock). Anonymous pages that the program may store to
-    /// are its own afterwards; a private page of a file is still copied at the first store (Linux copies it here).
+    /// Brings the pages of a range into memory and keeps them there (mlock). Anonymous pages that the program may store
+    /// to are its own afterwards. A private page of a file is still copied at the first store (Linux copies it here).
     ///
     /// # Errors
-    /// [`LockError`]; the range is as unlocked as it was then.
+    /// [`LockError`]; then the range is locked or unlocked as before.
     pub fn lock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
@@ -62,7 +62,7 @@ impl<P: Machine> Memory<P> {
         };
         for area in &before {
             let access = match area.protection {
-                // Nothing can be brought in; it stays locked for when it may be used (Linux does the same).
+                // Nothing can be brought in. The range stays locked for the time when it may be used, as in Linux.
                 Protection::None => continue,
                 Protection::ReadWrite if area.file().is_none() => Access::Write,
                 _ => Access::Read,
@@ -92,7 +92,7 @@ impl<P: Machine> Memory<P> {
         self.set_all_locked(space, (start, end), false).map(drop)
     }
 
-    /// Says for a range without holes whether its pages stay; what the areas were before.
+    /// Sets whether the pages of a range without holes stay in memory; returns the areas as they were before.
     fn set_all_locked(
         &self,
         space: &SpaceHandle<P>,
@@ -108,7 +108,7 @@ impl<P: Machine> Memory<P> {
         Ok(before)
     }
 
-    /// Says whether the pages of a range stay, as far as anything is mapped there.
+    /// Sets whether the pages of the mapped parts of a range stay in memory.
     fn set_locked(&self, space: &SpaceHandle<P>, areas: &mut Areas, (start, end): (u64, u64), locked: bool) {
         areas.change(start, end, |area| area.locked = locked);
         for area in areas.overlapping(start, end) {

@@ -1,4 +1,4 @@
-//! mmap: memory of its own, and files.
+//! mmap: anonymous memory and files.
 
 use core::fmt;
 
@@ -10,14 +10,14 @@ use crate::spaces::area::{Area, Protection, Source};
 use crate::spaces::space::SpaceHandle;
 use crate::Memory;
 
-/// Why a range cannot be mapped.
+/// The reason why a range cannot be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapError {
     /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
     Length(u64),
-    /// No identity for another object (ENOMEM).
+    /// No identity is free for another object (ENOMEM).
     Objects(TooManyObjects),
-    /// No free range of that length (ENOMEM).
+    /// There is no free range of that length (ENOMEM).
     NoRoom(u64),
 }
 
@@ -40,7 +40,7 @@ impl From<TooManyObjects> for MapError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Maps `pages` pages of fresh memory that reads as zeros; where.
+    /// Maps `pages` pages of fresh memory that reads as zeros; returns the address.
     ///
     /// # Errors
     /// [`MapError`] names the bound.
@@ -48,8 +48,8 @@ impl<P: Machine> Memory<P> {
         self.map(space, pages, 0, Protection::ReadWrite, |own| Ok(Source::Anonymous(own()?)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, as everyone sees it; where. What lies beyond the end of the
-    /// file may be mapped, but not used.
+    /// Maps `pages` pages of `file` from page `first` on, shared with all spaces that map it; returns the address.
+    /// Pages beyond the end of the file may be mapped, but not used.
     ///
     /// # Errors
     /// [`MapError`] names the bound.
@@ -65,11 +65,11 @@ impl<P: Machine> Memory<P> {
         self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, keeping stores to itself; where: at the lowest multiple
-    /// of 2 MiB, but 0, that has room for it.
+    /// Maps `pages` pages of `file` from page `first` on, and keeps stores in private copies. Returns the address: the
+    /// lowest multiple of 2 MiB above 0 that has room.
     ///
-    /// To have it at a given address, as a program's image has to be, move it: [`Memory::remap`] with
-    /// [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
+    /// A caller that needs a given address, as for a program's image, moves the mapping there with [`Memory::remap`]
+    /// and [`Placement::At`](crate::Placement::At), unless it is there already. The two places must not overlap.
     ///
     /// # Errors
     /// [`MapError`] names the bound.

@@ -1,4 +1,4 @@
-//! `migrate_pages` and `move_pages`: pages of a program on the nodes that it asks for.
+//! `migrate_pages` and `move_pages`: a program's pages move to the nodes that it asks for.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,25 +13,26 @@ use crate::tables::table::LEAF_SHIFT;
 use crate::upkeep::migrate::{Journey, MIGRATE_BATCH};
 use crate::Memory;
 
-/// What became of pages that were to be moved.
+/// The result of a request to move pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Migrated {
-    /// Small pages that were moved; a huge page counts 512.
+    /// Small pages moved; a huge page counts 512.
     pub moved: u64,
-    /// Small pages that stayed because somebody else used them all the time.
+    /// Small pages that stayed because they were in use elsewhere all the time.
     pub busy: u64,
 }
 
-/// Why pages were not moved.
+/// The reason why pages were not moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrateError {
     /// There is no such node (Linux: ENODEV).
     NoNode(NodeId),
-    /// The target has no frame for the rest (Linux: ENOMEM). What was moved stays moved, which no program can see.
+    /// The target has no frame for the remaining pages (Linux: ENOMEM). Pages already moved stay moved, which no
+    /// program can see.
     Full {
         /// The target.
         node: NodeId,
-        /// What had been moved before.
+        /// The pages moved before.
         migrated: Migrated,
     },
 }
@@ -47,28 +48,28 @@ impl fmt::Display for MigrateError {
     }
 }
 
-/// What became of one page that was to be moved (Linux: the status array of `move_pages`).
+/// The result for one page (Linux: the status array of `move_pages`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It is on the node asked for.
+    /// The page is on the node asked for.
     There,
-    /// Nothing is in memory at that address (ENOENT).
+    /// No page is in memory at that address (ENOENT).
     Absent,
-    /// Nothing is mapped at that address, or it is no address (EFAULT).
+    /// Nothing is mapped at that address, or the address is invalid (EFAULT).
     NotMapped,
-    /// Other programs map it too (EACCES).
+    /// Other programs map the page too (EACCES).
     Shared,
-    /// Somebody used it all the time (EBUSY).
+    /// The page was in use all the time (EBUSY).
     Busy,
-    /// The node has no frame for it (ENOMEM).
+    /// The node has no frame for the page (ENOMEM).
     Full,
     /// There is no such node (ENODEV).
     NoNode,
 }
 
 impl<P: Machine> Memory<P> {
-    /// Moves the pages of a program that are on one node to another (`migrate_pages`). Pages that other programs map too
-    /// stay, as in Linux.
+    /// Moves the pages of a program that are on one node to another (`migrate_pages`). Pages that other programs map
+    /// too stay, as in Linux.
     ///
     /// # Errors
     /// [`MigrateError`].
@@ -99,7 +100,7 @@ impl<P: Machine> Memory<P> {
         Ok(migrated)
     }
 
-    /// Moves single pages of a program (`move_pages`); what became of each, in order.
+    /// Moves single pages of a program (`move_pages`); returns the result for each, in order.
     pub fn move_pages(&self, space: &SpaceHandle<P>, pages: &[(u64, NodeId)]) -> Vec<Moved> {
         self.list_collected();
         pages.iter().map(|&(address, to)| self.move_page(space, address, to)).collect()
@@ -122,8 +123,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes up to a batch of pages of a space that are on a node off the lists, from address `start` on; where it
-    /// stopped.
+    /// Takes up to a batch of a space's pages that are on a node off the lists, from address `start` on; returns the
+    /// address where it stopped.
     fn collect(&self, space: &SpaceHandle<P>, from: NodeId, start: u64, pages: &mut Vec<Isolated>) -> u64 {
         let areas = space.areas.read(self.platform());
         for area in areas.overlapping(start, USER_END) {
@@ -152,7 +153,7 @@ impl<P: Machine> Memory<P> {
         USER_END
     }
 
-    /// Takes the page at an address off the lists, or says why not.
+    /// Takes the page at an address off the lists, or returns the reason why it cannot.
     fn isolate_at(&self, space: &SpaceHandle<P>, address: u64, to: NodeId) -> Result<Isolated, Moved> {
         let areas = space.areas.read(self.platform());
         areas.find(address).ok_or(Moved::NotMapped)?;

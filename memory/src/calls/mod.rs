@@ -1,8 +1,8 @@
-//! What a program asks for, one file a call.
+//! The calls of programs, one file each.
 //!
-//! Read in this order: mmap (`map`), munmap and exit (`unmap`) and the walk that they share with others (`zap`), mprotect
-//! (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), moving pages
-//! between nodes (`migrate`), and the calls on files (`file`).
+//! Read in this order: mmap (`map`), munmap and exit (`unmap`) and the walk that they share with others (`zap`),
+//! mprotect (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), moving
+//! pages between nodes (`migrate`), and the calls on files (`file`).
 
 pub(crate) mod advise;
 pub(crate) mod collapse;

@@ -1,8 +1,8 @@
-//! mprotect: what a program may do with a range from now on.
+//! mprotect: the rights of a program in a range.
 //!
-//! Taking rights away narrows the entries and flushes before the call returns; the space's lock keeps faults out until
-//! then. Giving rights changes no entry: the next store faults and finds out whether its page must be copied first, made
-//! dirty, or simply allowed. A page that may not be used at all keeps its entry, hidden.
+//! Taking rights away narrows the entries and flushes before the call returns. The space's lock keeps faults out until
+//! then. Giving rights changes no entry: the next store faults, and the fault finds whether the page must be copied
+//! first, made dirty, or simply allowed. A page that may not be used at all keeps its entry, hidden.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,16 +16,16 @@ use crate::spaces::space::SpaceHandle;
 use crate::tables::leaf::{narrow, LeafChanges};
 use crate::Memory;
 
-/// Why the protection of a range cannot be changed.
+/// The reason why the protection of a range cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtectError {
-    /// It is no range of pages (Linux: EINVAL).
+    /// The range is not made of whole pages of a program (Linux: EINVAL).
     Range(RangeError),
-    /// Nothing is mapped at this address of it (ENOMEM).
+    /// Nothing is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
     /// The mapping at this address may never be stored to (EACCES).
     Forbidden(u64),
-    /// It ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
+    /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
 }
 
@@ -53,10 +53,10 @@ impl From<OutOfMemory> for ProtectError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Sets what the program may do with a range (mprotect).
+    /// Sets the rights of a program in a range (mprotect).
     ///
     /// # Errors
-    /// [`ProtectError`]; nothing has changed then. (Linux changes what lies before a hole; a program can see that.)
+    /// [`ProtectError`]; then nothing has changed. (Linux changes the part before a hole, and a program can see that.)
     pub fn protect(
         &self,
         space: &SpaceHandle<P>,
@@ -98,7 +98,7 @@ impl<P: Machine> Memory<P> {
     }
 }
 
-/// Takes from one entry the rights that `protection` does not give.
+/// Takes the rights that `protection` does not give from one entry.
 fn restrict<P: Machine>(
     leaf: &mut LeafChanges<'_, '_, '_, P, (), impl FnMut(())>,
     address: u64,
@@ -107,7 +107,7 @@ fn restrict<P: Machine>(
     let entry = leaf.get(address);
     if entry.maps() {
         let changes = match protection {
-            // The right to store goes too: a later Read takes no right away, and finds no entry to change.
+            // The right to store goes too: a later change to Read takes no right away, and finds no entry to change.
             Protection::None => entry.present() || entry.writable(),
             _ => entry.writable(),
         };

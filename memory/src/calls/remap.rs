@@ -1,10 +1,10 @@
 //! mremap: growing, shrinking and moving a mapping.
 //!
-//! Moving takes entries out of one place and puts them into another. Each table is flushed before it is unlocked: were its
-//! pages found at their new address first, they could be freed while CPUs still reach them through the old one. While
-//! entries are in neither place nobody may look for them, so the mappers of the file and of the private pages are held
-//! exclusively; faults are kept out by the space's lock. Where both addresses lie alike in their 2 MiB, whole tables
-//! change places instead of entries.
+//! Moving takes entries out of one place and puts them into another. Each table is flushed before it is unlocked.
+//! Otherwise another task could find the pages at their new address and free them while CPUs still reach them through
+//! the old one. While entries are in neither place, no task may look for them: the mappers of the file and of the
+//! private pages are held exclusively, and the space's lock keeps faults out. Where both addresses have the same offset
+//! in their 2 MiB, whole tables move instead of entries.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,27 +25,28 @@ use crate::tables::leaf::{clear, install_new};
 use crate::tables::walk::Found;
 use crate::Memory;
 
-/// Where a mapping may go.
+/// The places where a mapping may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// It stays where it is.
+    /// The mapping stays where it is.
     Here,
-    /// It may move if it cannot grow where it is (`MREMAP_MAYMOVE`).
+    /// The mapping may move if it cannot grow where it is (`MREMAP_MAYMOVE`).
     Anywhere,
-    /// It goes exactly there; what is mapped there is unmapped first (`MREMAP_FIXED`).
+    /// The mapping goes to exactly this address. Existing mappings there are unmapped first (`MREMAP_FIXED`).
     At(u64),
 }
 
-/// Why a mapping cannot be moved or resized.
+/// The reason why a mapping cannot be moved or resized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemapError {
-    /// The old or the new range is no range of pages (Linux: EINVAL).
+    /// The old or the new range is not made of whole pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// The old and the new range overlap (EINVAL).
     Overlap,
-    /// The old range is not all of one mapping's (EFAULT).
+    /// The old range is not within one mapping (EFAULT).
     NotOneMapping(u64),
-    /// It cannot grow where it is, there is no room elsewhere, or it would reach beyond what its file can have (ENOMEM).
+    /// The mapping cannot grow where it is, there is no room elsewhere, or it would reach beyond the longest file
+    /// (ENOMEM).
     NoRoom(u64),
     /// There is no frame for a table (ENOMEM).
     OutOfMemory,
@@ -76,10 +77,10 @@ impl From<OutOfMemory> for RemapError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; where it is (mremap).
+    /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; returns its address (mremap).
     ///
     /// # Errors
-    /// [`RemapError`]; nothing has changed then.
+    /// [`RemapError`]; then nothing has changed.
     pub fn remap(
         &self,
         space: &SpaceHandle<P>,
@@ -90,7 +91,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<u64, RemapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        // Of what it will be only the length matters yet: it may go elsewhere.
+        // Only the length of the new range matters here, because the mapping may move.
         checked_end(0, new_bytes).map_err(|_| RangeError { start, bytes: new_bytes })?;
         if let Placement::At(at) = placement {
             let new_end = checked_end(at, new_bytes)?;
@@ -104,7 +105,7 @@ impl<P: Machine> Memory<P> {
             match self.prepare(space, (start, end), to, new_bytes) {
                 Ok(()) => {}
                 Err(error) => {
-                    // The tables that were made already.
+                    // Frees the tables made so far.
                     self.free_unneeded(space, &areas, (to, to + new_bytes));
                     drop(areas);
                     match error {
@@ -114,7 +115,7 @@ impl<P: Machine> Memory<P> {
                     continue;
                 }
             }
-            // From here on nothing can fail.
+            // No step from here on can fail.
             if to != start {
                 self.vacate(&mut areas, (to, to + new_bytes));
             }
@@ -139,8 +140,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Makes the tables that the new place needs, and splits huge pages that the ends of either place cut, or that cannot
-    /// move as they are.
+    /// Creates the tables that the new place needs. Splits huge pages that the ends of either place cut, or that cannot
+    /// move whole.
     fn prepare(
         &self,
         space: &SpaceHandle<P>,
@@ -172,14 +173,15 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// A lowest-level table for an address, even where a huge page is that will be unmapped.
+    /// Creates a lowest-level table for an address, even in place of a huge page, which is about to be unmapped.
     fn make_leaf(&self, space: &SpaceHandle<P>, address: u64) -> Result<(), Unsplit> {
         self.split_at(space, address)?;
         self.make_table(space, address)?;
         Ok(())
     }
 
-    /// Whether a range is all that one table translates, and can move with it: the new place lies alike and is empty.
+    /// Whether a range is the whole range of one table, and can move with it: the new place has the same offset in its
+    /// 2 MiB and is empty.
     fn moves_whole(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), to: u64) -> bool {
         end - start == HUGE_BYTES
             && to.is_multiple_of(HUGE_BYTES)
@@ -192,7 +194,7 @@ impl<P: Machine> Memory<P> {
         self.tear_down(areas, &removed, (start, end), (start, start));
     }
 
-    /// Frees the tables that translate a part of a range and nothing that is mapped.
+    /// Frees the tables that translate a part of a range and nothing mapped.
     fn free_unneeded(&self, space: &SpaceHandle<P>, areas: &ExclusiveAreas<'_, P>, (start, end): (u64, u64)) {
         let mut room = Room::for_pages(0);
         let mut gather: Gather<'_, P, Held, _> =
@@ -214,8 +216,8 @@ impl<P: Machine> Memory<P> {
         gather.finish();
     }
 
-    /// Moves what `old` maps to where `new` maps it, and tells the reverse map. Both may be in one place, and `new` may be
-    /// longer.
+    /// Moves the mappings of `old` to the place of `new`, and tells the reverse map. Both may be in one place, and
+    /// `new` may be longer.
     fn relocate(&self, space: &SpaceHandle<P>, old: &Area, new: &Area) {
         let platform = self.platform();
         let mappers = |object| self.objects.get(object).mappers.write(platform);
@@ -230,7 +232,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Moves the entries of a range. Nobody else looks for them: the caller has the space and the mappers exclusively.
+    /// Moves the entries of a range. No other task looks for them: the caller holds the space and the mappers
+    /// exclusively.
     fn move_entries(&self, space: &SpaceHandle<P>, (start, end): (u64, u64), to: u64) {
         let mut moved = Vec::new();
         let mut at = start;
@@ -242,7 +245,7 @@ impl<P: Machine> Memory<P> {
                 at = next;
                 continue;
             }
-            // As far as one table reaches in both places.
+            // Up to where one table reaches in both places.
             let next = next.min(at + ((target | (HUGE_BYTES - 1)) + 1 - target));
             self.take_entries(space, (at, next), &mut moved);
             if !moved.is_empty() {
@@ -257,7 +260,7 @@ impl<P: Machine> Memory<P> {
                     }
                 }
             }
-            debug_assert!(moved.is_empty(), "the tables of the new place were made before");
+            debug_assert!(moved.is_empty(), "the tables of the new place exist already");
             at = next;
             self.platform().reschedule();
         }
@@ -282,7 +285,7 @@ impl<P: Machine> Memory<P> {
         gather.finish();
     }
 
-    /// Moves a whole table, or a huge page, to where nothing is.
+    /// Moves a whole table, or a huge page, to an empty place.
     fn move_table(&self, space: &SpaceHandle<P>, from: u64, to: u64) {
         let (Found::Leaf(above), Found::Leaf(target)) =
             (self.find_above(space, from), self.find_above(space, to))
@@ -309,7 +312,7 @@ impl<P: Machine> Memory<P> {
     }
 }
 
-/// Where a mapping will be.
+/// The future address of a mapping.
 fn destination(
     areas: &Areas,
     (start, end): (u64, u64),

@@ -1,8 +1,9 @@
-//! What a program takes away itself: munmap and exit.
+//! Unmapping that a program asks for: munmap and exit.
 //!
-//! Strict: when the call returns no CPU uses the old translations (rule R3). The order is unhook, flush, free. munmap
-//! holds the space's lock exclusively until the flush is done; discarding holds it shared, so it flushes each table
-//! before it unlocks it, else a fault could put a new page where another CPU still reads the old one (rule R7).
+//! Both are strict: when the call returns, no CPU uses the old translations (rule R3). The order is unhook, flush,
+//! free. munmap holds the space's lock exclusively until the flush is done. Discarding holds it shared, so it flushes
+//! each table before it unlocks the table. Otherwise a fault could install a new page where another CPU still reads the
+//! old one (rule R7).
 
 use core::fmt;
 
@@ -16,12 +17,12 @@ use crate::spaces::area::{checked_end, Area, Protection, RangeError};
 use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::Memory;
 
-/// Why a range cannot be unmapped.
+/// The reason why a range cannot be unmapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnmapError {
-    /// It is no range of pages (Linux: EINVAL).
+    /// The range is not made of whole pages of a program (Linux: EINVAL).
     Range(RangeError),
-    /// It ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
+    /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
 }
 
@@ -50,7 +51,7 @@ impl<P: Machine> Memory<P> {
     /// Unmaps a range (munmap).
     ///
     /// # Errors
-    /// [`UnmapError`]; nothing has changed then. A range in which nothing is mapped is no error.
+    /// [`UnmapError`]; then nothing has changed. A range in which nothing is mapped is no error.
     pub fn unmap(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), UnmapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
@@ -68,24 +69,24 @@ impl<P: Machine> Memory<P> {
         Ok(())
     }
 
-    /// Takes a whole space apart (exit). Every thread of it has ended, and said so after its CPU was
-    /// [lazy](ceasefire::Engine::enter_lazy): CPUs may still have it loaded, but run it no more.
+    /// Takes a whole space apart (exit). Every thread of the space has ended, and reported its end after its CPU was
+    /// [lazy](ceasefire::Engine::enter_lazy). CPUs may still have the space loaded, but no longer run it.
     ///
-    /// Whatever space the calling CPU has loaded is unloaded, so call it where no program goes on running afterwards
-    /// without a switch. The caller may sleep in here, and no switch back to it may load the space again: to the scheduler
-    /// it has to be a thread of the kernel's already. Debug builds notice.
+    /// The call unloads the space that the calling CPU has loaded. The caller must therefore be where no program
+    /// continues without a switch. The caller may sleep in here, and no switch back to it may load the space again: the
+    /// scheduler must treat it as a thread of the kernel already. Debug builds check this.
     pub fn exit(&self, space: SpaceHandle<P>) {
         drop(self.engine.unload());
         self.end(&space);
     }
 
-    /// Takes a space apart that no CPU runs.
+    /// Takes apart a space that no CPU runs.
     pub(crate) fn end(&self, space: &SpaceHandle<P>) {
         let mut areas = space.lock_areas(self.platform());
         let removed = areas.remove(0, USER_END);
         self.tear_down(&areas, &removed, (0, USER_END), (0, USER_END));
         drop(areas);
-        // The flush of the tables took the space off every CPU that still had it loaded, so nobody walks the root.
+        // The flush of the tables took the space off every CPU that still had it loaded, so no walker reads the root.
         let mut room = [None];
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
@@ -93,12 +94,12 @@ impl<P: Machine> Memory<P> {
         gather.hold(Held::Table(root));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
-        // It is as safe where this is not so, and loses an ASID.
+        // An ended space that a CPU still runs is safe too, but its ASID is lost.
         debug_assert!(retired.is_ok(), "{space:?} ended while a CPU ran it: {retired:?}");
     }
 
-    /// Clears, unhooks and flushes `removed`, which lie in `[start, end)`, and frees the tables that nothing in
-    /// between `limits` needs any more. The space's lock is held exclusively.
+    /// Clears, unhooks and flushes the areas `removed`, which lie in `[start, end)`, and frees the tables between
+    /// `limits` that are not needed any more. The space's lock is held exclusively.
     pub(crate) fn tear_down(
         &self,
         areas: &ExclusiveAreas<'_, P>,
@@ -116,14 +117,14 @@ impl<P: Machine> Memory<P> {
             self.zap(space, &mut gather, (area.start, area.end));
         }
         if removed.iter().any(|area| area.file().is_some()) {
-            // Before the file's truncation or write-out no longer finds this space: what they promise holds for CPUs that
-            // still use what was cleared here, too.
+            // The flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
+            // space. What they promise includes CPUs that still use translations cleared here.
             gather.flush();
         }
         for area in removed {
             self.unhook_area(space, area);
         }
-        // From here on the reverse map leads nobody into these tables.
+        // From here on the reverse map leads no task into these tables.
         self.unlink_tables(space, start, end, limits, &mut |address, table| {
             let table = gather.unlink(address, table);
             gather.hold(Held::Table(table));

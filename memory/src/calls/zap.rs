@@ -12,28 +12,29 @@ use crate::tables::entry::Entry;
 use crate::tables::leaf::{clear, LeafChanges};
 use crate::Memory;
 
-/// What a cleared translation or table leaves behind, until it was flushed.
+/// The page or table behind a cleared translation, held until the flush.
 pub(crate) enum Held {
     Page(FrameNumber),
     Table(FrameNumber),
 }
 
-/// Things that a gather holds without memory of its own.
+/// Places in a room that needs no allocation.
 const FEW: usize = 64;
-/// The most things that a gather holds before it flushes (Linux: `MAX_GATHER_BATCH_COUNT`, 10 000 pages).
+/// The most pages and tables that a gather holds before it flushes (Linux: `MAX_GATHER_BATCH_COUNT`, 10 000 pages).
 const MOST: u64 = 10_000;
 
-/// Room for what a gather holds. It is allocated before the first translation is cleared, so no flush needs memory.
+/// Room for the pages and tables that a gather holds. It is allocated before the first translation is cleared, so no
+/// flush needs memory.
 pub(crate) struct Room {
     few: [Option<Held>; FEW],
     many: Vec<Option<Held>>,
 }
 
 impl Room {
-    /// For a range of `pages` pages and its tables; for fewer where there is no memory for that.
+    /// Room for a range of `pages` pages and its tables; smaller if there is no memory for that.
     pub(crate) fn for_pages(pages: u64) -> Self {
         let mut many = Vec::new();
-        // One table for 512 pages, and those above.
+        // One table for 512 pages, and the tables above.
         let places = pages.saturating_add(pages / 256 + 4).min(MOST) as usize;
         if places > FEW && many.try_reserve_exact(places).is_ok() {
             many.resize_with(places, || None);
@@ -62,7 +63,7 @@ impl<P: Machine> Memory<P> {
             let mut changes = gather.under(leaf);
             let huge = changes.size() == PageSize::Huge;
             if huge && !changes.keeps() && end - start < PageSize::Huge.bytes() {
-                // Its ends were split when this began, so it came later: it may stay.
+                // The ends of the range were split before the walk began, so this huge page is newer and may stay.
                 return;
             }
             let mut dirty = false;
@@ -70,14 +71,14 @@ impl<P: Machine> Memory<P> {
                 dirty |= self.zap_entry(&mut changes, address);
             }
             if dirty {
-                // A thread that writes a page of a file out looks for entries like these. It must not find them gone while
+                // A thread that writes out a page of a file looks for such entries. It must not find them gone while
                 // CPUs can still store through them (Linux commit 1cf35d47712d).
                 changes.flush();
             }
         });
     }
 
-    /// Clears one entry, whatever it stands for; whether a page of a file was stored to through it.
+    /// Clears one entry of any kind; returns whether a page of a file was stored to through it.
     pub(crate) fn zap_entry<R: FnMut(Held)>(
         &self,
         changes: &mut LeafChanges<'_, '_, '_, P, Held, R>,
@@ -95,7 +96,7 @@ impl<P: Machine> Memory<P> {
             return old.dirty() && page.is_some_and(of_file);
         }
         if !entry.is_none() {
-            // A moving page has given up its claim here already; nothing will lead to it when it arrives.
+            // A moving page has already given up its claim here. No entry will lead to it when it arrives.
             changes.note(address, Entry::NONE);
             if let Some(slot) = entry.slot() {
                 self.unname_slot(slot);

@@ -1,4 +1,4 @@
-//! A page of a file, mapped together with those of its neighbours that are in memory (fault-around).
+//! Mapping a page of a file together with its neighbours in memory (fault-around).
 
 use ceasefire::PageSize;
 
@@ -47,7 +47,7 @@ impl<P: Machine> Memory<P> {
                 if at == address {
                     found[slot] = Some(wanted);
                 } else if let Some(frame) = pages.find(area.index(at)) {
-                    // A neighbour that owes is left to whoever needs it.
+                    // The fault skips a neighbour that owes; the access that needs it settles the debt.
                     if self.slot_owes(pages.owed(area.index(at))) {
                         continue;
                     }
@@ -69,7 +69,7 @@ impl<P: Machine> Memory<P> {
         Ok(wait.map_or(Progress::Done, Progress::Wait))
     }
 
-    /// Maps what of `found` can be mapped, and takes it out.
+    /// Maps the pages of `found` that can be mapped, and removes them from `found`.
     fn map_found(
         &self,
         leaf: &Leaf<'_, P>,
@@ -96,7 +96,7 @@ impl<P: Machine> Memory<P> {
             if store {
                 info.set_dirty();
             }
-            // Used, though only one of them was: Linux's choice for file pages on x86, where the hardware
+            // All are marked as used, though only one was. Linux does so for file pages on x86, where the hardware
             // would set the bit at the first access anyway.
             leaf.install(at, Entry::page(frame, store).used(store));
             info.mapped();

@@ -1,7 +1,8 @@
-//! Pages of a program's own: fresh ones, and copies made for a store.
+//! A program's own pages: fresh ones, and copies made for a store.
 //!
-//! Where a translation has to lead elsewhere from now on, because a store made a private copy, the old one is taken away
-//! and flushed everywhere before the new one is visible: no two CPUs ever see different frames at one address.
+//! A store to a shared page makes a private copy, so the translation must lead to another frame. The old translation is
+//! cleared and flushed everywhere before the new one is visible: no two CPUs ever see different frames at one address
+//! (rule R7).
 
 use ceasefire::{Gather, PageSize};
 
@@ -16,7 +17,7 @@ use crate::tables::leaf::{clear, install_new, SettledLeaf};
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
-    /// Gives the program a page of zeros where nothing is.
+    /// Gives the program a page of zeros where there is no page.
     pub(super) fn fresh_page(
         &self,
         space: &SpaceHandle<P>,
@@ -40,15 +41,16 @@ impl<P: Machine> Memory<P> {
         Ok(Progress::Done)
     }
 
-    /// Makes a frame the private page of an area at `address`, held by a translation and on its way to the lists.
+    /// Makes a frame the private page of an area at `address`. One reference is the translation's, one is for the way
+    /// to the lists.
     fn adopt_copy(&self, fresh: Frame, area: &Area, object: ObjectId, address: u64) -> FrameNumber {
         let number = fresh.into_number();
         self.frames.get(number).adopt(object, area.index(address), 2, 1, LruState::new(true));
         number
     }
 
-    /// Gives the program a frame of its own at `address`, with what it could read there so far: `original`, which is held
-    /// and let go of, or zeros.
+    /// Gives the program a frame of its own at `address`, with the contents that it could read there so far: those of
+    /// `original`, which is held and put here, or zeros.
     pub(super) fn own_copy(
         &self,
         space: &SpaceHandle<P>,
@@ -100,7 +102,7 @@ impl<P: Machine> Memory<P> {
         })
     }
 
-    /// Whether `address` still shows what is about to be copied.
+    /// Whether `address` still shows the page that is about to be copied.
     fn still_shows(
         &self,
         leaf: &SettledLeaf<'_, P>,
@@ -123,7 +125,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Clears and flushes what `address` translates to, and only then puts `entry` in its place.
+    /// Clears and flushes the translation of `address`, and only then installs `entry`.
     fn put_in_place(&self, space: &SpaceHandle<P>, leaf: SettledLeaf<'_, P>, address: u64, entry: Entry) {
         let mut room = [None];
         let mut gather = Gather::new(&self.engine, space.coherence(), &mut room, |page| self.put(page));

@@ -1,8 +1,8 @@
-//! Faults: filling in the translation that a program missed.
+//! Faults: filling in a missing translation.
 //!
 //! Fresh memory reads as zeros through one shared frame until it is stored to. A page of a file is found in the page
-//! cache or brought in with its successors. A page that is on the swap device comes back, one that is moving is waited for, one that was hidden
-//! to learn who uses it is revealed and moved to who does.
+//! cache, or brought in with its successors. A page on the swap device is brought back. The fault waits for a page that
+//! is moving. A page that was hidden as a NUMA hint is revealed, and moved to the node of the CPU that faulted.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ use crate::tables::table::Table;
 use crate::tables::walk::Found;
 use crate::Memory;
 
-/// What a program tried.
+/// The access that a program tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// A load.
@@ -30,18 +30,19 @@ pub enum Access {
     Write,
 }
 
-/// Why a fault cannot be resolved.
+/// The reason why a fault cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultError {
-    /// Nothing is mapped there (Linux: SIGSEGV, `SEGV_MAPERR`).
+    /// Nothing is mapped at the address (Linux: SIGSEGV, `SEGV_MAPERR`).
     NotMapped(u64),
     /// A store where only loads are allowed (SIGSEGV, `SEGV_ACCERR`).
     ReadOnly(u64),
-    /// Nothing at all is allowed there (SIGSEGV, `SEGV_ACCERR`).
+    /// No access is allowed at the address (SIGSEGV, `SEGV_ACCERR`).
     NoAccess(u64),
-    /// A page beyond the end of the file that is mapped there (SIGBUS).
+    /// The page lies beyond the end of the file mapped there (SIGBUS).
     BeyondEnd(u64),
-    /// No frame is left for it, and none can be reclaimed (SIGBUS or the out-of-memory killer: the kernel's choice).
+    /// No frame is left for the page, and none can be reclaimed (SIGBUS or the out-of-memory killer: the kernel's
+    /// choice).
     OutOfMemory,
 }
 
@@ -63,23 +64,23 @@ impl From<OutOfMemory> for FaultError {
     }
 }
 
-/// How far a fault came, with the space locked.
+/// The state of a fault when the space is unlocked.
 pub(super) enum Progress {
     /// The access can be tried again.
     Done,
-    /// Something changed in between: look again.
+    /// Something changed meanwhile: look again.
     Again,
-    /// A page has to be waited for, with nothing locked.
+    /// The fault must wait for a page, with nothing locked.
     Wait(FrameNumber),
-    /// Done, but the page is held and far from who uses it.
+    /// Done, but the page is held and far from the CPU that uses it.
     Far(FrameNumber),
 }
 
 impl<P: Machine> Memory<P> {
-    /// Makes the access at `address` possible; the program then tries again.
+    /// Makes the access at `address` possible. The program then tries again.
     ///
     /// # Errors
-    /// [`FaultError`] if it can never succeed as things are.
+    /// [`FaultError`] if the access cannot succeed in the present state.
     pub fn fault(&self, space: &SpaceHandle<P>, address: u64, access: Access) -> Result<(), FaultError> {
         self.platform().work(Work::Fault, 1);
         self.count(|share| &share.faults, 1);
@@ -87,7 +88,7 @@ impl<P: Machine> Memory<P> {
         loop {
             match self.resolve(space, address & !(PAGE_BYTES - 1), access)? {
                 Progress::Done => return Ok(()),
-                // Whoever changed it may need this CPU to finish.
+                // The task that changed it may need this CPU to finish.
                 Progress::Again => self.platform().reschedule(),
                 Progress::Wait(frame) => self.wait_for_page(frame),
                 Progress::Far(page) => {
@@ -115,7 +116,7 @@ impl<P: Machine> Memory<P> {
             Found::Leaf(table) => (table, PageSize::Small),
             Found::Nothing => return Ok(Progress::Again),
         };
-        // Looked at without the lock: most faults find nothing, and what they do next looks again.
+        // Read without the lock: most faults find nothing, and their next step looks again under the lock.
         let found = platform.table(table).get(Table::index(address, u32::from(size == PageSize::Huge)));
         if !found.is_none() {
             return self.resolve_entry(space, self.lock_table(space, table, size), area, address, access);
@@ -147,7 +148,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Resolves a fault where an entry stands for something.
+    /// Resolves a fault at an entry that stands for something.
     fn resolve_entry(
         &self,
         space: &SpaceHandle<P>,
@@ -185,7 +186,7 @@ impl<P: Machine> Memory<P> {
         }
         let frame = entry.frame();
         let Some(own) = area.anonymous() else {
-            // A page of a file is about to differ from its device, which it may not while it is written there.
+            // The store will make the page differ from its device, and it must not change while it is written there.
             let info = self.frames.get(frame);
             if info.locked() {
                 return Ok(Progress::Wait(frame));
@@ -214,10 +215,11 @@ impl<P: Machine> Memory<P> {
         self.own_copy(space, table, area, own, address, original)
     }
 
-    /// Lets a hidden page be used again, and notes who does.
+    /// Makes a hidden page usable again, and notes the node that uses it.
     fn reveal(&self, leaf: &Leaf<'_, P>, area: &Area, address: u64, entry: Entry) -> Progress {
         let frame = entry.frame();
-        // It may have been hidden because nothing was allowed, and less is allowed now than before that.
+        // The page may have been hidden because no access was allowed. Fewer rights may be allowed now than before
+        // that.
         let entry = if area.protection == Protection::ReadWrite { entry } else { entry.read_only() };
         leaf.install(address, entry.reveal().used(false));
         self.count(|share| &share.hints, 1);
@@ -229,7 +231,7 @@ impl<P: Machine> Memory<P> {
         Progress::Far(frame)
     }
 
-    /// Brings back a page that is on the swap device, for loads; who stores faults again.
+    /// Brings back a page from the swap device, for loads only. A store faults again.
     fn swap_in(
         &self,
         space: &SpaceHandle<P>,
@@ -262,7 +264,7 @@ impl<P: Machine> Memory<P> {
         } else {
             self.put(page);
         }
-        // Again, for a store: the page may have to be copied.
+        // Again, because a store may have to copy the page.
         Ok(Progress::Again)
     }
 }

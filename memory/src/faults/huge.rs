@@ -1,4 +1,4 @@
-//! A fault in anonymous memory that gets a huge page.
+//! Huge pages for faults in anonymous memory.
 
 use ceasefire::PageSize;
 
@@ -15,7 +15,8 @@ use crate::tables::walk::Found;
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
-    /// Lets a fault in anonymous memory have a huge page, if there is room for one in every sense; whether it has.
+    /// Resolves a fault in anonymous memory with a huge page, if the area and the node have room for one; returns
+    /// whether it did.
     pub(super) fn fault_huge(&self, space: &SpaceHandle<P>, area: &Area, address: u64) -> bool {
         let Source::Anonymous(own) = area.source else { return false };
         let base = base_of(address);
@@ -40,7 +41,7 @@ impl<P: Machine> Memory<P> {
         }
         let number = fresh.into_number();
         let info = self.frames.get(number);
-        // One reference for the translation, one on the way to the lists.
+        // One reference is for the translation, one for the way to the lists.
         info.adopt(own, area.index(base), 2, 1, LruState::new(true));
         info.set_huge(true);
         let writable = area.protection == Protection::ReadWrite;

@@ -1,6 +1,6 @@
-//! Faults: filling in the translation that a program missed.
+//! Faults: filling in missing translations.
 //!
-//! Read in this order: what a fault finds and does (`fault`), fresh pages and copies (`copy`), pages of files with their
+//! Read in this order: how a fault is resolved (`fault`), fresh pages and copies (`copy`), pages of files with their
 //! neighbours (`around`), huge pages (`huge`).
 
 pub(crate) mod around;

@@ -1,13 +1,15 @@
-//! Frames out: per-CPU lists in front of the nodes' buddy allocators, and what happens when they run dry.
+//! Allocation of frames: lists for each CPU in front of the nodes' buddy allocators, and the steps taken when they run
+//! dry.
 //!
-//! An allocation takes the nearest node that has more than its low watermark. When none has, every node's background
-//! reclaim is woken, and the allocation may go down to the minimum; below that it reclaims itself until it finds a
-//! frame. Frames move between the lists and the buddy allocator in batches, so the zone lock is taken once for many.
+//! An allocation takes a frame from the nearest node above its low watermark. If there is none, it wakes every node's
+//! background reclaim and may go down to the minimum. Below the minimum it reclaims itself until it finds a frame.
+//! Frames move between the lists and the buddy allocator in batches, so the zone lock is taken once for many.
 //!
-//! No frame is handed out that owes. Nodes keep more frames while some owe, so that there are others; the last of them are
-//! a reserve that is left to allocations which must not wait. When there is nothing above that, the allocation pays if that
-//! is worth it: a single round of interrupts for everything that is owed anywhere, so whoever comes next finds thousands of
-//! frames that owe nothing. If few frames owe it looks farther and reclaims more instead, as it would have to anyway.
+//! No owing frame is handed out. Nodes keep more frames while some owe, so that others are left to allocate. The last
+//! of them are a reserve for allocations that must not wait. If nothing above the reserve is left, the allocation pays
+//! if that is worth it: one round of interrupts settles all debts on all nodes, so the next allocations find thousands
+//! of debt-free frames. If few frames owe, the allocation tries farther nodes and reclaims more instead, as it would
+//! soon have to anyway.
 
 use core::fmt;
 
@@ -23,7 +25,7 @@ use crate::Memory;
 /// Frames moved to or from the buddy allocator at a time (Linux: `pcp->batch`, 31 on large machines).
 pub(crate) const REFILL: u32 = 31;
 
-/// There is no free frame, and nothing that could be reclaimed.
+/// There is no free frame, and nothing can be reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -33,12 +35,12 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-/// The free frames of one node that one CPU keeps.
+/// One CPU's free frames of one node.
 #[derive(Debug, Default)]
 pub(crate) struct PerCpuFrames {
-    /// Those that owe nothing. What was freed last is warm in the cache, and taken first.
+    /// Debt-free frames. The frame freed last is warm in the cache, and is taken first.
     pub(crate) settled: List,
-    /// Those that owe, as they came.
+    /// Owing frames, in the order of their arrival.
     pub(crate) owing: List,
 }
 
@@ -48,29 +50,29 @@ impl PerCpuFrames {
     }
 }
 
-/// How far an allocation may take a node's free frames down.
+/// The level to which an allocation may take a node's free frames down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DownTo {
-    /// To a watermark, and what is kept above it while frames owe.
+    /// A watermark, and the frames that are kept above it while frames owe.
     Low,
     Min,
-    /// To the minimum itself: for whoever added to what is on its way.
+    /// The minimum itself, for an allocation that has just reclaimed.
     Reclaimed,
-    /// To those that are kept while others owe.
+    /// The frames that are kept while others owe.
     Reserve,
     Nothing,
 }
 
-/// Whether an allocation that finds no frame but such that owe pays for them.
+/// Whether an allocation that finds only owing frames pays for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pay {
-    /// If so many owe that it is worth it: for whoever has another way.
+    /// Only if enough frames owe; for allocations that have another way.
     IfWorthIt,
     Always,
 }
 
 impl DownTo {
-    /// How many free frames are left to a node, and how many of them that owe nothing while others owe.
+    /// The free frames that a node must keep, and the debt-free ones that it must keep while others owe.
     fn marks<P: Machine>(self, node: &Node<P>) -> (u32, u32) {
         let reserve = node.limits.reserve;
         match self {
@@ -84,8 +86,8 @@ impl DownTo {
 }
 
 impl<P: Machine> Memory<P> {
-    /// A frame from as near to `home` as there is, reclaiming if need be. No lock above the table lock may be held, and
-    /// interrupts must be on.
+    /// A frame from the node nearest to `home` that has one, reclaimed if needed. No lock above the table lock may be
+    /// held, and interrupts must be on.
     pub(crate) fn allocate(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
         let frame = self.allocate_paying(home, DownTo::Low, Pay::IfWorthIt).or_else(|| {
             self.wake_all();
@@ -99,11 +101,12 @@ impl<P: Machine> Memory<P> {
         Ok(frame)
     }
 
-    /// A frame from as near to `home` as there is, for whoever must not wait: with interrupts off, or under locks that are
-    /// held with interrupts off. Only one that owes nothing, down to the last of the reserve; nothing is reclaimed and
-    /// nothing paid, but background reclaim is woken if frames are few. `None` too if there is no such node.
+    /// A frame from the node nearest to `home` that has one, for callers that must not wait: with interrupts off, or
+    /// under locks that are held with interrupts off. The frame is debt-free, down to the last of the reserve. The call
+    /// neither reclaims nor pays, but wakes background reclaim if frames are few. It also returns `None` if there is no
+    /// such node.
     ///
-    /// No lock above the LRU lock may be held. [`Memory::free`] takes it back.
+    /// No lock above the LRU lock may be held. [`Memory::free`] takes the frame back.
     pub fn allocate_atomic(&self, home: NodeId) -> Option<Frame> {
         let nodes = self.fallback.get(home.index())?;
         let near = |down| nodes.iter().find_map(|&node| self.allocate_from(node, down));
@@ -115,7 +118,7 @@ impl<P: Machine> Memory<P> {
         Some(frame)
     }
 
-    /// A frame for reclaim itself, down to the last there is. It may pay: reclaim flushes anyway, so it holds no lock that
+    /// A frame for reclaim itself, down to the last one. It may pay: reclaim flushes anyway, and so holds no lock that
     /// is held with interrupts off.
     pub(crate) fn allocate_reserve(&self) -> Option<Frame> {
         let nodes = &self.fallback[self.home().index()];
@@ -125,8 +128,8 @@ impl<P: Machine> Memory<P> {
         Some(frame)
     }
 
-    /// A frame of this node alone, leaving its minimum; nothing is reclaimed for it. Whoever was asked for one pays
-    /// [always](Pay::Always), as migration flushes anyway: what is free must not count as used because it owes.
+    /// A frame of this node alone, above its minimum, without reclaim. A caller that needs a frame of this node pays
+    /// [always](Pay::Always), because migration flushes anyway: a free frame must not count as used because it owes.
     pub(crate) fn allocate_on(&self, node: NodeId, pay: Pay) -> Option<Frame> {
         let down = match pay {
             Pay::IfWorthIt => DownTo::Min,
@@ -137,13 +140,13 @@ impl<P: Machine> Memory<P> {
         Some(frame)
     }
 
-    /// A frame of the nearest node that has one to spare, paid for if need be.
+    /// A frame of the nearest node that can spare one, paid for if needed.
     pub(crate) fn allocate_paying(&self, home: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
         let mut nodes = self.fallback[home.index()].iter();
         nodes.find_map(|&node| self.allocate_from(node, down).or_else(|| self.allocate_paid(node, down, pay)))
     }
 
-    /// A frame of a node that has none to spare unless debts are paid.
+    /// A frame of a node that can spare none unless debts are paid.
     #[cold]
     fn allocate_paid(&self, node: NodeId, down: DownTo, pay: Pay) -> Option<Frame> {
         let state = &self.nodes[node.index()];
@@ -161,10 +164,10 @@ impl<P: Machine> Memory<P> {
         })
     }
 
-    /// A frame of `node` that owes nothing. Never waits.
+    /// A debt-free frame of `node`. Never waits.
     ///
-    /// Taking it off the CPU's list costs what it did before there were frames that owe: they are on a list of their own,
-    /// and nothing on this one has to be looked at twice. How far down it may go is only asked when the list is empty.
+    /// Debts make taking a frame off the CPU's list no dearer: owing frames are on a list of their own, and no frame on
+    /// this list is checked again. The level is checked only when the list is empty.
     fn allocate_from(&self, node: NodeId, down: DownTo) -> Option<Frame> {
         let platform = self.platform();
         platform.pinned(|| {
@@ -180,7 +183,7 @@ impl<P: Machine> Memory<P> {
         })
     }
 
-    /// Gets frames that owe nothing: the CPU's own that owed, or else the node's.
+    /// Gets debt-free frames: the CPU's own that owed before, or else the node's.
     fn refill(&self, node: NodeId, down: DownTo, kept: &mut PerCpuFrames) {
         if self.mature_own(kept) > 0 {
             return;
@@ -193,8 +196,8 @@ impl<P: Machine> Memory<P> {
         let mut zone = state.zone.lock(self.platform());
         self.mature_zone(state, &mut zone, MATURE);
         let wanted = match down {
-            // Of what is kept for those that must not wait only the one that is asked for: whoever comes next takes from
-            // the CPU's list without being asked how far down it may go.
+            // Of the reserve, only the one frame asked for: later allocations take from the CPU's list without a check
+            // of the level.
             DownTo::Nothing => state.spare(state.watermarks.min, state.limits.reserve).clamp(1, REFILL),
             _ => REFILL,
         };
@@ -211,8 +214,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// 512 neighbouring frames of the node, if it has them and keeps at least `mark` then. May pay, if there are such that
-    /// owe, so interrupts must be on.
+    /// 512 neighbouring frames of the node, if it has them and keeps at least `mark` then. May pay if some owe, so
+    /// interrupts must be on.
     pub(crate) fn allocate_huge(&self, node: NodeId, mark: u32, pay: Pay) -> Option<HugeFrame> {
         let state = &self.nodes[node.index()];
         let reserve = state.limits.reserve;
@@ -228,7 +231,7 @@ impl<P: Machine> Memory<P> {
         Some(HugeFrame::owned(first))
     }
 
-    /// 512 neighbouring frames that owe nothing; if there are none, whether there will be once debts are paid.
+    /// 512 neighbouring debt-free frames. The error says whether payment would provide some.
     fn take_huge(&self, node: NodeId, mark: u32) -> Result<Frame, bool> {
         let state = &self.nodes[node.index()];
         if state.free() < mark + HUGE_FRAMES {
@@ -238,7 +241,7 @@ impl<P: Machine> Memory<P> {
         self.mature_zone(state, &mut zone, HUGE_FRAMES);
         let owed = zone.owes(HUGE_ORDER);
         if state.spare(mark, state.limits.reserve) < HUGE_FRAMES {
-            // Small blocks that owe may be all that keeps it from having enough.
+            // Small owing blocks may be the only reason why the node has too few frames.
             return Err(state.owing() > 0);
         }
         let first = zone.allocate(&self.frames, HUGE_ORDER).ok_or(owed)?;

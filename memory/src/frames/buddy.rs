@@ -1,13 +1,14 @@
 //! The buddy allocator: free blocks of 2^order frames, split on demand and merged with their buddy when freed.
 //!
-//! The classic scheme (Knowlton 1965), as every kernel has it. A block is aligned to its size, and its buddy differs from
-//! it in one bit of its number; a free block is marked at its first frame.
+//! The scheme is the classic one (Knowlton 1965). A block is aligned to its size, and its buddy differs from it in one
+//! bit of its number. A free block is marked at its first frame.
 //!
-//! Blocks whose frames CPUs may still reach owe, and are kept apart. They are not handed out: once their debt is settled
-//! they *mature*, and are as free as all others. Only like merges with like, so what owes nothing never comes to owe. A
-//! block made of two that owe has the newer [`Stamp`] of both; where one is split each part keeps it. Owing blocks are
-//! listed as they came, and debts are settled in that order, so a look at the front of each list finds what has matured
-//! (two that merge go to the end: there they wait a little longer than they would have to).
+//! Blocks whose frames CPUs may still reach owe, and are kept apart. They are not handed out. Once their debt is
+//! settled they *mature*: they become ordinary free blocks. Blocks merge only with their own kind, so a debt-free block
+//! never comes to owe. A block made of two owing ones has the newer [`Stamp`] of both. If an owing block is split, each
+//! part keeps its stamp. Owing blocks are listed in the order of their arrival, and debts are settled in that order, so
+//! the matured blocks are at the front of each list. (A merged block goes to the end, where it waits a little longer
+//! than necessary.)
 
 use ceasefire::{Owed, Stamp};
 
@@ -15,7 +16,7 @@ use crate::address::FrameNumber;
 use crate::frames::frame::{Frame, FrameTable, Heads};
 use crate::frames::list::List;
 
-/// Blocks reach from one frame to 2^10 (4 MiB), as in Linux.
+/// Blocks have between one frame and 2^10 (4 MiB), as in Linux.
 pub(crate) const ORDERS: u32 = 11;
 
 /// The free blocks of one node. Guarded by the node's zone lock.
@@ -28,11 +29,11 @@ pub(crate) struct Buddy {
 }
 
 impl Buddy {
-    /// All frames from `start` up to `end` free, in blocks as large as fit.
+    /// All frames from `start` up to `end` free, in the largest possible blocks.
     pub(crate) fn new(frames: &FrameTable, start: u32, end: u32) -> Self {
         let lists = || core::array::from_fn(|_| List::default());
         let mut buddy = Self { start, end, free: lists(), owing: lists() };
-        // From the top down, so that the lowest blocks are at the front and handed out first.
+        // From the top down: the lowest blocks are at the front and handed out first.
         let mut at = end;
         while at > start {
             let order = at.trailing_zeros().min((at - start).ilog2()).min(ORDERS - 1);
@@ -42,7 +43,7 @@ impl Buddy {
         buddy
     }
 
-    /// A block of 2^`order` frames that owe nothing; the first of them.
+    /// A block of 2^`order` debt-free frames; the first of them.
     pub(crate) fn allocate(&mut self, frames: &FrameTable, order: u32) -> Option<Frame> {
         let found = (order..ORDERS).find(|&order| self.free[order as usize].len() > 0)?;
         let block = self.free[found as usize].pop_front(frames)?;
@@ -53,15 +54,15 @@ impl Buddy {
         Some(Frame::owned(block))
     }
 
-    /// A block of 2^`order` frames that owe: the first of them, to be paid for before anybody has it. Of the smallest
-    /// block that is large enough, and of those the one that owes longest.
+    /// An owing block of 2^`order` frames, by its first, to be paid for before it is used. It comes from the smallest
+    /// block that is large enough, and of those from the one that has owed longest.
     pub(crate) fn allocate_owing(&mut self, frames: &FrameTable, order: u32) -> Option<Owed<Frame>> {
         let found = (order..ORDERS).find(|&order| self.owing[order as usize].len() > 0)?;
         let block = self.owing[found as usize].front()?;
         Some(self.carve(frames, block, block.get(), order))
     }
 
-    /// One frame out of whatever free block it is in.
+    /// One frame out of any free block that contains it.
     pub(crate) fn take(&mut self, frames: &FrameTable, frame: FrameNumber) -> Option<Owed<Frame>> {
         let heads = |order: u32| {
             let first = frame.get() >> order << order;
@@ -72,7 +73,7 @@ impl Buddy {
         Some(self.carve(frames, block, frame.get(), 0))
     }
 
-    /// Takes the 2^`order` frames around `wanted` out of a free block. What is left of it stays free, and owes as it did.
+    /// Takes the 2^`order` frames around `wanted` out of a free block. The rest stays free, with its debt.
     fn carve(&mut self, frames: &FrameTable, block: FrameNumber, wanted: u32, order: u32) -> Owed<Frame> {
         let Some(Heads { order: mut size, .. }) = frames.get(block).heads() else {
             unreachable!("{block:?} is listed and heads no block")
@@ -119,8 +120,8 @@ impl Buddy {
         self.list(frames, block, order, stamp);
     }
 
-    /// Frees blocks whose debts are settled, the large ones first, until that were `enough` frames or there is none left;
-    /// how many frames. `freed` is told of each block, by its first frame and its order.
+    /// Frees blocks whose debts are settled, large ones first, until at least `enough` frames are free or no block is
+    /// left; returns how many. `freed` gets each block's first frame and order.
     pub(crate) fn mature(
         &mut self,
         frames: &FrameTable,
@@ -142,7 +143,7 @@ impl Buddy {
         matured
     }
 
-    /// Whether there are blocks of at least 2^`order` frames that owe.
+    /// Whether owing blocks of at least 2^`order` frames exist.
     pub(crate) fn owes(&self, order: u32) -> bool {
         self.owing[order as usize..].iter().any(|list| list.len() > 0)
     }
@@ -159,7 +160,7 @@ impl Buddy {
         }
     }
 
-    /// Takes a free block off its list; until when it owes.
+    /// Takes a free block off its list; returns the stamp of its debt.
     fn unlist(&mut self, frames: &FrameTable, block: FrameNumber) -> Stamp {
         let info = frames.get(block);
         let Some(Heads { order, owing }) = info.heads() else { return Stamp::SETTLED };
@@ -216,15 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn only_like_merges_with_like_and_the_newer_stamp_stays() {
+    fn only_blocks_of_one_kind_merge_and_the_newer_stamp_stays() {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 0, 1, 7);
         give(&frames, &mut buddy, 2, 1, 0);
-        assert_eq!(
-            (owing(&buddy), largest(&buddy)[1]),
-            (2, 1),
-            "what owes nothing merges with nothing that owes"
-        );
+        assert_eq!((owing(&buddy), largest(&buddy)[1]), (2, 1), "a debt-free block merges with no owing one");
         give(&frames, &mut buddy, 4, 1, 9);
         give(&frames, &mut buddy, 6, 1, 8);
         assert_eq!(stamp_at(&frames, 4), (Some(Heads { order: 2, owing: true }), 9));
@@ -245,7 +242,7 @@ mod tests {
             assert_eq!(stamp_at(&frames, block), (Some(Heads { order, owing: true }), 5), "at {block}");
         }
         assert_eq!(buddy.take(&frames, FrameNumber::new(10)), None);
-        assert!(buddy.allocate(&frames, 0).is_none(), "what owes is not handed out");
+        assert!(buddy.allocate(&frames, 0).is_none(), "owing blocks are not handed out");
         let mut stamp = Stamp::SETTLED;
         let frame = buddy.allocate_owing(&frames, 1).expect("there is one").leave_in(&mut stamp);
         assert_eq!((frame.into_number().get(), stamp.get()), (8, 5));
@@ -253,8 +250,8 @@ mod tests {
         assert_eq!(mature(&frames, &mut buddy, 5), 5);
     }
 
-    /// Takes a frame that owes out of a block; whether another CPU could have one of those that are left before the debt is
-    /// paid, if what is left is listed with the stamp that `left` makes of its own.
+    /// Takes one frame out of an owing block. Returns whether another CPU could get one of the remaining frames before
+    /// the debt is paid, if the remainder is listed with the stamp that `left` makes of its own.
     fn remainder_is_had(left: fn(u64) -> u64) -> bool {
         let (frames, mut buddy) = taken();
         give(&frames, &mut buddy, 8, 3, 5);
@@ -268,14 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn hole_03_what_is_left_of_a_split_block_keeps_its_debt() {
+    fn hole_03_the_rest_of_a_split_block_keeps_its_debt() {
         assert!(!remainder_is_had(|stamp| stamp));
-        // LUF put it back with none: whoever took the first frame was to flush for all, and did so later.
-        assert!(remainder_is_had(|_| 0), "or nobody would notice");
+        // LUF listed the remainder without a stamp: the CPU that took the first frame was to flush for all, and did so
+        // later.
+        assert!(remainder_is_had(|_| 0), "a missing guard must be noticed");
     }
 
     #[test]
-    fn no_more_mature_at_a_time_than_are_enough() {
+    fn no_more_frames_mature_at_a_time_than_asked_for() {
         let (frames, mut buddy) = taken();
         for frame in (0..16).step_by(2) {
             give(&frames, &mut buddy, frame, 0, 3);
@@ -294,11 +292,11 @@ mod tests {
             let frames = FrameTable::new(FrameNumber::new(below), &[NodeLayout::new(start - below + count)]);
             let mut buddy = Buddy::new(&frames, start, start + count);
             let untouched = largest(&buddy);
-            // Until when each frame owes that was freed with a debt and has not been handed out since.
+            // The stamp of each frame that was freed with a debt and has not been handed out since.
             let mut owed: BTreeMap<u32, u64> = BTreeMap::new();
             let mut settled = 0;
             for round in 0..rounds {
-                // Blocks of every order in turn, and what is left frame by frame, while debts are settled and mature.
+                // Blocks of every order in turn and then single frames are taken, while debts settle and blocks mature.
                 let mut taken: Vec<(Frame, u32)> = Vec::new();
                 let mut orders = (0..ORDERS).chain(core::iter::repeat(0));
                 while taken.iter().map(|(_, order)| 1 << order).sum::<u32>() < count {
@@ -334,7 +332,7 @@ mod tests {
                     taken.reverse();
                 }
                 for ((frame, order), debt) in taken.into_iter().zip(debts.iter().cycle()) {
-                    // Some owe nothing, some no more, some until later.
+                    // Some owe nothing, some have a settled debt, some an open one.
                     let stamp = if *debt == 0 { 0 } else { settled + debt };
                     let first = frame.number().get();
                     owed.extend((first..first + (1 << order)).map(|number| (number, stamp)));

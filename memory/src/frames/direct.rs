@@ -1,8 +1,9 @@
-//! The memory manager's own access to frames, through the kernel's mapping of all memory, and what it tells the shadow.
+//! The memory manager's own access to frames, through the kernel's mapping of all memory, and its reports to the
+//! shadow.
 //!
-//! Zeroing, copying, reading and writing go by here, and so does every frame that is handed out or given back: a frame that
-//! is free is nobody's to touch, because CPUs may still read it. The [shadow](crate::shadow) looks at each, where a machine
-//! keeps one; where it keeps none, nothing of this is left in the program.
+//! Zeroing, copying, reading and writing pass through this file, and so does every frame that is handed out or given
+//! back. A free frame must not be touched, because CPUs may still read it. The [shadow](crate::shadow) checks each
+//! access, if the machine keeps one. If it does not, the compiled program contains nothing of this.
 
 use crate::address::{Block, FrameNumber};
 use crate::machine::{Event, Machine};
@@ -10,16 +11,16 @@ use crate::shadow::{Misuse, Shadow};
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
-    /// The kernel is about to read or write `count` neighbouring frames of this memory itself, from `first` on: for whoever
-    /// does so without the memory manager. Debug builds with a [shadow](crate::shadow) look whether one of them is free.
+    /// The kernel is about to read or write `count` neighbouring frames of this memory itself, from `first` on, without
+    /// the memory manager. Debug builds with a [shadow](crate::shadow) check that none of them is free.
     ///
     /// # Panics
-    /// If there are no such frames, where there is a shadow.
+    /// If the frames do not exist and there is a shadow.
     pub fn touches(&self, first: FrameNumber, count: u32) {
         self.ask_shadow(|shadow| shadow.touches(first, count));
     }
 
-    /// Tells the shadow something, if there is one, and the machine what is wrong with it.
+    /// Tells the shadow something, if there is one, and reports a misuse that it finds to the machine.
     pub(crate) fn ask_shadow(&self, ask: impl FnOnce(&mut Shadow) -> Result<(), Misuse>) {
         let mut answer = Ok(());
         self.platform().shadow(|shadow| answer = ask(shadow));
@@ -28,13 +29,13 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// A frame leaves the allocator.
+    /// The frame leaves the allocator.
     pub(crate) fn hand_out(&self, frame: FrameNumber) {
         self.ask_shadow(|shadow| shadow.hands_out(frame));
         self.platform().observe(Event::FrameAllocated(frame));
     }
 
-    /// Neighbouring frames are the allocator's, whether or not they owe.
+    /// Neighbouring frames belong to the allocator, whether or not they owe.
     pub(crate) fn take_back(&self, first: FrameNumber, count: u32) {
         self.platform().shadow(|shadow| shadow.frees(first, count));
     }

@@ -1,11 +1,11 @@
-//! Frames: who owns them, and what is known about each.
+//! Frames: their owners, and the information about each.
 //!
-//! A [`Frame`] is the ownership of a free-standing frame: the allocator gives it, and giving it back takes it by
-//! value. A frame in use is counted instead: one reference for the file it belongs to, one for each translation and
-//! one for each holder in between; the last to let go owns it again. [`FrameInfo`] is 32 bytes a frame.
+//! A [`Frame`] is the ownership of a single frame. The allocator gives it, and takes it back by value. A frame in use
+//! is counted instead: one reference for the file it belongs to, one for each translation, and one for each other
+//! holder. The holder that drops the last reference owns the frame again. [`FrameInfo`] takes 32 bytes for each frame.
 //!
-//! A free frame belongs to no file, so the field that says where it belongs says until when it owes instead: a [`Stamp`]
-//! of 64 bits, for not a byte more a frame.
+//! A free frame belongs to no file, so the field for the file holds the [`Stamp`] of its debt instead, in 64 bits.
+//! Debts therefore need no additional byte.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, Ordering};
@@ -15,7 +15,7 @@ use ceasefire::Stamp;
 use crate::address::{FrameNumber, ObjectId, HUGE_FRAMES};
 use crate::frames::node::{NodeId, NodeLayout};
 
-/// A frame that nobody else knows of.
+/// A frame that no other task knows of.
 #[must_use = "a frame that is neither used nor given back is lost"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame(FrameNumber);
@@ -26,7 +26,7 @@ impl Frame {
         Self(number)
     }
 
-    /// Which frame it is.
+    /// The number of the frame.
     pub fn number(&self) -> FrameNumber {
         self.0
     }
@@ -37,7 +37,7 @@ impl Frame {
     }
 }
 
-/// 512 neighbouring frames that nobody else knows of, aligned to their size.
+/// 512 neighbouring frames that no other task knows of, aligned to their size.
 #[must_use = "frames that are neither used nor given back are lost"]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HugeFrame(FrameNumber);
@@ -64,8 +64,8 @@ pub(crate) fn huge_frames(first: FrameNumber) -> impl Iterator<Item = FrameNumbe
     (first.get()..first.get() + HUGE_FRAMES).map(FrameNumber::new)
 }
 
-/// Where a page stands with the lists. Changed only by the holder of the node's LRU lock, or by whoever isolated
-/// the page.
+/// The standing of a page on the lists. Only the holder of the node's LRU lock, or the task that isolated the page,
+/// changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LruState(u8);
 
@@ -96,8 +96,8 @@ impl LruState {
         self.0 & Self::ANONYMOUS != 0
     }
 
-    /// Its program can do without it (madvise FREE): unless it was stored to since, it is dropped unwritten. It stands
-    /// in line with the files' pages.
+    /// Its program gave up its contents (madvise FREE): the page is dropped unwritten unless it was stored to since. It
+    /// is on the lists of files' pages.
     pub(crate) const fn lazy(self) -> bool {
         self.0 & Self::LAZY != 0
     }
@@ -123,23 +123,23 @@ impl LruState {
     }
 }
 
-/// What is known about one frame. Fields are atomics because several CPUs may look; the lock named at each keeps
-/// changes apart, so most are plain loads and stores.
+/// Information about one frame. The fields are atomics because several CPUs may read them. The lock named at each field
+/// separates changes, so most are plain loads and stores.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(crate) struct FrameInfo {
-    /// Neighbours on the list it is on: a free list (zone lock, per-CPU lock) or an LRU list (LRU lock).
+    /// Neighbours on the frame's list: a free list (zone lock, per-CPU lock) or an LRU list (LRU lock).
     pub(crate) next: AtomicU32,
     pub(crate) previous: AtomicU32,
-    /// In use: the file or anonymous memory it belongs to, plus one, and the page there. Set while nobody else knows of it.
-    /// Free and owing: the two halves of its stamp, or of that of the block that it heads.
+    /// In use: the file or anonymous memory it belongs to, plus one, and its page there. Set while no other task knows
+    /// of the frame. Free and owing: the two halves of the stamp of the frame, or of the block that it heads.
     object: AtomicU32,
     index: AtomicU32,
     references: AtomicU32,
-    /// How many of the references are translations.
+    /// The number of references held by translations.
     maps: AtomicU32,
-    /// In use: the swap slot that also holds the page, plus one. While it heads a free block: the block's order plus one,
-    /// and whether the block owes (zone lock).
+    /// In use: the swap slot that also holds the page, plus one. At the head of a free block: the block's order plus
+    /// one, and whether the block owes (zone lock).
     slot_or_order: AtomicU32,
     lru: AtomicU8,
     state: AtomicU8,
@@ -166,7 +166,7 @@ impl FrameInfo {
         NodeId(self.node.load(Ordering::Relaxed))
     }
 
-    /// Makes an owned frame a page of `object`, held by `references`, of which one each for `maps` translations.
+    /// Makes an owned frame a page of `object`, held by `references`, of which `maps` are for translations.
     pub(crate) fn adopt(&self, object: ObjectId, index: u32, references: u32, maps: u32, lru: LruState) {
         self.object.store(object.raw() + 1, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
@@ -182,13 +182,13 @@ impl FrameInfo {
         self.references.store(1, Ordering::Relaxed);
     }
 
-    /// The file or anonymous memory it belongs to, and the page there.
+    /// The file or anonymous memory that the page belongs to, and its page number there.
     pub(crate) fn place(&self) -> Option<(ObjectId, u32)> {
         let object = self.object.load(Ordering::Relaxed).checked_sub(1)?;
         Some((ObjectId::new(object), self.index.load(Ordering::Relaxed)))
     }
 
-    /// It belongs to nothing any more; the holders keep it.
+    /// The page belongs to nothing from now on; its holders keep it.
     pub(crate) fn orphan(&self) {
         self.object.store(0, Ordering::Relaxed);
     }
@@ -197,10 +197,10 @@ impl FrameInfo {
         self.references.load(Ordering::SeqCst)
     }
 
-    /// Adds a reference; the caller must have seen one that cannot go away meanwhile.
+    /// Adds a reference. The caller must have seen one that cannot go away meanwhile.
     ///
-    /// Either this is seen by whoever locked the page and counts its holders, or [`FrameInfo::locked`] says yes after it:
-    /// hence the one order of all four.
+    /// Either the task that locked the page and counts its holders sees this reference, or a call of
+    /// [`FrameInfo::locked`] after it returns true. Therefore all four operations are in one total order.
     pub(crate) fn hold(&self) {
         self.references.fetch_add(1, Ordering::SeqCst);
     }
@@ -211,8 +211,8 @@ impl FrameInfo {
         self.references.fetch_update(Ordering::SeqCst, Ordering::Relaxed, held).is_ok()
     }
 
-    /// Lets go of a reference; how many are left.
-    #[must_use = "whoever lets go of the last reference frees the frame"]
+    /// Drops a reference; returns how many are left.
+    #[must_use = "the caller that drops the last reference must free the frame"]
     pub(crate) fn release(&self) -> u32 {
         self.references.fetch_sub(1, Ordering::AcqRel) - 1
     }
@@ -247,7 +247,7 @@ impl FrameInfo {
         self.lru.store(state.0, Ordering::Relaxed);
     }
 
-    /// The copy of its page on the device is older.
+    /// The page is newer than its copy on the device.
     pub(crate) fn dirty(&self) -> bool {
         self.is(DIRTY)
     }
@@ -258,12 +258,13 @@ impl FrameInfo {
         }
     }
 
-    /// It counts as clean from here on. Whoever made it dirty before held a reference, which is seen after this.
+    /// The page counts as clean from here on. A task that dirtied it before held a reference, which is visible after
+    /// this.
     pub(crate) fn clear_dirty(&self) {
         self.state.fetch_and(!DIRTY, Ordering::AcqRel);
     }
 
-    /// It is the first of 512 frames of one page.
+    /// The frame is the first of the 512 frames of a huge page.
     pub(crate) fn huge(&self) -> bool {
         self.is(HUGE)
     }
@@ -276,7 +277,7 @@ impl FrameInfo {
         }
     }
 
-    /// Its page is still on the way from the device; it is locked until it is there.
+    /// The page is still on its way from the device. It is locked until it has arrived.
     pub(crate) fn arriving(&self) -> bool {
         self.is(ARRIVING)
     }
@@ -289,17 +290,17 @@ impl FrameInfo {
         self.is(LOCKED)
     }
 
-    /// Locks it; false if it is locked.
+    /// Locks the page; returns false if it is locked.
     pub(crate) fn try_lock(&self) -> bool {
         self.state.fetch_or(LOCKED, Ordering::SeqCst) & LOCKED == 0
     }
 
-    /// Unlocks it; whether anyone waits for that.
+    /// Unlocks the page; returns whether a task waits for that.
     pub(crate) fn unlock(&self) -> bool {
         self.state.fetch_and(!(LOCKED | WANTED | ARRIVING), Ordering::AcqRel) & WANTED != 0
     }
 
-    /// Asks to be told when it is unlocked; false if it is not locked.
+    /// Requests a wake-up when the page is unlocked; returns false if it is not locked.
     pub(crate) fn want(&self) -> bool {
         self.locked() && self.state.fetch_or(WANTED, Ordering::AcqRel) & LOCKED != 0
     }
@@ -308,7 +309,7 @@ impl FrameInfo {
         self.state.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// The swap slot that holds its page too.
+    /// The swap slot that also holds its page.
     pub(crate) fn slot(&self) -> Option<u32> {
         self.slot_or_order.load(Ordering::Acquire).checked_sub(1).filter(|&slot| slot < ORDERS_FROM)
     }
@@ -328,31 +329,31 @@ impl FrameInfo {
         self.slot_or_order.store(block.map_or(0, mark), Ordering::Relaxed);
     }
 
-    /// Until when the frame owes, or the block that it heads. To be asked only while it owes, under the lock that guards
-    /// the list that it is on: the zone lock, or a CPU's of its free frames.
+    /// The stamp of the frame, or of the block that it heads. Only for owing frames, under the lock that guards their
+    /// list: the zone lock, or that of a CPU's free frames.
     pub(crate) fn stamp(&self) -> Stamp {
         let half = |field: &AtomicU32| u64::from(field.load(Ordering::Relaxed));
         Stamp::stored(half(&self.object) << 32 | half(&self.index))
     }
 
-    /// It owes until `stamp`, and is about to be listed under the lock that guards the list.
-    /// [`Stamp::SETTLED`] when it leaves the list, so that it belongs to nothing again.
+    /// Sets the stamp of a frame that is about to be listed, under the lock that guards the list. [`Stamp::SETTLED`]
+    /// when the frame leaves the list, so that it belongs to nothing again.
     pub(crate) fn set_stamp(&self, stamp: Stamp) {
         self.object.store((stamp.get() >> 32) as u32, Ordering::Relaxed);
         self.index.store(stamp.get() as u32, Ordering::Relaxed);
     }
 }
 
-/// A free block, as its first frame says.
+/// A free block, as recorded at its first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Heads {
-    /// It has 2^`order` frames.
+    /// The block has 2^`order` frames.
     pub(crate) order: u32,
     /// CPUs may still reach some of them.
     pub(crate) owing: bool,
 }
 
-/// Slots are below it, free blocks above: their order, and whether they owe.
+/// Slots are below it. Free blocks are above: their order, and whether they owe.
 const ORDERS_FROM: u32 = 1 << 31;
 const OWING: u32 = 1 << 8;
 
@@ -362,7 +363,7 @@ const WANTED: u8 = 4;
 const HUGE: u8 = 8;
 const ARRIVING: u8 = 16;
 
-/// What is known about every frame.
+/// Information about every frame.
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     first: u32,
@@ -370,7 +371,7 @@ pub(crate) struct FrameTable {
 }
 
 impl FrameTable {
-    /// Of the frames of `nodes`, numbered through from `first` on. The number after the last is one too.
+    /// For the frames of `nodes`, numbered from `first` on. The number after the last frame is a valid number too.
     pub(crate) fn new(first: FrameNumber, nodes: &[NodeLayout]) -> Self {
         let frames = nodes.iter().enumerate().flat_map(|(node, layout)| {
             core::iter::repeat_with(move || FrameInfo::new(node as u16)).take(layout.frames as usize)
@@ -381,7 +382,7 @@ impl FrameTable {
     }
 
     pub(crate) fn get(&self, frame: FrameNumber) -> &FrameInfo {
-        // What lies below the first becomes an index that no table reaches: all numbers together are 32 bits.
+        // A number below the first becomes an index beyond every table, because all numbers together fit in 32 bits.
         &self.infos[frame.get().wrapping_sub(self.first) as usize]
     }
 }

@@ -1,8 +1,9 @@
-//! Frames in: back to the CPU's lists, and from there to the nodes' buddy allocators.
+//! Freeing frames: back to the CPU's lists, and from there to the nodes' buddy allocators.
 //!
-//! What owes nothing and what owes go the same way on lists of their own. A CPU keeps the former for its next allocations;
-//! of the latter no more than it moves at a time, as others may have use for them first. A frame counts as
-//! [freed](Event::FrameFreed) once it owes nothing: until then its bytes stay as they are, and nothing else touches them.
+//! Debt-free and owing frames go the same way, on separate lists. A CPU keeps debt-free frames for its next
+//! allocations. Of owing frames it keeps no more than it moves at a time, because other CPUs may need them first. A
+//! frame counts as [freed](Event::FrameFreed) once it is debt-free. Until then its bytes do not change, and nothing
+//! else touches them.
 
 use ceasefire::{Owed, Stamp};
 
@@ -14,11 +15,11 @@ use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
 use crate::Memory;
 
-/// Frames that owe nothing that a CPU keeps of one node at most (Linux: `pcp->high`, six batches).
+/// The most debt-free frames of one node that a CPU keeps (Linux: `pcp->high`, six batches).
 const KEEP: u32 = 6 * REFILL;
 
 impl<P: Machine> Memory<P> {
-    /// Gives a frame back that owes nothing. In every context, as [`Memory::allocate_atomic`].
+    /// Gives back a debt-free frame. Allowed in every context, as [`Memory::allocate_atomic`].
     pub fn free(&self, frame: Frame) {
         let platform = self.platform();
         self.take_back(frame.number(), 1);
@@ -34,7 +35,7 @@ impl<P: Machine> Memory<P> {
         });
     }
 
-    /// Gives a frame back that CPUs may still reach: it is handed out again once they cannot. Never waits.
+    /// Gives back a frame that CPUs may still reach. It is handed out again once they cannot. Never waits.
     pub fn free_owed(&self, frame: Owed<Frame>) {
         let mut stamp = Stamp::SETTLED;
         let frame = match self.engine.redeem(frame) {
@@ -56,17 +57,17 @@ impl<P: Machine> Memory<P> {
         });
     }
 
-    /// Gives 512 neighbouring frames back.
+    /// Gives back 512 neighbouring frames.
     pub(crate) fn free_huge(&self, frame: HugeFrame) {
         self.free_huge_owed(Owed::settled(frame));
     }
 
-    /// Gives 512 neighbouring frames back that CPUs may still reach.
+    /// Gives back 512 neighbouring frames that CPUs may still reach.
     pub(crate) fn free_huge_owed(&self, frame: Owed<HugeFrame>) {
         self.free_block(frame.map(|frame| Frame::owned(frame.into_number())), HUGE_ORDER);
     }
 
-    /// Gives a block of 2^`order` frames back, by the first of them.
+    /// Gives back a block of 2^`order` frames, by its first.
     pub(crate) fn free_block(&self, block: Owed<Frame>, order: u32) {
         self.take_back(block.get().number(), 1 << order);
         let block = match self.engine.redeem(block) {
@@ -87,14 +88,14 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::Buddy, 1);
     }
 
-    /// Nobody may reach the 2^`order` frames from `first` on any more.
+    /// No CPU may reach the 2^`order` frames from `first` on any more.
     pub(crate) fn freed(&self, first: FrameNumber, order: u32) {
         for number in first.get()..first.get() + (1 << order) {
             self.platform().observe(Event::FrameFreed(FrameNumber::new(number)));
         }
     }
 
-    /// Lets go of a counted reference, and of the frame if it was the last.
+    /// Drops a counted reference, and frees the frame if it was the last.
     pub(crate) fn put(&self, number: FrameNumber) {
         let info = self.frames.get(number);
         match info.release() {
@@ -102,13 +103,13 @@ impl<P: Machine> Memory<P> {
                 self.unlist(number);
                 self.free_orphan(number);
             }
-            // Perhaps nothing but the swap device's cache is left, and nobody could ever find it there.
+            // Perhaps only the swap device's cache is left, and no entry leads there.
             1 if info.slot().is_some() => self.forget_swapped(number),
             _ => {}
         }
     }
 
-    /// Frees a page that nobody holds and no list has.
+    /// Frees a page without holders that is on no list.
     pub(crate) fn free_orphan(&self, number: FrameNumber) {
         let info = self.frames.get(number);
         info.orphan();
@@ -120,13 +121,13 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Moves up to `count` frames that owe nothing from a CPU's list to the node.
+    /// Moves up to `count` debt-free frames from a CPU's list to the node.
     fn drain(&self, node: NodeId, kept: &mut PerCpuFrames, count: u32) {
         let state = &self.nodes[node.index()];
         let mut zone = state.zone.lock(self.platform());
         let mut moved = 0;
         while moved < count {
-            // The one that lay longest: what was freed last is warm in the cache.
+            // The frame that was listed longest: the frame freed last is warm in the cache.
             let Some(number) = kept.settled.pop_back(&self.frames) else { break };
             zone.free(&self.frames, Frame::owned(number), 0);
             moved += 1;
@@ -135,7 +136,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::Buddy, moved);
     }
 
-    /// Moves all that owe from a CPU's list to the node, each with its stamp.
+    /// Moves all owing frames from a CPU's list to the node, each with its stamp.
     fn drain_owing(&self, node: NodeId, kept: &mut PerCpuFrames) {
         let state = &self.nodes[node.index()];
         let mut zone = state.zone.lock(self.platform());
@@ -151,7 +152,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::Buddy, moved);
     }
 
-    /// Moves all that CPUs keep to the nodes.
+    /// Moves the frames on all CPUs' lists to the nodes.
     pub(crate) fn drain_all(&self) {
         for (index, kept) in self.per_cpu_frames.iter().enumerate() {
             let node = NodeId((index % self.nodes.len()) as u16);

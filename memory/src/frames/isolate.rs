@@ -1,9 +1,9 @@
-//! Free frames for another use than pages: reported to a host, taken offline, moved out of the way.
+//! Free frames for uses other than pages: reported to a host, taken offline, moved out of the way.
 //!
-//! Whoever takes free frames to discard their bytes, or to give them to somebody else, must not do so while CPUs may still
-//! read them: a host that is told of a free frame throws its bytes away, and a CPU that owes would see that. So all go
-//! through one door. [`Memory::isolate_free`] takes a block out of the allocator and settles what it owes before anybody
-//! sees it; what it gives is out of reach of all CPUs until it is put back.
+//! No free frame may be discarded or given away while CPUs may still read it: a host that is told of a free frame
+//! throws its bytes away, and a CPU with an old entry would see that. So all such uses go through one function.
+//! [`Memory::isolate_free`] takes a block out of the allocator and settles its debt before the caller gets it. No CPU
+//! can reach the block until it is put back.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ use crate::locks::Lock;
 use crate::machine::Machine;
 use crate::Memory;
 
-/// Neighbouring free frames, aligned to their number, that are out of the allocator and that no CPU can reach.
+/// Neighbouring free frames, aligned to their number, that are out of the allocator and out of reach of every CPU.
 #[must_use = "frames that are not put back are lost"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct FreeBlock {
@@ -33,25 +33,25 @@ impl FreeBlock {
         self.first.number()
     }
 
-    /// It has 2^`order` frames.
+    /// The block has 2^`order` frames.
     pub fn order(&self) -> u32 {
         self.order
     }
 }
 
-/// Why a frame cannot be taken offline.
+/// The reason why a frame cannot be taken offline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfflineError {
-    /// It is none of this machine's.
+    /// The machine has no such frame.
     NoSuchFrame {
         /// The number asked for.
         frame: FrameNumber,
-        /// The first that there is.
+        /// The first frame of the machine.
         first: FrameNumber,
-        /// How many there are.
+        /// The number of its frames.
         frames: u32,
     },
-    /// It is not free.
+    /// The frame is not free.
     InUse(FrameNumber),
 }
 
@@ -67,11 +67,12 @@ impl fmt::Display for OfflineError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Takes a block of 2^`order` free frames of a node out of the allocator, if there is one and the node keeps its low
-    /// watermark. What it owes is paid before, so interrupts must be on, and no lock may be held that is held with
-    /// interrupts off. `None` too if there is no such node, and for blocks larger than the allocator's.
+    /// Takes a block of 2^`order` free frames of a node out of the allocator, if there is one and the node keeps its
+    /// low watermark. The block's debt is paid first, so interrupts must be on, and no lock may be held that is held
+    /// with interrupts off. It also returns `None` if there is no such node, and for blocks larger than the
+    /// allocator's.
     ///
-    /// [`Memory::put_back_free`] takes it back.
+    /// [`Memory::put_back_free`] takes the block back.
     pub fn isolate_free(&self, node: NodeId, order: u32) -> Option<FreeBlock> {
         let state = self.nodes.get(node.index())?;
         if order >= ORDERS || state.free() < state.watermarks.low.saturating_add(1 << order) {
@@ -97,13 +98,13 @@ impl<P: Machine> Memory<P> {
         self.free_block(Owed::settled(block.first), block.order);
     }
 
-    /// Tells `report` of the free blocks of 2^`order` frames of a node, as far as they are above its low watermark: each
-    /// by its first frame and its order. No CPU can reach them, and nobody else has them while it runs, so their bytes
-    /// may be thrown away. (Linux: free page reporting, which gives them to a hypervisor.) How many they were.
+    /// Reports the free blocks of 2^`order` frames of a node above its low watermark; returns their number. `report`
+    /// gets the first frame and the order of each. No CPU can reach the blocks and no other task has them while it
+    /// runs, so their bytes may be thrown away. (Linux: free page reporting, which gives them to a hypervisor.)
     ///
     /// Interrupts must be on, as for [`Memory::isolate_free`].
     pub fn report_free(&self, node: NodeId, order: u32, report: &mut dyn FnMut(FrameNumber, u32)) -> usize {
-        // First all are taken and only then put back, so that none is told of twice.
+        // All blocks are taken before any is put back, so none is reported twice.
         let blocks: Vec<FreeBlock> = core::iter::from_fn(|| self.isolate_free(node, order)).collect();
         let count = blocks.len();
         for block in blocks {
@@ -113,18 +114,18 @@ impl<P: Machine> Memory<P> {
         count
     }
 
-    /// Takes a free frame away for good, out of whatever block it is in: its memory fails, or is to be unplugged. What it
-    /// owes is paid before this returns; interrupts must be on, as for [`Memory::isolate_free`].
+    /// Takes a free frame away for good, out of any block that contains it: its memory fails, or is to be unplugged.
+    /// Its debt is paid before this returns. Interrupts must be on, as for [`Memory::isolate_free`].
     ///
     /// # Errors
-    /// [`OfflineError`]; the frame stays what it is.
+    /// [`OfflineError`]; then the frame stays as it is.
     pub fn take_offline(&self, frame: FrameNumber) -> Result<(), OfflineError> {
         let (first, frames) =
             (self.config.first_frame, self.config.nodes.iter().map(|node| node.frames).sum());
         if frame < first || frame.get() - first.get() >= frames {
             return Err(OfflineError::NoSuchFrame { frame, first, frames });
         }
-        // It may be one that a CPU keeps (Linux: `drain_all_pages`).
+        // The frame may be on a CPU's list (Linux: `drain_all_pages`).
         self.drain_all();
         let node = self.frames.get(frame).node();
         let taken = {
@@ -148,7 +149,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Pays what a block owes. Until that is done it is in nobody's reach but this task's.
+    /// Pays the debt of a block. Until it is paid, only this task can reach the block.
     fn settle_isolated(&self, taken: Owed<Frame>, order: u32) -> FreeBlock {
         let owed = taken.stamp() != Stamp::SETTLED;
         let first = self.engine.pay(taken);

@@ -1,27 +1,30 @@
-//! What lazy unmap flushes may cost: how long debts stand, how many frames owe, and how many never do.
+//! Bounds of lazy unmap flushes: the age of debts, the number of owing frames, and a reserve of debt-free ones.
 //!
-//! A frame that reclaim or migration took away lazily is free before the CPUs that had it have flushed, and owes until
-//! then. Three bounds keep that harmless. No debt is older than an age, and there is a tick that keeps it. No more than so
-//! many frames of a node owe at a time: beyond that, batches pay at their end, as if they were not lazy. And the last so
-//! many frames that owe nothing are a reserve: an allocation that may wait leaves them to those that may not, and waits.
+//! A frame that reclaim or migration took away lazily is free before its CPUs have flushed, and owes until then. Three
+//! bounds keep that harmless. No debt is older than a given age, which each CPU's tick enforces. Only a given number of
+//! a node's frames owe at a time; beyond it, batches pay at their end, as if they were not lazy. The last debt-free
+//! frames of a node are a reserve for allocations that must not wait; an allocation that may wait leaves them and
+//! waits.
 
 use ceasefire::{Settle, DEFAULT_AGE};
 
 use crate::frames::node::Watermarks;
 
-/// The bounds of lazy unmap flushes, for [`Schedule::Lazy`](ceasefire::Schedule::Lazy); other schedules leave no debts, whatever these say.
+/// The bounds of lazy unmap flushes, for [`Schedule::Lazy`](ceasefire::Schedule::Lazy). Other schedules leave no debts,
+/// so they ignore the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lazy {
-    /// How old a debt may become, in nanoseconds; 0 for none at all. [`DEFAULT_AGE`] unless told otherwise.
+    /// The greatest age of a debt in nanoseconds; 0 allows no debts. Default: [`DEFAULT_AGE`].
     pub max_age: u64,
-    /// How often each CPU calls [`Memory::tick`](crate::Memory::tick), in nanoseconds. 4 ms unless told otherwise (Linux:
-    /// `CONFIG_HZ=250`).
+    /// The interval at which each CPU calls [`Memory::tick`](crate::Memory::tick), in nanoseconds. Default: 4 ms
+    /// (Linux: `CONFIG_HZ=250`).
     pub tick: u64,
-    /// What settles debts.
+    /// The flushes that settle debts.
     pub settle: Settle,
-    /// How many free frames of a node may owe. `None` for an eighth of its frames, but 64 at least if it has as many.
+    /// The most free frames of a node that may owe. `None` for an eighth of its frames, but at least 64 if it has as
+    /// many.
     pub max_owed: Option<u32>,
-    /// How many frames of a node that owe nothing are kept while others of it owe. `None` for its minimum watermark.
+    /// The number of debt-free frames of a node that are kept while others of it owe. `None` for its minimum watermark.
     pub reserve: Option<u32>,
 }
 
@@ -31,12 +34,12 @@ impl Default for Lazy {
     }
 }
 
-/// The part of a node's frames that may owe, by default.
+/// By default, one of so many frames of a node may owe.
 const OWED_SHARE: u32 = 8;
-/// The least that may owe by default: two batches of reclaim.
+/// The least default: two batches of reclaim.
 const OWED_LEAST: u32 = 64;
 
-/// The bounds as they are for one node.
+/// The bounds of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) max_owed: u32,
@@ -44,7 +47,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// For a node of `frames`.
+    /// The bounds of a node with `frames` frames.
     pub(crate) fn new(lazy: &Lazy, frames: u32, watermarks: Watermarks) -> Self {
         let max_owed = lazy.max_owed.unwrap_or((frames / OWED_SHARE).max(OWED_LEAST).min(frames));
         Self { max_owed, reserve: lazy.reserve.unwrap_or(watermarks.min) }

@@ -1,7 +1,7 @@
-//! Lists of frames, threaded through the frames themselves.
+//! Lists of frames, linked through the frames themselves.
 //!
-//! A list is three numbers; its links are in [`FrameInfo`](crate::frames::frame::FrameInfo), so nothing is allocated. Whoever
-//! changes a list holds the lock that guards it.
+//! A list is three numbers. Its links are in [`FrameInfo`](crate::frames::frame::FrameInfo), so nothing is allocated. A
+//! task that changes a list holds the lock that guards it.
 
 use core::sync::atomic::Ordering;
 

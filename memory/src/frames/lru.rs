@@ -1,9 +1,9 @@
-//! Which pages were used lately: per-node lists, fed through per-CPU batches.
+//! The lists that record which pages were used lately: one set for each node, fed through batches for each CPU.
 //!
-//! A new page goes to the front of its node's inactive list, reclaim takes from the back. So that not every new page
-//! takes the node's lock, a CPU collects a few (Linux: a pagevec) and lists them together; that is also the grain at
-//! which the pages of different programs are mixed in a list, and so decides how many CPUs a batch of reclaimed pages
-//! has to interrupt. A batched page is held by a reference.
+//! A new page goes to the front of its node's inactive list, and reclaim takes pages from the back. A CPU collects a
+//! few new pages and lists them together (Linux: a pagevec), so it takes the node's lock once for all of them. The size
+//! of that batch also determines how finely the pages of different programs are mixed in a list, and so how many CPUs a
+//! batch of reclaimed pages must interrupt. A batched page is held by a reference.
 
 use ceasefire::CpuId;
 
@@ -18,14 +18,14 @@ use crate::Memory;
 /// The most pages that a CPU collects before it lists them.
 pub(crate) const LARGEST_BATCH: usize = 31;
 
-/// When a CPU lists the new pages that it has collected, where a program unmaps or discards pages.
+/// When a CPU lists the new pages that it has collected, if a program unmaps or discards pages.
 ///
-/// Such a page was often made just before, on the same CPU. Listed first, it takes its node's lock once to come on the list
-/// and once more to come off it, and both alone; left where it is, the batch's reference keeps it until the batch is full,
-/// and the lock is taken for all of them together.
+/// Such a page was often created just before, on the same CPU. If it is listed first, it takes its node's lock once to
+/// come on the list and once to come off it, each time for this page alone. If it stays in the batch, the batch's
+/// reference keeps it until the batch is full, and the lock is taken once for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LruDrain {
-    /// Before the unmap, however few they are (Linux before 6.14: `lru_add_drain`).
+    /// Before the unmap, however few pages there are (Linux before 6.14: `lru_add_drain`).
     Eager,
     /// When the batch is full (Linux from 6.14 on).
     #[default]
@@ -75,7 +75,7 @@ impl Default for LruBatch {
     }
 }
 
-/// A page off the lists, held by a reference, that nobody else takes off meanwhile.
+/// A page off the lists, held by a reference. No other task can take it off meanwhile.
 #[must_use = "an isolated page must be put back or freed"]
 #[derive(Debug)]
 pub(crate) struct Isolated(FrameNumber);
@@ -85,20 +85,20 @@ impl Isolated {
         self.0
     }
 
-    /// Its page has moved to another frame, to which the reference of the isolation went along.
+    /// The page has moved to another frame, and the isolation's reference moved with it.
     pub(crate) fn moved_to(mut self, frame: FrameNumber) -> Self {
         self.0 = frame;
         self
     }
 
-    /// Whoever took all references, that of the isolation included, owns the frame.
+    /// For a caller that has taken all references, that of the isolation included, and so owns the frame.
     pub(crate) fn into_number(self) -> FrameNumber {
         self.0
     }
 }
 
 impl<P: Machine> Memory<P> {
-    /// Puts a new page on its way to the lists; the batch takes over one reference.
+    /// Puts a new page on its way to the lists. The batch takes over one reference.
     pub(crate) fn list_soon(&self, frame: FrameNumber) {
         let platform = self.platform();
         platform.pinned(|| {
@@ -116,13 +116,13 @@ impl<P: Machine> Memory<P> {
         });
     }
 
-    /// Lists what the CPUs have collected (Linux: `lru_add_drain_all`): pages that were let go of meanwhile are free
-    /// only then.
+    /// Lists the pages that the CPUs have collected (Linux: `lru_add_drain_all`). Pages whose other holders are gone
+    /// become free only then.
     pub fn list_collected(&self) {
         CpuId::all(self.lru_batches.len()).for_each(|cpu| self.list_collected_by(cpu));
     }
 
-    /// Lists what this CPU has collected.
+    /// Lists the pages that this CPU has collected.
     pub(crate) fn list_own(&self) {
         self.platform().pinned(|| self.list_collected_by(self.platform().this_cpu()));
     }
@@ -144,7 +144,7 @@ impl<P: Machine> Memory<P> {
         self.list(pages.map(Isolated::into_number), Work::LruPutback);
     }
 
-    /// Lists pages and lets go of one reference to each, taking a node's lock once for neighbours of one node.
+    /// Lists pages and drops one reference to each. Neighbours of one node share one acquisition of its lock.
     fn list(&self, pages: impl Iterator<Item = FrameNumber>, work: Work) {
         let mut pages = pages.peekable();
         while let Some(first) = pages.peek() {
@@ -159,13 +159,13 @@ impl<P: Machine> Memory<P> {
                     lists.add(&self.frames, page);
                     listed += 1;
                     match info.release() {
-                        // Everyone else let go while it was on its way.
+                        // All other holders dropped the page while it was on its way.
                         0 => {
                             lists.remove(&self.frames, page);
                             dead[deaths] = page;
                             deaths += 1;
                         }
-                        // Or everyone but the swap device's cache.
+                        // Only the swap device's cache still holds it.
                         1 if info.slot().is_some() => {
                             alive += 1;
                             dead[LARGEST_BATCH - alive] = page;
@@ -200,15 +200,15 @@ impl<P: Machine> Memory<P> {
         Some(Isolated(page))
     }
 
-    /// Changes where an isolated page stands in line.
+    /// Changes the standing of an isolated page.
     pub(crate) fn set_standing(&self, page: &Isolated, change: impl FnOnce(LruState) -> LruState) {
         let info = self.frames.get(page.number());
         info.set_lru(change(info.lru()));
     }
 
-    /// Takes up to `out.len()` pages from the back of a node's inactive pages; how many it took.
+    /// Takes up to `out.len()` pages from the back of a node's inactive pages; returns how many.
     ///
-    /// Files and anonymous memory are looked at in turn of their number, as far as there is anywhere to put anonymous
+    /// Files and anonymous memory take turns in proportion to their numbers, as long as there is a place for anonymous
     /// pages.
     pub(crate) fn isolate(&self, node: NodeId, out: &mut [Option<Isolated>]) -> usize {
         let anonymous_too = self.can_move_anonymous(node);
@@ -235,8 +235,8 @@ impl<P: Machine> Memory<P> {
                     out[taken] = Some(Isolated(page));
                     taken += 1;
                 } else {
-                    // Its last holder is about to take it off the list, so it has to be on one, and to say so
-                    // throughout: that holder asks before it takes the lock.
+                    // The page's last holder is about to take it off the list. The page must be on a list and say so
+                    // throughout, because that holder checks before it takes the lock.
                     lists.add(&self.frames, page);
                 }
             }
@@ -245,14 +245,14 @@ impl<P: Machine> Memory<P> {
         taken
     }
 
-    /// Whether anonymous pages of a node can be put anywhere.
+    /// Whether anonymous pages of a node have a place to go.
     fn can_move_anonymous(&self, node: NodeId) -> bool {
         (self.config.demote && self.slower[node.index()].is_some()) || self.config.swap_pages > 0
     }
 
-    /// Whether there is room for another anonymous page there. Where there is none, most of them cannot go, and must not
-    /// keep reclaim from the pages of files that can (Linux: `can_reclaim_anon_pages`); those that have a slot already
-    /// still can.
+    /// Whether there is room for another anonymous page on the swap device. If not, most anonymous pages cannot go, and
+    /// must not keep reclaim from pages of files (Linux: `can_reclaim_anon_pages`). Those that already have a slot
+    /// still can go.
     fn room_for_anonymous(&self, node: NodeId) -> bool {
         let room = |slower: NodeId| {
             let slower = &self.nodes[slower.index()];
@@ -262,8 +262,8 @@ impl<P: Machine> Memory<P> {
             || (self.config.swap_pages > 0 && self.free_slots() > 0)
     }
 
-    /// Moves the oldest active pages to the inactive list while there are more active than inactive ones (Linux:
-    /// `inactive_file_is_low`), a few at a time.
+    /// Moves the oldest active pages to the inactive list, a few at a time, while there are more active than inactive
+    /// pages (Linux: `inactive_file_is_low`).
     fn age(&self, lists: &mut Lists, anonymous: bool) {
         for _ in 0..LARGEST_BATCH {
             if lists.of(anonymous, true).len() <= lists.of(anonymous, false).len() {

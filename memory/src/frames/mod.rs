@@ -1,9 +1,9 @@
-//! Physical memory: the frames, who owns each, and the allocator.
+//! Physical memory: frames, their owners, and the allocator.
 //!
-//! Read in this order: a frame and what is known about it (`frame`), lists of frames (`list`), which of them were used
-//! lately (`lru`), the buddy allocator (`buddy`), a node with its watermarks (`node`) and the limits of what may owe in it
-//! (`lazy`), the kernel's own access to frames (`direct`); then frames out (`allocate`), frames in (`free`), frames that
-//! owe (`owing`), and free frames for other uses (`isolate`).
+//! Read in this order: a frame and the information about it (`frame`), lists of frames (`list`), the lists of recently
+//! used pages (`lru`), the buddy allocator (`buddy`), a node with its watermarks (`node`) and its bounds on debts
+//! (`lazy`), the kernel's own access to frames (`direct`). Then follow allocation (`allocate`), freeing (`free`), owing
+//! frames (`owing`), and free frames for other uses (`isolate`).
 
 pub(crate) mod allocate;
 pub(crate) mod buddy;

@@ -1,11 +1,12 @@
-//! Nodes: memory that is equally near to some CPUs.
+//! Nodes: memory at the same distance from some CPUs.
 //!
-//! Each has its own buddy allocator (the zone), its own lists of pages, and watermarks that say when reclaim starts
-//! and stops.
+//! Each node has its own buddy allocator (the zone), its own lists of pages, and watermarks at which reclaim starts and
+//! stops.
 //!
-//! Free frames that owe are free, but cannot be handed out before their debts are settled. So reclaim runs *ahead* of what
-//! is taken: a node keeps as many frames above each watermark as came to owe, and were taken, lately in the time that a debt
-//! may stand. So many are on their way from the one to the other all the time, and nobody has to wait or pay.
+//! Owing frames are free, but cannot be handed out before their debts are settled. So reclaim runs *ahead* of
+//! allocation. Above each watermark a node keeps a further number of frames: those that lately came to owe, and were
+//! taken, within the time that a debt may stand. This supply settles as fast as frames are taken, so allocations need
+//! neither wait nor pay.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -32,12 +33,12 @@ impl NodeId {
     }
 }
 
-/// How large and how fast a node is.
+/// The size and the speed of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeLayout {
-    /// Frames of memory.
+    /// The number of frames.
     pub frames: u32,
-    /// 0 for the fastest memory of the machine; reclaim demotes pages from one tier to the next before it frees any.
+    /// 0 for the fastest memory of the machine. Reclaim demotes pages from one tier to the next before it frees any.
     pub tier: u8,
 }
 
@@ -48,22 +49,23 @@ impl NodeLayout {
     }
 }
 
-/// How many free frames a node should keep.
+/// The numbers of free frames that a node should keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Below it, whoever allocates reclaims first.
+    /// Below it, an allocation reclaims first.
     pub min: u32,
-    /// Below it, background reclaim is woken, and allocation looks at other nodes.
+    /// Below it, background reclaim is woken, and allocations try other nodes.
     pub low: u32,
-    /// Up to here background reclaim goes.
+    /// Background reclaim stops here.
     pub high: u32,
 }
 
 impl Watermarks {
-    /// For a node with `frames` of the machine's `total`.
+    /// The watermarks of a node with `frames` of the machine's `total`.
     ///
-    /// Linux's rule: four times the square root of the memory in KiB, between 128 KiB and 64 MiB, shared out by size;
-    /// low and high lie a quarter and a half above (`init_per_zone_wmark_min`, `__setup_per_zone_wmarks`).
+    /// Linux's rule: the minimum is four times the square root of the memory in KiB, between 128 KiB and 64 MiB,
+    /// divided among the nodes by size. Low is a quarter above it and high a half (`init_per_zone_wmark_min`,
+    /// `__setup_per_zone_wmarks`).
     pub fn new(frames: u32, total: u32) -> Self {
         let kib = u64::from(total) * 4;
         let reserve_kib = (kib * 16).isqrt().clamp(128, 65536).min(kib / 16);
@@ -79,22 +81,22 @@ pub(crate) struct Node<P: Machine> {
     pub(crate) lists: P::Lock<Lists>,
     pub(crate) watermarks: Watermarks,
     pub(crate) limits: Limits,
-    /// Frames in the zone that owe nothing, and those that owe. Changed under the zone lock, read without.
+    /// Debt-free and owing frames in the zone. Changed under the zone lock, read without it.
     settled: AtomicU32,
     owing: AtomicU32,
-    /// How fast frames are taken, and how fast they come to owe.
+    /// The rates at which frames are taken and come to owe.
     taken: Pace,
     owed: Pace,
-    /// Background reclaim was asked for and has not finished.
+    /// Background reclaim was woken and has not finished.
     woken: AtomicBool,
 }
 
-/// How fast a node's frames go one way. Changed under the zone lock, read without.
+/// The rate at which a node's frames are taken, or come to owe. Changed under the zone lock, read without it.
 #[derive(Debug, Default)]
 struct Pace {
-    /// How long a window is, in nanoseconds: the time that a debt may stand. 0 if nothing is measured.
+    /// The length of a window in nanoseconds: the time that a debt may stand. 0 if nothing is measured.
     window: u64,
-    /// When the current window began, how many frames went in it, and what those before say.
+    /// The start of the current window, the frames counted in it, and the result of the windows before.
     since: AtomicU64,
     current: AtomicU32,
     before: AtomicU32,
@@ -118,22 +120,22 @@ impl Pace {
         self.since.store(now, Ordering::Relaxed);
     }
 
-    /// How many frames went in a window: as many as in the busiest lately. More at once, less bit by bit, so that who goes
-    /// by it goes steadily.
+    /// Frames counted in a window: as many as in the busiest window lately. The value rises at once and falls step by
+    /// step, so its users change steadily.
     fn lately(&self) -> u32 {
         self.current.load(Ordering::Relaxed).max(self.before.load(Ordering::Relaxed))
     }
 }
 
-/// What is left of `most` after `windows`, the first of which had `last` and the others nothing: an eighth of the difference
-/// goes in each.
+/// The value that remains of `most` after `windows`, of which the first counted `last` frames and the others none: each
+/// removes an eighth of the difference.
 fn decayed(most: u32, last: u32, windows: u64) -> u32 {
     let first = most - most.saturating_sub(last) / 8;
     (1..windows.min(64)).fold(first, |most, _| most - most.div_ceil(8))
 }
 
 impl<P: Machine> Node<P> {
-    /// The nodes, whose frames are numbered through from `first` on, with debts within `bounds`.
+    /// The nodes, with frames numbered from `first` on and debts within `bounds`.
     pub(crate) fn all(
         first: FrameNumber,
         layouts: &[NodeLayout],
@@ -169,19 +171,19 @@ impl<P: Machine> Node<P> {
         self.settled_free() + self.owing()
     }
 
-    /// Free frames in the zone that owe nothing.
+    /// Debt-free frames in the zone.
     pub(crate) fn settled_free(&self) -> u32 {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Free frames in the zone that owe, or did when that was last looked at.
+    /// Owing frames in the zone, including those whose debts were settled since the last check.
     pub(crate) fn owing(&self) -> u32 {
         self.owing.load(Ordering::Relaxed)
     }
 
-    /// How many free frames should be on their way from owing to being taken.
+    /// The number of free frames that should be between owing and being taken.
     pub(crate) fn ahead(&self) -> u32 {
-        // Nearly always, unless the machine is lazy.
+        // Zero for nearly every call, unless the machine is lazy.
         let owed = self.owed.lately();
         if owed == 0 {
             return 0;
@@ -189,43 +191,44 @@ impl<P: Machine> Node<P> {
         self.taken_lately().min(owed)
     }
 
-    /// How many frames an allocation may take: at least `mark` are left, and those that owe nothing stay above their
-    /// `reserve` while others owe.
+    /// How many frames an allocation may take: at least `mark` are left, and while others owe at least `reserve`
+    /// debt-free ones.
     pub(crate) fn spare(&self, mark: u32, reserve: u32) -> u32 {
         let reserve = if self.owing() > 0 { reserve } else { 0 };
         self.free().saturating_sub(mark).min(self.settled_free().saturating_sub(reserve))
     }
 
-    /// Whether the node stays above `mark` if frames go on being taken as they were lately.
+    /// Whether the node stays above `mark` if frames are taken at the recent rate.
     pub(crate) fn keeps(&self, mark: u32) -> bool {
         self.free() >= mark.saturating_add(self.ahead())
     }
 
-    /// How many frames were taken lately in the time that a debt may stand, as far as so many may owe.
+    /// The number of frames taken lately in the time that a debt may stand, at most the number that may owe.
     pub(crate) fn taken_lately(&self) -> u32 {
         self.taken.lately().min(self.limits.max_owed)
     }
 
-    /// Counts frames that owed nothing and left the zone; the caller holds the zone lock.
+    /// Counts debt-free frames that left the zone. The caller holds the zone lock.
     pub(crate) fn took(&self, count: u32, now: impl FnOnce() -> u64) {
         subtract(&self.settled, count);
         self.went(count, 0, now);
     }
 
-    /// Counts frames that owe nothing and came back; the caller holds the zone lock.
+    /// Counts debt-free frames that came back. The caller holds the zone lock.
     pub(crate) fn got(&self, count: u32) {
         add(&self.settled, count);
     }
 
-    /// Counts frames that came to owe; the caller holds the zone lock.
+    /// Counts frames that came to owe. The caller holds the zone lock.
     pub(crate) fn owes(&self, count: u32, now: impl FnOnce() -> u64) {
         add(&self.owing, count);
         self.went(0, count, now);
     }
 
-    /// Both paces go on together: where none come to owe any more, the one must not stand still while frames are taken.
+    /// Advances both rates together: if no frame comes to owe any more, that rate must still fall while frames are
+    /// taken.
     fn went(&self, taken: u32, owed: u32, now: impl FnOnce() -> u64) {
-        // Nothing is measured where nothing can owe.
+        // Where nothing can owe, nothing is measured.
         if self.taken.window > 0 {
             let now = now();
             self.taken.went(taken, now);
@@ -233,18 +236,18 @@ impl<P: Machine> Node<P> {
         }
     }
 
-    /// Counts frames that owed and left the zone; the caller holds the zone lock.
+    /// Counts owing frames that left the zone. The caller holds the zone lock.
     pub(crate) fn took_owing(&self, count: u32) {
         subtract(&self.owing, count);
     }
 
-    /// Counts frames whose debts were settled; the caller holds the zone lock.
+    /// Counts frames whose debts were settled. The caller holds the zone lock.
     pub(crate) fn matured(&self, count: u32) {
         self.took_owing(count);
         self.got(count);
     }
 
-    /// Whether background reclaim has to be woken: it was not yet.
+    /// Whether background reclaim must be woken, because it was not yet.
     pub(crate) fn wake(&self) -> bool {
         !self.woken.load(Ordering::Relaxed) && !self.woken.swap(true, Ordering::AcqRel)
     }
@@ -268,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_rises_at_once_and_falls_bit_by_bit() {
+    fn the_pace_rises_at_once_and_falls_step_by_step() {
         let pace = Pace::new(10);
         for (now, count, lately) in
             [(1, 64, 64), (9, 16, 80), (12, 3, 80), (15, 97, 100), (22, 1, 100), (35, 1, 88), (45, 1, 78)]
@@ -277,7 +280,7 @@ mod tests {
             assert_eq!(pace.lately(), lately, "at {now}");
         }
         pace.went(1, u64::MAX);
-        assert_eq!(pace.lately(), 1, "nothing went for long");
+        assert_eq!(pace.lately(), 1, "no frame was taken for long");
     }
 
     #[test]

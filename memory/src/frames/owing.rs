@@ -1,10 +1,10 @@
-//! Free frames that owe: how they come to owe nothing.
+//! Owing free frames, and how they become debt-free.
 //!
-//! Debts settle elsewhere, at ticks and switches, and nobody says of which frames. So whoever needs frames looks: first at
-//! those that its CPU has listed, then, under the zone lock that it takes anyway, at the oldest blocks of the node. Each
-//! look is bounded, so that no allocation works for a thousand others. Between its list and its being settled a frame is
-//! nowhere but on the stack of who took it, with its stamp: no CPU and no task keeps debts, so there are none that an
-//! interrupt could mistake for its own.
+//! Debts settle elsewhere, at ticks and switches, without a notice for each frame. So an allocation checks: first the
+//! frames on its CPU's list, then, under the zone lock that it takes anyway, the oldest blocks of the node. Each check
+//! is bounded, so no allocation works for a thousand others. Between its list and its settlement a frame is only on the
+//! stack of the task that took it, with its stamp. No CPU and no task stores debts, so an interrupt can never mistake
+//! them for its own.
 
 use core::sync::atomic::Ordering;
 
@@ -17,15 +17,15 @@ use crate::locks::Lock;
 use crate::machine::{Machine, Work};
 use crate::Memory;
 
-/// Frames that mature at a time: as many as are taken; background reclaim sees to the rest. (A block that is larger matures
-/// as a whole: it is a single step.)
+/// Frames that mature at a time: as many as are taken. Background reclaim handles the rest. (A larger block matures
+/// whole, in a single step.)
 pub(crate) const MATURE: u32 = REFILL;
 
 impl<P: Machine> Memory<P> {
-    /// What each CPU does at each of its timer's ticks, with interrupts off: settles debts for nothing. If one is too old
-    /// because some CPU has no ticks, whoever may do so next pays: the next fault or reclaim anywhere, or the background
-    /// reclaim of this CPU's node, which is woken for it. (Every CPU may be busy with programs, so that this does not run
-    /// for long; or no program faults.)
+    /// Must run at each timer tick of each CPU, with interrupts off. It settles debts at no cost. If one is too old
+    /// because some CPU has no ticks, the next fault or reclaim anywhere pays. The background reclaim of this CPU's
+    /// node is woken to pay as well, because it may be that no program faults. (If every CPU is busy with programs, the
+    /// reclaimer may not run for long.)
     pub fn tick(&self) {
         if self.engine.tick() {
             self.overdue.store(true, Ordering::Release);
@@ -36,20 +36,22 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Pays what a tick found to be too old. Interrupts must be on, and no lock may be held that is held with them off.
+    /// Pays the debts that a tick found too old. Interrupts must be on, and no lock may be held that is held with
+    /// interrupts off.
     pub(crate) fn pay_overdue(&self) {
         if self.overdue.load(Ordering::Relaxed) && self.overdue.swap(false, Ordering::AcqRel) {
             self.engine.pay_overdue();
         }
     }
 
-    /// Whether more frames of a node may come to owe. If not, a batch that frees frames there should pay at its end. What
-    /// is settled by now makes room first: nobody pays, or goes without, for what only has to be looked at.
+    /// Whether more frames of a node may come to owe. If not, a batch that frees frames there should pay at its end.
+    /// Matured frames are freed first, so no batch pays because of debts that are already settled.
     ///
-    /// Exact but for what CPUs keep, 30 frames each at most, and for what other batches are about to free.
+    /// The answer is exact except for frames on CPUs' lists, at most 30 for each CPU, and frames that other batches are
+    /// about to free.
     pub(crate) fn may_owe(&self, node: NodeId) -> bool {
         let state = &self.nodes[node.index()];
-        // A node without frames, which may owe none, owes none either.
+        // A node without frames may owe none, and owes none.
         while state.owing() >= state.limits.max_owed.max(1) {
             if self.mature(node) == 0 {
                 return false;
@@ -58,13 +60,14 @@ impl<P: Machine> Memory<P> {
         true
     }
 
-    /// Frames that are free and owe, or did when that was last looked at. Exact once the machine is quiet.
+    /// Free frames that owe, including those whose debts were settled since the last check. Exact once the machine is
+    /// quiet.
     pub fn owing_frames(&self) -> u64 {
         let per_cpu = self.per_cpu_frames.iter().map(|kept| kept.lock(self.platform()).owing.len());
         self.nodes.iter().map(Node::owing).chain(per_cpu).map(u64::from).sum()
     }
 
-    /// Frees what has matured of a node, up to [`MATURE`] frames or one large block; how many frames.
+    /// Frees matured frames of a node, up to [`MATURE`] or one large block; returns how many.
     pub(crate) fn mature(&self, node: NodeId) -> u32 {
         let state = &self.nodes[node.index()];
         if state.owing() == 0 {
@@ -73,13 +76,13 @@ impl<P: Machine> Memory<P> {
         self.mature_zone(state, &mut state.zone.lock(self.platform()), MATURE)
     }
 
-    /// Frees what has matured of a node until it has `wanted` frames to spare.
+    /// Frees matured frames of a node until it has `wanted` frames to spare.
     pub(crate) fn mature_for(&self, node: NodeId, mark: u32, reserve: u32, wanted: u32) {
         let state = &self.nodes[node.index()];
         while state.spare(mark, reserve) < wanted && self.mature(node) > 0 {}
     }
 
-    /// Frees what has matured of a node whose zone is locked, until that were `enough`; how many frames.
+    /// Frees at least `enough` matured frames of a node whose zone is locked, if it has them; returns how many.
     pub(crate) fn mature_zone(&self, state: &Node<P>, zone: &mut Buddy, enough: u32) -> u32 {
         if state.owing() == 0 {
             return 0;
@@ -98,7 +101,7 @@ impl<P: Machine> Memory<P> {
         matured
     }
 
-    /// Frees what has matured of a CPU's own frames; how many.
+    /// Frees matured frames on a CPU's own list; returns how many.
     pub(crate) fn mature_own(&self, kept: &mut PerCpuFrames) -> u32 {
         let mut matured = 0;
         while let Some(number) = kept.owing.front() {
@@ -118,12 +121,13 @@ impl<P: Machine> Memory<P> {
         matured
     }
 
-    /// Pays everything that is owed, because an allocation cannot wait for its being settled; or not, if that is not
-    /// worth it. No list may be locked.
+    /// Pays all debts, for an allocation that cannot wait for their settlement, unless it is not worth it. No list may
+    /// be locked.
     ///
-    /// One round of interrupts settles the frames of all nodes. It is worth it for as many as are taken in the time that a
-    /// debt may stand: until these are used up, what is reclaimed meanwhile is settled; fewer are soon used up, and then
-    /// somebody has to pay again. And nobody pays for what somebody else is just paying for.
+    /// One round of interrupts settles the frames of all nodes. It is worth it if at least as many frames owe as are
+    /// taken in the time that a debt may stand: while these are used up, the debts of frames reclaimed meanwhile
+    /// settle. Fewer are used up sooner, and an allocation has to pay again. An allocation that has another way
+    /// does not pay while another one is paying.
     #[cold]
     pub(crate) fn pay_for_allocation(&self, pay: Pay) -> bool {
         if pay == Pay::IfWorthIt {

@@ -1,9 +1,10 @@
-//! Locks, as the kernel brings them, and the order in which they are taken.
+//! The kernel's locks, and the order in which they are taken.
 //!
-//! They are an interface because the memory manager runs on every machine: a lock is a spin lock in a kernel, a resource
-//! in simulated time in a simulator, a checker's lock in a model checker. Every lock belongs to a [`LockClass`]; a task may only take a lock of a higher rank than
-//! all it holds, which debug builds check through [`HeldLocks`]. The class also says whether a task may sleep with the
-//! lock, so [`HeldLocks`] knows whether it may with all that it holds.
+//! Locks are an interface because the memory manager runs on every machine: a lock is a spin lock in a kernel, a
+//! resource in simulated time in a simulator, and a checker's lock in a model checker. Every lock belongs to a
+//! [`LockClass`]. A task may take a lock only if its rank is higher than those of all locks that the task holds. Debug
+//! builds check this through [`HeldLocks`]. The class also says whether a task may sleep while it holds the lock, so
+//! [`HeldLocks`] knows whether the task may sleep.
 
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,20 +12,21 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// A kind of lock: its place in the order, and how it is held.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LockClass {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: &'static str,
-    /// Its place in the order, below 64: locks are taken in rising rank.
+    /// Its place in the order, below 64. Locks are taken in rising rank.
     pub rank: u8,
-    /// Its holder may sleep, so whoever waits for it sleeps too, where the platform can. Else it spins: nobody sleeps
-    /// while holding it.
+    /// The holder may sleep, and so does a task that waits for the lock, where the platform can. Otherwise the lock
+    /// spins, and no task sleeps while it holds one.
     pub sleeps: bool,
-    /// Held with interrupts off; a CPU that waits for it need not answer any either. Such a lock spins.
+    /// The lock is held with interrupts off. A CPU that waits for it need not answer interrupts either. Such a lock
+    /// spins.
     pub interrupts_off: bool,
 }
 
 /// Mutual exclusion around a value.
 pub trait Lock<T, P> {
-    /// Proof of holding it; dropping it releases.
+    /// Proof that the lock is held. Dropping it releases the lock.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,
@@ -56,33 +58,33 @@ pub trait RwLock<T, P> {
     /// A free lock of `class` around `value`.
     fn new(class: &'static LockClass, value: T) -> Self;
 
-    /// Waits until no one has exclusive access and takes shared access.
+    /// Waits until no task has exclusive access, and takes shared access.
     fn read<'a>(&'a self, platform: &'a P) -> Self::Read<'a>;
 
-    /// Waits until no one has access and takes exclusive access.
+    /// Waits until no task has access, and takes exclusive access.
     fn write<'a>(&'a self, platform: &'a P) -> Self::Write<'a>;
 }
 
-/// The ranks that one task holds. The kernel keeps one per task; its locks report to it.
+/// The ranks of the locks that one task holds. The kernel keeps one for each task, and its locks report to it.
 #[derive(Debug, Default)]
 pub struct HeldLocks {
-    /// A bit for each rank whose lock sleeps, and for each whose lock spins.
+    /// One bit for each rank: of locks that sleep here, of locks that spin below.
     sleeping: AtomicU64,
     spinning: AtomicU64,
 }
 
 impl HeldLocks {
-    /// Holding nothing.
+    /// No lock held.
     pub const fn new() -> Self {
         Self { sleeping: AtomicU64::new(0), spinning: AtomicU64::new(0) }
     }
 
-    /// Notes that a lock of `class` is about to be taken.
+    /// Records that a lock of `class` is about to be taken.
     ///
     /// # Panics
-    /// In debug builds, where the task holds a lock of the same or a higher rank: somewhere else the two could
-    /// be taken the other way round. And where a lock that sleeps would be held with interrupts off, or is taken while
-    /// one that spins is held: waiting for it, the task would sleep with that one.
+    /// In debug builds, in three cases. The task holds a lock of the same or a higher rank: another task could take the
+    /// two in the opposite order. A lock that sleeps would be held with interrupts off. A lock that sleeps is taken
+    /// while one that spins is held: the task would sleep with the latter while it waits.
     pub fn acquire(&self, class: &LockClass) {
         debug_assert!(
             self.ranks() >> class.rank == 0,
@@ -106,18 +108,19 @@ impl HeldLocks {
         held.store(held.load(Ordering::Relaxed) | 1 << class.rank, Ordering::Relaxed);
     }
 
-    /// Notes that a lock of `class` was released. Locks may be released in any order.
+    /// Records that a lock of `class` was released. Locks may be released in any order.
     pub fn release(&self, class: &LockClass) {
         let held = self.of(class);
         held.store(held.load(Ordering::Relaxed) & !(1 << class.rank), Ordering::Relaxed);
     }
 
-    /// Whether the task holds nothing.
+    /// Whether the task holds no lock.
     pub fn is_empty(&self) -> bool {
         self.ranks() == 0
     }
 
-    /// Whether all that the task holds are locks that sleep. If nothing else ties it to its CPU, it may sleep too.
+    /// Whether every lock that the task holds is one that sleeps. If nothing else ties the task to its CPU, it may
+    /// sleep too.
     pub fn may_sleep(&self) -> bool {
         self.spinning.load(Ordering::Relaxed) == 0
     }

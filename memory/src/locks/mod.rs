@@ -1,30 +1,31 @@
-//! Every lock of the memory manager: what it guards, and the order in which locks are taken.
+//! The locks of the memory manager, the data that each guards, and their order.
 //!
-//! A task may take a lock only while all it holds have a lower rank; no two of one rank at once. Debug builds check
-//! it on every acquisition. A flush waits for other CPUs, so it is done with interrupts on: no lock that is held
-//! with interrupts off may be held over one.
+//! A task may take a lock only while all locks that it holds have a lower rank. It never holds two of one rank. Debug
+//! builds check this on every acquisition. A flush waits for other CPUs, so it runs with interrupts on: no lock that is
+//! held with interrupts off may be held over a flush.
 //!
-//! Memory is reclaimed and devices are waited for under the lock of a space, and long walks let others run under those
-//! of mappers: so these three sleep. All others are held for a short time and spin.
+//! Three locks sleep. Reclaim and device waits run under a space's lock, and long walks let other tasks run under the
+//! mappers' locks. All others are held for a short time and spin.
 //!
 //! | rank | lock | guards | its holder may sleep | held over a flush |
 //! |---|---|---|---|---|
 //! | 1 | space | the address ranges of a space; exclusive for changes, shared for faults | yes | yes |
-//! | 2 | mappers of a file | who maps a file; shared, it keeps the tables of those ranges in place | yes | yes |
+//! | 2 | mappers of a file | the list of mappings of a file; shared, it keeps the tables of those ranges in place | yes | yes |
 //! | 3 | mappers of anonymous memory | the same for the private pages of an area and its forks | yes | yes |
 //! | 4 | table | the entries of a page-table page (striped over all tables) | no | yes |
-//! | 5 | pages | which frame holds which page of a file, or which slot of the swap device | no | no |
-//! | 6 | swap slots | which slots of the swap device are in use, and how often | no | no |
+//! | 5 | pages | the frame of each page of a file, or of each slot of the swap device | no | no |
+//! | 6 | swap slots | the use count of each slot of the swap device | no | no |
 //! | 7 | LRU batch | a CPU's pages on their way to the lists | no | no |
 //! | 8 | LRU | a node's lists of pages | no | no |
 //! | 9 | per-CPU frames | a CPU's free frames | no | no |
 //! | 10 | zone | a node's buddy allocator | no | no |
 //! | 11 | objects | the free identities of files and anonymous memory | no | no |
 //!
-//! The lock of a page (`page_lock`) is none of these: it may be held while a device works. Whoever waits for one holds
-//! nothing at all; whoever holds one may take all but the space's, and further pages' only if they are free.
+//! The lock of a page (`page_lock`) is none of these: it may be held while a device works. A task that waits for a page
+//! lock holds no lock at all. A task that holds one may take all locks except a space's, and further page locks only
+//! without waiting.
 //!
-//! The kernel brings the locks: `lock.rs` has their interface, `classes.rs` the classes in the table's order.
+//! The kernel provides the locks: `lock.rs` has their interface, `classes.rs` their classes in the order of the table.
 
 mod classes;
 mod lock;

@@ -1,57 +1,57 @@
-//! Events that a checker may want to know.
+//! Events for a checker.
 
 use ceasefire::{AddressSpace, PageSize};
 
 use crate::address::{Block, FrameNumber};
 use crate::spaces::area::Protection;
 
-/// What a checker may want to know.
+/// An event for a checker.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// The frame is free: nobody may reach it through an older translation. One that was [left](Event::Left) while it owed
-    /// is freed only now, though it is the allocator's since then; until now its bytes have to stay as they were.
+    /// The frame is free: no CPU may reach it through an older translation. A frame that was [left](Event::Left) while
+    /// it owed belongs to the allocator from then on, but is freed only now. Until now its bytes must not change.
     FrameFreed(FrameNumber),
-    /// The frame, freed before, was handed out.
+    /// The frame, freed before, is handed out.
     FrameAllocated(FrameNumber),
-    /// The frame went back to the allocator and was a page-table page: no walker may read it any more.
+    /// The frame was a page-table page and goes back to the allocator: no walker may read it.
     TableFreed(FrameNumber),
-    /// A translation became visible.
+    /// A translation is now visible.
     Installed {
-        /// Whose.
+        /// The space that it belongs to.
         space: &'a AddressSpace,
-        /// Of which page.
+        /// The address of the page.
         address: u64,
-        /// To which frame; the first of 512 if it is huge.
+        /// The frame; the first of 512 if the page is huge.
         frame: FrameNumber,
-        /// Of which size.
+        /// The size of the page.
         size: PageSize,
     },
     /// An operation that took translations or rights away for good is about to return to the program.
     Returned {
-        /// In which space.
+        /// The space.
         space: &'a AddressSpace,
-        /// From which address.
+        /// The first address.
         start: u64,
-        /// Up to which address, exclusive.
+        /// The address after the last.
         end: u64,
-        /// What translations from before it may still be used for: nothing, or loads.
+        /// The use that older translations still allow: none, or loads.
         allowed: Protection,
     },
-    /// The page was declared clean and its write-out begins: no store may land in it unseen.
+    /// The page is declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),
-    /// The frame goes back to the allocator while CPUs may still read it through translations that allowed nothing else, and
-    /// with it the page of that block, if it has one: until it is free ([`Event::FrameFreed`]), until the block's
-    /// page is found again ([`Event::Settled`]), or until [`Bounds::max_age`](ceasefire::Bounds::max_age) and a tick have
-    /// passed.
+    /// The frame goes back to the allocator while CPUs may still read it through translations that allowed loads only.
+    /// CPUs may read the frame, and with it the page of `block`, until the first of these: the frame is free
+    /// ([`Event::FrameFreed`]), the block's page is found again ([`Event::Settled`]), or
+    /// [`Bounds::max_age`](ceasefire::Bounds::max_age) and a tick have passed.
     Left {
-        /// Which.
+        /// The frame.
         frame: FrameNumber,
-        /// Where its page belongs.
+        /// The block of its page, if it has one.
         block: Option<Block>,
     },
-    /// The block's page is about to be found, brought in or changed: no CPU may read an older copy of it any more.
+    /// The block's page is about to be found, brought in or changed: no CPU may read an older copy of it.
     Settled(Block),
-    /// Another frame may hold the newest version of this frame's page from now on (it is about to be copied elsewhere, or
-    /// has left its file or the swap device's cache): no CPU may reach the old one any more.
+    /// Another frame may hold the newest version of this frame's page from now on: the page is about to be copied
+    /// elsewhere, or has left its file or the swap device's cache. No CPU may reach the old frame.
     Superseded(FrameNumber),
 }

@@ -1,4 +1,4 @@
-//! What the memory manager asks of a machine beyond the engine's [`Platform`].
+//! The interface to the machine, beyond the engine's [`Platform`].
 
 mod event;
 mod work;
@@ -19,25 +19,26 @@ pub use work::Work;
 
 /// A machine whose memory can be managed.
 ///
-/// A kernel implements the first group; the second lets a simulator account for time and check rules, and a kernel
-/// leaves it as it is: empty functions that cost nothing.
+/// A kernel implements the first group. The second group lets a simulator account for time and check rules. A kernel
+/// keeps its default methods, which are empty and cost nothing.
 pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// The kernel's lock.
     type Lock<T: Debug>: Lock<T, Self> + Debug;
     /// The kernel's reader-writer lock.
     type RwLock<T: Debug>: RwLock<T, Self> + Debug;
 
-    /// The locks that the running task holds: for the debug check of their order, and for the kernel to know whether the
-    /// task may sleep.
+    /// The locks that the running task holds. They serve the debug check of the lock order, and tell the kernel whether
+    /// the task may sleep.
     fn held_locks(&self) -> &HeldLocks;
 
-    /// A page-table page by its frame, through the kernel's own mapping of all memory.
+    /// The page-table page in `frame`, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;
 
-    /// Puts the kernel's half into a new top-level table, all zeros so far, before anybody can load it: where one register
-    /// translates both halves (x86-64), the kernel copies its own [`KERNEL_ENTRIES`](crate::KERNEL_ENTRIES). The memory
-    /// manager never looks at them; they are still there when the table is freed. Where the kernel has tables of its own
-    /// (Arm), nothing is to be done.
+    /// Copies the kernel's half into a new top-level table, which holds only zeros so far, before any CPU can load it.
+    ///
+    /// Where one register translates both halves (x86-64), the kernel copies its own
+    /// [`KERNEL_ENTRIES`](crate::KERNEL_ENTRIES). The memory manager never reads them, and they are still there when
+    /// the table is freed. Where the kernel has tables of its own (Arm), there is nothing to do.
     fn share_kernel(&self, root: &Table) {
         let _ = root;
     }
@@ -48,79 +49,82 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// Copies `count` neighbouring frames to as many others.
     fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32);
 
-    /// Copies bytes out of a frame, from `offset` in it on.
+    /// Copies bytes out of a frame, starting at `offset` in it.
     fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]);
 
-    /// Copies bytes into a frame, from `offset` in it on.
+    /// Copies bytes into a frame, starting at `offset` in it.
     fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]);
 
-    /// Writes pages to their devices; returns when all the data is safe. Nothing can store into the frames unseen while
+    /// Writes pages to their devices and returns when all data is safe. No CPU can store into the frames unseen while
     /// it runs.
     ///
-    /// The task may sleep meanwhile. Of [`locks`](crate::locks) it holds at most one space's, shared or exclusive (that of
-    /// whoever ran out of memory under it), besides the pages'. None of them spins, nothing is pinned, and interrupts are on.
+    /// The task may sleep meanwhile. Of the [`locks`](crate::locks) it holds at most one space's, shared or exclusive,
+    /// besides the pages'; it holds a space's if its allocation ran out of memory under that lock. None of these locks
+    /// spins, nothing is pinned, and interrupts are on.
     fn write_out(&self, pages: &[(Block, FrameNumber)]);
 
-    /// Reads pages from their devices; returns when all are there. Each block was written out before, or
-    /// is of a file that the device held from the start.
+    /// Reads pages from their devices and returns when all have arrived. Each block was written out before, or is of a
+    /// file that the device held from the start.
     ///
-    /// The task may sleep meanwhile, as in [`Machine::write_out`]. It holds at most one space's lock, shared (that of a
-    /// fault), besides the pages'.
+    /// The task may sleep meanwhile, as in [`Machine::write_out`]. Besides the pages' locks it holds at most one
+    /// space's, shared, as a fault does.
     fn read_in(&self, pages: &[(Block, FrameNumber)]);
 
-    /// Waits until `busy` says no; each time it says yes, [`Machine::page_ready`] will be called for `frame` later. The
-    /// caller holds no lock, so the thread may sleep; waking too early is allowed.
+    /// Waits until `busy` returns false. Each time it returns true, [`Machine::page_ready`] will be called for `frame`
+    /// later. The caller holds no lock, so the thread may sleep. Waking too early is allowed.
     fn wait_for_page(&self, frame: FrameNumber, busy: &dyn Fn() -> bool);
 
-    /// What some wait for in [`Machine::wait_for_page`] has happened to `frame`.
+    /// Wakes the threads that wait for `frame` in [`Machine::wait_for_page`].
     fn page_ready(&self, frame: FrameNumber);
 
     /// The node that a CPU belongs to.
     fn node_of(&self, cpu: CpuId) -> NodeId;
 
-    /// A node runs low: its background reclaimer should run [`Memory::reclaim_node`](crate::Memory::reclaim_node).
-    /// Called once until that has run to its end, so a call that is lost is not made again; from any CPU, with any locks held.
+    /// A node runs low: its background reclaimer should run [`Memory::reclaim_node`](crate::Memory::reclaim_node). The
+    /// call is made once and not repeated until that run has ended, so it must not be lost. It may come from any CPU,
+    /// with any locks held.
     fn wake_reclaim(&self, node: NodeId);
 
-    /// Whether the bytes of frames change while they are free: filled with zeros or a pattern, or out of reach. Such frames
-    /// are never let go of while CPUs may read them.
+    /// Whether the bytes of free frames change: the machine fills them with zeros or a pattern, or makes them
+    /// unreachable. Such frames are never let go while CPUs may read them.
     fn alters_free_frames(&self) -> bool {
         false
     }
 
-    /// Lets `body` have the [shadow record](crate::shadow), alone, if the machine keeps one: for debug builds. It is called
-    /// with any locks held and with interrupts on or off, so a kernel guards it with a spin lock of its own, held with
-    /// interrupts off. `body` calls nothing of the machine's but [`Platform::now`], and may allocate.
+    /// Gives `body` exclusive access to the [shadow record](crate::shadow), if the machine keeps one, for debug builds.
+    /// It is called with any locks held and with interrupts on or off, so a kernel guards the record with a spin lock
+    /// of its own, held with interrupts off. Of the machine's methods `body` calls only [`Platform::now`]. It may
+    /// allocate.
     ///
-    /// Without it nothing is recorded, and nothing is left of it in the program.
+    /// By default nothing is recorded, and the compiled program contains no trace of the record.
     fn shadow(&self, body: impl FnOnce(&mut Shadow)) {
         let _ = body;
     }
 
-    /// The shadow saw a flush missing. From any context, with any locks held.
+    /// The shadow found that a flush is missing. It may be called from any context, with any locks held.
     ///
     /// # Panics
-    /// Unless the machine says otherwise: whatever happens next is wrong.
+    /// By default, because any further step would be wrong.
     fn misused(&self, misuse: Misuse) {
         panic!("{misuse}");
     }
 
-    /// A place where a long operation lets others run, if the machine can. It is a sign of life too.
+    /// A point at which a long operation lets other tasks run, if the machine can. It is also a sign of life.
     ///
-    /// The task may sleep here. Of [`locks`](crate::locks) it holds at most those that sleep: one space's, and of the mappers
-    /// those of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. It may still owe
-    /// the flush of an operation that goes on.
+    /// The task may sleep here. Of the [`locks`](crate::locks) it holds at most sleeping ones: one space's, and the
+    /// mappers' of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. The task
+    /// may still owe the flush of an operation that goes on.
     ///
-    /// A kernel whose callers hold locks of their own asks [`HeldLocks::may_sleep`] here, in
-    /// [`Machine::read_in`] and in [`Machine::write_out`]: if it says no, the task must not leave its CPU.
+    /// A kernel whose callers hold locks of their own checks [`HeldLocks::may_sleep`] here, in [`Machine::read_in`] and
+    /// in [`Machine::write_out`]. If it returns false, the task must not leave its CPU.
     fn reschedule(&self) {}
 
-    /// `count` pieces of work are done now; a simulator charges their time.
+    /// `count` pieces of work are done now. A simulator charges their time.
     fn work(&self, work: Work, count: u32) {
         let _ = (work, count);
     }
 
-    /// Something happened that a checker may want to know.
+    /// Reports an event to a checker.
     fn observe(&self, event: Event<'_>) {
         let _ = event;
     }

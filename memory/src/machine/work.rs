@@ -3,7 +3,7 @@
 /// Work that takes time, in the units in which a simulator charges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// A fault, from the exception to its return, without what is listed below.
+    /// A fault, from the exception to its return, without the work listed below.
     Fault,
     /// A page looked up in a file.
     CacheFind,
@@ -25,20 +25,20 @@ pub enum Work {
     ReverseMap,
     /// A page put on a list for the first time.
     LruAdd,
-    /// A page that nobody holds taken off a list.
+    /// A page without holders taken off a list.
     LruRemove,
-    /// A page taken off a list to be looked at.
+    /// A page isolated from a list for inspection.
     LruIsolate,
     /// A page put back.
     LruPutback,
-    /// All else that reclaim does for a page that it looks at.
+    /// Reclaim's other work for a page that it examines.
     ReclaimPage,
     /// A page-table page made or freed.
     TableChange,
-    /// An address range added, changed or taken away.
+    /// An address range added, changed or removed.
     AreaChange,
     /// The rights of a translation changed.
     Protect,
-    /// All else that migration does for a page that it moves.
+    /// Migration's other work for a page that it moves.
     MigratePage,
 }

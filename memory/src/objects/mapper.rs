@@ -1,4 +1,4 @@
-//! Who maps which part of an object where.
+//! Mappers: which spaces map which parts of an object.
 
 use alloc::vec::Vec;
 
@@ -6,16 +6,16 @@ use crate::address::PAGE_BYTES;
 use crate::machine::Machine;
 use crate::spaces::space::SpaceHandle;
 
-/// A part of an object mapped somewhere.
+/// A part of an object mapped in a space.
 #[derive(Debug)]
 pub(crate) struct Mapper<P: Machine> {
     pub(crate) space: SpaceHandle<P>,
-    /// Where its first page is mapped.
+    /// The address of its first page.
     pub(crate) start: u64,
     pub(crate) pages: u32,
-    /// Which page of the object that is.
+    /// The number of that page in the object.
     pub(crate) first: u32,
-    /// Its pages are not to be reclaimed.
+    /// Its pages must not be reclaimed.
     pub(crate) locked: bool,
 }
 
@@ -58,7 +58,7 @@ impl<P: Machine> Mappers<P> {
         self.0.push(mapper);
     }
 
-    /// Takes out what maps `[start, end)` in `space`; the parts.
+    /// Removes the mapping of `[start, end)` in `space`; returns the parts.
     pub(crate) fn remove(&mut self, space: &SpaceHandle<P>, start: u64, end: u64) -> Vec<Mapper<P>> {
         let id = space.coherence().id();
         let mut removed = Vec::new();

@@ -1,7 +1,7 @@
-//! What pages belong to, and the way from a page to all its translations.
+//! Files and anonymous memory, and the way from a page to all its translations.
 //!
-//! Read in this order: which pages of a file are in memory (`pages`), who maps which part of an object (`mapper`), files
-//! and anonymous memory (`object`), the reverse map (`reverse`).
+//! Read in this order: the pages of a file that are in memory (`pages`), the mappers of an object (`mapper`), files and
+//! anonymous memory (`object`), the reverse map (`reverse`).
 
 pub(crate) mod mapper;
 pub(crate) mod object;

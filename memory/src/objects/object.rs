@@ -1,9 +1,10 @@
-//! What pages belong to: files, and the anonymous memory of an area and of the areas that fork made of it.
+//! The objects that pages belong to: files, and the anonymous memory of an area and of the areas that fork copied from
+//! it.
 //!
-//! An object has mappers: who maps which part of it where. A file also has pages that are in memory (the page cache);
-//! anonymous pages are found through page tables alone. There is a fixed number of objects, so that a frame can name
-//! its object in 32 bits and the reverse map finds it without a lock around all of them. Anonymous memory ends with its
-//! last mapper, a file when it is deleted.
+//! An object has mappers, which say which space maps which part of it where. A file also has pages in memory (the page
+//! cache). Anonymous pages are found only through page tables. The number of objects is fixed. So a frame names its
+//! object in 32 bits, and the reverse map finds the object without a lock around all of them. Anonymous memory ends
+//! with its last mapper, a file when it is deleted.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use crate::objects::pages::Pages;
 /// All objects are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyObjects {
-    /// How many there may be.
+    /// The most objects that may exist.
     pub limit: usize,
 }
 
@@ -32,7 +33,7 @@ impl fmt::Display for TooManyObjects {
 /// A file or anonymous memory.
 #[derive(Debug)]
 pub(crate) struct Object<P: Machine> {
-    /// Of a file; anonymous memory keeps none here.
+    /// The pages of a file. Anonymous memory keeps none here.
     pub(crate) pages: P::Lock<Pages>,
     pub(crate) mappers: P::RwLock<Mappers<P>>,
 }
@@ -98,7 +99,7 @@ impl<P: Machine> Objects<P> {
         Ok(ObjectId::anonymous(self.anonymous.take(platform)?))
     }
 
-    /// Ends an object that nobody maps.
+    /// Ends an object that no space maps.
     pub(crate) fn destroy(&self, platform: &P, id: ObjectId) {
         if !id.is_anonymous() {
             *self.get(id).pages.lock(platform) = Pages::default();

@@ -1,14 +1,14 @@
-//! The pages of a file that are in memory, and which of the others its device holds.
+//! The pages of a file that are in memory, and those that its device holds.
 //!
-//! A directory of chunks of 64 neighbouring pages, in two levels, present only where there is more to say than at first: of
-//! a new file the device holds nothing, or all of it. A page that is in neither place is a hole and reads as zeros. The swap
-//! device uses the same for its slots.
+//! The directory has two levels and chunks of 64 neighbouring pages. A chunk exists only where it differs from the
+//! initial state: of a new file the device holds either nothing or everything. A page that is in neither place is a
+//! hole, and reads as zeros. The swap device uses the same directory for its slots.
 //!
-//! A page may leave its place, or move to another frame, while CPUs can still read the old one. Then its chunk keeps the
-//! stamp of that debt, and nothing is made of a place in it before the debt is settled (`slot`). One stamp for 64 pages:
-//! who meets a neighbour's pays for what he need not, and that is rare, since what is used next is far from what was
-//! evicted last. A chunk that says nothing else is kept until its stamp is settled; such chunks stand in line, oldest
-//! first, so there are never more than were emptied while a debt may stand.
+//! A page may leave its place, or move to another frame, while CPUs can still read the old one. Then its chunk keeps
+//! the stamp of that debt, and no place in the chunk is used before the debt is settled (`slot`). One stamp serves 64
+//! pages, so a task may pay for the debt of a neighbour. That is rare, because the pages used next are far from those
+//! evicted last. A chunk with no other information is kept until its stamp is settled. Such chunks wait in a line,
+//! oldest first, so there are never more of them than were emptied within the time that a debt may stand.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -28,9 +28,9 @@ struct Chunk {
     frames: [u32; CHUNK],
     /// A bit for each page that the device holds.
     stored: u64,
-    /// Until when CPUs may read older copies of some of them.
+    /// The time until which CPUs may read older copies of some of the pages.
     owed: Stamp,
-    /// It stands in line: once at most, so that the line is never longer than there are chunks.
+    /// The chunk stands in the line. It does so only once, so the line is never longer than there are chunks.
     in_line: bool,
 }
 
@@ -38,13 +38,13 @@ impl Chunk {
     const EMPTY: Self =
         Self { present: 0, frames: [ABSENT; CHUNK], stored: 0, owed: Stamp::SETTLED, in_line: false };
 
-    /// Whether it says nothing but what holds anyway: that the device holds what `stored` says.
+    /// Whether the chunk has no information beyond the initial state, in which the device holds the pages in `stored`.
     const fn is_as_at_first(&self, stored: u64) -> bool {
         self.present == 0 && self.stored == stored
     }
 }
 
-/// Neighbouring chunks that are found through one pointer.
+/// Neighbouring chunks behind one pointer.
 const GROUP: usize = 1024;
 
 type Group = [Option<Box<Chunk>>; GROUP];
@@ -52,11 +52,11 @@ type Group = [Option<Box<Chunk>>; GROUP];
 /// The pages of an object that are in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    /// Grown to where the last group is: half a megabyte for the largest object.
+    /// As long as the last group needs: half a megabyte for the largest object.
     groups: Vec<Option<Box<Group>>>,
-    /// Empty chunks that owe, by a page of each, and until when.
+    /// Empty chunks that owe: one page of each, and the stamp.
     owing: VecDeque<(u32, Stamp)>,
-    /// Until when CPUs may read older copies of any of them.
+    /// The time until which CPUs may read older copies of any page.
     owed: Stamp,
     /// Where there is no chunk, the device holds the pages below this one.
     stored_below: u32,
@@ -64,25 +64,25 @@ pub(crate) struct Pages {
     pub(crate) bytes: u64,
 }
 
-/// Which group, which chunk of it, and which place in that.
+/// The group, the chunk in it, and the place in the chunk.
 fn place(index: u32) -> (usize, usize, usize) {
     let chunk = index as usize / CHUNK;
     (chunk / GROUP, chunk % GROUP, index as usize % CHUNK)
 }
 
 impl Pages {
-    /// None, of an object of `bytes`.
+    /// No pages, of an object of `bytes`.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { bytes, ..Self::default() }
     }
 
-    /// None, of an object of `bytes` that its device holds as a whole.
+    /// No pages, of an object of `bytes` that its device holds completely.
     pub(crate) fn stored(bytes: u64) -> Self {
         let pages = Self::new(bytes);
         Self { stored_below: pages.len(), ..pages }
     }
 
-    /// What `stored` is of the chunk of a page if nothing else is said.
+    /// The initial value of `stored` in the chunk of a page.
     fn stored_at_first(&self, index: u32) -> u64 {
         match self.stored_below.saturating_sub(index / CHUNK as u32 * CHUNK as u32) {
             below if below < CHUNK as u32 => (1 << below) - 1,
@@ -90,7 +90,7 @@ impl Pages {
         }
     }
 
-    /// The object's length in pages, the last one perhaps in part.
+    /// The object's length in pages. The last one may be partial.
     pub(crate) fn len(&self) -> u32 {
         self.bytes.div_ceil(PAGE_BYTES) as u32
     }
@@ -124,14 +124,14 @@ impl Pages {
         chunk.present += 1;
     }
 
-    /// Puts another frame where `old` is, which CPUs may read until `stamp` is settled.
+    /// Puts a frame in the place of `old`, which CPUs may read until `stamp` is settled.
     pub(crate) fn replace(&mut self, index: u32, old: FrameNumber, new: FrameNumber, stamp: Stamp) {
         debug_assert_eq!(self.find(index), Some(old));
         self.chunk_mut(index).frames[index as usize % CHUNK] = new.get();
         self.owe(index, stamp);
     }
 
-    /// Takes a page out, which CPUs may read until `stamp` is settled.
+    /// Takes out a page, which CPUs may read until `stamp` is settled.
     pub(crate) fn remove(&mut self, index: u32, stamp: Stamp) -> Option<FrameNumber> {
         let frame = self.find(index)?;
         let chunk = self.chunk_mut(index);
@@ -150,25 +150,25 @@ impl Pages {
         }
     }
 
-    /// Until when CPUs may read older copies of a page, or of one near it.
+    /// The stamp until which CPUs may read older copies of a page, or of a neighbour.
     pub(crate) fn owed(&self, index: u32) -> Stamp {
         self.chunk(index).map_or(Stamp::SETTLED, |chunk| chunk.owed)
     }
 
-    /// The same of `count` neighbours from `index` on.
+    /// The same for `count` neighbours from `index` on.
     pub(crate) fn owed_within(&self, index: u32, count: u32) -> Stamp {
         let last = index.saturating_add(count.saturating_sub(1));
-        // One page of each chunk that they lie in.
+        // One page of each of their chunks.
         let each = (index..last).step_by(CHUNK).chain([last]);
         each.fold(Stamp::SETTLED, |owed, index| owed.with(self.owed(index)))
     }
 
-    /// Until when CPUs may read older copies of any page.
+    /// The stamp until which CPUs may read older copies of any page.
     pub(crate) fn owed_anywhere(&self) -> Stamp {
         self.owed
     }
 
-    /// Lets go of chunks that say nothing but that they owed until `settled` or before.
+    /// Drops chunks whose only information is a debt up to `settled`.
     pub(crate) fn forget_settled(&mut self, settled: Stamp) {
         while let Some(&(index, _)) = self.owing.front().filter(|(_, stamp)| *stamp <= settled) {
             self.owing.pop_front();
@@ -178,7 +178,7 @@ impl Pages {
             let Some(chunk) = entry else { continue };
             chunk.in_line = false;
             if !chunk.is_as_at_first(stored) {
-                // In use again: emptied, it comes back.
+                // The chunk is in use again, and comes back when it is emptied.
             } else if chunk.owed <= settled {
                 *entry = None;
             } else {
@@ -188,8 +188,8 @@ impl Pages {
         }
     }
 
-    /// Whether a page is neither in memory nor on the device (`Some(false)`), on the device alone (`Some(true)`), or in
-    /// memory.
+    /// Where a missing page is: neither in memory nor on the device (`Some(false)`), or only on the device
+    /// (`Some(true)`). `None` if the page is in memory.
     pub(crate) fn missing(&self, index: u32) -> Option<bool> {
         let Some(chunk) = self.chunk(index) else { return Some(index < self.stored_below) };
         let slot = index as usize % CHUNK;
@@ -204,7 +204,7 @@ impl Pages {
         }
     }
 
-    /// The device holds a page from now on, or none that matters.
+    /// Records whether the device holds a current copy of a page.
     pub(crate) fn set_stored(&mut self, index: u32, stored: bool) {
         if stored != self.is_stored(index) {
             self.chunk_mut(index).stored ^= 1 << (index as usize % CHUNK);
@@ -212,7 +212,7 @@ impl Pages {
         }
     }
 
-    /// Lets go of a chunk that says nothing, once it owes nothing. Its group stays until the object ends.
+    /// Drops a chunk without information once it is debt-free. Its group stays until the object ends.
     fn shrink(&mut self, index: u32) {
         let (group, at, _) = place(index);
         let stored = self.stored_at_first(index);
@@ -229,7 +229,7 @@ impl Pages {
         }
     }
 
-    /// The chunks from that of page `from` on, with the first page of each.
+    /// The chunks from the one of page `from` on, with the first page of each.
     fn chunks_from(&self, from: u32) -> impl Iterator<Item = (u32, &Chunk)> {
         let (first, skip, _) = place(from);
         let groups = self.groups.iter().enumerate().skip(first);
@@ -250,7 +250,7 @@ impl Pages {
         })
     }
 
-    /// Forgets what the device holds from page `from` on.
+    /// Forgets that the device holds pages from `from` on.
     pub(crate) fn forget_stored(&mut self, from: u32) {
         self.stored_below = self.stored_below.min(from);
         let starts: Vec<u32> = self.chunks_from(from).map(|(first, _)| first).collect();
@@ -261,7 +261,7 @@ impl Pages {
         }
     }
 
-    /// How many are in memory.
+    /// The number of pages in memory.
     pub(crate) fn present(&self) -> u64 {
         self.chunks_from(0).map(|(_, chunk)| u64::from(chunk.present)).sum()
     }
@@ -277,7 +277,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keeps_what_a_map_would(at_first in prop_oneof![Just(0u32), 1u32..300], steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
+        fn the_directory_behaves_like_a_map(at_first in prop_oneof![Just(0u32), 1u32..300], steps in prop::collection::vec((prop_oneof![0u32..300, 65_400u32..65_700, Just(u32::MAX - 1)], 0u32..5), 1..200)) {
             let (mut pages, mut frames) = (Pages::stored(u64::from(at_first) * PAGE_BYTES), BTreeMap::new());
             let mut stored: BTreeMap<u32, bool> = (0..at_first).map(|page| (page, true)).collect();
             for (number, (index, action)) in (0..).zip(steps) {
@@ -309,7 +309,7 @@ mod tests {
             }
         }
 
-        /// Times go by in stamps, of which the one before last is settled.
+        /// Stamps advance as time passes. The one before last is settled.
         #[test]
         fn a_page_owes_for_itself_and_its_neighbours_until_that_is_settled(
             steps in prop::collection::vec((0u32..400, any::<bool>()), 1..200)
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// As a program does that makes its file shorter again and again, of which reclaim took a page once.
+    /// A program makes its file shorter again and again, after reclaim took a page of it once.
     #[test]
     fn the_line_of_empty_chunks_is_never_longer_than_there_are() {
         let mut pages = Pages::new(0);

@@ -1,8 +1,8 @@
 //! The reverse map: from a page to every translation of it.
 //!
-//! A frame names its object and its page there; the object's mappers say which spaces map that page and where. While
-//! the mappers are locked, shared, the page tables below them stay where they are: whoever frees a table, moves entries
-//! from one place to another, or copies them for a fork, has the mappers exclusively.
+//! A frame names its object and its page there. The object's mappers say which spaces map that page, and where. A task
+//! holds the mappers exclusively to free a table, to move entries from one place to another, or to copy them for a
+//! fork. So while a task holds the mappers shared, the page tables below them stay in place.
 
 use crate::address::{FrameNumber, ObjectId, PAGE_BYTES, PAGE_SHIFT};
 use crate::locks::RwLock;
@@ -21,20 +21,20 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Takes an area out of the reverse map.
+    /// Removes an area from the reverse map.
     pub(crate) fn unhook_area(&self, space: &SpaceHandle<P>, area: &Area) {
         for object in area.objects() {
             self.unhook(object, space, area.start, area.end);
         }
     }
 
-    /// Adds `mapper` to those of `object`.
+    /// Adds `mapper` to the mappers of `object`.
     pub(crate) fn hook(&self, object: ObjectId, mapper: Mapper<P>) {
         self.objects.get(object).mappers.write(self.platform()).add(mapper);
     }
 
-    /// Takes what maps `[start, end)` in `space` out of the reverse map of `object`, and ends anonymous memory that
-    /// nobody maps any more. Waits until nobody walks the tables below it.
+    /// Removes the mapping of `[start, end)` in `space` from the reverse map of `object`. Ends anonymous memory that no
+    /// space maps any more. Waits until no task walks the tables below the mappers.
     pub(crate) fn unhook(&self, object: ObjectId, space: &SpaceHandle<P>, start: u64, end: u64) {
         let unused = {
             let mut mappers = self.objects.get(object).mappers.write(self.platform());
@@ -81,7 +81,7 @@ impl<P: Machine> Memory<P> {
     }
 }
 
-/// What the reverse map is told of an area.
+/// The mapper of an area for the reverse map.
 pub(crate) fn area_mapper<P: Machine>(space: &SpaceHandle<P>, area: &Area) -> Mapper<P> {
     let pages = ((area.end - area.start) / PAGE_BYTES) as u32;
     Mapper { space: space.clone(), start: area.start, pages, first: area.first, locked: area.locked }

@@ -1,22 +1,28 @@
-//! The shadow record: which CPUs may still hold translations that are gone, for debug builds.
+//! The shadow record: which CPUs may still hold translations that are gone. It is for debug builds.
 //!
-//! Stamps, ledgers and generations say that nobody can reach a frame any more. The shadow does not ask them. It is told of
-//! every translation that the memory manager takes away, and by the platform of everything that a CPU *really* does to its
-//! TLB: which root it loads under which ASID, and what it invalidates. From that alone it knows who may hold what, and it
-//! looks at four moments: when a frame is handed out, when the kernel itself touches a frame that is free, when a
-//! translation is put where a CPU may hold an older one to another frame, and when the page of a file or of a swap slot is
-//! found that a CPU may still read an older copy of. (Hansen asked for the last two before anything like lazy unmap flush
-//! could go in; the first two are Hildenbrand's use after free.)
+//! Stamps, ledgers and generations show that no CPU can reach a frame any more. The shadow does not rely on them. The
+//! memory manager tells it of every translation that is cleared. The platform tells it every *actual* operation of a
+//! CPU on its TLB: the root that it loads, under which ASID, and its invalidations. From these alone it knows which CPU
+//! may hold which translation. It checks at four moments:
 //!
-//! Nobody goes through the frames when a CPU flushes. What is gone has a time, and each ASID of each CPU has the time at
-//! which it was flushed as a whole: a CPU that has walked the space's tables before a translation was gone, and has not
-//! flushed since, may hold it. A CPU that runs something else just then is let off, because it flushes before it comes
-//! back; that it does is looked at when it loads the root again. Nor does it have to where all under that ASID was flushed
-//! after it left: then it holds nothing, however much is gone by the time it comes back, as under a global ASID that its
-//! space gave back and got again.
+//! - a frame is handed out
+//! - the kernel itself touches a free frame
+//! - a translation is installed where a CPU may hold an older one to another frame
+//! - the page of a file or of a swap slot is found while a CPU may still read an older copy
 //!
-//! It knows nothing of simulated TLBs: a kernel turns it on with [`Machine::shadow`](crate::Machine::shadow), and pays a byte
-//! a frame, 72 bytes for each ASID of each CPU, and some 150 for each translation that is gone and may be held.
+//! (Hansen asked for the last two before anything like lazy unmap flush could go in. The first two are Hildenbrand's
+//! use after free.)
+//!
+//! A flush does not visit the frames. Each cleared translation has a time, and each ASID of each CPU has the time of
+//! its last complete flush. A CPU may hold a cleared translation if it walked the space's tables before that time and
+//! has not flushed since. A CPU that runs another space at the moment of a check is excused, because it flushes before
+//! it comes back. The shadow checks that flush when the CPU loads the root again. No flush is needed if the whole ASID
+//! was flushed after the CPU left it: the CPU then holds nothing, even if many translations were cleared before it
+//! comes back. This happens to a global ASID that its space gave back and got again.
+//!
+//! The record needs no simulated TLB. A kernel turns it on with [`Machine::shadow`](crate::Machine::shadow). It costs a
+//! byte for each frame, 72 bytes for each ASID of each CPU, and about 150 for each cleared translation that a CPU may
+//! hold.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +39,7 @@ use crate::address::HUGE_ORDER;
 use crate::address::{Block, FrameNumber};
 use crate::config::Config;
 
-/// What was done too early.
+/// The operation that came too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wrong {
     /// A frame was handed out that a CPU can still reach (rule R1).
@@ -42,25 +48,25 @@ pub enum Wrong {
     Accessed,
     /// A translation was made where a CPU can still use an older one to this frame (rule R7).
     Retranslated,
-    /// The page of a file or of a swap slot was found while a CPU can still read an older copy of it, in this frame (rule
-    /// R6).
+    /// The page of a file or of a swap slot was found while a CPU can still read an older copy of it, in this frame
+    /// (rule R6).
     Replaced,
-    /// A CPU came back to a space without the flush that let it off before: it can use this frame.
+    /// A CPU that was excused came back to a space without the flush: it can use this frame.
     Unflushed,
 }
 
-/// Something that was done although a CPU may hold a translation that is gone, or to a frame that is free.
+/// An operation that was wrong because a CPU may hold a cleared translation, or because its frame is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misuse {
-    /// What it was.
+    /// The operation.
     pub wrong: Wrong,
     /// The frame that can still be reached, or that was touched.
     pub frame: FrameNumber,
-    /// Who can reach it. `None` for a free frame that nobody can.
+    /// The CPU that can reach it. `None` for a free frame that no CPU can reach.
     pub cpu: Option<CpuId>,
-    /// Through which address.
+    /// The address through which it can.
     pub address: Option<u64>,
-    /// When that translation was taken away, on the clock of [`Platform::now`](ceasefire::Platform::now).
+    /// The time at which that translation was cleared, on the clock of [`Platform::now`](ceasefire::Platform::now).
     pub since: Option<u64>,
 }
 
@@ -69,7 +75,7 @@ impl fmt::Display for Misuse {
         let what = match self.wrong {
             Wrong::Reused => "was handed out",
             Wrong::Accessed => "is free and was touched",
-            Wrong::Retranslated => "got a successor at its address",
+            Wrong::Retranslated => "was replaced at its address",
             Wrong::Replaced => "holds an older copy of a page that was found",
             Wrong::Unflushed => "came back into reach",
         };
@@ -81,7 +87,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-/// Where a translation was: in the tables that start at `root`, of page number `page` in units of its size.
+/// The place of a translation: the tables that start at `root`, and the page number, in units of the page's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     root: u64,
@@ -99,10 +105,10 @@ impl Place {
     }
 }
 
-/// A translation that is gone.
+/// A cleared translation.
 #[derive(Debug)]
 struct Gone {
-    /// Where it led; the first of 512 if it was huge.
+    /// The frame that it led to; the first of 512 if it was huge.
     frame: u32,
     time: u64,
     since: u64,
@@ -114,10 +120,10 @@ struct Gone {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     root: u64,
-    /// When all under it was invalidated last, and when the CPU last ceased to have it loaded.
+    /// The time of its last complete invalidation, and the time when the CPU last ceased to have it loaded.
     flushed: u64,
     left: u64,
-    /// What it was let off: it must be flushed before the CPU uses it again.
+    /// The misuse that was excused: the ASID must be flushed before the CPU uses it again.
     stale: Option<Misuse>,
 }
 
@@ -126,16 +132,17 @@ const NOWHERE: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The ASID under which it has a root loaded.
+    /// The ASID under which the CPU has a root loaded.
     asid: Option<usize>,
-    /// It runs no program.
+    /// The CPU runs no program.
     rests: bool,
-    /// The broadcasts that it has started and not waited for, and when; `None` for everything.
+    /// The broadcasts that the CPU has started and not waited for, with their times; `None` stands for a broadcast of
+    /// everything.
     started: Vec<(Option<(Asid, Extent)>, u64)>,
 }
 
-/// The record. [`Machine::shadow`](crate::Machine::shadow) says how it is kept; the functions here are what the platform
-/// tells it.
+/// The record. [`Machine::shadow`](crate::Machine::shadow) says how a machine keeps it. The platform calls the
+/// functions here.
 #[derive(Debug)]
 pub struct Shadow {
     first: u32,
@@ -147,17 +154,17 @@ pub struct Shadow {
     /// The slots of each root.
     slots_of: BTreeMap<u64, Vec<usize>>,
     gone: BTreeMap<Place, Vec<Gone>>,
-    /// Where translations are gone from each frame.
+    /// For each frame, the places of its cleared translations.
     places: BTreeMap<u32, Vec<Place>>,
-    /// Frames that hold an older copy of a block's page, and the block of each.
+    /// For each block, the frames that hold an older copy of its page.
     copies: BTreeMap<Block, Vec<u32>>,
     block_of: BTreeMap<u32, Block>,
     clock: u64,
 }
 
 impl Shadow {
-    /// Of a machine whose memory is about to be managed as `config` says: all frames are free, and no CPU has a root loaded
-    /// or holds anything.
+    /// The record of a machine before its memory is managed with `config`: all frames are free, and no CPU has a root
+    /// loaded or holds an entry.
     pub fn new(config: &Config, capabilities: Capabilities) -> Self {
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
         let global = |asids: u32| asids.clamp(1, 1 << 16) as usize;
@@ -178,12 +185,12 @@ impl Shadow {
         }
     }
 
-    /// How many translations are gone that some CPU may hold.
+    /// The number of cleared translations that a CPU may hold.
     pub fn held(&self) -> usize {
         self.gone.values().map(Vec::len).sum()
     }
 
-    /// The CPU is about to translate through `root` under `asid`; with `flush`, what was tagged with it goes
+    /// The CPU is about to translate through `root` under `asid`; with `flush`, entries tagged with it are invalidated
     /// ([`Platform::load_root`](ceasefire::Platform::load_root)).
     ///
     /// # Errors
@@ -199,7 +206,7 @@ impl Shadow {
                 }
             }
             self.slots_of.entry(root.0).or_default().push(at);
-            // It never walked these tables under this tag, so it holds nothing of them.
+            // The CPU never walked these tables under this tag, so it holds none of their entries.
             self.slots[at] = Slot { root: root.0, flushed: self.tick(), left: 0, stale: None };
         } else if flush || self.is_empty(at) {
             self.flush(at);
@@ -221,12 +228,13 @@ impl Shadow {
         }
     }
 
-    /// The CPU runs no program from now on. To be told *before* [`Engine::enter_lazy`](ceasefire::Engine::enter_lazy).
+    /// The CPU runs no program from now on. Must be called *before*
+    /// [`Engine::enter_lazy`](ceasefire::Engine::enter_lazy).
     pub fn rests(&mut self, cpu: CpuId) {
         self.cpus[cpu.index()].rests = true;
     }
 
-    /// The CPU runs a program from now on. To be told *after* [`Engine::switch_to`](ceasefire::Engine::switch_to).
+    /// The CPU runs a program from now on. Must be called *after* [`Engine::switch_to`](ceasefire::Engine::switch_to).
     ///
     /// # Errors
     /// [`Wrong::Unflushed`].
@@ -237,42 +245,42 @@ impl Shadow {
         self.slots[cpu.index() * self.asids + asid].stale.take().map_or(Ok(()), Err)
     }
 
-    /// The CPU is about to invalidate what translates an address, of whatever size
+    /// The CPU is about to invalidate the entries that translate an address, of any size
     /// ([`Platform::invalidate_page`](ceasefire::Platform::invalidate_page)).
     pub fn forgets_page(&mut self, cpu: CpuId, asid: Asid, address: u64) {
         let now = self.tick();
         self.forget_page(cpu, asid, address, now);
     }
 
-    /// The CPU is about to invalidate all that is tagged with `asid`
+    /// The CPU is about to invalidate all entries tagged with `asid`
     /// ([`Platform::invalidate_asid`](ceasefire::Platform::invalidate_asid)).
     pub fn forgets_asid(&mut self, cpu: CpuId, asid: Asid) {
         self.flush(self.slot(cpu, asid));
     }
 
-    /// The CPU is about to invalidate all that it holds of any program
+    /// The CPU is about to invalidate its entries of all programs
     /// ([`Platform::invalidate_all`](ceasefire::Platform::invalidate_all)).
     pub fn forgets_all(&mut self, cpu: CpuId) {
         let first = cpu.index() * self.asids;
         (first..first + self.asids).for_each(|at| self.flush(at));
     }
 
-    /// The CPU is about to start invalidating a part of an ASID everywhere
+    /// The CPU is about to start invalidating a part of an ASID on all CPUs
     /// ([`Platform::broadcast`](ceasefire::Platform::broadcast)).
     pub fn broadcasts(&mut self, cpu: CpuId, asid: Asid, extent: Extent) {
         let now = self.tick();
         self.cpus[cpu.index()].started.push((Some((asid, extent)), now));
     }
 
-    /// The CPU is about to start invalidating everything everywhere
+    /// The CPU is about to start invalidating everything on all CPUs
     /// ([`Platform::broadcast_everything`](ceasefire::Platform::broadcast_everything)).
     pub fn broadcasts_everything(&mut self, cpu: CpuId) {
         let now = self.tick();
         self.cpus[cpu.index()].started.push((None, now));
     }
 
-    /// What the CPU started is done everywhere ([`Platform::broadcast_wait`](ceasefire::Platform::broadcast_wait), and what
-    /// a task switch waits for).
+    /// The CPU's broadcasts are done on all CPUs: [`Platform::broadcast_wait`](ceasefire::Platform::broadcast_wait), or
+    /// the wait of a task switch.
     pub fn waited(&mut self, cpu: CpuId) {
         for (what, time) in core::mem::take(&mut self.cpus[cpu.index()].started) {
             match what {
@@ -305,7 +313,7 @@ impl Shadow {
         self.cpus[at / self.asids].asid == Some(at % self.asids)
     }
 
-    /// Whether a CPU holds nothing under an ASID: all of it was invalidated after the CPU had left it.
+    /// Whether a CPU holds no entry under an ASID: all of it was invalidated after the CPU had left it.
     fn is_empty(&self, at: usize) -> bool {
         !self.is_loaded(at) && self.slots[at].left < self.slots[at].flushed
     }
@@ -321,7 +329,7 @@ impl Shadow {
         slot.stale = None;
     }
 
-    /// A CPU has forgotten what translated an address at `time`.
+    /// The CPU invalidated the entries of an address at `time`.
     fn forget_page(&mut self, cpu: CpuId, asid: Asid, address: u64, time: u64) {
         let root = Root(self.slots[self.slot(cpu, asid)].root);
         for size in [PageSize::Small, PageSize::Huge] {
@@ -334,7 +342,7 @@ impl Shadow {
         }
     }
 
-    /// Keeps of what is gone from a place what somebody may hold.
+    /// Keeps those of a place's cleared translations that a CPU may hold.
     fn put_back(&mut self, place: Place, mut gone: Vec<Gone>) {
         gone.retain(|one| {
             let held = self.holders(place, one).next().is_some();
@@ -348,7 +356,7 @@ impl Shadow {
         }
     }
 
-    /// The slots under which CPUs may hold a translation that is gone.
+    /// The slots under which CPUs may hold a cleared translation.
     fn holders<'a>(&'a self, place: Place, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
         let slots = self.slots_of.get(&place.root).map_or(&[][..], Vec::as_slice);
         slots.iter().copied().filter(|&at| {
@@ -358,8 +366,8 @@ impl Shadow {
         })
     }
 
-    /// Who could use a translation that is gone. All others that hold it must flush before they can, and are told so; it
-    /// need not be remembered any more.
+    /// Fails if a CPU could use a cleared translation. The other CPUs that hold it must flush before they can, and
+    /// their slots record that, so the translation can be forgotten.
     fn user(&mut self, place: Place, gone: &Gone, wrong: Wrong) -> Result<(), Misuse> {
         let holders: Vec<usize> = self.holders(place, gone).collect();
         for at in holders {
@@ -380,7 +388,8 @@ impl Shadow {
         Ok(())
     }
 
-    /// Nobody may use a translation of a frame that is gone; those of the huge page that it was in are its own.
+    /// Checks that no CPU can use a cleared translation of a frame. Translations of the huge page that contained the
+    /// frame count as its own.
     fn out_of_reach(&mut self, frame: u32, wrong: Wrong) -> Result<(), Misuse> {
         let head = frame >> HUGE_ORDER << HUGE_ORDER;
         let mut result = Ok(());
@@ -406,7 +415,7 @@ impl Shadow {
     }
 }
 
-/// Takes one of a list out, and the list if that was all.
+/// Removes one value from a list, and the list if it is empty then.
 fn forget<K: Ord, V: PartialEq>(lists: &mut BTreeMap<K, Vec<V>>, key: K, value: &V) {
     if let Some(list) = lists.get_mut(&key) {
         list.retain(|other| other != value);

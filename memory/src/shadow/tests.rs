@@ -1,4 +1,4 @@
-//! The record by itself: who may hold what, without any memory manager.
+//! Tests of the record alone, without a memory manager.
 
 use alloc::vec;
 
@@ -55,19 +55,19 @@ fn a_frame_is_out_of_reach_once_each_cpu_has_flushed_its_page_or_all() {
     let none: Flush = |shadow| shadow.forgets_page(cpu(1), ASID, AT + 4096);
     for (flush, reached) in [(page, false), (asid, false), (all, false), (load, false), (none, true)] {
         let mut shadow = running();
-        // Before it is gone a flush says nothing: the CPU may walk again.
+        // A flush before the translation is cleared proves nothing: the CPU may walk again.
         flush(&mut shadow);
         gone(&mut shadow, AT, 3);
         assert_eq!(who(shadow.touches(frame(3), 1)), Some((Wrong::Accessed, 3, 0)));
         shadow.forgets_page(cpu(0), ASID, AT);
         flush(&mut shadow);
         assert_eq!(who(shadow.hands_out(frame(3))), reached.then_some((Wrong::Reused, 3, 1)));
-        assert_eq!((shadow.held(), shadow.hands_out(frame(3))), (0, Ok(())), "it is said once");
+        assert_eq!((shadow.held(), shadow.hands_out(frame(3))), (0, Ok(())), "it is reported once");
     }
 }
 
 #[test]
-fn gone_again_is_held_again() {
+fn a_translation_cleared_again_is_held_again() {
     let mut shadow = running();
     gone(&mut shadow, AT, 3);
     (0..2).for_each(|number| shadow.forgets_page(cpu(number), ASID, AT));
@@ -79,7 +79,7 @@ fn gone_again_is_held_again() {
 }
 
 #[test]
-fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
+fn a_cpu_that_runs_another_space_is_excused_and_must_flush_before_it_is_back() {
     type Leave = fn(&mut Shadow);
     type Back = fn(&mut Shadow, bool) -> Result<(), Misuse>;
     let rest: (Leave, Back) = (
@@ -104,7 +104,7 @@ fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
             assert_eq!(back(&mut shadow, false), Ok(()));
         }
     }
-    // Under a tag that another space took it holds nothing of this one.
+    // Under a tag that another space took, the CPU holds no entry of this one.
     let mut shadow = running();
     gone(&mut shadow, AT, 3);
     (0..2).for_each(|number| shadow.loads(cpu(number), OTHER, ASID, true).unwrap());
@@ -113,7 +113,7 @@ fn who_runs_something_else_is_let_off_and_must_flush_before_it_is_back() {
 }
 
 #[test]
-fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_started() {
+fn a_broadcast_counts_after_its_wait_for_translations_cleared_before_its_start() {
     type Start = fn(&mut Shadow);
     let page: Start = |shadow| {
         let extent = Extent::Pages { start: AT - 4096, count: 2, size: SMALL };
@@ -127,7 +127,7 @@ fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_start
         start(&mut shadow);
         assert!(who(shadow.touches(frame(3), 1)).is_some());
         shadow.waited(cpu(1));
-        assert!(who(shadow.touches(frame(3), 1)).is_some(), "another CPU's wait");
+        assert!(who(shadow.touches(frame(3), 1)).is_some(), "another CPU's wait does not count");
         gone(&mut shadow, AT, 4);
         shadow.waited(cpu(0));
         assert_eq!(shadow.hands_out(frame(3)), Ok(()));
@@ -136,12 +136,12 @@ fn a_broadcast_counts_once_it_was_waited_for_and_for_what_was_gone_when_it_start
 }
 
 #[test]
-fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
+fn an_asid_flushed_after_its_cpu_left_is_empty_until_the_cpu_is_back() {
     type Then = fn(&mut Shadow);
     let away: Then = |shadow| shadow.leaves(cpu(1));
     let start: Then = |shadow| shadow.broadcasts_everything(cpu(0));
     let wait: Then = |shadow| shadow.waited(cpu(0));
-    // What it walked before it left counts, unless the broadcast had yet to begin.
+    // An entry that the CPU filled before it left counts, unless the broadcast began later.
     for (order, may_hold) in
         [([away, start, wait], false), ([start, away, wait], true), ([start, wait, away], true)]
     {
@@ -153,13 +153,13 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
             gone(&mut shadow, AT, 3);
             shadow.forgets_asid(cpu(0), ASID);
             if looked_at {
-                assert_eq!(shadow.hands_out(frame(3)), Ok(()), "it runs something else");
+                assert_eq!(shadow.hands_out(frame(3)), Ok(()), "it runs another space");
             }
             let back = shadow.loads(cpu(1), ROOT, ASID, false);
             assert_eq!(who(back), (looked_at && may_hold).then_some((Wrong::Unflushed, 3, 1)));
             let now = shadow.hands_out(frame(3));
             assert_eq!(who(now), (!looked_at && may_hold).then_some((Wrong::Reused, 3, 1)));
-            // It walks again from here on.
+            // The CPU walks again from here on.
             gone(&mut shadow, AT, 4);
             shadow.forgets_asid(cpu(0), ASID);
             assert_eq!(who(shadow.hands_out(frame(4))), Some((Wrong::Reused, 4, 1)));
@@ -168,8 +168,8 @@ fn an_asid_that_was_flushed_after_a_cpu_left_it_is_empty_until_it_is_back() {
 }
 
 #[test]
-fn a_translation_may_come_back_to_the_same_frame_and_to_no_other_in_whatever_size() {
-    // What is gone, what comes, and the frame through which the page at 3 of it leads astray.
+fn a_translation_of_any_size_may_come_back_only_to_the_same_frame() {
+    // The cleared translation, the new one, and the frame through which the page at 3 leads to a wrong place.
     let cases = [
         ((SMALL, 3, 3), (SMALL, 3, 3), None),
         ((SMALL, 3, 3), (SMALL, 3, 4), Some(3)),
@@ -203,7 +203,7 @@ fn every_part_of_a_huge_page_is_reached_through_it() {
 }
 
 #[test]
-fn an_older_copy_of_a_block_counts_until_its_frame_is_another_page() {
+fn an_older_copy_of_a_block_counts_until_its_frame_holds_another_page() {
     let block = |index| Block { store: Store::Swap, index };
     let mut shadow = running();
     for (number, index) in [(3, 1), (4, 1), (5, 2), (6, 9)] {
@@ -216,12 +216,12 @@ fn an_older_copy_of_a_block_counts_until_its_frame_is_another_page() {
     (0..2).for_each(|number| shadow.forgets_asid(cpu(number), ASID));
     assert_eq!(shadow.hands_out(frame(5)), Ok(()));
     gone(&mut shadow, AT, 5);
-    assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds something else by now");
+    assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds another page by now");
     assert_eq!(shadow.finds(Store::Swap, 0, u32::MAX), Ok(()));
 }
 
 #[test]
-fn a_page_that_many_map_in_turn_leaves_no_more_behind_than_can_be_held() {
+fn a_page_mapped_by_many_spaces_in_turn_leaves_no_more_places_than_can_be_held() {
     let mut shadow = running();
     for page in 0..10_000 {
         gone(&mut shadow, AT + (page << 12), 3);

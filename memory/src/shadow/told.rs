@@ -1,4 +1,4 @@
-//! What the memory manager tells the shadow record, and when the record looks.
+//! The memory manager's reports to the shadow record, and the checks of the record.
 
 use alloc::vec::Vec;
 
@@ -7,16 +7,16 @@ use ceasefire::{CpuId, PageSize, Root};
 use super::{forget, Gone, Misuse, Place, Shadow, Wrong};
 use crate::address::{Block, FrameNumber, Store, HUGE_FRAMES, PAGE_SHIFT};
 
-/// So many places that a frame was mapped at are looked through for those that nobody can hold any more, and again at each
-/// power of two beyond.
+/// When a frame has been mapped at this many places, or at a power of two beyond, the record drops those that no CPU
+/// can hold any more.
 const PURGE: usize = 8;
 
 impl Shadow {
-    /// A translation to `frame` was taken out of the tables at `root`, at `since` on the machine's clock.
+    /// A translation to `frame` was cleared in the tables at `root`, at `since` on the machine's clock.
     pub(crate) fn gone(&mut self, root: Root, address: u64, size: PageSize, frame: FrameNumber, since: u64) {
         let (place, frame, time) = (Place::new(root, address, size), frame.get(), self.tick());
         if !self.slots_of.contains_key(&root.0) {
-            // Nobody ever walked these tables.
+            // No CPU ever walked these tables.
             return;
         }
         let gone = self.gone.entry(place).or_default();
@@ -27,7 +27,7 @@ impl Shadow {
         gone.push(Gone { frame, time, since, done: Vec::new() });
         let places = self.places.entry(frame).or_default();
         places.push(place);
-        // A page that many map and unmap, and that is never free in between.
+        // The page is mapped and unmapped by many spaces, and is never free in between.
         if places.len() >= PURGE && places.len().is_power_of_two() {
             for place in places.clone() {
                 if let Some(gone) = self.gone.remove(&place) {
@@ -37,7 +37,7 @@ impl Shadow {
         }
     }
 
-    /// A translation to `frame` is about to be made in the tables at `root`.
+    /// A translation to `frame` is about to be installed in the tables at `root`.
     pub(crate) fn installs(
         &mut self,
         root: Root,
@@ -60,7 +60,7 @@ impl Shadow {
         for place in places {
             let Some(gone) = self.gone.remove(&place) else { continue };
             let (same, others): (Vec<_>, Vec<_>) = gone.into_iter().partition(|one| {
-                // Where both would lead for the first address that they share.
+                // The frames that both translations have for the first address that they share.
                 let at = place.address().max(small.address());
                 let led = u64::from(one.frame) + ((at - place.address()) >> PAGE_SHIFT);
                 led == u64::from(frame.get()) + ((at - small.address()) >> PAGE_SHIFT)
@@ -76,8 +76,8 @@ impl Shadow {
         result
     }
 
-    /// `count` neighbouring frames are free, whether or not they owe. The memory manager says so of its own; a kernel that
-    /// keeps frames of its own aside may, too.
+    /// `count` neighbouring frames are free, whether or not they owe. The memory manager calls this for its own frames.
+    /// A kernel may call it for frames of its own.
     pub fn frees(&mut self, first: FrameNumber, count: u32) {
         self.set_free(first, count, true);
     }
@@ -94,7 +94,7 @@ impl Shadow {
         self.out_of_reach(frame.get(), Wrong::Reused)
     }
 
-    /// The kernel reads or writes `count` neighbouring frames itself.
+    /// The kernel is about to read or write `count` neighbouring frames itself.
     pub(crate) fn touches(&self, first: FrameNumber, count: u32) -> Result<(), Misuse> {
         let start = (first.get() - self.first) as usize;
         let Some(at) = self.free[start..start + count as usize].iter().position(|&free| free) else {
@@ -118,7 +118,7 @@ impl Shadow {
         Err(holders.next().unwrap_or(nobody))
     }
 
-    /// The page of a block is in another frame from now on, or in none: this one holds an older copy.
+    /// The page of a block is in another frame from now on, or in none: this frame holds an older copy.
     pub(crate) fn outdated(&mut self, frame: FrameNumber, block: Block) {
         self.block_of.insert(frame.get(), block);
         self.copies.entry(block).or_default().push(frame.get());

@@ -1,4 +1,4 @@
-//! Address ranges of a space and what they map.
+//! Address ranges of a space, and their sources.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,14 +6,14 @@ use core::fmt;
 
 use crate::address::{ObjectId, PAGE_BYTES, PAGE_SHIFT, USER_END};
 
-/// What an area maps.
+/// The source of an area's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Memory of its own; the object names its pages for the reverse map.
+    /// Private memory. The object names its pages for the reverse map.
     Anonymous(ObjectId),
-    /// A file, as everyone sees it.
+    /// A file, shared with all spaces that map it.
     Shared(ObjectId),
-    /// A file, with stores kept in copies of its own.
+    /// A file, with stores kept in private copies.
     Private {
         /// The file.
         file: ObjectId,
@@ -22,31 +22,32 @@ pub enum Source {
     },
 }
 
-/// What a program may do with a range of addresses.
+/// The rights of a program in a range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protection {
-    /// Nothing.
+    /// No access.
     None,
-    /// Load.
+    /// Loads.
     Read,
-    /// Load and store.
+    /// Loads and stores.
     ReadWrite,
 }
 
-/// A range of addresses that maps one thing.
+/// A range of addresses with one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// The first address, a multiple of the page size.
     pub start: u64,
     /// The address after the last.
     pub end: u64,
-    /// What it maps.
+    /// The source of its pages.
     pub source: Source,
-    /// Which page of the source `start` maps.
+    /// The page of the source that `start` maps.
     pub first: u32,
-    /// What the program may do with it now.
+    /// The program's present rights.
     pub protection: Protection,
-    /// What it may allow itself: a file that was not opened for writing cannot be mapped writable.
+    /// The most rights that the program may give itself: a file that was not opened for writing cannot be mapped
+    /// writable.
     pub limit: Protection,
     /// Its pages stay in memory.
     pub locked: bool,
@@ -55,7 +56,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Which page of its source an address of it maps.
+    /// The page of the source that an address maps.
     pub(crate) fn index(&self, address: u64) -> u32 {
         self.first + ((address - self.start) >> PAGE_SHIFT) as u32
     }
@@ -86,7 +87,7 @@ impl Area {
     }
 }
 
-/// The areas of one space, by where they start.
+/// The areas of one space, by their first address.
 #[derive(Debug, Default)]
 pub(crate) struct Areas(BTreeMap<u64, Area>);
 
@@ -96,8 +97,8 @@ impl Areas {
         (address < area.end).then_some(area)
     }
 
-    /// The lowest free range of `bytes` above the first 2 MiB, starting at a multiple of 2 MiB, so that small areas
-    /// do not share tables.
+    /// The lowest free range of `bytes` above the first 2 MiB. It starts at a multiple of 2 MiB, so small areas do not
+    /// share tables.
     pub(crate) fn room(&self, bytes: u64) -> Option<u64> {
         const ALIGNMENT: u64 = 1 << 21;
         let mut start = ALIGNMENT;
@@ -116,7 +117,7 @@ impl Areas {
         self.0.insert(area.start, area);
     }
 
-    /// Takes out what lies in `[start, end)`, splitting areas that reach beyond it; the parts taken out.
+    /// Removes the areas in `[start, end)`, splitting those that reach beyond it; returns the removed parts.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Vec<Area> {
         let first = self.find(start).map_or(start, |area| area.start);
         let touched: Vec<Area> = self.0.range(first..end).map(|(_, area)| *area).collect();
@@ -135,15 +136,15 @@ impl Areas {
             .collect()
     }
 
-    /// The end of the area before `address` and the start of the one after it: the free range around.
+    /// The free range around `address`: from the end of the area before it to the start of the area after it.
     pub(crate) fn around(&self, address: u64) -> (u64, u64) {
         let floor = self.0.range(..=address).next_back().map_or(0, |(_, area)| area.end);
         let ceiling = self.0.range(address..).next().map_or(USER_END, |(_, area)| area.start);
         (floor, ceiling)
     }
 
-    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it and merging neighbours that
-    /// became alike.
+    /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it. Merges neighbours that
+    /// have become alike.
     pub(crate) fn change(&mut self, start: u64, end: u64, change: impl Fn(&mut Area)) {
         let mut parts = self.remove(start, end);
         for part in &mut parts {
@@ -156,7 +157,7 @@ impl Areas {
         }
     }
 
-    /// Makes one area of two that meet at an address and continue each other.
+    /// Merges two areas that meet at an address and continue each other.
     fn merge_at(&mut self, seam: u64) {
         let before = self.0.range(..seam).next_back().map(|(_, area)| *area);
         let after = self.0.get(&seam).copied();
@@ -172,7 +173,7 @@ impl Areas {
         }
     }
 
-    /// The first address in `[start, end)` at which nothing is mapped.
+    /// The first unmapped address in `[start, end)`.
     pub(crate) fn hole(&self, start: u64, end: u64) -> Option<u64> {
         let mut at = start;
         for area in self.overlapping(start, end) {
@@ -196,7 +197,8 @@ impl Areas {
     }
 }
 
-/// A range that is no range of pages: unaligned, empty, wrapping, or beyond the addresses of a program. Linux: EINVAL.
+/// A range that is not made of whole pages of a program: unaligned, empty, wrapping, or beyond the addresses of a
+/// program. Linux: EINVAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeError {
     /// The address it starts at.
@@ -215,7 +217,7 @@ impl fmt::Display for RangeError {
     }
 }
 
-/// The end of a range of whole pages that a program may name.
+/// The end of a range of whole pages of a program.
 pub(crate) fn checked_end(start: u64, bytes: u64) -> Result<u64, RangeError> {
     let error = RangeError { start, bytes };
     let end = start.checked_add(bytes).ok_or(error)?;
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_back_is_one_area_again() {
+    fn an_area_changed_back_is_whole_again() {
         let mut areas = Areas::default();
         areas.insert(area(10, 20));
         areas.insert(area(20, 25));

@@ -1,4 +1,4 @@
-//! Address spaces: the ranges of addresses that a program has and what they map.
+//! Address spaces: a program's ranges of addresses, and their sources.
 //!
 //! Read in this order: an area and all areas of a space (`area`), the space (`space`).
 

@@ -33,7 +33,8 @@ impl<P: Machine> Space<P> {
     }
 }
 
-/// The areas of a space, locked exclusively: while it lives no fault and no other call makes a translation in the space.
+/// The areas of a space, locked exclusively. While this lives, no fault and no other call installs a translation in the
+/// space.
 pub(crate) struct ExclusiveAreas<'m, P: Machine> {
     space: &'m SpaceHandle<P>,
     areas: <P::RwLock<Areas> as RwLock<Areas, P>>::Write<'m>,
@@ -66,7 +67,7 @@ impl<P: Machine> SpaceHandle<P> {
     }
 }
 
-/// A counted reference to a space. CPUs that have it loaded hold one too.
+/// A counted reference to a space. A CPU that has the space loaded holds one too.
 pub struct SpaceHandle<P: Machine>(Arc<Space<P>>);
 
 impl<P: Machine> Clone for SpaceHandle<P> {
@@ -96,7 +97,7 @@ impl<P: Machine> fmt::Debug for SpaceHandle<P> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// A new, empty address space.
+    /// Creates an empty address space.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no frame for its top-level table.

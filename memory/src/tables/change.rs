@@ -1,4 +1,4 @@
-//! Tables themselves: made, filled, put in the place of others, and unlinked.
+//! Tables: created, filled, replaced and unlinked.
 
 use ceasefire::PageSize;
 
@@ -14,16 +14,16 @@ use crate::tables::table::{Table, ENTRIES, LEAF_SHIFT, TOP};
 use crate::tables::walk::Found;
 use crate::Memory;
 
-/// Takes the step that unlinks a table of an address, and the table from it.
+/// Executes the step that unlinks the table of an address. The step returns the table.
 pub(crate) type Unlink<'a> = dyn FnMut(u64, &dyn Fn() -> FrameNumber) + 'a;
 
 impl<P: Machine> Memory<P> {
-    /// The table for `address`, made where there is none, unless a huge page is in its place.
+    /// The table for `address`, created if there is none. If a huge page is in its place, the table above.
     pub(crate) fn make_table(&self, space: &SpaceHandle<P>, address: u64) -> Result<Found, OutOfMemory> {
         self.make_table_of(space, address, 0)
     }
 
-    /// The same for the table of `level`, 0 the lowest.
+    /// The same for the table of `level`; 0 is the lowest.
     pub(crate) fn make_table_of(
         &self,
         space: &SpaceHandle<P>,
@@ -55,7 +55,7 @@ impl<P: Machine> Memory<P> {
         Ok(Found::Leaf(frame))
     }
 
-    /// Fills a table that nobody knows yet with the entries that say together what the huge `entry` says.
+    /// Fills a table that no CPU can reach yet with 512 entries that together mean the same as the huge `entry`.
     pub(crate) fn fill_table(&self, table: FrameNumber, entry: Entry) {
         let table = self.platform().table(table);
         for (index, frame) in huge_frames(entry.frame()).enumerate() {
@@ -63,8 +63,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Changes an entry above the lowest level: a table or a huge page, or nothing, in the place of another. The caller has
-    /// the table locked, and whoever could use what was there has been told. What it was.
+    /// Replaces an entry above the lowest level, which is a table, a huge page or nothing, and returns the old entry.
+    /// The caller holds the lock of the table, and every CPU that could use the old entry was told.
     pub(crate) fn set_table(&self, above: &Leaf<'_, P>, address: u64, entry: Entry) -> Entry {
         debug_assert_eq!(above.size, PageSize::Huge);
         if entry.present() && !entry.is_huge() {
@@ -84,9 +84,9 @@ impl<P: Machine> Memory<P> {
         above.table.exchange(above.index(address), entry)
     }
 
-    /// Unlinks every table that translates nothing but addresses in `[floor, ceiling)` and some in `[start, end)`, lowest
-    /// level first. `each` gets the first address that a table translated and the step that unlinks it, which it must take.
-    /// No translation may be left in them, and the space's lock is held exclusively.
+    /// Unlinks every table that translates only addresses in `[floor, ceiling)` and some in `[start, end)`, lowest
+    /// level first. `each` gets the first address that a table translated and the step that unlinks it, which it must
+    /// execute. The tables must hold no translations, and the space's lock must be held exclusively.
     pub(crate) fn unlink_tables(
         &self,
         space: &SpaceHandle<P>,
@@ -116,7 +116,8 @@ impl<P: Machine> Memory<P> {
                 let child = entry.frame();
                 let whole = at >= floor && at + span <= ceiling.min(USER_END);
                 if level > 1 {
-                    // A table that goes takes all below it along: what moved away may have left empty ones.
+                    // A table is unlinked with all tables below it, because mappings that moved away may have left
+                    // empty ones.
                     let part = if whole { (at, at + span) } else { (start.max(at), end.min(at + span)) };
                     self.unlink_below(child, level - 1, part, (floor, ceiling), each);
                 }

@@ -1,8 +1,8 @@
 //! Huge pages: 2 MiB of anonymous memory in 512 neighbouring frames, translated by one entry.
 //!
-//! A huge page is mapped exactly once: fork splits it first. So splitting only needs the lock of the table that the entry
-//! is in: the entry is taken away and flushed, and a table that says the same in 512 entries takes its place; an
-//! operation on a part of a huge page splits it at the ends of its range before it begins.
+//! A huge page is mapped exactly once: fork splits it first. Splitting therefore needs only the lock of the table that
+//! holds the entry. The entry is cleared and flushed, and a table of 512 entries with the same meaning takes its place.
+//! An operation on a part of a huge page first splits the page at the ends of its range.
 
 use ceasefire::{Batch, PageSize, Schedule};
 
@@ -21,9 +21,9 @@ use crate::Memory;
 /// The size of a huge page in bytes.
 pub const HUGE_BYTES: u64 = PageSize::Huge.bytes();
 
-/// Why a huge page cannot be split now.
+/// The reason why a huge page cannot be split now.
 pub(crate) enum Unsplit {
-    /// It is moving to other frames.
+    /// The page is moving to other frames.
     Moving(FrameNumber),
     /// There is no frame for the table.
     OutOfMemory,
@@ -41,7 +41,8 @@ pub(crate) fn base_of(address: u64) -> u64 {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Locks the areas of a space for a change of what `range` maps; no huge page reaches across either end then.
+    /// Locks the areas of a space exclusively, to change the mappings of `range`. No huge page reaches across either
+    /// end.
     pub(crate) fn lock_to_change<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -50,7 +51,7 @@ impl<P: Machine> Memory<P> {
         self.lock_and_split(|| space.lock_areas(self.platform()), |_| self.split_ends(space, range))
     }
 
-    /// The same for an operation that leaves the areas as they are.
+    /// The same, shared, for an operation that leaves the areas as they are.
     pub(crate) fn lock_to_walk<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -59,7 +60,7 @@ impl<P: Machine> Memory<P> {
         self.lock_and_split(|| space.areas.read(self.platform()), |_| self.split_ends(space, range))
     }
 
-    /// The same for fork, which no huge page of anonymous memory survives.
+    /// The same for fork: all huge pages of anonymous memory are split.
     pub(crate) fn lock_to_fork<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -74,7 +75,7 @@ impl<P: Machine> Memory<P> {
         )
     }
 
-    /// Takes a lock and splits huge pages under it; where one is moving, waits for it without the lock and begins again.
+    /// Takes a lock and splits huge pages under it. If one is moving, it drops the lock, waits, and begins again.
     fn lock_and_split<G>(
         &self,
         lock: impl Fn() -> G,
@@ -93,7 +94,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// The starts of the 2 MiB that an area lies in, as far as there is a table or a huge page for them.
+    /// The starts of the 2 MiB ranges of an area that have a table or a huge page.
     pub(crate) fn tables_of<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -153,7 +154,7 @@ impl<P: Machine> Memory<P> {
         Ok(table)
     }
 
-    /// Splits the huge page whose entry, not moving, is in the locked table `leaf`. Whoever holds the huge page besides
+    /// Splits the huge page whose entry is in the locked table `leaf` and is not moving. A holder of the huge page
     /// holds its first small page from now on.
     pub(crate) fn split(&self, leaf: &Leaf<'_, P>, base: u64, table: Frame) {
         let old = self.replace_and_flush(leaf, base);
@@ -161,7 +162,7 @@ impl<P: Machine> Memory<P> {
         let head = self.frames.get(first);
         if let Some((object, index)) = head.place() {
             for (offset, number) in (1..).zip(huge_frames(first).skip(1)) {
-                // One reference for the translation, one on the way to the lists.
+                // One reference is for the translation, one for the way to the lists.
                 self.frames.get(number).adopt(object, index + offset, 2, 1, LruState::new(true));
             }
         }
@@ -173,9 +174,9 @@ impl<P: Machine> Memory<P> {
         self.count(|share| &share.splits, 1);
     }
 
-    /// Takes the translation of a huge page away and flushes it at once, since no CPU may hold translations of both sizes
-    /// (Intel SDM volume 3, section 4.10.2.3); the old entry. It needs no batch: the flush is a 512th of that of small
-    /// pages for the same memory.
+    /// Clears the translation of a huge page and flushes it at once; returns the old entry. No CPU may hold
+    /// translations of both sizes (Intel SDM volume 3, section 4.10.2.3). The flush needs no batch: small pages of the
+    /// same memory would need 512 flushes.
     fn replace_and_flush(&self, leaf: &Leaf<'_, P>, base: u64) -> Entry {
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::PerPage, drop);
         let hidden = |old: Entry| if old.is_hidden() { old } else { old.begin_move() };

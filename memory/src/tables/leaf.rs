@@ -1,13 +1,13 @@
-//! The translations of one table, under its lock: made, narrowed and taken away.
+//! The translations of one table, under its lock: installed, narrowed and cleared.
 //!
-//! Entries change only under the lock of their table, through [`Leaf`]. [`Leaf::install`] makes a translation. An operation
-//! that a program asked for clears and narrows translations in the [`LeafChanges`] of a [`Gather`](ceasefire::Gather)
-//! ([`clear`], [`narrow`]), which take a [`SettledLeaf`]: every way to get one takes the lock and settles the space, so the
-//! check cannot be left out when a lock is dropped and taken again. The kernel's own operations replace and narrow
-//! translations in a [`Batch`](ceasefire::Batch) ([`Leaf::replace_in`], [`Leaf::narrow_in`]). No other way changes a translation, so each
-//! change has its debt recorded.
+//! Entries change only under the lock of their table, through [`Leaf`]. [`Leaf::install`] makes a translation visible.
+//! An operation that a program asked for clears and narrows translations in the [`LeafChanges`] of a
+//! [`Gather`](ceasefire::Gather) ([`clear`], [`narrow`]). These take a [`SettledLeaf`], and the only way to get one is
+//! to lock the table and settle the space's debts. So the check cannot be left out when a lock is dropped and taken
+//! again. The kernel's own operations replace and narrow translations in a [`Batch`](ceasefire::Batch)
+//! ([`Leaf::replace_in`], [`Leaf::narrow_in`]). There is no other way, so every change records its debt.
 //!
-//! An entry that is not present may still stand for something: a page that no access may use for now, one that is moving
+//! An entry that is not present may still have a meaning: a page that no access may use for now, a page that is moving
 //! to another frame, or one on the swap device.
 
 use core::sync::atomic::Ordering;
@@ -22,8 +22,8 @@ use crate::tables::entry::{Entry, EntryOf, Format};
 use crate::tables::table::Table;
 use crate::Memory;
 
-/// A table whose entries lead to pages, locked: of the lowest level, or of the one above where an entry stands for
-/// 2 MiB.
+/// A locked table whose entries lead to pages: of the lowest level, or of the level above where an entry stands for 2
+/// MiB.
 pub(crate) struct Leaf<'m, P: Machine> {
     pub(super) memory: &'m Memory<P>,
     pub(super) space: &'m SpaceHandle<P>,
@@ -33,7 +33,7 @@ pub(crate) struct Leaf<'m, P: Machine> {
     pub(super) _lock: <P::Lock<()> as Lock<(), P>>::Guard<'m>,
 }
 
-/// A locked table in a space that owes no flush for translations found gone.
+/// A locked table in a space whose debts for translations found gone are settled.
 pub(crate) type SettledLeaf<'m, P> = Settled<Leaf<'m, P>>;
 
 /// Strict changes of the translations of one table.
@@ -59,12 +59,12 @@ impl<F: Format> Translation for EntryOf<F> {
 }
 
 impl<P: Machine> Leaf<'_, P> {
-    /// What an entry of it stands for.
+    /// The size of the page that an entry stands for.
     pub(crate) fn size(&self) -> PageSize {
         self.size
     }
 
-    /// The addresses of its entries in a part of what it translates; one, if that is a huge page.
+    /// The addresses of its entries in a part of its range; one address if the entry stands for a huge page.
     pub(crate) fn addresses(&self, (start, end): (u64, u64)) -> impl Iterator<Item = u64> {
         (start..end).step_by(self.size.bytes() as usize)
     }
@@ -77,9 +77,11 @@ impl<P: Machine> Leaf<'_, P> {
         self.table.get(self.index(address))
     }
 
-    /// Puts a translation where there was none, or widens the rights of the one that is there. What it leads to must be
-    /// what was there before (a page in its cache, the frame that a page moved to), or the place must be one where nothing
-    /// is owed: in anonymous memory an entry says so itself ([`Entry::GONE`]). Anything else goes through [`install_new`].
+    /// Installs a translation where there was none, or widens the rights of the present one.
+    ///
+    /// Either the translation leads to the same page as before (a page in its cache, the frame that a page moved to),
+    /// or nothing is owed at the address: in anonymous memory an entry says so itself ([`Entry::GONE`]). For all other
+    /// cases there is [`install_new`].
     pub(crate) fn install(&self, address: u64, entry: Entry) {
         let old = self.get(address);
         debug_assert!(
@@ -95,7 +97,7 @@ impl<P: Machine> Leaf<'_, P> {
         platform.observe(Event::Installed { space, address, frame: entry.frame(), size: self.size });
     }
 
-    /// Puts back an entry that was here before or elsewhere, present or not, for the same page.
+    /// Puts back an entry, present or not, that was here or elsewhere before, for the same page.
     pub(crate) fn put_back(&self, address: u64, entry: Entry) {
         if entry.present() {
             self.install(address, entry);
@@ -104,14 +106,14 @@ impl<P: Machine> Leaf<'_, P> {
         }
     }
 
-    /// Changes an entry that no hardware can use, before and after.
+    /// Changes an entry that no hardware can use before or after.
     pub(crate) fn note(&self, address: u64, entry: Entry) {
         debug_assert!(!self.get(address).present() && !entry.present());
         self.table.set(self.index(address), entry);
     }
 
-    /// Puts an entry that is not present in the place of one that may be, of a page that a batch unmaps; the old one.
-    /// `replacement` makes the new one of what the hardware left.
+    /// Replaces an entry of a page that a batch unmaps by one that is not present; returns the old entry. `replacement`
+    /// makes the new entry from the old one, with the bits that the hardware set.
     pub(crate) fn replace_in<T, R: FnMut(Owed<T>), const N: usize>(
         &self,
         unmapping: &mut Unmapping<'_, '_, P, T, R, N>,
@@ -121,7 +123,8 @@ impl<P: Machine> Leaf<'_, P> {
         unmapping.clear(self, address, self.size, || self.exchange(address, replacement))
     }
 
-    /// Takes rights away of a page in a batch; the old entry. `narrower` makes the new one of what the hardware left.
+    /// Narrows an entry of a page in a batch; returns the old entry. `narrower` makes the new entry from the old one,
+    /// with the bits that the hardware set.
     pub(crate) fn narrow_in<T, R: FnMut(Owed<T>), const N: usize>(
         &self,
         page: &mut Unmapping<'_, '_, P, T, R, N>,
@@ -151,7 +154,7 @@ impl<P: Machine> Leaf<'_, P> {
         old
     }
 
-    /// CPUs may hold what an entry was: the shadow takes note.
+    /// Tells the shadow that CPUs may still hold the old entry.
     fn tell_gone(&self, address: u64, old: Entry) {
         if old.present() {
             let (platform, root) = (self.memory.platform(), self.space.coherence().root());
@@ -159,8 +162,8 @@ impl<P: Machine> Leaf<'_, P> {
         }
     }
 
-    /// Whether the translation was used since this was last asked. No flush: a CPU that holds the entry may use it
-    /// unseen for a while, which costs accuracy and nothing else.
+    /// Whether the translation was used since the last call. It needs no flush: a CPU that holds the entry may use it
+    /// unseen for a while, which costs only accuracy.
     pub(crate) fn test_and_clear_accessed(&self, address: u64) -> bool {
         let index = self.index(address);
         let old = self.table.get(index);
@@ -172,7 +175,7 @@ impl<P: Machine> Leaf<'_, P> {
     }
 }
 
-/// Clears a translation on a program's behalf; the old entry.
+/// Clears a translation on a program's behalf; returns the old entry.
 pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
     changes: &mut LeafChanges<'_, '_, '_, P, T, R>,
     address: u64,
@@ -181,7 +184,8 @@ pub(crate) fn clear<P: Machine, T, R: FnMut(T)>(
     changes.clear(address, size, |leaf| leaf.exchange(address, |_| Entry::NONE))
 }
 
-/// Takes rights away on a program's behalf; the old entry. `narrower` makes the new one of what the hardware left.
+/// Narrows a translation on a program's behalf; returns the old entry. `narrower` makes the new entry from the old one,
+/// with the bits that the hardware set.
 pub(crate) fn narrow<P: Machine, T, R: FnMut(T)>(
     changes: &mut LeafChanges<'_, '_, '_, P, T, R>,
     address: u64,
@@ -191,14 +195,14 @@ pub(crate) fn narrow<P: Machine, T, R: FnMut(T)>(
     changes.narrow(address, size, |leaf| leaf.restrict(address, narrower))
 }
 
-/// Puts a translation to a page that is new at this address. That nothing is owed there is what the proof is for: no CPU
-/// still holds a translation to another page (rule R7).
+/// Installs a translation to a page that is new at this address. The settled table proves that no CPU holds a
+/// translation of the address to another page (rule R7).
 pub(crate) fn install_new<P: Machine>(leaf: &SettledLeaf<'_, P>, address: u64, entry: Entry) {
     leaf.install(address, entry);
 }
 
 impl<P: Machine> Memory<P> {
-    /// Accounts for a mapping that was cleared; the frame whose reference it gave up, if it was counted.
+    /// Accounts for a cleared mapping; returns the frame whose reference it gave up, if the mapping was counted.
     pub(crate) fn unmapped_frame(&self, old: Entry) -> Option<FrameNumber> {
         (old.maps() && old.frame() != self.zero).then(|| {
             let info = self.frames.get(old.frame());
@@ -210,7 +214,7 @@ impl<P: Machine> Memory<P> {
         })
     }
 
-    /// Accounts for a mapping that was cleared of a page that the caller has isolated: its reference goes at once.
+    /// Accounts for a cleared mapping of a page that the caller has isolated. Its reference goes at once.
     pub(crate) fn unmapped_isolated(&self, old: Entry) {
         if let Some(frame) = self.unmapped_frame(old) {
             let left = self.frames.get(frame).release();

@@ -7,7 +7,7 @@ use crate::locks;
 use crate::locks::Lock;
 use crate::machine::Machine;
 
-/// The locks of all page-table pages, a few for many.
+/// The locks of all page-table pages; many tables share one lock.
 #[derive(Debug)]
 pub(crate) struct TableLocks<P: Machine> {
     stripes: Box<[P::Lock<()>]>,
@@ -15,7 +15,7 @@ pub(crate) struct TableLocks<P: Machine> {
 
 impl<P: Machine> TableLocks<P> {
     pub(crate) fn new(cpus: usize) -> Self {
-        // Enough that two CPUs rarely meet on a lock when their tables differ.
+        // With so many locks, two CPUs with different tables rarely meet on one.
         let count = (cpus * 64).next_power_of_two();
         Self { stripes: (0..count).map(|_| P::Lock::new(&locks::TABLE, ())).collect() }
     }

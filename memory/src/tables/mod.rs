@@ -1,7 +1,8 @@
-//! Page tables: where every translation is made, narrowed and taken away.
+//! Page tables: every translation is installed, narrowed and cleared here.
 //!
-//! Read in this order: what one entry says (`entry`), a table (`table`) and its lock (`locks`), the translations of a locked
-//! table (`leaf`), ways through the tables (`walk`), tables made and unlinked (`change`), huge pages split (`huge`).
+//! Read in this order: one entry (`entry`), a table (`table`) and its lock (`locks`), the translations of a locked
+//! table (`leaf`), walks through the tables (`walk`), tables created and unlinked (`change`), huge pages split
+//! (`huge`).
 
 pub(crate) mod change;
 pub(crate) mod entry;

@@ -1,7 +1,8 @@
 //! Page tables: four levels of 512 entries, each in the [format](crate::tables::entry) of its architecture.
 //!
-//! The lower half of a root is the memory manager's. The upper half, [`KERNEL_ENTRIES`], is the kernel's, which puts there
-//! what it likes ([`Machine::share_kernel`](crate::Machine::share_kernel)): nothing here looks at it, and no walk goes there.
+//! The memory manager owns the lower half of a root. The upper half, [`KERNEL_ENTRIES`], belongs to the kernel, which
+//! fills it in [`Machine::share_kernel`](crate::Machine::share_kernel). The memory manager never reads it, and no walk
+//! goes there.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,9 @@ use crate::tables::entry::Entry;
 
 /// Entries in a page-table page.
 pub const ENTRIES: usize = 512;
-/// The entries of a root that are the kernel's: all from [`USER_END`](crate::USER_END) on.
+/// The kernel's entries of a root: all from [`USER_END`](crate::USER_END) on.
 pub const KERNEL_ENTRIES: core::ops::Range<usize> = ENTRIES / 2..ENTRIES;
-/// log2 of the addresses that an entry of the lowest level and its 511 neighbours translate.
+/// log2 of the addresses that a table of the lowest level translates.
 pub(crate) const LEAF_SHIFT: u32 = PAGE_SHIFT + 9;
 /// The level of the root.
 pub(crate) const TOP: u32 = 3;
@@ -28,25 +29,25 @@ impl Table {
         Self([const { AtomicU64::new(0) }; ENTRIES])
     }
 
-    /// Empties it. Nobody may be using it.
+    /// Empties the table. It must not be in use.
     pub fn clear(&self) {
         for index in 0..ENTRIES {
             self.set(index, Entry::NONE);
         }
     }
 
-    /// The place of `address` in a table of `level`, 0 the lowest.
+    /// The index of `address` in a table of `level`; 0 is the lowest.
     pub const fn index(address: u64, level: u32) -> usize {
         (address >> (PAGE_SHIFT + 9 * level)) as usize % ENTRIES
     }
 
-    /// An entry, as it is now.
+    /// The current value of an entry.
     pub fn get(&self, index: usize) -> Entry {
         Entry::from_bits(self.0[index].load(Ordering::Acquire))
     }
 
-    /// What the hardware does when it uses a translation: sets the accessed and, for a store, the dirty bit in an
-    /// entry that is still what the walk read. The entry it left, if it was.
+    /// Does the hardware's part when it uses a translation: sets the accessed and, for a store, the dirty bit, if the
+    /// entry still is as the walk read it. Returns the new entry, or `None` if the entry has changed.
     pub fn mark_used(&self, index: usize, read: Entry, store: bool) -> Option<Entry> {
         let used = read.used(store);
         if used == read {
@@ -58,13 +59,14 @@ impl Table {
             .then_some(used)
     }
 
-    /// Sets an entry. Of a table that is in use this is for the kernel's entries of a root alone ([`KERNEL_ENTRIES`]): all
-    /// others change only as the memory manager's calls change them.
+    /// Sets an entry. In a table that is in use, only the kernel's entries of a root ([`KERNEL_ENTRIES`]) may be set
+    /// this way. All others change only through the memory manager's calls.
     pub fn set(&self, index: usize, entry: Entry) {
         self.0[index].store(entry.bits(), Ordering::Release);
     }
 
-    /// Replaces an entry by what `change` makes of it, whatever bits the hardware sets meanwhile; what it was.
+    /// Replaces an entry by the result of `change`, without losing bits that the hardware sets meanwhile; returns the
+    /// old entry.
     pub(super) fn update(&self, index: usize, change: impl Fn(Entry) -> Entry) -> Entry {
         let changed = |old: u64| Some(change(Entry::from_bits(old)).bits());
         let (Ok(old) | Err(old)) = self.0[index].fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);

@@ -1,4 +1,4 @@
-//! Ways through the tables: to the one that translates an address, and along a range.
+//! Walks through the tables: to the table that translates an address, and along a range.
 
 use ceasefire::PageSize;
 
@@ -10,10 +10,10 @@ use crate::tables::leaf::{Leaf, SettledLeaf};
 use crate::tables::table::{Table, LEAF_SHIFT, TOP};
 use crate::Memory;
 
-/// What a walk towards an address came to.
+/// The result of a walk towards an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// No table, no translation.
+    /// No table and no translation.
     Nothing,
     /// The lowest-level table.
     Leaf(FrameNumber),
@@ -22,8 +22,8 @@ pub(crate) enum Found {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Walks towards an address. The tables must not be freed meanwhile: hold the space's lock, or the lock of a mapper
-    /// that covers the address.
+    /// Walks towards an address. The tables must not be freed meanwhile: the caller holds the space's lock, or the lock
+    /// of a mapper that covers the address.
     pub(crate) fn find_table(&self, space: &SpaceHandle<P>, address: u64) -> Found {
         let mut frame = space.root();
         for level in (1..=TOP).rev() {
@@ -67,7 +67,7 @@ impl<P: Machine> Memory<P> {
         Found::Leaf(frame)
     }
 
-    /// The table whose entry may translate `address`, locked. The tables must not be freed meanwhile, as for
+    /// The table whose entry may translate `address`, locked. The caller keeps the tables from being freed, as in
     /// [`Memory::find_table`].
     pub(crate) fn lock_leaf<'m>(&'m self, space: &'m SpaceHandle<P>, address: u64) -> Option<Leaf<'m, P>> {
         loop {
@@ -76,7 +76,7 @@ impl<P: Machine> Memory<P> {
                 Found::Leaf(table) => return Some(self.lock_table(space, table, PageSize::Small)),
                 Found::Huge(table) => {
                     let leaf = self.lock_table(space, table, PageSize::Huge);
-                    // Asked again under the lock: it may have been split meanwhile.
+                    // Checked again under the lock: the huge page may have been split meanwhile.
                     if leaf.get(address).is_huge() {
                         return Some(leaf);
                     }
@@ -85,7 +85,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// The same, with what the space owes settled.
+    /// The same, after the space's debts are settled.
     pub(crate) fn settled_leaf<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -94,7 +94,7 @@ impl<P: Machine> Memory<P> {
         Some(self.engine.settle(self.lock_leaf(space, address)?))
     }
 
-    /// Locks a table that is known to be there.
+    /// Locks a table that is known to exist.
     pub(crate) fn lock_table<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
@@ -122,7 +122,7 @@ impl<P: Machine> Memory<P> {
         self.for_each_locked(space, range, |address| self.settled_leaf(space, address), visit);
     }
 
-    /// The same with whatever the space owes: for what promises the program nothing.
+    /// The same without settling the space's debts, for operations that promise the program nothing.
     pub(crate) fn for_each_owing_leaf(
         &self,
         space: &SpaceHandle<P>,

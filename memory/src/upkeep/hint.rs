@@ -1,8 +1,8 @@
-//! NUMA hints: learning which CPUs use a page by making its next access fault.
+//! NUMA hints: the next access to a page faults, and so tells which CPU uses it.
 //!
-//! The entries of a range are hidden. Whoever uses one of the pages faults, which says where it is used; the fault
-//! reveals the page and, if it is on another node, moves it to the one where it was used (Linux: NUMA balancing, and the
-//! promotion of pages from slower memory).
+//! The entries of a range are hidden. The next access to one of the pages faults. The fault reveals the page and, if it
+//! is on another node, moves it to the node of the CPU that faulted (Linux: NUMA balancing, and the promotion of pages
+//! from slower memory).
 
 use ceasefire::{Batch, PageSize, Schedule};
 
@@ -15,16 +15,16 @@ use crate::tables::entry::Entry;
 use crate::Memory;
 
 impl<P: Machine> Memory<P> {
-    /// Hides the pages that are mapped in a range until they are used again; how many, a huge page counting 512. A huge page
-    /// that lies in the range only in part is left as it is.
+    /// Hides the mapped pages of a range until their next use. Returns their number; a huge page counts 512. A huge
+    /// page that lies only partly in the range is left as it is.
     ///
     /// # Errors
-    /// [`RangeError`]; nothing has changed then.
+    /// [`RangeError`]; then nothing has changed.
     pub fn hint(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, RangeError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
         let areas = space.areas.read(self.platform());
-        // Nothing is promised to the program, so what its space owes otherwise need not be settled for this.
+        // Nothing is promised to the program, so the space's other debts need not be settled for this.
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);
         let mut pages = batch.take(());
         let mut hidden = 0;
@@ -33,7 +33,7 @@ impl<P: Machine> Memory<P> {
             self.for_each_owing_leaf(space, range, |leaf, (start, end)| {
                 let huge = leaf.size() == PageSize::Huge;
                 if huge && end - start < PageSize::Huge.bytes() {
-                    // Who uses a part says nothing of the rest.
+                    // The use of a part says nothing about the rest.
                     return;
                 }
                 for address in leaf.addresses((start, end)) {

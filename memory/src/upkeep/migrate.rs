@@ -1,16 +1,17 @@
 //! Migration: moving pages to another node, many at a time.
 //!
-//! A batch of pages is taken off the lists, locked, and unmapped: each of their entries is marked as moving, so that
-//! whoever uses the page waits. *One* flush settles them all. Only then is each page copied, if nobody but the migration
-//! holds it any more, and its entries lead to the copy. A page that is busy gets its entries back, is tried again with
-//! the others that are, and in the end by itself, waiting for its lock; if even then somebody holds it, it stays where it
-//! is. A huge page is flushed on its own: that is one flush for 512 small pages' worth of memory already. (BATCH-MIGRATE:
-//! Huang 2023, Linux commit 7e12beb8ca2a.)
+//! A batch of pages is taken off the lists, locked, and unmapped: each entry is marked as moving, so every access
+//! waits. *One* flush settles them all. Then each page is copied if only the migration holds it, and its entries lead
+//! to the copy. A busy page gets its entries back. It is tried again with the other busy pages, and at last by itself,
+//! where the migration waits for its lock. If the page is still held then, it stays where it is. A huge page is flushed
+//! on its own, because that is already one flush for the memory of 512 small pages. (BATCH-MIGRATE: Huang 2023, Linux
+//! commit 7e12beb8ca2a.)
 //!
-//! A page that nobody could store to may arrive without any flush: CPUs go on reading the frame that it left, whose bytes
-//! are the same, until that debt is settled. So that no two CPUs are ever told of different frames at one address, none is
-//! told of the new one before: the entries of a page of a file are empty then, and it is found in its file again, whose slot
-//! owes; those of an anonymous page lead to the new frame, hidden, and say that they owe.
+//! A page that no CPU could store to may arrive without any flush. CPUs go on reading the frame that it left, whose
+//! bytes are the same, until the debt is settled. No CPU may be led to the new frame before that, so that no two CPUs
+//! see different frames at one address. For a page of a file, the entries are empty, and the page is found in its file
+//! again, where its slot owes. For an anonymous page, the entries lead to the new frame but are hidden, and say that
+//! they owe.
 
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -28,12 +29,13 @@ use crate::machine::{Machine, Work};
 use crate::tables::entry::Entry;
 use crate::Memory;
 
-/// The most pages that are unmapped for one flush (Linux: `NR_MAX_BATCHED_MIGRATION`, the small pages of a huge one).
+/// The most pages that are unmapped for one flush (Linux: `NR_MAX_BATCHED_MIGRATION`, the number of small pages in a
+/// huge one).
 pub const MIGRATE_BATCH: usize = 512;
-/// How often busy pages are tried again together, before each is tried by itself (Linux: `NR_MAX_MIGRATE_ASYNC_RETRY`).
+/// How often busy pages are tried again together before each is tried by itself (Linux: `NR_MAX_MIGRATE_ASYNC_RETRY`).
 const ROUNDS: u32 = 3;
 
-/// A page between two frames. The frame it comes from is locked and isolated.
+/// A page between two frames. Its old frame is locked and isolated.
 #[derive(Debug)]
 struct Move<'m, P: Machine> {
     page: Isolated,
@@ -41,7 +43,7 @@ struct Move<'m, P: Machine> {
     target: Frame,
 }
 
-/// The same of a huge page.
+/// The same for a huge page.
 #[derive(Debug)]
 struct HugeMove<'m, P: Machine> {
     page: Isolated,
@@ -52,16 +54,16 @@ struct HugeMove<'m, P: Machine> {
 /// Pages on their way to one node.
 pub(crate) struct Journey {
     to: NodeId,
-    /// They may arrive while CPUs still read what they left.
+    /// The pages may arrive while CPUs still read their old frames.
     lazily: bool,
-    /// Whether frames for them are paid for.
+    /// Whether the migration pays for frames.
     pay: Pay,
     pub(crate) moved: Cell<u64>,
     /// The node has no frame left.
     pub(crate) full: Cell<bool>,
-    /// Pages that somebody uses.
+    /// Pages that are in use.
     busy: RefCell<Vec<Isolated>>,
-    /// Pages for which there is no room.
+    /// Pages for which the node has no room.
     homeless: RefCell<Vec<Isolated>>,
 }
 
@@ -80,22 +82,21 @@ impl Journey {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Moves a page that is used far from where it is to the node of whoever uses it, if that is easy. The page is held,
-    /// and let go of.
+    /// Moves a page to the node of the CPU that uses it, if that is easy. The page is held, and put here.
     pub(crate) fn bring_near(&self, frame: FrameNumber) {
         let to = self.home();
         let shared = self.frames.get(frame).maps() > 1;
         let page = if shared { None } else { self.isolate_page(frame) };
         self.put(frame);
         let Some(page) = page else { return };
-        // Whoever faulted goes on to use it.
+        // The task that faulted goes on to use the page.
         let journey = Journey { lazily: false, pay: Pay::IfWorthIt, ..Journey::to(to) };
         self.move_batch::<1>(core::iter::once(page), &journey, false);
         self.put_back(journey.busy.take().into_iter().chain(journey.homeless.take()));
         self.count(|share| &share.promoted, journey.moved.get());
     }
 
-    /// Moves pages that nobody used lately to a slower node; how many went. Those that did not are put in `left`.
+    /// Moves unused pages to a slower node; returns how many moved. The others are put in `left`.
     pub(crate) fn demote(
         &self,
         pages: impl Iterator<Item = Isolated>,
@@ -110,7 +111,7 @@ impl<P: Machine> Memory<P> {
         journey.moved.get()
     }
 
-    /// Moves pages, as patiently as Linux does; how many stayed because they were in use.
+    /// Moves pages, with as many attempts as Linux makes; returns how many stayed because they were in use.
     pub(crate) fn travel(&self, pages: &mut Vec<Isolated>, journey: &Journey) -> u64 {
         for _ in 0..ROUNDS {
             if pages.is_empty() {
@@ -150,7 +151,7 @@ impl<P: Machine> Memory<P> {
                 continue;
             };
             if self.frames.get(page.number()).place().is_none() {
-                // It has left its file: whoever holds it last frees it.
+                // The page has left its file. Its last holder frees it.
                 drop(lock);
                 self.put_back(core::iter::once(page));
                 continue;
@@ -170,13 +171,13 @@ impl<P: Machine> Memory<P> {
             let locked = self.begin_move(frame, &mut moving);
             moving.let_go(self.condition(frame, locked));
             if self.config.schedule == Schedule::PerPage {
-                // As before there were batches: a page arrives before the next sets out.
+                // As before batches existed: a page arrives before the next one is unmapped.
                 batch.flush();
             }
         }
     }
 
-    /// Marks every entry that leads to a page as moving; whether one of them is locked.
+    /// Marks every entry that leads to a page as moving; returns whether one of the mappings is locked.
     fn begin_move<T, R: FnMut(Owed<T>), const N: usize>(
         &self,
         frame: FrameNumber,
@@ -194,7 +195,7 @@ impl<P: Machine> Memory<P> {
         locked
     }
 
-    /// Lets every entry that is moving away from `from` lead to `to`, which is the same frame if the page stays.
+    /// Makes every entry that is moving away from `from` lead to `to`. If the page stays, both are the same frame.
     fn end_move(&self, from: FrameNumber, to: FrameNumber) {
         let info = self.frames.get(to);
         let Some(place) = info.place() else { return };
@@ -208,7 +209,7 @@ impl<P: Machine> Memory<P> {
         });
     }
 
-    /// The same while CPUs may still read `from`: no entry leads them to `to` before that is settled.
+    /// The same while CPUs may still read `from`: no entry leads a CPU to `to` before that debt is settled.
     fn end_move_owing(&self, from: FrameNumber, to: FrameNumber) {
         let info = self.frames.get(to);
         let Some(place) = info.place() else { return };
@@ -223,13 +224,13 @@ impl<P: Machine> Memory<P> {
                 info.mapped();
                 leaf.note(address, entry.end_move_owing(to));
             } else {
-                // It is found in its file.
+                // The page is found in its file.
                 leaf.note(address, Entry::NONE);
             }
         });
     }
 
-    /// References to an unmapped page that only its cache, if it has one, and its isolation hold.
+    /// The number of references to an unmapped page that only its isolation and its cache, if it has one, hold.
     pub(crate) fn unused(&self, frame: FrameNumber) -> u32 {
         let info = self.frames.get(frame);
         let cached = match info.place() {
@@ -239,8 +240,8 @@ impl<P: Machine> Memory<P> {
         1 + u32::from(cached)
     }
 
-    /// Copies an unmapped page that no CPU can store to any more, and maps the copy, or lets it be found if CPUs may still
-    /// read what it left.
+    /// Copies an unmapped page that no CPU can store to, and maps the copy. If CPUs may still read the old frame, the
+    /// copy can only be found in its cache.
     fn arrive(&self, page: Owed<Move<'_, P>>, journey: &Journey) {
         let (from, to) = (page.get().page.number(), page.get().target.number());
         let references = self.unused(from);
@@ -255,7 +256,7 @@ impl<P: Machine> Memory<P> {
         }
         let mut stamp = Stamp::SETTLED;
         let Move { page, lock, target } = page.leave_in(&mut stamp);
-        // From here on nobody can take hold of the page: who finds it in its cache waits for its lock.
+        // From here on no task can take hold of the page: a task that finds it in its cache waits for its lock.
         let (block, owing) = (self.block_of(from), stamp != Stamp::SETTLED);
         if !owing {
             self.left(from, stamp, block);
@@ -263,13 +264,13 @@ impl<P: Machine> Memory<P> {
         self.copy(from, to, 1);
         let arriving = self.take_over(from, target.into_number(), references, stamp);
         if owing {
-            // Not before its slot says so: who looked there until now was told of no copy at all.
+            // Only now, after the slot says so: until then no task that looked there was told of a copy.
             self.left(from, stamp, block);
         }
         self.let_arrive(from, to, stamp);
         info.orphan();
         drop((lock, arriving));
-        // One of the references is that of the isolation: the copy goes to the lists in its place.
+        // One of the references is that of the isolation. The copy goes to the lists in its place.
         let arrived = page.moved_to(to);
         self.free_owed(Owed::new(Frame::owned(from), stamp));
         self.put_back(core::iter::once(arrived));
@@ -285,8 +286,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Puts the copy of a page in its place, in every respect but translations. It is locked until they are there too:
-    /// whoever writes it out must find the entries through which it can be stored to.
+    /// Puts the copy of a page in its place in every respect except translations. The copy stays locked until they are
+    /// installed too, because a write-out must find every entry through which the page can be stored to.
     fn take_over(
         &self,
         from: FrameNumber,
@@ -329,7 +330,7 @@ impl<P: Machine> Memory<P> {
         };
         let mut stored = false;
         self.for_each_mapping(from, |_, leaf, address| stored |= leaf.get(address).writable());
-        // One that has to be flushed anyway is flushed by itself: that takes no other translation along.
+        // A huge page that must be flushed anyway is flushed by itself, without any other translation.
         let schedule = if schedule == Schedule::Lazy && !stored { schedule } else { Schedule::PerPage };
         let mut batch: Batch<'_, P, HugeMove<'_, P>, _, 1> =
             Batch::new(&self.engine, schedule, |page| self.arrive_huge(page, journey));
@@ -342,7 +343,7 @@ impl<P: Machine> Memory<P> {
     fn arrive_huge(&self, page: Owed<HugeMove<'_, P>>, journey: &Journey) {
         let (from, to) = (page.get().page.number(), page.get().target.number());
         let info = self.frames.get(from);
-        // It may have been split since it was looked at: then it is its first small page now.
+        // The page may have been split after it was checked. Then only its first small page is left here.
         if !info.huge() || !info.take(1) {
             let HugeMove { page, lock, target } = self.engine.pay(page);
             self.end_move(from, from);

@@ -1,7 +1,6 @@
-//! What the kernel does with memory on its own account.
+//! Memory operations that the kernel starts itself.
 //!
-//! Read in this order: frames taken back (`reclaim`), pages moved to other nodes (`migrate`), hints which CPUs use a page
-//! (`hint`).
+//! Read in this order: frames taken back (`reclaim`), pages moved to other nodes (`migrate`), NUMA hints (`hint`).
 
 pub(crate) mod hint;
 pub(crate) mod migrate;

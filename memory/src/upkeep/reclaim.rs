@@ -1,14 +1,14 @@
-//! Reclaim: taking back the frames of pages that nobody used lately.
+//! Reclaim: taking back the frames of pages that were not used lately.
 //!
-//! A few pages come off the back of an inactive list. Where there is slower memory they move there. Otherwise each is
-//! unmapped wherever it is mapped, unless it was used since the last look; one flush settles them all; then those that are
-//! still unused leave their cache and are free. *Then*: until the flush a page stays in its file or in the cache of the
-//! swap device, so whoever wants it meanwhile finds this page and no second copy is ever read beside it. Every page whose
-//! lock was to be had is locked and held by the batch, whatever became of it, so that nobody else takes it up while CPUs may
-//! still reach it through what was cleared here.
+//! A few pages come off the back of an inactive list. If there is slower memory, they move there. Otherwise each page
+//! is unmapped wherever it is mapped, unless it was used since the last check. One flush settles them all. *After* the
+//! flush, the pages that are still unused leave their cache and are free. Until then a page stays in its file or in the
+//! cache of the swap device. A fault finds this page there, so no second copy is ever read beside it. The batch locks
+//! and holds every page whose lock is free, and keeps it even if the page will not be freed. So no other task takes the
+//! page while CPUs may still reach it through translations cleared here.
 //!
-//! A page that nobody could store to need not wait for the flush: it leaves its cache owing, and what it owes is noted where
-//! it matters, with its frame and in its slot. One that cannot be freed after all is paid for before it is unlocked.
+//! A page that no CPU could store to need not wait for the flush. It leaves its cache owing, and the debt is recorded
+//! in the frame and in the slot. If such a page cannot be freed after all, its debt is paid before it is unlocked.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -26,22 +26,22 @@ use crate::machine::{Event, Machine, Work};
 use crate::tables::entry::Entry;
 use crate::Memory;
 
-/// How often all frames are looked at in vain before reclaim gives up: once to find them in use, once to find them
-/// unused, and once more because others put pages back meanwhile.
+/// How often all frames are scanned in vain before reclaim gives up: once to find them in use, once to find them
+/// unused, and once more because other CPUs put pages back meanwhile.
 const ROUNDS: u64 = 3;
-/// What a look at an empty list counts: pages may be isolated by others at the moment.
+/// The scan count of an empty list: other CPUs may have isolated its pages at the moment.
 const EMPTY: u64 = 256;
 
-/// What one batch of reclaim came to.
+/// The result of one batch of reclaim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shrunk {
     /// Frames freed.
     pub(crate) freed: u32,
-    /// Pages looked at.
+    /// Pages scanned.
     pub(crate) scanned: u32,
 }
 
-/// How long reclaim goes on without freeing anything.
+/// How long reclaim continues without freeing a frame.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limit: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Until `frames` frames were looked at often enough to know that none can be had.
+    /// Patience until `frames` frames were scanned often enough to know that none can be freed.
     pub(crate) fn new(frames: u64) -> Self {
         Self { limit: frames * ROUNDS, in_vain: 0 }
     }
@@ -67,14 +67,14 @@ impl Patience {
     }
 }
 
-/// Why pages are to go.
+/// The reason for evicting pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Nobody used them lately, it is thought.
+    /// They seem unused.
     Unused,
-    /// Their program says that it will not need them soon.
+    /// Their program said that it will not need them soon.
     Advised,
-    /// What the device holds shall be read anew.
+    /// The contents must be read from the device again.
     Invalid,
 }
 
@@ -86,7 +86,7 @@ struct Candidate<'m, P: Machine> {
     free: bool,
 }
 
-/// Up to a batch of things.
+/// At most a batch of items.
 struct Few<T> {
     items: [Option<T>; BATCH],
     count: usize,
@@ -108,10 +108,10 @@ impl<T> Few<T> {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Background reclaim of one node: until it has enough free frames, or will have once debts are settled, or nothing more
-    /// can be had. It pays debts that are too old.
+    /// Reclaims memory of one node in the background. It ends when the node has enough free frames, or will have once
+    /// debts are settled, or when no more can be freed. It pays debts that are too old.
     ///
-    /// Run by a kernel thread of the node whenever [`Machine::wake_reclaim`] asks for it.
+    /// A kernel thread of the node runs this whenever [`Machine::wake_reclaim`] asks for it.
     pub fn reclaim_node(&self, node: NodeId) {
         let state = &self.nodes[node.index()];
         let mut patience = Patience::new(u64::from(self.config.nodes[node.index()].frames));
@@ -132,7 +132,7 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn allocate_slowly(&self, home: NodeId) -> Result<Frame, OutOfMemory> {
         let mut patience = Patience::new(self.config.nodes.iter().map(|node| u64::from(node.frames)).sum());
         while !patience.is_over() {
-            // A batch from every node, as Linux does (`shrink_zones`): whoever runs out helps all that are low.
+            // A batch from every node, as in Linux (`shrink_zones`): an allocation that runs out helps all low nodes.
             for &node in &self.fallback[home.index()] {
                 patience.note(self.shrink(node));
             }
@@ -141,7 +141,7 @@ impl<P: Machine> Memory<P> {
             }
             self.platform().reschedule();
         }
-        // What other CPUs keep for themselves, and at last what is left below the minimum.
+        // Now the frames on other CPUs' lists, and at last those below the minimum.
         self.drain_all();
         self.allocate_paying(home, DownTo::Reserve, Pay::Always).ok_or(OutOfMemory)
     }
@@ -151,7 +151,7 @@ impl<P: Machine> Memory<P> {
         self.pay_overdue();
         let shrunk = self.shrink_by(node, false);
         if shrunk.scanned == 0 {
-            // What could be reclaimed may still be on its way to the lists.
+            // Reclaimable pages may still be on their way to the lists.
             self.list_collected();
         }
         shrunk
@@ -163,7 +163,8 @@ impl<P: Machine> Memory<P> {
             self.engine.pay_all();
             self.mature(node);
         }
-        // What this CPU brought in lately should stand in line too (Linux: `lru_add_drain` in `shrink_inactive_list`).
+        // Pages that this CPU brought in lately must be on the lists too (Linux: `lru_add_drain` in
+        // `shrink_inactive_list`).
         self.list_own();
         let mut isolated: [Option<Isolated>; BATCH] = core::array::from_fn(|_| None);
         let scanned = self.isolate(node, &mut isolated);
@@ -180,7 +181,8 @@ impl<P: Machine> Memory<P> {
         Shrunk { freed, scanned: scanned as u32 }
     }
 
-    /// Moves unused pages to slower memory, and frees those for which there is no room; how many frames are free now.
+    /// Moves unused pages to slower memory, and frees those for which there is no room; returns how many frames became
+    /// free.
     fn move_down(&self, pages: impl Iterator<Item = Isolated>, to: NodeId) -> u32 {
         let mut unused = Vec::with_capacity(BATCH);
         for page in pages {
@@ -197,13 +199,13 @@ impl<P: Machine> Memory<P> {
         moved as u32 + self.evict(left.into_iter(), Why::Unused).0
     }
 
-    /// Frees up to [`BATCH`] isolated pages that may be freed, and puts the others back; how many there are of each.
+    /// Frees those of up to [`BATCH`] isolated pages that may be freed, and puts the others back; returns both counts.
     pub(crate) fn evict(&self, pages: impl Iterator<Item = Isolated>, why: Why) -> (u32, u32) {
         let freed = RefCell::new(Few::new());
         let kept = RefCell::new(Few::new());
         let mut pages = pages.peekable();
         let node = pages.peek().map(|page| self.frames.get(page.number()).node());
-        // What was asked for is done when the call returns.
+        // Evictions that were asked for are done when the call returns.
         let lazily = why == Why::Unused && node.is_some_and(|node| self.may_owe(node));
         let mut batch: Batch<'_, P, Candidate<'_, P>, _> =
             Batch::new(&self.engine, self.schedule(lazily), |candidate: Owed<Candidate<'_, P>>| {
@@ -228,12 +230,12 @@ impl<P: Machine> Memory<P> {
             let free = whole && self.unmap_unused(frame, &mut candidate, why);
             candidate.update(|candidate| candidate.free = free);
             let info = self.frames.get(frame);
-            // Only if nobody else holds it: a strict unmap that has not flushed yet still does.
+            // Only if no other holder is left: a strict unmap that has not flushed yet still holds the page.
             if free && info.dirty() && info.references() == self.unused(frame) {
                 candidate.withhold();
                 dirty = true;
             } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
-                // Locked pages are not free to go.
+                // A page that a mapping locks is not free here, except for an invalidation, which is never lazy.
                 candidate.let_go(self.condition(frame, false));
             } else {
                 candidate.hold();
@@ -253,7 +255,7 @@ impl<P: Machine> Memory<P> {
         counts
     }
 
-    /// When the kernel's own unmaps are flushed: as it is set up, but not `lazily` unless that is allowed here.
+    /// The schedule for the kernel's own unmaps: the configured one, but never lazy unless `lazily` allows it.
     pub(crate) fn schedule(&self, lazily: bool) -> Schedule {
         match self.config.schedule {
             Schedule::Lazy if !lazily => Schedule::Batched,
@@ -261,7 +263,8 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// What matters of an isolated page, beside its translations, for letting go of it while CPUs may read it.
+    /// The properties of an isolated page, besides its translations, that decide whether it may be let go while CPUs
+    /// may read it.
     pub(crate) fn condition(&self, frame: FrameNumber, locked: bool) -> Condition {
         Condition {
             dirty: self.frames.get(frame).dirty(),
@@ -270,7 +273,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Writes unmapped dirty pages out, all at once.
+    /// Writes out all unmapped dirty pages at once.
     fn write_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &'m self,
         batch: &mut Batch<'_, P, Candidate<'m, P>, R>,
@@ -282,8 +285,9 @@ impl<P: Machine> Memory<P> {
             let frame = permit.page().lock.frame();
             let info = self.frames.get(frame);
             info.clear_dirty();
-            // Asked again, now that it counts as clean: someone may have mapped it since, dirtied it and begun to
-            // unmap it, and still store through what is not flushed yet.
+            // Checked again, now that the page counts as clean. Since the first check a task may have mapped the page,
+            // dirtied it and begun to unmap it. Then a CPU may still store through a translation that is not flushed
+            // yet.
             match self.block_of(frame) {
                 Some(block) if info.references() == self.unused(frame) => {
                     self.platform().observe(Event::WriteOut(frame));
@@ -294,7 +298,7 @@ impl<P: Machine> Memory<P> {
             }
             permits.push(permit);
         }
-        // What can be freed is free before the device is waited for, and no flush is owed meanwhile.
+        // Pages that can be freed are freed before the wait for the device, and no flush is owed during it.
         batch.flush();
         self.write_blocks(&blocks[..count]);
         for permit in permits.drain() {
@@ -302,7 +306,7 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Writes clean, locked pages to their devices, and notes that they are there.
+    /// Writes clean, locked pages to their devices, and records that the devices hold them.
     pub(crate) fn write_blocks(&self, blocks: &[(Block, FrameNumber)]) {
         if blocks.is_empty() {
             return;
@@ -316,7 +320,7 @@ impl<P: Machine> Memory<P> {
         self.count(|share| &share.written, blocks.len() as u64);
     }
 
-    /// Where a cached page's bytes belong.
+    /// The block that holds a cached page's bytes.
     pub(crate) fn block_of(&self, frame: FrameNumber) -> Option<Block> {
         let info = self.frames.get(frame);
         let (object, index) = info.place()?;
@@ -326,13 +330,13 @@ impl<P: Machine> Memory<P> {
         Some(Block { store: Store::File(object), index })
     }
 
-    /// Splits an isolated, locked page if it is huge; false if there is no frame for that.
+    /// Splits an isolated, locked page if it is huge; returns false if there is no frame for that.
     fn split_isolated(&self, page: &Isolated) -> bool {
         let frame = page.number();
         if !self.frames.get(frame).huge() {
             return true;
         }
-        // Reclaim does not reclaim: the reserve is for this.
+        // Reclaim must not call reclaim: it takes the frame from the reserve.
         let Some(table) = self.allocate_reserve() else { return false };
         self.zero(table.number(), 1);
         let mut table = Some(table);
@@ -349,7 +353,7 @@ impl<P: Machine> Memory<P> {
         !self.frames.get(frame).huge()
     }
 
-    /// Whether a mapped page has to stay: it is locked somewhere, or was used since this was last asked, if that matters.
+    /// Whether a mapped page must stay: a mapping locks it or, where use matters, it was used since the last check.
     fn is_needed(&self, frame: FrameNumber, why: Why) -> bool {
         let mut needed = false;
         if self.frames.get(frame).maps() > 0 {
@@ -361,7 +365,7 @@ impl<P: Machine> Memory<P> {
         needed
     }
 
-    /// Takes a page's translations away, unless it is needed; whether it may be freed.
+    /// Clears a page's translations, unless it is needed; returns whether the page may be freed.
     fn unmap_unused<'m, R: FnMut(Owed<Candidate<'m, P>>)>(
         &self,
         frame: FrameNumber,
@@ -372,8 +376,8 @@ impl<P: Machine> Memory<P> {
         let anonymous = info.place().is_some_and(|(object, _)| object.is_anonymous());
         let lazy = info.lru().lazy();
         let swaps = anonymous && !lazy;
-        // All mappings are asked first: taking some away from a page that stays would only cost faults, and a slot that
-        // it does not need would be one less for those that go.
+        // All mappings are checked first. Unmapping only some would cost faults and free nothing, and the page would
+        // occupy a slot that another page needs.
         let asked = info.maps() > 1 || (swaps && info.slot().is_none());
         if why != Why::Invalid && asked && self.is_needed(frame, why) {
             self.note_use(frame);
@@ -400,7 +404,7 @@ impl<P: Machine> Memory<P> {
                 }
                 let entry = leaf.replace_in(unmapping, address, |_| gone);
                 if lazy && entry.dirty() {
-                    // Stored to since its program said that it can do without it. Its entry comes back as it was.
+                    // The page was stored to after its program gave up its contents, so its entry comes back as it was.
                     info.set_lru(info.lru().set_lazy(false));
                     leaf.put_back(address, entry);
                     used = true;
@@ -415,7 +419,7 @@ impl<P: Machine> Memory<P> {
         !used && info.maps() == 0
     }
 
-    /// A page found in use goes round once more; the second time running it counts as active (Linux:
+    /// A page found in use stays for another round. After two such rounds in succession it counts as active (Linux:
     /// `folio_check_references`).
     fn note_use(&self, frame: FrameNumber) {
         let info = self.frames.get(frame);
@@ -423,16 +427,16 @@ impl<P: Machine> Memory<P> {
         info.set_lru(if state.referenced() { state.set_active(true) } else { state.set_referenced(true) });
     }
 
-    /// Takes all references to an unmapped page if nobody uses it: those of its cache and of its isolation. CPUs may read it
-    /// until `stamp` is settled.
+    /// Takes the last references to an unused, unmapped page: those of its cache and of its isolation. CPUs may read
+    /// the page until `stamp` is settled.
     fn take_unused(&self, frame: FrameNumber, stamp: Stamp) -> bool {
         let info = self.frames.get(frame);
         let Some((object, _)) = info.place() else { return false };
         let taken = if object.is_anonymous() && info.slot().is_none() {
-            // Nothing was stored to it since its program said that it can do without it.
+            // Nothing was stored to the page since its program gave up its contents.
             let taken = info.lru().lazy() && info.take(1);
             if taken && stamp != Stamp::SETTLED {
-                // It has no slot: its entries say that they owe.
+                // The page has no slot; its entries say that they owe.
                 self.left(frame, stamp, None);
             }
             taken

@@ -1,4 +1,4 @@
-//! Guards that tests remove, in a build with `--cfg ceasefire_sabotage`. In any other build there is none to name.
+//! Guards that tests remove, in a build with `--cfg ceasefire_sabotage`. Other builds have none to name.
 
 use ceasefire::{Engine, Platform};
 

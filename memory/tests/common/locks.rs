@@ -1,4 +1,4 @@
-//! The locks of the threads that act as CPUs: spinning, answering interrupts meanwhile unless their class says not to.
+//! The locks of the threads that act as CPUs. They spin, and answer interrupts meanwhile unless their class forbids it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use ceasefire_memory::{Lock, LockClass, Machine, RwLock};
 
 use super::{Moment, Threads};
 
-/// A lock that is held: first the guard goes, then the lock is forgotten and interrupts come back.
+/// A lock that is held. On drop the guard goes first; then the lock is forgotten and interrupts come back.
 pub(crate) struct Held<'a, G> {
     guard: G,
     _section: Section<'a>,
@@ -85,7 +85,7 @@ impl<T: fmt::Debug> Lock<T, Threads> for SpinLock<T> {
 pub(crate) struct RwSpin<T> {
     class: &'static LockClass,
     value: std::sync::RwLock<T>,
-    /// Readers let writers go first, else these might wait forever.
+    /// Readers let writers go first. Otherwise writers might wait forever.
     writers: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! What the memory manager asks of its machine: frames, devices and waiting; its events are checked as they come.
+//! The memory manager's machine: frames, devices and waiting. It checks events as they arrive.
 
 use std::fmt;
 use std::ptr;

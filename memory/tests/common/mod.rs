@@ -1,11 +1,11 @@
 //! A machine made of host threads: each thread is a CPU with a software TLB.
 //!
-//! A TLB entry, once filled, is used without another look at the tables until the platform is told to invalidate it,
-//! so a missing flush leaves a stale entry that the checks here find. Interrupts are a flag for each CPU, looked at
-//! wherever a real CPU could take one: at each access, while it waits, and when interrupts come on again. A machine
-//! made with [`Rig::by_hand`] has one thread that acts as each CPU in turn, and delivers interrupts at once.
+//! Once a TLB entry is filled, accesses use it without a walk until the platform is told to invalidate it. So a missing
+//! flush leaves a stale entry that the checks here find. Each CPU has a flag for interrupts, and polls it where a real
+//! CPU could take one: at each access, while it waits, and when interrupts come on again. A machine made with
+//! [`Rig::by_hand`] has one thread that acts as each CPU in turn, and delivers interrupts at once.
 
-// Every test binary uses its own part of this.
+// Every test binary uses only a part of this.
 #![allow(dead_code, unused_imports)]
 
 pub(crate) mod guards;
@@ -25,7 +25,7 @@ pub(crate) use moments::Moment;
 pub(crate) use rig::{Rig, Space};
 pub(crate) use threads::Threads;
 
-/// Two nodes, whose frames begin at a number that nobody takes for an index by accident.
+/// Two nodes. Their frames begin at a number that cannot be mistaken for an index.
 pub(crate) fn config(frames: u32) -> Config {
     let nodes = vec![NodeLayout::new(frames / 2), NodeLayout::new(frames - frames / 2)];
     let first_frame = FrameNumber::new(5_003);
@@ -41,7 +41,7 @@ pub(crate) fn shared_space(frames: u32) -> (Rig, Space) {
     (rig, space)
 }
 
-/// Ends the program and checks that nothing is left of it.
+/// Ends the program and checks that no frame or object of it is left.
 pub(crate) fn finish(rig: &Rig, space: Space, files: &[ObjectId], free: u64) {
     rig.on(1, || drop(rig.memory.engine().unload()));
     rig.memory.exit(space);
@@ -53,7 +53,7 @@ pub(crate) fn finish(rig: &Rig, space: Space, files: &[ObjectId], free: u64) {
     rig.platform().assert_no_violation();
 }
 
-/// Looks at pages until all that is unused was reclaimed, by asking for more than there is.
+/// Demands more pages than there are, until all unused pages were scanned and reclaimed.
 pub(crate) fn exhaust(rig: &Rig) -> Vec<Space> {
     let mut spaces = Vec::new();
     while let Ok(space) = rig.memory.new_space() {

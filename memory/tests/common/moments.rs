@@ -1,4 +1,4 @@
-//! Moments at which a test lets another CPU in, or does something that only now goes wrong.
+//! Moments at which a test lets another CPU act, or takes a step that is wrong only at that time.
 
 use std::sync::atomic::Ordering;
 
@@ -6,14 +6,14 @@ use ceasefire_memory::Work;
 
 use super::Threads;
 
-/// A moment at which another CPU can be let in.
+/// A moment at which another CPU can act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Pages were written out; reclaim has cleared translations and may not have flushed them.
     WriteOut,
     /// Pages are about to be read in.
     ReadIn,
-    /// A place where others may run.
+    /// A point at which other tasks may run.
     Reschedule,
     /// The pages of a file or of the swap device were unlocked.
     Unlock,
@@ -23,11 +23,11 @@ pub(crate) enum Moment {
     Load,
     /// A CPU begins to wait for a page.
     Wait,
-    /// Work was done.
+    /// Work is done.
     Work(Work),
 }
 
-/// What to do at a moment, and how often it has to come first.
+/// An act for a moment, and how many occurrences to skip.
 pub(super) struct Hook {
     pub(super) moment: Moment,
     pub(super) after: u32,
@@ -35,24 +35,24 @@ pub(super) struct Hook {
 }
 
 impl Threads {
-    /// Does `act` when `moment` comes next.
+    /// Performs `act` at the next occurrence of `moment`.
     pub(crate) fn at(&self, moment: Moment, act: impl FnOnce() + Send + 'static) {
         self.after(0, moment, act);
     }
 
-    /// Does `act` when `moment` comes for the time after the next `times`.
+    /// Performs `act` at the occurrence of `moment` after the next `times`.
     pub(crate) fn after(&self, times: u32, moment: Moment, act: impl FnOnce() + Send + 'static) {
         self.hooks.lock().unwrap().push(Hook { moment, after: times, act: Box::new(act) });
         self.hooked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Forgets what was to be done at moments that did not come.
+    /// Forgets the acts whose moments did not come.
     pub(crate) fn forget_hooks(&self) {
         let hooks = std::mem::take(&mut *self.hooks.lock().unwrap());
         self.hooked.fetch_sub(hooks.len(), Ordering::SeqCst);
     }
 
-    /// Whether all that was to be done at some moment is done.
+    /// Whether every act was performed.
     pub(crate) fn all_done(&self) -> bool {
         self.hooked.load(Ordering::SeqCst) == 0
     }

@@ -1,4 +1,4 @@
-//! Frames that owe: a machine whose CPU 1 owes, and what can be done to it.
+//! Owing frames: a machine whose CPU 1 owes, and operations on it.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,13 @@ use super::{config, Rig, Space, Threads};
 pub(crate) const NEAR: NodeId = NodeId(0);
 /// Frames of each node.
 pub(crate) const FRAMES: u32 = 512;
-/// What a CPU moves to its node at a time.
+/// The number of frames that a CPU moves to its node at a time.
 pub(crate) const MOVED: usize = 31;
-/// How long a debt may stand here, in nanoseconds of the rig: as many looks at its clock. Nothing else takes that many.
+/// The greatest age of a debt here, in nanoseconds of the rig: each read of its clock counts one. Nothing else reads it
+/// as often.
 pub(crate) const AGE: u64 = 1_000_000;
 
-/// Two nodes, whose debts settle by themselves.
+/// Two nodes, whose debts settle without payment.
 pub(crate) fn lazily(lazy: Lazy) -> Config {
     Config { schedule: Schedule::Lazy, lazy, ..config(2 * FRAMES) }
 }
@@ -24,7 +25,7 @@ pub(crate) fn bounds() -> Lazy {
     Lazy { max_age: AGE, tick: AGE / 4, ..Lazy::default() }
 }
 
-/// A machine, with a space that CPU 1 runs: what is taken away from that is what CPU 1 owes.
+/// A machine with a space that CPU 1 runs. Clearing its translations makes CPU 1 owe.
 pub(crate) fn machine(lazy: Lazy) -> (Rig, Space) {
     let rig = Rig::by_hand(lazily(lazy));
     let space = rig.memory.new_space().unwrap();
@@ -37,16 +38,20 @@ pub(crate) fn near(frame: FrameNumber) -> bool {
     (first.get()..first.get() + FRAMES).contains(&frame.get())
 }
 
-/// All that can be had without waiting: the near node's, and the other's. Nobody is interrupted for it.
+/// All frames that can be had without waiting: the near node's, and the other's. No CPU is interrupted for them.
 pub(crate) fn take_all(rig: &Rig) -> (Vec<Frame>, Vec<Frame>) {
     let before = rig.memory.counters().interrupts;
     let take = || rig.platform().interrupts_off(|| rig.memory.allocate_atomic(NEAR));
     let taken: Vec<Frame> = std::iter::from_fn(take).collect();
-    assert_eq!(rig.memory.counters().interrupts, before, "who must not wait made others work");
+    assert_eq!(
+        rig.memory.counters().interrupts,
+        before,
+        "an allocation that must not wait interrupted other CPUs"
+    );
     taken.into_iter().partition(|frame| near(frame.number()))
 }
 
-/// Frees frames that CPU 1 still reaches; which ones.
+/// Frees frames that CPU 1 still reaches; returns them.
 pub(crate) fn owe(
     rig: &Rig,
     space: &Space,
@@ -66,7 +71,7 @@ impl TableGuard<Threads> for TableLock<'_> {
     }
 }
 
-/// The same, each frame stored with the stamp that `stored` makes of its own.
+/// The same, with each frame stored under the stamp that `stored` makes of its own.
 pub(crate) fn owe_as(
     rig: &Rig,
     space: &Space,
@@ -114,7 +119,7 @@ pub(crate) fn tick(rig: &Rig, cpu: usize) {
     rig.on(cpu, || rig.platform().interrupts_off(|| rig.memory.tick()));
 }
 
-/// Ticks of both CPUs until all that is owed is settled.
+/// Ticks of both CPUs until all debts are settled.
 pub(crate) fn settle_by_ticks(rig: &Rig) {
     pass(rig, AGE);
     for cpu in [0, 1, 0] {
@@ -122,8 +127,8 @@ pub(crate) fn settle_by_ticks(rig: &Rig) {
     }
 }
 
-/// The near node with `settled` times 31 frames that owe nothing and all others owing; the frames of the other node.
-/// CPU 1 keeps 156 that CPU 0 cannot have.
+/// Leaves the near node with `settled` times 31 debt-free frames and all others owing; returns the frames of the other
+/// node. CPU 1 keeps 156 that CPU 0 cannot have.
 pub(crate) fn near_owes(rig: &Rig, space: &Space, settled: usize) -> (BTreeSet<FrameNumber>, Vec<Frame>) {
     let (mut here, there) = take_all(rig);
     let kept = here.split_off(here.len() - 156 - settled * MOVED);
@@ -132,7 +137,7 @@ pub(crate) fn near_owes(rig: &Rig, space: &Space, settled: usize) -> (BTreeSet<F
     (owing, there)
 }
 
-/// Ends it all: every frame is there, and whole.
+/// Ends everything and checks that every frame is there and whole.
 pub(crate) fn finish(rig: &Rig, space: Space, all: u64) {
     rig.memory.engine().pay_all();
     rig.on(1, || drop(rig.memory.engine().unload()));

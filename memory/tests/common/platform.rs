@@ -1,4 +1,4 @@
-//! What the engine asks of its platform: the CPU, its TLB, interrupts and waiting.
+//! The engine's platform: the CPU, its TLB, interrupts and waiting.
 
 use std::fmt;
 use std::sync::atomic::{fence, Ordering};
@@ -12,10 +12,10 @@ use ceasefire_memory::{FrameNumber, Machine, SpaceHandle, KERNEL_ENTRIES, PAGE_S
 use super::threads::{Threads, CPU, KERNEL, LOOK_EVERY, OFF, WIDE};
 use super::tlb::{Broadcasting, Entries};
 
-// SAFETY: the CPU is the thread's own number. It changes only in `Rig::on`, which is not called with interrupts off,
-// and in `interrupt` of a machine that has one thread, which comes back before it returns. With interrupts off
-// nothing else runs on the thread, as interrupts are polled for. Each CPU has its own place in `cores`, and two
-// threads never have the same number at the same time.
+// SAFETY: the CPU is the thread's own number. It changes only in two places. `Rig::on` is not called with interrupts
+// off. `interrupt` of a machine with one thread restores the number before it returns. With interrupts off nothing else
+// runs on the thread, because interrupts are polled for. Each CPU has its own place in `cores`, and two threads never
+// have the same number at the same time.
 unsafe impl Platform for Threads {
     type Space = SpaceHandle<Self>;
     type Saved = ();
@@ -124,7 +124,7 @@ unsafe impl Platform for Threads {
     fn interrupt(&self, targets: &CpuSet) {
         for target in targets.iter() {
             self.cores[target.index()].pending.store(true, Ordering::SeqCst);
-            // One thread plays all CPUs: only the engine has turned interrupts off, and the sender's alone.
+            // One thread acts as all CPUs. Only the engine has turned interrupts off, and only the sender's.
             if self.by_hand && OFF.get() == 1 {
                 let sender = CPU.replace(target.index());
                 OFF.set(0);

@@ -45,9 +45,9 @@ impl Rig {
         Self { memory }
     }
 
-    /// Why there is no machine like this.
+    /// The error for a machine with this configuration.
     pub(crate) fn refused(config: Config) -> ConfigError {
-        Memory::new(Threads::new(&config, true, None), config).expect_err("such a machine cannot be")
+        Memory::new(Threads::new(&config, true, None), config).expect_err("such a machine is refused")
     }
 
     pub(crate) fn platform(&self) -> &Threads {
@@ -61,7 +61,7 @@ impl Rig {
         OnPanic(self.platform())
     }
 
-    /// Does `body` as another CPU.
+    /// Runs `body` as another CPU.
     pub(crate) fn on<R>(&self, cpu: usize, body: impl FnOnce() -> R) -> R {
         assert!(
             cpu < self.platform().cores.len() && OFF.get() == 0,
@@ -98,7 +98,7 @@ impl Rig {
         self.access(space, address, Some(value)).map(drop)
     }
 
-    /// What a program sees: accesses that fault are tried again once the fault was handled.
+    /// An access as a program sees it: if it faults, the fault is handled and the access tried again.
     fn access(
         &self,
         space: &SpaceHandle<Threads>,
@@ -116,7 +116,7 @@ impl Rig {
     }
 }
 
-/// Tells the others when its CPU fails, so that they do not wait for it.
+/// Tells the other CPUs when this one fails, so they stop waiting for it.
 pub(crate) struct OnPanic<'a>(&'a Threads);
 
 impl Drop for OnPanic<'_> {

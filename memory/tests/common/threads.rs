@@ -1,4 +1,4 @@
-//! The machine itself: what its CPUs and frames are, what it saw that may not be, and how a CPU waits.
+//! The machine itself: its CPUs and frames, the violations that it saw, and how a CPU waits.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -17,43 +17,43 @@ use super::moments::Hook;
 use super::rig::Space;
 use super::tlb::{Broadcasting, Tlb};
 
-/// What the frames hold that nobody owns.
+/// The contents of frames without an owner.
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
-/// Words of a frame that are simulated.
+/// Simulated words of a frame.
 pub(super) const WORDS: usize = 4;
-/// Looks at what a CPU waits for after which it is taken for lost: minutes.
+/// How often a CPU checks what it waits for before the awaited CPU is taken for lost: minutes.
 const FOREVER: u32 = 1 << 30;
-/// What the kernel has in the last entry of every root.
+/// The kernel's last entry in every root.
 pub(super) const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
 
 thread_local! {
-    /// Which CPU this thread is.
+    /// The CPU of this thread.
     pub(super) static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// How many reasons there are for its interrupts to be off.
+    /// The number of reasons for its interrupts to be off.
     pub(super) static OFF: Cell<u32> = const { Cell::new(0) };
 }
 
-/// One frame: its words, and the table that it is when it is one.
+/// One frame: its words, and its entries if it is a table.
 pub(super) struct Content {
     pub(super) words: [AtomicU64; WORDS],
     pub(super) table: OnceLock<Box<Table>>,
     pub(super) allocated: AtomicBool,
-    /// When it was last freed, when its write-out last began, and when another frame last took its page over.
+    /// The times when it was last freed, when its write-out last began, and when another frame last took its page over.
     pub(super) freed: AtomicU64,
     pub(super) written: AtomicU64,
     pub(super) superseded: AtomicU64,
-    /// It was let go of while CPUs may read it, and not handed out since.
+    /// It was let go while CPUs may read it, and has not been handed out since.
     pub(super) left: AtomicBool,
 }
 
 pub(super) struct Core {
     pub(super) engine: Cpu<ceasefire_memory::SpaceHandle<Threads>>,
     pub(super) held: HeldLocks,
-    /// How many reasons there are to stay on this CPU.
+    /// The number of reasons to stay on this CPU.
     pub(super) pins: AtomicU32,
     pub(super) pending: AtomicBool,
     pub(super) tlb: Mutex<Tlb>,
-    /// The broadcasts that it has started and not waited for.
+    /// Broadcasts that the CPU has started and not waited for.
     pub(super) started: Mutex<Vec<Broadcasting>>,
 }
 
@@ -64,41 +64,41 @@ pub(crate) struct Threads {
     pub(super) nodes: usize,
     pub(super) first_frame: FrameNumber,
     pub(super) frames: Box<[Content]>,
-    /// Where the tables are that got the kernel's half and are not freed yet.
+    /// The places of tables that got the kernel's half and are not freed yet.
     pub(super) roots: Mutex<HashSet<usize>>,
-    /// Frames that were let go of while CPUs may read them, by where their page belongs, until it is found again.
+    /// Frames that were let go while CPUs may read them, by the block of their page, until it is found again.
     pub(super) left: Mutex<HashMap<Block, Vec<FrameNumber>>>,
     pub(super) memory: OnceLock<Weak<Memory<Self>>>,
     pub(super) by_hand: bool,
     pub(super) clock: AtomicU64,
     pub(super) woken: Box<[AtomicBool]>,
-    /// Orders what happens to frames and when TLB entries were filled.
+    /// Orders the events of frames and the filling of TLB entries.
     pub(super) sequence: AtomicU64,
     pub(super) tables_freed: AtomicU64,
     pub(super) written: AtomicU64,
-    /// What the devices hold.
+    /// The contents of the devices.
     pub(super) stored: Mutex<HashMap<Block, [u64; WORDS]>>,
     pub(super) violations: AtomicU64,
     pub(super) first: OnceLock<String>,
-    /// A CPU failed: nobody waits for it any more.
+    /// A CPU failed: no other CPU waits for it any more.
     pub(super) failed: AtomicBool,
     pub(super) hooks: Mutex<Vec<Hook>>,
-    /// How many hooks there are: none, most of the time.
+    /// The number of hooks: zero, most of the time.
     pub(super) hooked: AtomicUsize,
     /// How often a CPU found a lock taken.
     pub(super) contended: AtomicU64,
-    /// The kernel says that the bytes of free frames change.
+    /// The kernel reports that the bytes of free frames change.
     pub(super) alters: AtomicBool,
     pub(super) shadow: Mutex<Shadow>,
     pub(super) misuses: Mutex<Vec<Misuse>>,
 }
 
-/// What the processors of the rig promise, unless they broadcast too.
+/// The capabilities of the rig's processors without broadcasts.
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities { clean_stores_walk: true, asids: true, broadcast: None };
 
-/// How many CPUs have to run a space of the rig for it to have a global ASID, and after how many flushes somebody looks:
-/// so few that spaces come and go all the time.
+/// The number of CPUs that must run a space of the rig for a global ASID, and the number of flushes between checks.
+/// Both are so small that spaces get and lose their global ASIDs all the time.
 pub(super) const WIDE: u32 = 2;
 pub(super) const LOOK_EVERY: u64 = 4;
 
@@ -166,7 +166,7 @@ impl Threads {
         &self.frames[frame.index() - self.first_frame.index()]
     }
 
-    /// A frame may not be reached any more through what was filled before.
+    /// The frame must not be reached through entries filled before now.
     pub(super) fn out_of_reach(&self, content: &Content) {
         content.freed.store(self.next(), Ordering::Release);
         for word in &content.words {
@@ -174,7 +174,7 @@ impl Threads {
         }
     }
 
-    /// A place where a kernel's task may sleep.
+    /// A point at which a kernel's task may sleep.
     pub(super) fn assert_may_sleep(&self) {
         let core = self.core();
         assert_eq!(OFF.get(), 0, "a task that may sleep has interrupts off");
@@ -187,7 +187,7 @@ impl Threads {
         self.first.get_or_init(what);
     }
 
-    /// Checks of the events and tables: which rule, and which frame.
+    /// Checks events and tables; a violation names the rule and the frame.
     pub(super) fn check(&self, right: bool, rule: &str, frame: FrameNumber) {
         if !right {
             self.violation(|| format!("{rule}: {frame:?} on CPU {}", CPU.get()));
@@ -219,19 +219,19 @@ impl Threads {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// What the shadow saw since this was last asked.
+    /// The misuses that the shadow saw since the last call.
     pub(crate) fn take_misuses(&self) -> Vec<Misuse> {
         std::mem::take(&mut *self.misuses.lock().unwrap())
     }
 
-    /// The frames that were let go of while CPUs may read them, and not handed out since.
+    /// The frames that were let go while CPUs may read them, and not handed out since.
     pub(crate) fn left_owing(&self) -> BTreeSet<FrameNumber> {
         let frames = (self.first_frame.get()..).map(FrameNumber::new).zip(&self.frames);
         let owing = frames.filter(|(_, content)| content.left.load(Ordering::Acquire));
         owing.map(|(frame, _)| frame).collect()
     }
 
-    /// Tells the shadow what this CPU does.
+    /// Tells the shadow about an operation of this CPU.
     pub(super) fn watched<R>(&self, tell: impl FnOnce(&mut Shadow, CpuId) -> R) -> R {
         tell(&mut self.shadow.lock().unwrap(), self.this_cpu())
     }
@@ -242,12 +242,12 @@ impl Threads {
         }
     }
 
-    /// Whether a space has what the kernel put into its root.
+    /// Whether a space has the kernel's entries in its root.
     pub(crate) fn has_kernel(&self, space: &Space) -> bool {
         self.table(space.root()).get(KERNEL_ENTRIES.end - 1) == KERNEL
     }
 
-    /// Whether background reclaim of a node was asked for since the last time this was asked.
+    /// Whether background reclaim of a node was woken since the last call.
     pub(crate) fn take_wake(&self, node: NodeId) -> bool {
         self.woken[node.index()].swap(false, Ordering::AcqRel)
     }
@@ -261,12 +261,12 @@ impl Threads {
         self.sequence.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// What the kernel says of its free frames from here on.
+    /// Sets whether the kernel reports that the bytes of free frames change.
     pub(crate) fn alter_free_frames(&self, alters: bool) {
         self.alters.store(alters, Ordering::SeqCst);
     }
 
-    /// Takes the interrupts that wait for this CPU, unless they are off.
+    /// Takes this CPU's pending interrupts, unless they are off.
     pub(crate) fn poll(&self) {
         if OFF.get() > 0 || !self.core().pending.load(Ordering::Acquire) {
             return;
@@ -283,7 +283,7 @@ impl Threads {
     pub(super) fn spin(&self, spins: &mut u32) {
         self.poll();
         *spins += 1;
-        assert!(*spins < FOREVER, "a CPU waits for what will not come");
+        assert!(*spins < FOREVER, "a CPU waits for an event that does not come");
         if *spins < 32 {
             std::hint::spin_loop();
         } else {
@@ -292,7 +292,7 @@ impl Threads {
         }
     }
 
-    /// Fails with the others, so that nobody waits for what will not come.
+    /// Fails if another CPU failed, so this one does not wait for it forever.
     pub(crate) fn assert_alive(&self) {
         assert!(!self.failed.load(Ordering::Relaxed), "another CPU failed");
     }

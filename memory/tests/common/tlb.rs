@@ -1,7 +1,7 @@
-//! The TLB of a CPU, and an access as the processor does it: through an entry that it holds, else by a walk.
+//! The TLB of a CPU, and accesses as the processor makes them: through an entry that it holds, or else by a walk.
 //!
-//! An entry, once filled, is used without another look at the tables until the platform is told to invalidate it, so
-//! a missing flush leaves a stale entry, and the access that uses it is the violation.
+//! Once an entry is filled, accesses use it without a walk until the platform is told to invalidate it. So a missing
+//! flush leaves a stale entry, and an access that uses it is the violation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES};
 
 use super::threads::{Threads, WORDS};
 
-/// A TLB entry, and when it was filled.
+/// A TLB entry, and the time when it was filled.
 #[derive(Clone, Copy)]
 pub(super) struct Cached {
-    /// Of a huge page: the first of its frames.
+    /// For a huge page, the first of its frames.
     pub(super) frame: FrameNumber,
     pub(super) size: PageSize,
     pub(super) writable: bool,
@@ -22,7 +22,7 @@ pub(super) struct Cached {
     pub(super) filled: u64,
 }
 
-/// What is tagged with one ASID, by the address divided by the size.
+/// The entries tagged with one ASID, by the address divided by the size.
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) small: HashMap<u64, Cached>,
@@ -42,7 +42,7 @@ impl Entries {
         small.or_else(|| self.huge.get(&(address >> PageSize::Huge.shift())))
     }
 
-    /// Forgets what translates an address, whatever its size, as the processor does.
+    /// Invalidates the entries that translate an address, of any size, as the processor does.
     pub(super) fn remove(&mut self, address: u64) {
         for size in [PageSize::Small, PageSize::Huge] {
             self.of(size).remove(&(address >> size.shift()));
@@ -66,17 +66,17 @@ impl Entries {
 
 pub(super) struct Tlb {
     pub(super) loaded: Option<(FrameNumber, usize)>,
-    /// By ASID.
+    /// For each ASID, its entries.
     pub(super) entries: Box<[Entries]>,
 }
 
 impl Tlb {
-    /// An empty one of a processor with so many ASIDs.
+    /// An empty TLB of a processor with `asids` ASIDs.
     pub(super) fn new(asids: usize) -> Self {
         Self { loaded: None, entries: (0..asids).map(|_| Entries::default()).collect() }
     }
 
-    /// What a broadcast does here.
+    /// Performs a broadcast on this TLB.
     pub(super) fn forget(&mut self, broadcast: Broadcasting) {
         match broadcast {
             Broadcasting::Everything => self.entries.iter_mut().for_each(Entries::clear),
@@ -90,7 +90,7 @@ impl Tlb {
     }
 }
 
-/// A broadcast under way. It takes effect when its CPU waits for it, which is as late as may be.
+/// A broadcast under way. It takes effect when its CPU waits for it, as late as is allowed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Broadcasting {
     Part(Asid, Extent),
@@ -98,24 +98,24 @@ pub(super) enum Broadcasting {
 }
 
 impl Threads {
-    /// Whether the CPU holds an entry for `address` under the ASID that is loaded.
+    /// Whether the CPU holds an entry for `address` under the loaded ASID.
     pub(crate) fn caches(&self, cpu: usize, address: u64) -> bool {
         let tlb = self.cores[cpu].tlb.lock().unwrap();
         tlb.loaded.is_some_and(|(_, asid)| tlb.entries[asid].find(address).is_some())
     }
 
-    /// The frame that an entry which the CPU holds leads to.
+    /// The frame to which an entry of the CPU leads.
     pub(crate) fn leads_to(&self, cpu: usize, address: u64) -> FrameNumber {
         let tlb = self.cores[cpu].tlb.lock().unwrap();
         let (_, asid) = tlb.loaded.expect("a space is loaded");
         tlb.entries[asid].find(address).expect("it holds one").frame
     }
 
-    /// One access as the processor does it: the word's value (for a store, the old one), or nothing if it faults.
+    /// One access as the processor makes it: the word's value (for a store, the old one), or `None` if it faults.
     pub(super) fn touch(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
         let mut tlb = self.core().tlb.lock().unwrap();
         let (loaded, asid) = tlb.loaded.expect("a program runs with its space loaded");
-        assert_eq!(loaded, root, "the space that is loaded");
+        assert_eq!(loaded, root, "the loaded space");
         let hit = tlb.entries[asid].find(address).copied();
         // A store through a clean entry walks again; a fault drops the entry that caused it.
         let usable = |entry: &Cached| store.is_none() || (entry.writable && entry.dirty);

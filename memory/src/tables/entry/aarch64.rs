@@ -1,12 +1,14 @@
-//! Entries as 64-bit Arm (`aarch64`) walks them: descriptors of VMSAv8-64 with a granule of 4 KiB (DDI 0487, chapter D8).
+//! Entries as 64-bit Arm (`aarch64`) walks them: descriptors of VMSAv8-64 with a granule of 4 KiB (DDI 0487, chapter
+//! D8).
 //!
-//! Hardware manages them (`FEAT_HAFDBS`): a walk sets the access flag, and a store through an entry that is *writable and clean*
-//! clears the bit that forbids stores (AP\[2\]), if the entry lets it (DBM): each by an atomic change of the entry that it read.
-//! So DBM says that stores are allowed, and AP\[2\] that none was made. An entry without DBM has AP\[2\] set, and whether
-//! something was stored through it before it lost the right is a bit of software's, of which there are four (55 to 58).
+//! The hardware manages the flags (`FEAT_HAFDBS`), each by an atomic change of the entry that it read. A walk sets the
+//! access flag. A store through an entry that is *writable and clean* clears the bit that forbids stores (AP\[2\]), if
+//! DBM is set in the entry. So DBM means that stores are allowed, and AP\[2\] that none was made. An entry without DBM
+//! has AP\[2\] set. For such an entry one of the four software bits (55 to 58) records whether something was stored
+//! through it before it lost the right.
 //!
-//! What the kernel has to set up for it: attributes of memory with number 0 are normal, cached and written back; hardware's
-//! management is on (`TCR_EL1.HA`, `HD`); addresses have at most 48 bits.
+//! The kernel must set up three things: memory attributes with number 0 are normal, cached and written back; the
+//! hardware's management of flags is on (`TCR_EL1.HA`, `HD`); addresses have at most 48 bits.
 
 use super::Format;
 
@@ -14,15 +16,16 @@ use super::Format;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aarch64 {}
 
-/// Programs reach the page (AP\[1\]).
+/// Programs can reach the page (AP\[1\]).
 const USER: u64 = 1 << 6;
-/// All CPUs' caches agree on it: inner shareable.
+/// All CPUs' caches are coherent for it: inner shareable.
 const SHARED: u64 = 3 << 8;
 /// The translation is tagged with the ASID (nG).
 const TAGGED: u64 = 1 << 11;
-/// The kernel does not execute it (PXN).
+/// The kernel cannot execute it (PXN).
 const NOT_KERNEL_CODE: u64 = 1 << 53;
-/// It leads to a table, or at the lowest level to a page. Without it, it translates 2 MiB, or at the lowest level nothing.
+/// The entry leads to a table or, at the lowest level, to a page. Without this bit it translates 2 MiB or, at the
+/// lowest level, nothing.
 const TABLE_OR_PAGE: u64 = 1 << 1;
 
 impl Format for Aarch64 {
@@ -60,14 +63,14 @@ mod tests {
 
     #[test]
     fn a_store_is_marked_as_the_hardware_marks_it() {
-        // It clears AP[2], and sets nothing but the access flag.
+        // A store clears AP[2]; no other bit changes but the access flag.
         let page = Entry::page(FrameNumber::new(7), true);
         assert_eq!(page.used(true).bits(), page.bits() & !(1 << 7) | 1 << 10);
-        // What loses the right to store forbids stores, and keeps that there was one.
+        // An entry that loses the right to store forbids stores, and records that there was one.
         let narrowed = page.used(true).read_only();
         assert_eq!(narrowed.bits() & (1 << 51 | 1 << 7), 1 << 7);
         assert!(narrowed.dirty() && !narrowed.clean().dirty());
-        // One that never had it.
+        // An entry that never had the right.
         assert!(!Entry::page(FrameNumber::new(7), false).used(false).dirty());
     }
 }

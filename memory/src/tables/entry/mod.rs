@@ -1,12 +1,13 @@
-//! One entry of a page table: what it says, in the bits of its architecture.
+//! One entry of a page table, in the bits of its architecture.
 //!
-//! What an entry can say is the same everywhere: where it leads, that it translates, that stores are allowed, that it was used
-//! and stored through, its size; or, where it does not translate, what it stands for. In which bits it says so is the
-//! [`Format`] of the architecture, a list of constants, and [`EntryOf`] is written on those. [`Entry`] is that of the
-//! processor which this is built for; the others are there to be tested.
+//! Entries mean the same on every architecture. A present entry says where it leads, whether stores are allowed,
+//! whether it was used and stored through, and its size. An entry that is not present says what it stands for. The
+//! [`Format`] of an architecture is a list of constants that name the bits, and [`EntryOf`] is written on those
+//! constants. [`Entry`] has the format of the processor that the build targets; the other formats are compiled so that
+//! they can be tested.
 //!
-//! The hardware looks at the bit that says whether an entry translates, and where it does not at nothing else: the rest is
-//! ours then. Where it does, some bits are left to software.
+//! The hardware reads the bit that says whether an entry translates. If it does not, the hardware reads no other bit,
+//! and software may use the rest. If it does, some bits are left to software.
 
 mod aarch64;
 mod x86_64;
@@ -19,45 +20,48 @@ pub use x86_64::X86_64;
 
 use crate::address::{FrameNumber, PAGE_SHIFT};
 
-/// The format that this processor's walks read.
+/// The format that this processor walks.
 #[cfg(target_arch = "aarch64")]
 type Native = Aarch64;
-/// The format that this processor's walks read, or on a host without one of its own the simulator's.
+/// The format that this processor walks. A host without a format of its own uses the simulator's.
 #[cfg(not(target_arch = "aarch64"))]
 type Native = X86_64;
 
-/// An entry that this processor's walks read.
+/// An entry that this processor walks.
 pub type Entry = EntryOf<Native>;
 
-/// In which bits the entries of an architecture say what they do.
+/// The meaning of the bits in the entries of an architecture.
 ///
-/// No two constants share a bit, but that [`Format::TABLE`] has some of the others where they mean something for a table too.
+/// No two constants share a bit, except that [`Format::TABLE`] contains those of the others that also have a meaning
+/// for a table.
 pub trait Format: Copy + Eq {
-    /// It translates.
+    /// The entry translates.
     const PRESENT: u64;
-    /// What else an entry of the lowest level says for a page of a program's.
+    /// Further bits of an entry of the lowest level for a page of a program.
     const PAGE: u64;
-    /// What else an entry says that leads to a table.
+    /// Further bits of an entry that leads to a table.
     const TABLE: u64;
-    /// Stores are allowed, once it is marked as stored through if the hardware needs that.
+    /// Stores are allowed, once the entry is marked as stored through if the hardware needs that.
     const WRITABLE: u64;
-    /// Nothing has been stored through it, where hardware clears a bit for that; 0 where it sets [`Format::DIRTY`].
+    /// Nothing was stored through the entry, if the hardware clears a bit to record stores; 0 if it sets
+    /// [`Format::DIRTY`].
     const CLEAN: u64;
-    /// It was used.
+    /// The entry was used.
     const ACCESSED: u64;
-    /// Something was stored through it.
+    /// Something was stored through the entry.
     const DIRTY: u64;
-    /// It translates 2 MiB itself, or would if it were present.
+    /// The entry translates 2 MiB itself, or would if it were present.
     const HUGE: u64;
-    /// What an entry says that translates 4 KiB and must not if it translates 2 MiB; 0 where there is no such bit.
+    /// Bits that an entry of 4 KiB must have and one of 2 MiB must not; 0 if there are none.
     const SMALL: u64;
-    /// Where it leads.
+    /// The frame that the entry leads to.
     const FRAME: u64;
-    /// Two neighbouring bits: what an entry that is not present stands for. No other constant here has them.
+    /// Two neighbouring bits that say what an entry that is not present stands for. No other constant contains them.
     const KIND: u64;
-    /// A flush may be owed for what was here; only if it is not present.
+    /// A flush may be owed for the previous entry. Only in entries that are not present.
     const OWING: u64;
-    /// It was hidden before its page began to move, and will be again; only if it is not present.
+    /// The entry was hidden before its page began to move, and will be hidden again. Only in entries that are not
+    /// present.
     const HIDE_AFTER: u64;
 }
 
@@ -79,7 +83,7 @@ impl<F: Format> EntryOf<F> {
         Self(bits, PhantomData)
     }
 
-    /// As a table holds it.
+    /// Its value in a table.
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
@@ -96,7 +100,7 @@ impl<F: Format> EntryOf<F> {
         Self::from_bits(self.0 & !bits)
     }
 
-    /// The same, leading elsewhere.
+    /// The same, leading to another frame.
     const fn to(self, frame: FrameNumber) -> Self {
         self.without(F::FRAME).with((frame.get() as u64) << PAGE_SHIFT)
     }
@@ -107,7 +111,7 @@ impl<F: Format> EntryOf<F> {
         Self::from_bits(F::PRESENT | F::PAGE | F::SMALL | F::CLEAN | rights).to(frame)
     }
 
-    /// The way to a table of the level below.
+    /// An entry that leads to a table of the level below.
     pub(crate) const fn table(table: FrameNumber) -> Self {
         Self::from_bits(F::PRESENT | F::TABLE).to(table)
     }
@@ -141,18 +145,18 @@ impl<F: Format> EntryOf<F> {
         self.without(F::SMALL).with(F::HUGE)
     }
 
-    /// The same for one small page of the huge one.
+    /// The same for one small page of the huge one, in `frame`.
     pub(crate) const fn part(self, frame: FrameNumber) -> Self {
         self.without(F::HUGE).with(F::SMALL).to(frame)
     }
 
-    /// Whether it translates 2 MiB itself, or did before it was hidden or its page began to move.
+    /// Whether the entry translates 2 MiB itself, or did before it was hidden or its page began to move.
     pub const fn is_huge(self) -> bool {
         self.has(F::HUGE)
     }
 
-    /// The same with loads alone allowed. A dirty entry stays dirty: CPUs may go on to store through what they hold, so
-    /// whoever writes the page out must still flush (Linux: `pte_wrprotect`).
+    /// The same with only loads allowed. A dirty entry stays dirty: CPUs may still store through the entries that they
+    /// hold, so a flush is needed before the page is written out (Linux: `pte_wrprotect`).
     #[must_use]
     pub const fn read_only(self) -> Self {
         let dirty = if self.dirty() { F::DIRTY } else { 0 };
@@ -171,7 +175,7 @@ impl<F: Format> EntryOf<F> {
         self.without(F::ACCESSED)
     }
 
-    /// The same, not present for now: every access faults, and the entry keeps where it led.
+    /// The same, not present for now: every access faults, and the entry keeps its frame.
     #[must_use]
     pub const fn hide(self) -> Self {
         self.without(F::PRESENT | F::KIND).with(Self::HIDDEN)
@@ -183,14 +187,14 @@ impl<F: Format> EntryOf<F> {
         self.without(F::KIND | F::OWING).with(F::PRESENT)
     }
 
-    /// A moving entry whose page is in `frame` from now on, hidden: CPUs may still read where it was before, so whoever
-    /// reveals it settles first.
+    /// A moving entry whose page is in `frame` from now on, hidden. CPUs may still read the previous frame, so the debt
+    /// must be settled before the entry is revealed.
     #[must_use]
     pub const fn end_move_owing(self, frame: FrameNumber) -> Self {
         self.hide_after().end_move(frame).with(F::OWING)
     }
 
-    /// Whether CPUs may still use what was here before this hidden entry.
+    /// Whether CPUs may still use the entry before this hidden one.
     pub const fn owes(self) -> bool {
         self.is_hidden() && self.has(F::OWING)
     }
@@ -208,7 +212,7 @@ impl<F: Format> EntryOf<F> {
         self.with(F::HIDE_AFTER)
     }
 
-    /// A moving entry whose page is in `frame` from now on: what it was before, hidden or present.
+    /// A moving entry whose page is in `frame` from now on: hidden or present, as it was before the move.
     #[must_use]
     pub const fn end_move(self, frame: FrameNumber) -> Self {
         let kind = if self.has(F::HIDE_AFTER) { Self::HIDDEN } else { F::PRESENT };
@@ -220,8 +224,9 @@ impl<F: Format> EntryOf<F> {
         Self::from_bits(Self::SWAPPED).to(FrameNumber::new(slot))
     }
 
-    /// Nothing is here any more, but CPUs may still hold what was: whoever puts something else here settles first. Wherever
-    /// else reclaim leaves nothing, the page can be found again in its cache until the flush, and no other takes its place.
+    /// Nothing is here, but CPUs may still hold the previous entry: the debt must be settled before a new translation
+    /// appears here. Where reclaim leaves [`EntryOf::NONE`] instead, the page stays in its cache until the flush, and
+    /// no other page takes its place.
     pub(crate) const GONE: Self = Self::from_bits(F::OWING);
 
     /// Whether it is [`EntryOf::GONE`].
@@ -229,7 +234,7 @@ impl<F: Format> EntryOf<F> {
         self.0 == F::OWING
     }
 
-    /// Whether it stands for nothing at all.
+    /// Whether it stands for nothing.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -238,7 +243,7 @@ impl<F: Format> EntryOf<F> {
         self.0 & (F::PRESENT | F::KIND) == kind
     }
 
-    /// Whether it leads somewhere, but no access may use it for now.
+    /// Whether it leads to a frame, but no access may use it for now.
     pub const fn is_hidden(self) -> bool {
         self.is_of_kind(Self::HIDDEN)
     }
@@ -282,7 +287,7 @@ impl<F: Format> EntryOf<F> {
         self.has(F::DIRTY) || (F::CLEAN != 0 && self.writable() && !self.has(F::CLEAN))
     }
 
-    /// Where it leads.
+    /// The frame that it leads to.
     pub const fn frame(self) -> FrameNumber {
         FrameNumber::new(((self.0 & F::FRAME) >> PAGE_SHIFT) as u32)
     }
@@ -301,7 +306,7 @@ mod tests {
     const HERE: FrameNumber = FrameNumber::new(0x1234_5678);
     const THERE: FrameNumber = FrameNumber::new(0xffff_ffff);
 
-    /// Every entry that stands for a page, by what it says: present; and what it was made from.
+    /// Entries for pages with every combination of flags. All are present.
     fn pages<F: Format>() -> impl Iterator<Item = EntryOf<F>> {
         let flags = || [false, true].into_iter();
         flags().flat_map(move |writable| {
@@ -313,7 +318,7 @@ mod tests {
         })
     }
 
-    /// What an entry says that no change of kind may change.
+    /// The properties of an entry that a change of kind must preserve.
     fn said<F: Format>(entry: EntryOf<F>) -> (bool, bool, bool, bool) {
         (entry.writable(), entry.accessed(), entry.dirty(), entry.is_huge())
     }
@@ -329,11 +334,11 @@ mod tests {
         assert!(single.iter().all(|bits| bits.is_power_of_two()));
         assert_eq!(F::KIND / (F::KIND & F::KIND.wrapping_neg()), 3);
         assert_eq!(F::PAGE & seen, 0);
-        // What an entry stands for that is not present lies in what it does not say of the page.
+        // The bits that say what a non-present entry stands for do not overlap the fixed bits of a page or a table.
         assert_eq!((F::KIND | F::OWING | F::HIDE_AFTER) & (F::PAGE | F::TABLE), 0);
     }
 
-    fn an_entry_keeps_what_it_is_given<F: Format>() {
+    fn an_entry_keeps_its_properties<F: Format>() {
         for entry in pages::<F>() {
             assert!(
                 entry.present() && entry.maps() && !entry.is_none() && entry.frame() == HERE,
@@ -353,7 +358,7 @@ mod tests {
         }
     }
 
-    fn what_is_not_present_is_what_it_stands_for<F: Format>() {
+    fn an_entry_that_is_not_present_keeps_its_meaning<F: Format>() {
         for entry in pages::<F>() {
             let (hidden, moving) = (entry.hide(), entry.begin_move());
             assert!(hidden.is_hidden() && hidden.maps() && !hidden.present() && !hidden.owes());
@@ -383,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn all_formats_say_the_same() {
+    fn all_formats_have_the_same_meaning() {
         on_both(constants_are_apart::<X86_64>, constants_are_apart::<Aarch64>);
-        on_both(an_entry_keeps_what_it_is_given::<X86_64>, an_entry_keeps_what_it_is_given::<Aarch64>);
+        on_both(an_entry_keeps_its_properties::<X86_64>, an_entry_keeps_its_properties::<Aarch64>);
         on_both(
-            what_is_not_present_is_what_it_stands_for::<X86_64>,
-            what_is_not_present_is_what_it_stands_for::<Aarch64>,
+            an_entry_that_is_not_present_keeps_its_meaning::<X86_64>,
+            an_entry_that_is_not_present_keeps_its_meaning::<Aarch64>,
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Entries as x86-64 walks them (Intel SDM volume 3, section 4.5).
 //!
-//! The hardware sets a bit when it uses an entry and another when it stores through it, each by an atomic change of the entry
-//! that it read. Bits 9 to 11 are left to software where an entry translates.
+//! The hardware sets one bit when it uses an entry and another when it stores through it, each by an atomic change of
+//! the entry that it read. In entries that translate, bits 9 to 11 are left to software.
 
 use super::Format;
 
@@ -9,7 +9,7 @@ use super::Format;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum X86_64 {}
 
-/// Programs reach what it leads to.
+/// Programs can reach the page or table.
 const USER: u64 = 1 << 2;
 
 impl Format for X86_64 {
@@ -24,7 +24,7 @@ impl Format for X86_64 {
     const SMALL: u64 = 0;
     const FRAME: u64 = 0x000f_ffff_ffff_f000;
     const KIND: u64 = 3 << 9;
-    // Ignored only where nothing translates: "global" where something does.
+    // The hardware ignores this bit only in entries that do not translate. In others it means "global".
     const OWING: u64 = 1 << 8;
     const HIDE_AFTER: u64 = 1 << 11;
 }
