@@ -308,7 +308,7 @@ fn a_file_that_grows_again_reads_as_zeros_though_its_device_holds_more() {
     assert_eq!(rig.memory.sync(file), 1, "the page that was cut");
     forget(&rig, file);
     both(&rig, || {
-        assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "the device does not hold it either")
+        assert_eq!(rig.load(&space, at(shared, 2) + 16), Ok(0), "the device does not hold it either");
     });
     finish(&rig, space, &[file], free);
 }

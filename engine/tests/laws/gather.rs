@@ -263,9 +263,10 @@ proptest! {
         let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
         for &taken in &all {
             match taken {
-                Taken::Small(address) => unmap(&mut gather, m.settled(&p), was(address, false), None),
                 Taken::Huge(address) => unmap(&mut gather, m.settled(&p), huge(address), None),
-                Taken::Narrowed(address) => unmap(&mut gather, m.settled(&p), was(address, false), None),
+                Taken::Small(address) | Taken::Narrowed(address) => {
+                    unmap(&mut gather, m.settled(&p), was(address, false), None);
+                }
                 Taken::Table(address) => {
                     gather.unlink(address, || ());
                     gather.hold(1);

@@ -62,7 +62,9 @@ pub(crate) fn unmap<P: Platform, T, R: FnMut(T), G: TableGuard<P>>(
 ) {
     let mut changes = gather.under(lock);
     changes.clear(was.address, was.size, |_| was.entry);
-    held.into_iter().for_each(|held| changes.hold(held));
+    if let Some(held) = held {
+        changes.hold(held);
+    }
 }
 
 /// Short forms of the operations on batches.

@@ -91,7 +91,7 @@ impl<P: Machine> Memory<P> {
         self.drain_before_unmap();
         let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
         let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
-            self.release(held)
+            self.release(held);
         });
         for area in areas.overlapping(start, end) {
             let range = (start.max(area.start), end.min(area.end));
@@ -121,7 +121,7 @@ impl<P: Machine> Memory<P> {
         check(hole, areas.overlapping(start, end), |area| not_anonymous(area).or_else(|| locked(area)))?;
         let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
         let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
-            self.release(held)
+            self.release(held);
         });
         for area in areas.overlapping(start, end) {
             let range = (start.max(area.start), end.min(area.end));

@@ -90,8 +90,8 @@ impl<P: Machine> Memory<P> {
         let mut room = [None];
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-        let root = gather.unlink(0, || space.root());
-        gather.hold(Held::Table(root));
+        let unlinked = gather.unlink(0, || space.root());
+        gather.hold(Held::Table(unlinked));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
         // An ended space that a CPU still runs is safe too, but its ASID is lost.
