@@ -31,6 +31,7 @@ mod cpu_set;
 mod debt;
 mod entry;
 mod flush;
+mod kernel_ranges;
 mod lazy;
 mod limits;
 mod platform;
@@ -51,6 +52,7 @@ pub use debt::{
 };
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
+pub use kernel_ranges::KernelGather;
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
@@ -61,6 +63,7 @@ pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_AS
 pub use this_cpu::Previous;
 pub use transport::{Pending, StillLoaded};
 
+use kernel_ranges::KernelRanges;
 use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};
 use sabotage::Removed;
@@ -69,7 +72,7 @@ use transport::GlobalAsids;
 /// The coherence layer of one machine: all flushes and switches go through it.
 ///
 /// Shared by all CPUs; every method takes `&self`. It holds the kernel's [`Platform`] and nothing else that
-/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 49 KiB large unless the kernel
+/// grows: state lives in the [`Cpu`]s and [`AddressSpace`]s that the kernel embeds. It is 50 KiB large unless the kernel
 /// states smaller bounds ([`MAX_CPUS`], [`MAX_ASIDS`]), for the ASIDs that broadcasts may use and the debts of lazy
 /// unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
@@ -80,6 +83,7 @@ pub struct Engine<P> {
     bounds: Bounds,
     asids: GlobalAsids,
     ledger: Ledger,
+    kernel: KernelRanges,
     removed: Removed,
 }
 
@@ -99,6 +103,7 @@ impl<P: Platform> Engine<P> {
             bounds: Bounds::STRICT,
             asids: GlobalAsids::new(),
             ledger: Ledger::new(),
+            kernel: KernelRanges::new(),
             removed: Removed::new(),
         }
     }

@@ -1,7 +1,8 @@
 //! One CPU: its ASID slots, its requests, and what other CPUs read of it.
 //!
-//! Read `slots` and `request` first, then `state`, which holds both.
+//! Read `slots`, `request` and `mode` first, then `state`, which holds them.
 
+mod mode;
 mod request;
 mod slots;
 mod state;

@@ -82,7 +82,8 @@ impl Inbox {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Request {
-    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date.
+    /// Whose entries; [`SpaceId::NONE`] brings whatever the target has loaded up to date, [`SpaceId::KERNEL`] is for the
+    /// kernel's ranges.
     space: AtomicU64,
     generation: AtomicU64,
     start: AtomicU64,

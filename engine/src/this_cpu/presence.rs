@@ -8,6 +8,7 @@
 use super::here::Here;
 use super::switch::Previous;
 use crate::cpu::{Cpu, Own, Slots};
+use crate::cpu_set::CpuId;
 use crate::platform::Platform;
 use crate::Engine;
 
@@ -22,6 +23,7 @@ impl<P: Platform> Engine<P> {
             self.load_kernel(&mut here);
             // In this order: see `Inbox::close`.
             here.cpu.inbox.close();
+            self.kernel.leave(here.id);
             self.answer_all(&mut here);
             let Here { id, own, .. } = here;
             (id, Previous::one(own.parked.take()))
@@ -33,17 +35,21 @@ impl<P: Platform> Engine<P> {
     /// This CPU comes online, for the first time or again: invalidates everything that it holds, and lets others ask it.
     ///
     /// Call it before the CPU runs a space. A CPU that went [offline](Engine::offline) and switches to a space without it
-    /// does what it does by then.
+    /// does what it does by then. The kernel uses no range on this CPU before the return that [`Engine::flush_kernel`] may
+    /// have flushed meanwhile.
     pub fn online(&self) {
-        self.on_this_cpu(|here| self.arrive(here.cpu, here.own));
+        self.on_this_cpu(|here| self.arrive(here.id, here.cpu, here.own));
     }
 
     /// Makes what this CPU knows true again: it holds nothing. Then opens its inbox.
     #[cold]
-    pub(super) fn arrive(&self, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
+    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
         // What was left behind is older than any slot knows, and ASIDs may have changed hands.
         own.slots = Slots::new();
         self.platform().invalidate_all();
+        // Before the inbox is open: a flusher that finds it closed has raised the generation that is read below.
+        self.kernel.join(id);
         cpu.inbox.open();
+        self.catch_up_kernel(cpu);
     }
 }

@@ -97,7 +97,7 @@ impl<P: Platform> Engine<P> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
         if cpu.inbox.is_closed() {
-            self.arrive(cpu, own);
+            self.arrive(id, cpu, own);
         }
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         cpu.seen.set_lazy(false);

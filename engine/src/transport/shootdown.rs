@@ -18,7 +18,7 @@ use crate::Engine;
 
 /// A request that was sent: whose, and which of that CPU's.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     cpu: CpuId,
     number: u64,
 }
@@ -103,7 +103,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Waits for the answers to what was sent, on whatever CPU the task is by now; whether anything was.
-    pub(super) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
+    pub(crate) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
         self.wait_until(&|| self.is_answered(ticket));
         true
@@ -115,7 +115,7 @@ impl<P: Platform> Engine<P> {
 
     /// Sends `asked` to those of `targets` that `reach` picks, and does this CPU's part meanwhile if it is among them. What
     /// to wait for, if anything was sent. The caller is pinned.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
@@ -241,6 +241,9 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
+            if asked.space == SpaceId::KERNEL {
+                return self.answer_kernel(here.cpu, asked, reason);
+            }
             // It has left the space since it was asked. Its slot's generation stays behind, so coming back flushes.
             self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);
             return false;
