@@ -37,6 +37,7 @@ mod cpu_set;
 mod debt;
 mod entry;
 mod flush;
+mod kernel_ranges;
 mod lazy;
 mod limits;
 mod platform;
@@ -57,6 +58,7 @@ pub use debt::{
 };
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
+pub use kernel_ranges::KernelGather;
 pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
 pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
@@ -67,6 +69,7 @@ pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_AS
 pub use this_cpu::Previous;
 pub use transport::{Pending, StillLoaded};
 
+use kernel_ranges::KernelRanges;
 use lazy::Ledger;
 use primitive::{AtomicU64, Ordering};
 use sabotage::Removed;
@@ -90,6 +93,7 @@ pub struct Engine<P> {
     bounds: Bounds,
     asids: GlobalAsids,
     ledger: Ledger,
+    kernel: KernelRanges,
     removed: Removed,
 }
 
@@ -109,6 +113,7 @@ impl<P: Platform> Engine<P> {
             bounds: Bounds::STRICT,
             asids: GlobalAsids::new(),
             ledger: Ledger::new(),
+            kernel: KernelRanges::new(),
             removed: Removed::new(),
         }
     }

@@ -1,8 +1,10 @@
 //! One CPU: its ASID slots, its requests, and the state that other CPUs read.
 //!
-//! - `slots`: the ASIDs of the CPU's own. `request`: the two ends of a shootdown. Read these first.
-//! - `state`: the record that holds both.
+//! - `slots`: the ASIDs of the CPU's own. `request`: the two ends of a shootdown. `mode`: whether a program or the kernel
+//!   runs. Read these first.
+//! - `state`: the record that holds them.
 
+mod mode;
 mod request;
 mod slots;
 mod state;

@@ -88,7 +88,8 @@ impl Inbox {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Request {
-    /// The space whose entries are flushed. [`SpaceId::NONE`] brings the space that the target has loaded up to date.
+    /// The space whose entries are flushed. [`SpaceId::NONE`] brings the space that the target has loaded up to date,
+    /// [`SpaceId::KERNEL`] stands for the kernel's ranges.
     space: AtomicU64,
     generation: AtomicU64,
     start: AtomicU64,

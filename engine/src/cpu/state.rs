@@ -7,6 +7,7 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 
+use super::mode::Mode;
 use super::request::{Inbox, Request};
 use super::slots::Slots;
 use crate::counters::{Counters, Tally};
@@ -31,6 +32,8 @@ pub(crate) struct Seen {
     lazy: AtomicBool,
     /// The ASID under which the loaded space runs, and whether that ASID is global.
     tag: AtomicU32,
+    /// Whether it runs a program undisturbed, for flushes of the kernel's ranges.
+    pub(crate) mode: Mode,
 }
 
 /// In [`Seen::tag`]: the ASID in the bits below means the space on every CPU.
@@ -129,6 +132,7 @@ impl<S> Cpu<S> {
                 loaded: AtomicU64::new(SpaceId::NONE.get()),
                 lazy: AtomicBool::new(false),
                 tag: AtomicU32::new(0),
+                mode: Mode::new(),
             },
             inbox: Inbox::new(),
             request: Request::new(),

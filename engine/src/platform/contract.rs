@@ -211,6 +211,39 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = (space, flush);
     }
 
+    /// Invalidates what `flush` says of the kernel's ranges on this CPU: global entries too, under every tag, and what its
+    /// walker cached on the way to them. An address in the kernel's half means the same in every space.
+    ///
+    /// A kernel that calls [`Engine::flush_kernel`](crate::Engine::flush_kernel) implements it. Interrupts are off.
+    fn invalidate_kernel(&self, flush: Flush) {
+        let _ = flush;
+        debug_assert!(false, "the kernel's ranges are flushed and the platform has no `invalidate_kernel`");
+    }
+
+    /// Starts to invalidate what `flush` says of the kernel's ranges on every CPU, this one included, as
+    /// [`Platform::invalidate_kernel`] does on one. Returns before it is done; [`Platform::broadcast_wait`] waits for it.
+    /// The platform splits what its hardware cannot do in one operation. Page-table stores that this CPU made before, or has
+    /// seen others make, are seen by every walk that starts after the invalidation. Returns `false`, with nothing started,
+    /// where the hardware does not carry it: the engine interrupts then.
+    fn broadcast_kernel(&self, flush: Flush) -> bool {
+        let _ = flush;
+        false
+    }
+
+    /// Whether `cpu`, which is this CPU and about to run a program, is not to be interrupted for flushes of the kernel's
+    /// ranges. For an isolated CPU that runs a program without ticks. [`Engine::enter_user`](crate::Engine::enter_user) asks.
+    fn runs_undisturbed(&self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
+    }
+
+    /// Makes every TLB outside the CPUs that translates the kernel's ranges (of a device that shares the kernel's tables)
+    /// forget what `flush` covers, before it returns. Called once for each flush of kernel ranges, after the CPUs are done,
+    /// with the interrupts that the caller of the flush has.
+    fn invalidate_kernel_devices(&self, flush: Flush) {
+        let _ = flush;
+    }
+
     /// The time in nanoseconds since a fixed moment. It never decreases.
     fn now(&self) -> u64;
 

@@ -9,6 +9,8 @@ impl SpaceId {
     pub const NONE: Self = Self(0);
     /// The CPU is between two spaces: every flush must interrupt it.
     pub(crate) const SWITCHING: Self = Self(1);
+    /// The kernel's own ranges, in the trace of their flushes. No space has this number.
+    pub const KERNEL: Self = Self(u64::MAX);
     pub(crate) const FIRST: u64 = 2;
 
     pub(crate) const fn new(raw: u64) -> Self {

@@ -18,6 +18,7 @@ mod tag;
 pub(crate) use address_space::leaked_asids;
 pub use address_space::AddressSpace;
 pub use asid::{Asid, DYNAMIC_ASIDS};
+pub(crate) use generation::AtomicGeneration;
 pub use generation::Generation;
 pub use id::{Root, SpaceId};
 pub use stamp::Stamp;

@@ -7,6 +7,7 @@
 use super::here::Here;
 use super::switch::Previous;
 use crate::cpu::{Cpu, Own, Slots};
+use crate::cpu_set::CpuId;
 use crate::platform::Platform;
 use crate::Engine;
 
@@ -21,6 +22,7 @@ impl<P: Platform> Engine<P> {
             self.load_kernel(&mut here);
             // In this order: see `Inbox::close`.
             here.cpu.inbox.close();
+            self.kernel.leave(here.id);
             self.answer_all(&mut here);
             let Here { id, own, .. } = here;
             (id, Previous::one(own.parked.take()))
@@ -34,16 +36,21 @@ impl<P: Platform> Engine<P> {
     ///
     /// Call it before the CPU runs a space. If a CPU that went [offline](Engine::offline) switches to a space without
     /// it, the switch does the same.
+    ///
+    /// Before it returns, the CPU must use no kernel range that [`Engine::flush_kernel`] may have flushed meanwhile.
     pub fn online(&self) {
-        self.on_this_cpu(|here| self.arrive(here.cpu, here.own));
+        self.on_this_cpu(|here| self.arrive(here.id, here.cpu, here.own));
     }
 
     /// Makes the CPU's record true again: it holds no entry. Then opens its inbox.
     #[cold]
-    pub(super) fn arrive(&self, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
+    pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
         // The entries left behind are older than any slot records, and ASIDs may have changed owners.
         own.slots = Slots::new();
         self.platform().invalidate_all();
+        // Before the inbox is open: a flusher that finds it closed has raised the generation that is read below.
+        self.kernel.join(id);
         cpu.inbox.open();
+        self.catch_up_kernel(cpu);
     }
 }

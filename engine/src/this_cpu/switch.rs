@@ -76,6 +76,8 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Catches up with the flushes made while this CPU was lazy.
+    // Not inlined, nor is `load`: a switch to the loaded space is the short path.
+    #[inline(never)]
     fn leave_lazy(&self, here: Here<'_, P>, space: &AddressSpace) {
         // An NMI before the CPU has caught up must not find the space loaded: see `may_access`.
         here.cpu.seen.set_loaded(SpaceId::SWITCHING);
@@ -96,11 +98,12 @@ impl<P: Platform> Engine<P> {
         here.cpu.seen.set_loaded(space.id());
     }
 
+    #[inline(never)]
     fn load(&self, here: Here<'_, P>, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         let Here { id, cpu, own } = here;
         if cpu.inbox.is_closed() {
-            self.arrive(cpu, own);
+            self.arrive(id, cpu, own);
         }
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         cpu.seen.set_lazy(false);

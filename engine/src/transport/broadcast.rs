@@ -98,7 +98,7 @@ impl<P: Platform> Engine<P> {
         platform.cpu(platform.this_cpu()).tally.flushes_full.add_at_once(1);
     }
 
-    fn await_broadcasts(&self, pages: Option<u32>, space: SpaceId) {
+    pub(crate) fn await_broadcasts(&self, pages: Option<u32>, space: SpaceId) {
         let platform = self.platform();
         platform.broadcast_wait();
         platform.cpu(platform.this_cpu()).tally.broadcasts.add_at_once(1);

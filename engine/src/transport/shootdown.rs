@@ -18,7 +18,7 @@ use crate::Engine;
 
 /// A request that was sent: its sender, and its number there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     cpu: CpuId,
     number: u64,
 }
@@ -102,7 +102,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Waits for the answers to a request, on whatever CPU the task is by now. True if there was a request.
-    pub(super) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
+    pub(crate) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
         self.wait_until(&|| self.is_answered(ticket));
         true
@@ -114,7 +114,7 @@ impl<P: Platform> Engine<P> {
 
     /// Sends `asked` to those of `targets` that `reach` picks. Meanwhile it does this CPU's part, if this CPU is among
     /// them. Returns the request to wait for, if one was sent. The caller is pinned.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
         targets: &mut CpuSet,
         asked: Asked,
@@ -244,6 +244,9 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
         let loaded = here.cpu.seen.loaded();
         if asked.space != SpaceId::NONE && asked.space != loaded {
+            if asked.space == SpaceId::KERNEL {
+                return self.answer_kernel(here.cpu, asked, reason);
+            }
             // It has left the space since it was asked. Its slot's generation stays behind, so it flushes when it comes
             // back.
             self.trace(Reason::RemoteWrongCpu, Some(0), asked.space);

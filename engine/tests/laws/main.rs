@@ -9,6 +9,7 @@ mod hands;
 mod holes;
 mod interleaved;
 mod interrupts;
+mod kernel_ranges;
 mod paying;
 mod pending;
 mod presence;

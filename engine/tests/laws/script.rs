@@ -33,6 +33,8 @@ pub(crate) enum Event {
     BroadcastEverything { cpu: usize },
     BroadcastWait { cpu: usize },
     Devices { space: SpaceId, flush: Flush },
+    Kernel { cpu: usize, extent: Extent },
+    KernelDevices { flush: Flush },
     Trace { cpu: usize, event: FlushEvent },
 }
 
@@ -43,6 +45,8 @@ pub(crate) enum Point {
     BeforeRoot,
     /// A root was just loaded.
     AfterRoot,
+    /// A flush of kernel ranges is about to look at the CPUs.
+    Look,
     /// A flush has picked its targets and is about to post its request.
     Send,
     /// A flush has sent its interrupts and waits; none was delivered yet.
@@ -69,8 +73,14 @@ struct Hardware {
     huge: BTreeSet<(u16, u64)>,
     /// Lowest-level tables that the walker remembers, by tag and the address divided by what a table translates.
     walked: BTreeMap<(u16, u64), u64>,
+    /// Entries of kernel ranges, by address, with when they were filled, and the walker's tables on the way.
+    kernel: BTreeMap<u64, (u64, u64)>,
+    kernel_walked: BTreeMap<u64, u64>,
+    /// The CPU runs a program, and enters the kernel when it is interrupted.
+    in_user: bool,
     /// Broadcasts started and not waited for.
     broadcasts: Vec<Started>,
+    kernel_broadcasts: Vec<(Flush, u64)>,
     interrupts_off: u32,
 }
 
@@ -82,6 +92,20 @@ struct Started {
 }
 
 impl Hardware {
+    /// Invalidates the entries of the kernel's ranges that `flush` covers and that were filled before `moment`.
+    fn forget_kernel(&mut self, flush: Flush, moment: u64) {
+        let (entries, tables) = match flush.extent {
+            Extent::All => (0..u64::MAX, 0..u64::MAX),
+            Extent::Pages { start, count, size } => {
+                let end = start.saturating_add(u64::from(count) << size.shift());
+                (start..end, start >> 21..end.div_ceil(1 << 21))
+            }
+        };
+        self.kernel.retain(|address, (_, at)| !entries.contains(address) || *at > moment);
+        let keeps = !flush.tables;
+        self.kernel_walked.retain(|table, at| keeps || !tables.contains(table) || *at > moment);
+    }
+
     /// Invalidates the entries tagged with `asid` that lie in `extent` and were filled before `moment`. With `tables`,
     /// the tables on the way to them go too. Without, it looks only for the stated size, unless several are `mixed`.
     fn forget(&mut self, asid: u16, Flush { extent, tables: way, mixed }: Flush, moment: u64) {
@@ -137,6 +161,8 @@ pub(crate) struct Script {
     pins: Cell<u32>,
     /// The CPUs for which a hypervisor or hardware flushes.
     elsewhere: RefCell<CpuSet>,
+    /// The CPUs that run undisturbed.
+    isolated: RefCell<BTreeSet<usize>>,
     /// The entries of the one device that walks spaces' tables.
     device: RefCell<BTreeMap<(SpaceId, u64), u64>>,
 }
@@ -185,6 +211,10 @@ impl Script {
 
     /// The broadcasts that this CPU started take effect.
     fn carry(&self) {
+        let kernel = std::mem::take(&mut self.mine().borrow_mut().kernel_broadcasts);
+        for (flush, at) in kernel {
+            self.hardware.iter().for_each(|hardware| hardware.borrow_mut().forget_kernel(flush, at));
+        }
         let mine = std::mem::take(&mut self.mine().borrow_mut().broadcasts);
         for Started { tagged, at } in mine {
             for (cpu, hardware) in self.hardware.iter().enumerate() {
@@ -207,7 +237,18 @@ impl Script {
 
     fn deliver(&self, to: usize) {
         let engine = self.engine.get().and_then(Weak::upgrade).expect("the engine is alive while it waits");
-        self.as_cpu(to, || self.interrupts_off(|| engine.handle_interrupt()));
+        self.as_cpu(to, || {
+            self.interrupts_off(|| {
+                let from_user = self.mine().borrow().in_user;
+                if from_user {
+                    engine.enter_kernel();
+                }
+                engine.handle_interrupt();
+                if from_user {
+                    engine.enter_user();
+                }
+            });
+        });
     }
 }
 
@@ -292,6 +333,31 @@ unsafe impl Platform for Script {
     fn invalidate_all(&self) {
         self.mine().borrow_mut().entries.clear();
         self.mine().borrow_mut().walked.clear();
+    }
+
+    fn invalidate_kernel(&self, flush: Flush) {
+        self.mine().borrow_mut().forget_kernel(flush, u64::MAX);
+        self.log(Event::Kernel { cpu: self.this.get(), extent: flush.extent });
+    }
+
+    fn broadcast_kernel(&self, flush: Flush) -> bool {
+        self.reach(Point::Look);
+        if self.capabilities.broadcast.is_none() {
+            return false;
+        }
+        let at = self.tick();
+        self.mine().borrow_mut().kernel_broadcasts.push((flush, at));
+        self.carry_at_once();
+        true
+    }
+
+    fn runs_undisturbed(&self, cpu: CpuId) -> bool {
+        assert_eq!(cpu, self.this_cpu());
+        self.isolated.borrow().contains(&cpu.index())
+    }
+
+    fn invalidate_kernel_devices(&self, flush: Flush) {
+        self.log(Event::KernelDevices { flush });
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
@@ -500,6 +566,7 @@ pub(crate) fn within(cpus: usize, capabilities: Capabilities, ceiling: u32, boun
         moment: Cell::new(0),
         pins: Cell::new(0),
         elsewhere: RefCell::default(),
+        isolated: RefCell::default(),
         device: RefCell::default(),
     };
     let engine = Rc::new(Engine::with_ceiling(script, ceiling).with_bounds(bounds));
@@ -541,6 +608,52 @@ impl Machine {
     pub(crate) fn flushing_for(self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.platform().elsewhere.replace(cpus.into_iter().map(id).collect());
         self
+    }
+
+    /// The same machine, whose `cpus` run undisturbed.
+    pub(crate) fn isolating(self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.platform().isolated.borrow_mut().extend(cpus);
+        self
+    }
+
+    /// `cpu` leaves the kernel for a program.
+    pub(crate) fn enter_user(&self, cpu: usize) {
+        self.on(cpu, |engine| engine.platform().interrupts_off(|| engine.enter_user()));
+        self.platform().hardware[cpu].borrow_mut().in_user = true;
+    }
+
+    /// `cpu` enters the kernel.
+    pub(crate) fn enter_kernel(&self, cpu: usize) {
+        self.platform().hardware[cpu].borrow_mut().in_user = false;
+        self.on(cpu, |engine| engine.platform().interrupts_off(|| engine.enter_kernel()));
+    }
+
+    /// Whether `cpu` runs a program.
+    pub(crate) fn in_user(&self, cpu: usize) -> bool {
+        self.platform().hardware[cpu].borrow().in_user
+    }
+
+    /// The hardware of `cpu` caches a translation of a kernel range.
+    pub(crate) fn fill_kernel(&self, cpu: usize, address: u64, stamp: u64) {
+        let now = self.platform().tick();
+        let mut hardware = self.platform().hardware[cpu].borrow_mut();
+        hardware.kernel.insert(address, (stamp, now));
+        hardware.kernel_walked.insert(address >> 21, now);
+    }
+
+    /// What `cpu` has cached of the kernel's ranges for `address`.
+    pub(crate) fn kernel_cached(&self, cpu: usize, address: u64) -> Option<u64> {
+        self.platform().hardware[cpu].borrow().kernel.get(&address).map(|(stamp, _)| *stamp)
+    }
+
+    /// Whether the walker of `cpu` remembers the lowest-level table of `address` in the kernel's ranges.
+    pub(crate) fn kernel_walked(&self, cpu: usize, address: u64) -> bool {
+        self.platform().hardware[cpu].borrow().kernel_walked.contains_key(&(address >> 21))
+    }
+
+    /// Nothing happens at the next point after all.
+    pub(crate) fn forget_hook(&self) {
+        self.platform().hook.take();
     }
 
     /// Turns the interrupts of `cpu` off.

@@ -1,0 +1,112 @@
+//! How a flush of kernel ranges reaches every online CPU.
+
+use crate::cpu::{Asked, Cpu, Reach};
+use crate::cpu_set::{CpuId, CpuSet};
+use crate::flush::{work, Extent, Flush, Work};
+use crate::platform::{Platform, Reason};
+use crate::space::{Generation, SpaceId};
+use crate::Engine;
+
+impl<P: Platform> Engine<P> {
+    /// Flushes a part of the kernel's ranges on every online CPU and every device that shares the kernel's tables, before
+    /// it returns.
+    ///
+    /// Page-table changes come first; the flush covers all that were made before the call. Lazy and idle CPUs are reached
+    /// too. A CPU that runs a program [undisturbed](Platform::runs_undisturbed) is not interrupted, and flushes at its next
+    /// [entry into the kernel](Engine::enter_kernel); it is interrupted if `flush.tables` is set, since its walker may read
+    /// freed page-table pages while a program runs. More pages than the engine's ceiling are flushed as everything.
+    ///
+    /// Every CPU calls [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on: with
+    /// interrupts off this CPU answers other CPUs' requests while it waits, and nothing else.
+    pub fn flush_kernel(&self, flush: Flush) {
+        let limited = flush.limited(self.ceiling);
+        let platform = self.platform();
+        platform.pinned(|| {
+            // Before the look at the CPUs: one that comes online or enters the kernel reads it afterwards.
+            let generation = self.kernel.generation.raise();
+            if platform.broadcast_kernel(limited) {
+                self.finish_kernel_broadcast(limited);
+            } else {
+                self.ask_everyone(generation, limited);
+            }
+        });
+        platform.invalidate_kernel_devices(flush);
+    }
+
+    /// Interrupts every online CPU to which the flush is not deferred, does this CPU's part, and waits. The caller is pinned.
+    fn ask_everyone(&self, generation: Generation, flush: Flush) {
+        let platform = self.platform();
+        let me = platform.this_cpu();
+        let mut targets = CpuSet::new();
+        targets.unite(&self.kernel.online);
+        // This CPU flushes whether it has come online or not.
+        targets.remove(me);
+        if !flush.tables {
+            targets.retain(|cpu| !platform.cpu(cpu).seen.mode.defer());
+        }
+        let asked = Asked { space: SpaceId::KERNEL, generation, extent: flush.extent };
+        let ticket = self.ask(&mut targets, asked, true, |_| Reach::Itself);
+        self.on_this_cpu(|here| self.answer_kernel(here.cpu, asked, Reason::LocalShootdown));
+        self.await_answers(ticket);
+    }
+
+    fn finish_kernel_broadcast(&self, flush: Flush) {
+        let pages = match flush.extent {
+            Extent::Pages { count, .. } => Some(count),
+            Extent::All => None,
+        };
+        self.await_broadcasts(pages, SpaceId::KERNEL);
+        let tally = &self.platform().cpu(self.platform().this_cpu()).tally;
+        match pages {
+            Some(count) => tally.flushes_page.add_at_once(u64::from(count)),
+            None => tally.flushes_full.add_at_once(1),
+        }
+    }
+
+    /// Does what a request for the kernel's ranges requires of this CPU, whatever it has loaded; whether anything had to be
+    /// invalidated. Interrupts are off.
+    #[cold]
+    pub(crate) fn answer_kernel(&self, cpu: &Cpu<P::Space>, asked: Asked, reason: Reason) -> bool {
+        let mode = &cpu.seen.mode;
+        let local = mode.reached();
+        if asked.generation <= local {
+            return false;
+        }
+        let newest = self.kernel.generation.load();
+        let work = work(asked.extent, local, asked.generation, newest);
+        match (work, asked.extent) {
+            (Work::Nothing, _) => return false,
+            (Work::Pages, Extent::Pages { count, .. }) => {
+                // The request does not say whether tables go with the pages, or sizes are mixed.
+                self.platform().invalidate_kernel(Flush { extent: asked.extent, ..Flush::ALL });
+                cpu.tally.flushes_page.add(u64::from(count));
+                self.trace(reason, Some(count), SpaceId::KERNEL);
+            }
+            _ => self.invalidate_all_kernel(cpu, reason),
+        }
+        mode.reach(newest);
+        true
+    }
+
+    /// Catches up with all flushes of kernel ranges that this CPU has missed; whether there were any. Interrupts are off.
+    pub(crate) fn catch_up_kernel(&self, cpu: &Cpu<P::Space>) -> bool {
+        let newest = self.kernel.generation.load();
+        if cpu.seen.mode.reached() >= newest {
+            return false;
+        }
+        self.invalidate_all_kernel(cpu, Reason::TaskSwitch);
+        cpu.seen.mode.reach(newest);
+        true
+    }
+
+    fn invalidate_all_kernel(&self, cpu: &Cpu<P::Space>, reason: Reason) {
+        self.platform().invalidate_kernel(Flush::ALL);
+        cpu.tally.flushes_full.add(1);
+        self.trace(reason, None, SpaceId::KERNEL);
+    }
+
+    /// Whether `cpu` is online, and so is reached by flushes of kernel ranges.
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        self.kernel.online.contains(cpu)
+    }
+}

@@ -1,0 +1,169 @@
+//! Unmaps of kernel ranges: what they led to, and their addresses, are kept back until a flush.
+//!
+//! Freeing a stack or a module clears translations that no program sees, so nothing is promised to a program. The kernel
+//! chooses when to flush. A [`KernelGather`] that lives behind the kernel's own lock is the lazy form: it collects address
+//! ranges from many calls, and the addresses are used again only after one flush for all of them (Linux: vmap's lazy
+//! purge). One that is finished before the call returns is the strict form.
+
+use crate::entry::{Access, Translation};
+use crate::flush::{Flush, PageSize};
+use crate::platform::Platform;
+use crate::sabotage::Guard;
+use crate::Engine;
+
+/// Translations of kernel ranges that were changed and are not flushed yet, with what they led to.
+///
+/// `release` gets each thing held, an address range, a frame or a page-table page, once no CPU can reach it. There is room
+/// for as much as the caller provides; a gather that is full flushes by itself. Dropping a gather finishes it. The caller
+/// changes the tables under its own lock for them.
+///
+/// ```
+/// use ceasefire::{Engine, Entry, KernelGather, PageSize, Platform};
+///
+/// fn free_stack<P: Platform>(engine: &Engine<P>, address: u64, free: impl FnMut(u64)) {
+///     let mut room = [None; 1];
+///     let mut gather = KernelGather::new(engine, &mut room, free);
+///     // The kernel exchanges its page-table entry here, and yields the old one.
+///     gather.clear(address, PageSize::Small, || Entry::DIRTY);
+///     gather.hold(address);
+///     gather.finish(); // only now `free` has got the address
+/// }
+/// ```
+///
+/// What it holds cannot be used before:
+///
+/// ```compile_fail,E0382
+/// # use ceasefire::{KernelGather, Platform};
+/// # fn early<P: Platform, R: FnMut(Box<u8>)>(gather: &mut KernelGather<'_, P, Box<u8>, R>, stack: Box<u8>) {
+///     gather.hold(stack);
+///     drop(stack);
+/// # }
+/// ```
+#[must_use = "a gather that is dropped flushes at once"]
+#[derive(Debug)]
+pub struct KernelGather<'e, P: Platform, T, R: FnMut(T)> {
+    engine: &'e Engine<P>,
+    release: R,
+    /// The flush that is owed.
+    owed: Option<Span>,
+    room: &'e mut [Option<T>],
+    count: usize,
+}
+
+/// The addresses changed since the last flush.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: u64,
+    end: u64,
+    /// Of the smallest translation among them.
+    size: PageSize,
+    /// There are larger ones among them.
+    mixed: bool,
+    tables: bool,
+}
+
+impl Span {
+    fn unite(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+            size: self.size.min(other.size),
+            mixed: self.mixed || other.mixed || self.size != other.size,
+            tables: self.tables || other.tables,
+        }
+    }
+
+    fn flush(self) -> Flush {
+        let Self { start, end, size, mixed, tables } = self;
+        Flush { tables, mixed, ..Flush::range(start, end, size) }
+    }
+}
+
+impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
+    /// A gather with room for as many things as `room` has places.
+    pub fn new(engine: &'e Engine<P>, room: &'e mut [Option<T>], release: R) -> Self {
+        Self { engine, release, owed: None, room, count: 0 }
+    }
+
+    /// Clears the translation of `size` at `address`: `exchange` puts an entry that no CPU can use in its place, in one
+    /// atomic step, and yields the old one. Hand what that led to, and the address, to [`KernelGather::hold`].
+    pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
+        let old = exchange();
+        // A hidden entry counts: the flush for its hiding may be outstanding.
+        if old.entry().access != Access::None {
+            self.owe(address, size, false);
+        }
+        old
+    }
+
+    /// Narrows the translation of `size` at `address`: `exchange` puts an entry with fewer rights to the same frame in its
+    /// place, in one atomic step, and yields the old one. Some CPU may use the old rights until the flush is done.
+    pub fn narrow<E: Translation>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        exchange: impl FnOnce() -> E,
+    ) -> E {
+        self.clear(address, size, exchange)
+    }
+
+    /// Unlinks a page-table page that translates nothing any more. `unlink` takes it out of the table above; hand what it
+    /// yields to [`KernelGather::hold`]. The page-table page translated the addresses from `address` on. The flush
+    /// interrupts CPUs that run a program undisturbed too: their walkers may read the page-table page.
+    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce() -> U) -> U {
+        let unlinked = unlink();
+        self.owe(address, PageSize::Small, true);
+        unlinked
+    }
+
+    /// Keeps `held` until the next flush is done. Flushes by itself where there is no room; interrupts should be on.
+    pub fn hold(&mut self, held: T) {
+        if self.count == self.room.len() {
+            self.flush();
+        }
+        match self.room.get_mut(self.count) {
+            Some(place) => {
+                *place = Some(held);
+                self.count += 1;
+            }
+            // There is no room at all, and what was changed so far is flushed.
+            None => (self.release)(held),
+        }
+    }
+
+    /// Flushes what was changed so far and releases what was held. Interrupts should be on, as for
+    /// [`Engine::flush_kernel`].
+    pub fn flush(&mut self) {
+        if let Some(owed) = self.owed.take() {
+            if self.engine.guarded(Guard::KernelFlush) {
+                self.engine.flush_kernel(owed.flush());
+            }
+        }
+        for held in &mut self.room[..self.count] {
+            if let Some(held) = held.take() {
+                (self.release)(held);
+            }
+        }
+        self.count = 0;
+    }
+
+    /// Whether anything was changed since the last flush.
+    pub fn owes(&self) -> bool {
+        self.owed.is_some()
+    }
+
+    /// Flushes and releases.
+    pub fn finish(self) {}
+
+    fn owe(&mut self, address: u64, size: PageSize, tables: bool) {
+        let start = address & !(size.bytes() - 1);
+        let span = Span { start, end: start.saturating_add(size.bytes()), size, mixed: false, tables };
+        self.owed = Some(self.owed.map_or(span, |owed| owed.unite(span)));
+    }
+}
+
+impl<P: Platform, T, R: FnMut(T)> Drop for KernelGather<'_, P, T, R> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
