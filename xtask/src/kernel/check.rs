@@ -57,7 +57,7 @@ const X86_64: &[Case] = &[
         Must::Save("pages_reclaimed", 0.5),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 15",
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
         Must::Do("operations"),
     ),
     case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
@@ -92,15 +92,15 @@ const AARCH64: &[Case] = &[
         Must::Broadcast("pages_reclaimed"),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 8",
+        "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
         Must::Do("operations"),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 10",
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 20",
         Must::Broadcast("operations"),
     ),
     case(
-        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 8",
+        "--program stale --cpus 4 --memory 256M --mechanism broadcast --asid-bits 4 --seconds 20",
         Must::Broadcast("broadcasts_everything"),
     ),
     // Most of the spaces share an ASID. The run is too short for the rule that every scenario must do something.
