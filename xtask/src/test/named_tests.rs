@@ -1,4 +1,4 @@
-//! Every test that the book's chapter on scenarios names must exist.
+//! Every test that the book names in a table must exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// The chapter.
-const CHAPTER: &str = "docs/src/lazy-scenarios.md";
+/// The chapters with such tables.
+const CHAPTERS: [&str; 2] = ["docs/src/lazy-scenarios.md", "docs/src/obligations.md"];
 
-/// Lists every test that the chapter names and that does not exist.
+/// Lists every test that a chapter names and that does not exist.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let read = |file: &Path| {
         fs::read_to_string(workspace.root.join(file))
@@ -17,13 +17,15 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     };
     let files = workspace.files()?;
     let mut missing = Vec::new();
-    for (file, test) in tests(&read(Path::new(CHAPTER))?) {
-        let mut found = false;
-        for path in files.iter().filter(|path| ends_with(path, &file)) {
-            found |= has(&read(path)?, &test);
-        }
-        if !found {
-            missing.push(format!("\n{CHAPTER}: {file} has no test `{test}`"));
+    for chapter in CHAPTERS {
+        for (file, test) in tests(&read(Path::new(chapter))?) {
+            let mut found = false;
+            for path in files.iter().filter(|path| ends_with(path, &file)) {
+                found |= has(&read(path)?, &test);
+            }
+            if !found {
+                missing.push(format!("\n{chapter}: {file} has no test `{test}`"));
+            }
         }
     }
     if missing.is_empty() {
@@ -81,7 +83,7 @@ mod tests {
     fn every_scenario_and_every_hole_has_a_test_that_exists() {
         let workspace = Workspace::load().unwrap();
         check(&workspace).unwrap();
-        let named = tests(&fs::read_to_string(workspace.root.join(CHAPTER)).unwrap());
+        let named = tests(&fs::read_to_string(workspace.root.join(CHAPTERS[0])).unwrap());
         let wanted = |kind: &str, most: u32| {
             (1..=most).map(|number| format!("{kind}_{number:02}_")).collect::<Vec<_>>()
         };
