@@ -94,9 +94,7 @@ unsafe impl Platform for Idle {
 
     fn load_kernel_root(&self) {}
 
-    fn invalidate_page(&self, _: Asid, _: u64, _: PageSize) {}
-
-    fn invalidate_asid(&self, _: Asid) {}
+    fn invalidate(&self, _: Asid, _: Flush) {}
 
     fn invalidate_all(&self) {}
 
@@ -167,7 +165,7 @@ fn record() {
     with_batch(Schedule::Batched, |batch| {
         let mut unmapping = batch.take(0);
         for page in 0..PER_CALL as u64 {
-            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
         }
     });
 }
@@ -178,7 +176,7 @@ fn let_go() {
     with_batch(Schedule::Lazy, |batch| {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
-            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
             unmapping.let_go(Condition::default());
         }
     });
@@ -190,7 +188,7 @@ fn whole_batch() {
     with_batch(Schedule::Batched, |batch| {
         for page in 0..PER_CALL as u64 {
             let mut unmapping = batch.take(page);
-            unmapping.clear(&lock, black_box(page << 12), PageSize::Small, || Entry::READ_ONLY);
+            unmapping.clear(&lock, black_box(page << 12), PageSize::KIB_4, || Entry::READ_ONLY);
             unmapping.hold();
         }
         batch.flush();
@@ -215,7 +213,7 @@ fn settled(schedule: Schedule) {
 fn owe() {
     with_batch(Schedule::Lazy, |batch| {
         let mut unmapping = batch.take(0);
-        unmapping.clear(&TableLock(space()), 0, PageSize::Small, || Entry::READ_ONLY);
+        unmapping.clear(&TableLock(space()), 0, PageSize::KIB_4, || Entry::READ_ONLY);
         unmapping.let_go(Condition::default());
         batch.flush();
     });
@@ -270,7 +268,7 @@ fn redeem(stamp: Stamp) {
 fn flush() {
     let (engine, space) = (engine(), space());
     for page in 0..PER_CALL as u64 {
-        engine.flush(space, Flush::page(black_box(page << 12)));
+        engine.flush(space, Flush::page(black_box(page << 12), PageSize::KIB_4));
     }
 }
 

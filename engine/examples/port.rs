@@ -10,7 +10,7 @@ use std::thread::yield_now;
 
 use ceasefire::{
     Access, AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry,
-    Gather, Owed, PageSize, Platform, Root, Schedule, Settle, TableGuard, Translation,
+    Flush, Gather, Owed, PageSize, Platform, Root, Schedule, Settle, TableGuard, Translation,
 };
 
 // ANCHOR: embed
@@ -115,15 +115,17 @@ unsafe impl Platform for Port {
     fn load_root(&self, _: Root, asid: Asid, flush: bool) {
         // There is one root. `load` asks the engine for the ASID.
         if flush {
-            self.invalidate_asid(asid);
+            self.invalidate(asid, Flush::ALL);
         }
     }
     fn load_kernel_root(&self) {}
-    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
-        tlb(ME.get()).remove(&(asid, address >> 12));
-    }
-    fn invalidate_asid(&self, asid: Asid) {
-        tlb(ME.get()).retain(|&(tag, _), _| tag != asid);
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        match flush.addresses() {
+            None => tlb(ME.get()).retain(|&(tag, _), _| tag != asid),
+            Some(addresses) => addresses.for_each(|address| {
+                tlb(ME.get()).remove(&(asid, address >> 12));
+            }),
+        }
     }
     fn invalidate_all(&self) {
         tlb(ME.get()).clear();
@@ -161,7 +163,7 @@ fn unmap(space: SpaceRef, page: u64) {
     };
     let mut gather = Gather::new(&ENGINE, space.as_ref(), &mut room, free);
     let mut changes = gather.under(ENGINE.settle(lock(&space)));
-    let old = changes.clear(page << 12, PageSize::Small, |_| take_entry(page));
+    let old = changes.clear(page << 12, PageSize::KIB_4, |_| take_entry(page));
     changes.hold(old.0 >> 12);
     assert!(cached(1, page));
     drop(changes); // Flushes, then releases the lock.
@@ -176,7 +178,7 @@ fn reclaim(space: SpaceRef, pages: &[u64], schedule: Schedule, free: impl FnMut(
     for &page in pages {
         let frame = TABLE[page as usize].load(SeqCst) >> 12;
         let mut unmapping = batch.take(frame);
-        unmapping.clear(&lock(&space), page << 12, PageSize::Small, || take_entry(page));
+        unmapping.clear(&lock(&space), page << 12, PageSize::KIB_4, || take_entry(page));
         unmapping.let_go(Condition::default());
         assert!(cached(1, page));
     }

@@ -4,7 +4,7 @@
 //! step and returns the old one. So the engine sees every change together with its debt, and there is no value for a
 //! debt that a caller could drop. The kernel implements [`Translation`] for its own type of entries.
 
-use crate::flush::{Extent, Flush, PageSize};
+use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::space::AddressSpace;
 use crate::Engine;
@@ -67,22 +67,23 @@ pub(crate) struct Debt {
 
 impl Debt {
     pub(crate) fn new(address: u64, size: PageSize, entry: Entry) -> Self {
-        Self { address: address & !(size.bytes() - 1), size, entry }
-    }
-
-    /// The addresses that a flush of the translation covers.
-    pub(crate) fn extent(self) -> Extent {
-        Extent::Pages { start: self.address, count: 1, size: self.size }
+        Self { address: size.start_of(address), size, entry }
     }
 
     /// The flush that pays it.
     pub(crate) fn flush(self) -> Flush {
-        Flush { extent: self.extent(), tables: false, mixed: false }
+        Flush::page(self.address, self.size)
     }
 }
 
+/// Whether some CPU may hold a translation of the kernel's ranges that was `entry` until now. A hidden entry always
+/// counts: nothing says whether the flush for its hiding is done.
+pub(crate) const fn may_be_held_in_kernel(entry: Entry) -> bool {
+    !matches!(entry.access, Access::None)
+}
+
 impl<P: Platform> Engine<P> {
-    /// Whether some CPU may hold a translation of `space` that was `entry` until now. No other function decides this.
+    /// Whether some CPU may hold a translation of `space` that was `entry` until now.
     ///
     /// A hidden entry counts while the flush for its hiding may be outstanding: while a downgrade is in flight in the
     /// space, or while the space owes. The caller holds the page-table lock, and the hiding was recorded under the same
@@ -100,10 +101,11 @@ impl<P: Platform> Engine<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flush::Extent;
 
     #[test]
     fn a_debt_starts_where_its_translation_does() {
-        let debt = Debt::new(0x40_3fff, PageSize::Huge, Entry::READ_ONLY);
-        assert_eq!(debt.extent(), Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::Huge });
+        let debt = Debt::new(0x40_3fff, PageSize::MIB_2, Entry::READ_ONLY);
+        assert_eq!(debt.flush().extent, Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::MIB_2 });
     }
 }

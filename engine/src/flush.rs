@@ -7,6 +7,8 @@
 //! - It is one behind and the request is the newest: the pages of the range.
 //! - It is further behind, or newer requests exist: everything, which catches up with all requests at once.
 
+use core::fmt;
+
 use crate::space::Generation;
 
 /// The largest number of pages that are invalidated one by one; a longer range is flushed whole.
@@ -15,27 +17,61 @@ use crate::space::Generation;
 /// comparison is strict: 33 pages are still invalidated one by one.
 pub const SINGLE_PAGE_CEILING: u32 = 33;
 
-/// The size of a translation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PageSize {
-    /// 4 KiB.
-    Small,
-    /// 2 MiB.
-    Huge,
-}
+/// The size of a translation: a power of two.
+///
+/// Which sizes exist is the processor's and the kernel's choice. On Arm it follows from the granule (Arm ARM, D8.3):
+/// 4 KiB, 2 MiB and 1 GiB; 16 KiB and 32 MiB; or 64 KiB and 512 MiB. The engine asks only that the sizes of one machine
+/// are multiples of each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageSize(u8);
 
 impl PageSize {
+    /// 4 KiB: the smallest page of x86, RISC-V and Arm's smallest granule.
+    pub const KIB_4: Self = Self(12);
+    /// 16 KiB: the smallest page of Arm's middle granule.
+    pub const KIB_16: Self = Self(14);
+    /// 64 KiB: the smallest page of Arm's largest granule.
+    pub const KIB_64: Self = Self(16);
+    /// 2 MiB: a huge page above 4 KiB pages.
+    pub const MIB_2: Self = Self(21);
+    /// 32 MiB: a huge page above 16 KiB pages.
+    pub const MIB_32: Self = Self(25);
+    /// 512 MiB: a huge page above 64 KiB pages.
+    pub const MIB_512: Self = Self(29);
+    /// 1 GiB: the next size above 2 MiB.
+    pub const GIB_1: Self = Self(30);
+
+    /// The size of `1 << shift` bytes, for the sizes without a name (Arm's contiguous ranges, RISC-V's Svnapot). `None`
+    /// unless `shift` is 1 to 63.
+    pub const fn from_shift(shift: u32) -> Option<Self> {
+        if shift == 0 || shift > 63 {
+            return None;
+        }
+        Some(Self(shift as u8))
+    }
+
     /// log2 of the size in bytes.
     pub const fn shift(self) -> u32 {
-        match self {
-            Self::Small => 12,
-            Self::Huge => 21,
-        }
+        self.0 as u32
     }
 
     /// The size in bytes.
     pub const fn bytes(self) -> u64 {
-        1 << self.shift()
+        1 << self.0
+    }
+
+    /// The start of the page that `address` lies in.
+    pub(crate) const fn start_of(self, address: u64) -> u64 {
+        address & !(self.bytes() - 1)
+    }
+}
+
+impl fmt::Debug for PageSize {
+    /// The size in the largest unit that divides it: "4 KiB", "1 GiB".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.shift() / 10;
+        let name = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit as usize];
+        write!(f, "{} {name}", 1_u64 << (self.shift() - 10 * unit))
     }
 }
 
@@ -60,8 +96,8 @@ pub enum Extent {
 pub struct Flush {
     /// The addresses that it covers.
     pub extent: Extent,
-    /// Page-table pages are freed after it. So it interrupts lazy CPUs too: they use no translation, but their hardware
-    /// may walk the tables.
+    /// Page-table pages are freed after it, so the entries that walkers cached on the way to the pages go too. It also
+    /// interrupts lazy CPUs: they use no translation, but their walkers may read the tables.
     pub tables: bool,
     /// Translations of other sizes than `size` lie among the pages. The platform must then give the hardware no hint of
     /// the size (Arm's level hint).
@@ -72,9 +108,9 @@ impl Flush {
     /// The whole space, page tables included.
     pub const ALL: Self = Self { extent: Extent::All, tables: true, mixed: true };
 
-    /// One small page.
-    pub const fn page(address: u64) -> Self {
-        let extent = Extent::Pages { start: address, count: 1, size: PageSize::Small };
+    /// The one translation of `size` at `address`.
+    pub const fn page(address: u64, size: PageSize) -> Self {
+        let extent = Extent::Pages { start: size.start_of(address), count: 1, size };
         Self { extent, tables: false, mixed: false }
     }
 
@@ -83,13 +119,32 @@ impl Flush {
 
     /// The translations of `size` that lie in `[start, end)`, wholly or in part.
     pub const fn range(start: u64, end: u64, size: PageSize) -> Self {
-        let start = start & !(size.bytes() - 1);
+        let start = size.start_of(start);
         let translations = end.saturating_sub(start).saturating_add(size.bytes() - 1) >> size.shift();
         if translations > u32::MAX as u64 {
             return Self::TRANSLATIONS;
         }
         let extent = Extent::Pages { start, count: translations as u32, size };
         Self { extent, tables: false, mixed: false }
+    }
+
+    /// The address of each single translation that it covers; `None` for all of the space.
+    pub fn addresses(self) -> Option<impl Iterator<Item = u64>> {
+        match self.extent {
+            Extent::All => None,
+            Extent::Pages { start, count, size } => {
+                // A range that ends with the address space has no address after the wrap.
+                Some((0..u64::from(count)).map(move |page| start.wrapping_add(page << size.shift())))
+            }
+        }
+    }
+
+    /// The number of single translations that it covers; `None` for all.
+    pub(crate) const fn pages(self) -> Option<u32> {
+        match self.extent {
+            Extent::All => None,
+            Extent::Pages { count, .. } => Some(count),
+        }
     }
 
     /// The same flush, widened to everything if it has more than `ceiling` pages.
@@ -127,9 +182,11 @@ pub(crate) fn work(extent: Extent, local: Generation, requested: Generation, new
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
-    const PAGE: Extent = Extent::Pages { start: 0x1000, count: 1, size: PageSize::Small };
+    const PAGE: Extent = Extent::Pages { start: 0x1000, count: 1, size: PageSize::KIB_4 };
 
     fn generation(n: u64) -> Generation {
         Generation::from_raw(n)
@@ -156,15 +213,48 @@ mod tests {
     #[test]
     fn the_ceiling_is_strict_and_counts_translations() {
         let pages = |n: u64, size: PageSize| Flush::range(0, n << size.shift(), size).limited(33).extent;
-        assert!(matches!(pages(33, PageSize::Small), Extent::Pages { count: 33, .. }));
-        assert_eq!(pages(34, PageSize::Small), Extent::All);
-        assert!(matches!(pages(33, PageSize::Huge), Extent::Pages { count: 33, .. }));
-        assert_eq!(Flush::page(0).limited(0).extent, Extent::All);
-        assert_eq!(Flush::range(0, u64::MAX, PageSize::Small).extent, Extent::All);
+        assert!(matches!(pages(33, PageSize::KIB_4), Extent::Pages { count: 33, .. }));
+        assert_eq!(pages(34, PageSize::KIB_4), Extent::All);
+        assert!(matches!(pages(33, PageSize::MIB_2), Extent::Pages { count: 33, .. }));
+        assert!(matches!(pages(33, PageSize::GIB_1), Extent::Pages { count: 33, .. }));
+        assert_eq!(Flush::page(0, PageSize::KIB_64).limited(0).extent, Extent::All);
+        assert_eq!(Flush::range(0, u64::MAX, PageSize::KIB_4).extent, Extent::All);
     }
 
     #[test]
     fn a_tail_shorter_than_a_page_counts_as_one() {
-        assert!(matches!(Flush::range(0, 1, PageSize::Small).extent, Extent::Pages { count: 1, .. }));
+        assert!(matches!(Flush::range(0, 1, PageSize::KIB_4).extent, Extent::Pages { count: 1, .. }));
+    }
+
+    #[test]
+    fn its_addresses_are_those_of_its_pages() {
+        let addresses = |flush: Flush| flush.addresses().map(Iterator::collect::<std::vec::Vec<_>>);
+        assert_eq!(addresses(Flush::ALL), None);
+        let range = Flush::range(0x5000, 0x1_8001, PageSize::KIB_64);
+        assert_eq!(addresses(range), Some(std::vec![0, 0x1_0000]));
+        let last = Flush::range(u64::MAX - 0x1fff, u64::MAX, PageSize::KIB_4);
+        assert_eq!(addresses(last), Some(std::vec![u64::MAX - 0x1fff, u64::MAX - 0xfff]));
+    }
+
+    #[test]
+    fn a_page_starts_where_its_size_says() {
+        let start = |size| match Flush::page(0x1_2345_6789, size).extent {
+            Extent::Pages { start, .. } => start,
+            Extent::All => unreachable!(),
+        };
+        assert_eq!(start(PageSize::KIB_16), 0x1_2345_4000);
+        assert_eq!(start(PageSize::KIB_64), 0x1_2345_0000);
+        assert_eq!(start(PageSize::MIB_32), 0x1_2200_0000);
+        assert_eq!(start(PageSize::GIB_1), 0x1_0000_0000);
+    }
+
+    #[test]
+    fn sizes_print_in_their_own_unit_and_out_of_range_ones_do_not_exist() {
+        let text = |shift| PageSize::from_shift(shift).map(|size| std::format!("{size:?}"));
+        assert_eq!(text(12).as_deref(), Some("4 KiB"));
+        assert_eq!(text(29).as_deref(), Some("512 MiB"));
+        assert_eq!(text(30).as_deref(), Some("1 GiB"));
+        assert_eq!(text(63).as_deref(), Some("8 EiB"));
+        assert_eq!((text(0), text(64)), (None, None));
     }
 }

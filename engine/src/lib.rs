@@ -63,7 +63,7 @@ pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGES
 pub use limits::{MAX_ASIDS, MAX_CPUS};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,
-    Reason, Remote, LOOK_EVERY, PATIENCE, WIDE,
+    Reason, LOOK_EVERY, PATIENCE, WIDE,
 };
 pub use space::{AddressSpace, Asid, Generation, Root, SpaceId, Stamp, DYNAMIC_ASIDS};
 pub use this_cpu::Previous;
@@ -84,7 +84,6 @@ use transport::GlobalAsids;
 /// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 49 KiB by default
 /// (8192 CPUs, 65536 ASIDs), under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks these figures. A
 /// kernel keeps the engine in a `static`.
-/// unmaps, so a kernel keeps it in a `static`.
 #[derive(Debug)]
 pub struct Engine<P> {
     platform: P,

@@ -2,7 +2,7 @@
 
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, Holders, Look, PageSize, Platform, Root,
+    Generation, Holders, Look, Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
@@ -91,7 +91,7 @@ unsafe impl Platform for Sim {
         let cpu = World::cpu(self);
         self.spend(self.machine.costs.root_load);
         if flush {
-            self.invalidate_asid(asid);
+            self.invalidate(asid, Flush::ALL);
         }
         self.set_root((root.0 >> PAGE_SHIFT) as u32);
         let before = cpu.asid.replace(asid.get());
@@ -104,19 +104,21 @@ unsafe impl Platform for Sim {
         self.set_root(KERNEL_ROOT);
     }
 
-    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
-        // Like INVLPG, this drops the entries of either size for the address.
-        self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
-        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
-        self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
-        self.count_invalidation(self.here.get());
-    }
-
-    fn invalidate_asid(&self, asid: Asid) {
-        self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
-        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
-        self.forget_asid(self.here.get(), asid.get());
-        self.count_invalidation(self.here.get());
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        let Some(addresses) = flush.addresses() else {
+            self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
+            self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
+            self.forget_asid(self.here.get(), asid.get());
+            self.count_invalidation(self.here.get());
+            return;
+        };
+        for address in addresses {
+            // Like INVLPG, this drops the entries of either size for the address.
+            self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+            self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
+            self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
+            self.count_invalidation(self.here.get());
+        }
     }
 
     fn invalidate_all(&self) {

@@ -66,8 +66,8 @@ impl Slot {
     /// The entry of `size` for `address`. The page tables above it must exist.
     pub(crate) fn of(program: &Program, address: u64, size: PageSize) -> Self {
         let level = match size {
-            PageSize::Small => 0,
-            PageSize::Huge => 1,
+            PageSize::KIB_4 => 0,
+            _ => 1,
         };
         let table = (level + 1..4).rev().fold(program.space.root(), |table, level| {
             let entry: Entry = program.sim.table(table).get(Table::index(address, level));
@@ -81,13 +81,13 @@ impl Slot {
     pub(crate) fn small(program: &Program) -> Self {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
         program.store(base, 1, 0).expect("a mapped page");
-        Self::of(program, base, PageSize::Small)
+        Self::of(program, base, PageSize::KIB_4)
     }
 
     /// A huge page that leads to [`FRAME`], unknown to the memory manager.
     pub(crate) fn huge(program: &Program) -> Self {
         let beside = Self::small(program).address;
-        let slot = Self::of(program, beside ^ 1 << PageSize::Huge.shift(), PageSize::Huge);
+        let slot = Self::of(program, beside ^ 1 << PageSize::MIB_2.shift(), PageSize::MIB_2);
         slot.set(program, u64::from(FRAME) << PAGE_SHIFT | PRESENT | WRITABLE | USER | LARGE);
         slot
     }

@@ -147,7 +147,7 @@ fn with_age_zero_nothing_owes() {
         });
     for frame in here {
         let mut unmapping = batch.take(frame);
-        unmapping.clear(&TableLock(&space), 0, PageSize::Small, || READ);
+        unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
         unmapping.let_go(Condition::default());
     }
     drop(batch);

@@ -345,7 +345,7 @@ fn hole_04_a_debt_that_an_interrupt_takes_from_the_task() {
     let mut batch: Batch<'_, _, Frame, _> =
         Batch::new(rig.memory.engine(), Schedule::Lazy, |frame| taken = Some(frame));
     let mut unmapping = batch.take(here.pop().unwrap());
-    unmapping.clear(&TableLock(&space), 0, PageSize::Small, || READ);
+    unmapping.clear(&TableLock(&space), 0, PageSize::KIB_4, || READ);
     unmapping.let_go(Condition::default());
     drop(batch);
     let taken = taken.unwrap();

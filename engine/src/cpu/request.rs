@@ -5,7 +5,7 @@
 //! is counted. An inbox is closed while its CPU is offline.
 
 use crate::cpu_set::{AtomicCpuSet, CpuId};
-use crate::flush::{Extent, PageSize};
+use crate::flush::{Extent, Flush, PageSize};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::space::{Generation, SpaceId};
 
@@ -95,7 +95,8 @@ pub(crate) struct Request {
     start: AtomicU64,
     /// 0 for everything.
     count: AtomicU32,
-    huge: AtomicBool,
+    /// The size's shift, and flags.
+    kind: AtomicU32,
     /// The number of the request, and below it the number of outstanding answers.
     state: AtomicU64,
 }
@@ -104,18 +105,23 @@ pub(crate) struct Request {
 /// left for the request's number. A wait would mistake another request for its own only if it lasted for 2^48 requests.
 const ANSWERS: u32 = 16;
 
+/// In [`Request::kind`]: [`Flush::tables`](crate::Flush::tables).
+const TABLES: u32 = 1 << 8;
+/// In [`Request::kind`]: [`Flush::mixed`](crate::Flush::mixed).
+const MIXED: u32 = 1 << 9;
+
 /// A request as its target reads it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) space: SpaceId,
     pub(crate) generation: Generation,
-    pub(crate) extent: Extent,
+    pub(crate) flush: Flush,
 }
 
 impl Asked {
     /// Everything, of the space that the target runs.
     pub(crate) const UP_TO_DATE: Self =
-        Self { space: SpaceId::NONE, generation: Generation::NONE, extent: Extent::All };
+        Self { space: SpaceId::NONE, generation: Generation::NONE, flush: Flush::TRANSLATIONS };
 }
 
 impl Request {
@@ -125,7 +131,7 @@ impl Request {
             generation: AtomicU64::new(0),
             start: AtomicU64::new(0),
             count: AtomicU32::new(0),
-            huge: AtomicBool::new(false),
+            kind: AtomicU32::new(0),
             state: AtomicU64::new(0),
         }
     }
@@ -144,13 +150,15 @@ impl Request {
         debug_assert!(self.is_free(), "a request was filled in while another was unanswered");
         self.space.store(asked.space.get(), Ordering::Relaxed);
         self.generation.store(asked.generation.get(), Ordering::Relaxed);
-        let (start, count, size) = match asked.extent {
-            Extent::All => (0, 0, PageSize::Small),
+        let (start, count, size) = match asked.flush.extent {
+            Extent::All => (0, 0, PageSize::KIB_4),
             Extent::Pages { start, count, size } => (start, count, size),
         };
+        let tables = if asked.flush.tables { TABLES } else { 0 };
+        let mixed = if asked.flush.mixed { MIXED } else { 0 };
         self.start.store(start, Ordering::Relaxed);
         self.count.store(count, Ordering::Relaxed);
-        self.huge.store(size == PageSize::Huge, Ordering::Relaxed);
+        self.kind.store(size.shift() | tables | mixed, Ordering::Relaxed);
         let next = (self.state.load(Ordering::Relaxed) >> ANSWERS) + 1;
         self.state.store(next << ANSWERS | u64::from(targets), Ordering::SeqCst);
         next << ANSWERS >> ANSWERS
@@ -170,17 +178,18 @@ impl Request {
     }
 
     pub(crate) fn read(&self) -> Asked {
+        let kind = self.kind.load(Ordering::Relaxed);
         let count = self.count.load(Ordering::Relaxed);
-        let extent = if count == 0 {
-            Extent::All
-        } else {
-            let size = if self.huge.load(Ordering::Relaxed) { PageSize::Huge } else { PageSize::Small };
-            Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
+        let extent = match PageSize::from_shift(kind & (TABLES - 1)) {
+            Some(size) if count > 0 => {
+                Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
+            }
+            _ => Extent::All,
         };
         Asked {
             space: SpaceId::new(self.space.load(Ordering::Relaxed)),
             generation: Generation::from_raw(self.generation.load(Ordering::Relaxed)),
-            extent,
+            flush: Flush { extent, tables: kind & TABLES != 0, mixed: kind & MIXED != 0 },
         }
     }
 }

@@ -65,7 +65,7 @@ pub enum Schedule {
 /// ) {
 ///     let mut batch: Batch<'_, P, u64, _> = Batch::new(engine, Schedule::Lazy, free);
 ///     let mut unmapping = batch.take(page);
-///     unmapping.clear(lock, 0x1000, PageSize::Small, clear); // under the page-table lock
+///     unmapping.clear(lock, 0x1000, PageSize::KIB_4, clear); // under the page-table lock
 ///     unmapping.let_go(Condition::default());
 ///     batch.flush(); // at most one flush; only now `free` gets the page
 /// }
@@ -534,9 +534,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         size: PageSize,
         exchange: impl FnOnce() -> E,
     ) -> E {
-        let old = exchange();
-        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), false);
-        old
+        self.exchange(guard, address, size, false, exchange)
     }
 
     /// Narrows the translation of `size` at `address`; the page stays mapped. `exchange` puts an entry with fewer
@@ -552,8 +550,20 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         size: PageSize,
         exchange: impl FnOnce() -> E,
     ) -> E {
+        self.exchange(guard, address, size, true, exchange)
+    }
+
+    #[inline]
+    fn exchange<G: TableGuard<P>, E: Translation>(
+        &mut self,
+        guard: &G,
+        address: u64,
+        size: PageSize,
+        narrowed: bool,
+        exchange: impl FnOnce() -> E,
+    ) -> E {
         let old = exchange();
-        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), true);
+        self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), narrowed);
         old
     }
 
@@ -564,7 +574,6 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
     /// the page's translations and its `condition` allow that. Otherwise it is [held](Unmapping::hold).
     ///
     /// If the kernel cannot let the page go after all, though it came out owing, it must [pay for it](Engine::pay).
-    /// What cannot be let go of after all, though it came out owing, has to be [paid for](Engine::pay).
     pub fn let_go(mut self, condition: Condition) {
         let batch = &mut *self.batch;
         let Some(lazy) = &mut batch.lazy else { return };

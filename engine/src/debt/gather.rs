@@ -12,7 +12,9 @@
 
 use core::ops::Deref;
 
+use super::room::Room;
 use super::settled::{Settled, TableGuard};
+use super::span::Span;
 use crate::entry::{Debt, Translation};
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
@@ -48,7 +50,7 @@ pub trait RangeGuard<P: Platform> {
 ///     let mut room = [None; 1];
 ///     let mut gather = Gather::new(engine, space.as_ref(), &mut room, free);
 ///     let mut changes = gather.under(engine.settle(lock));
-///     let old = changes.clear(address, PageSize::Small, |leaf| leaf.exchange(address, 0));
+///     let old = changes.clear(address, PageSize::KIB_4, |leaf| leaf.exchange(address, 0));
 ///     changes.hold(old.0 >> 12);
 ///     drop(changes); // flushes, then releases the page-table lock
 ///     gather.finish(); // only now `free` has got the frame
@@ -71,7 +73,7 @@ pub trait RangeGuard<P: Platform> {
 /// # fn early<P: Platform, R: FnMut(u32), G: TableGuard<P>>(gather: &mut Gather<'_, P, u32, R>, lock: Settled<G>) {
 ///     let mut changes = gather.under(lock);
 ///     drop(lock);
-///     changes.clear(0x1000, PageSize::Small, |_| Entry::NONE);
+///     changes.clear(0x1000, PageSize::KIB_4, |_| Entry::NONE);
 /// # }
 /// ```
 ///
@@ -104,15 +106,8 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     release: R,
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
-    /// The range of addresses changed since the last flush, and the smallest translation in it.
-    start: u64,
-    end: u64,
-    size: PageSize,
-    /// There are larger translations in it.
-    mixed: bool,
-    tables: bool,
-    room: &'e mut [Option<T>],
-    count: usize,
+    changed: Span,
+    room: Room<'e, T>,
 }
 
 impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
@@ -145,19 +140,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         release: R,
     ) -> Self {
         space.in_flight.begin_gather();
-        Self {
-            engine,
-            space,
-            release,
-            keeps,
-            start: u64::MAX,
-            end: 0,
-            size: PageSize::Huge,
-            mixed: false,
-            tables: false,
-            room,
-            count: 0,
-        }
+        Self { engine, space, release, keeps, changed: Span::new(), room: Room::new(room) }
     }
 
     /// The space whose translations it changes.
@@ -178,61 +161,40 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     }
 
     /// Unlinks a page-table page that no longer translates anything. `unlink` takes it out of the table above and
-    /// returns it; pass it to [`Gather::hold`]. The page-table page translated the addresses from `address` on.
-    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce() -> U) -> U {
+    /// returns it; pass it to [`Gather::hold`]. The page-table page, or a table below it, translated pages of `size`
+    /// from `address` on.
+    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
         let unlinked = unlink();
-        // A flush of small pages also invalidates the entries that walkers cached on the way to any of them. A flush of
-        // huge pages may leave the entry that pointed to the table.
-        self.cover(address, PageSize::Small, PageSize::Small.bytes());
-        self.tables = true;
+        self.changed.cover_table(address, size, size.bytes());
         unlinked
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts must be on.
     pub fn hold(&mut self, held: T) {
-        if self.count == self.room.len() {
+        if self.room.is_full() {
             self.flush();
         }
-        match self.room.get_mut(self.count) {
-            Some(place) => {
-                *place = Some(held);
-                self.count += 1;
-            }
+        if let Some(held) = self.room.keep(held) {
             // There is no room at all, and all changes so far are flushed.
-            None => (self.release)(held),
+            (self.release)(held);
         }
     }
 
     /// Flushes the changes so far and releases the things that it held. Interrupts must be on.
     pub fn flush(&mut self) {
-        if self.start < self.end {
-            let (tables, mixed) = (self.tables, self.mixed);
-            self.pay(Flush { tables, mixed, ..Flush::range(self.start, self.end, self.size) });
+        if let Some(flush) = self.changed.take() {
+            self.pay(flush);
         }
-        for held in &mut self.room[..self.count] {
-            if let Some(held) = held.take() {
-                (self.release)(held);
-            }
-        }
-        self.count = 0;
+        self.room.empty(&mut self.release);
     }
 
     /// Flushes, releases and closes.
     pub fn finish(self) {}
 
-    fn pay(&mut self, flush: Flush) {
-        (self.start, self.end, self.size) = (u64::MAX, 0, PageSize::Huge);
-        (self.mixed, self.tables) = (false, false);
+    fn pay(&self, flush: Flush) {
         if self.engine.guarded(Guard::GatherFlush) {
             self.engine.flush(self.space, flush);
         }
-    }
-
-    fn cover(&mut self, address: u64, size: PageSize, bytes: u64) {
-        self.mixed |= self.start < self.end && size != self.size;
-        self.start = self.start.min(address);
-        self.end = self.end.max(address.saturating_add(bytes));
-        self.size = self.size.min(size);
     }
 }
 
@@ -240,6 +202,7 @@ impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     fn drop(&mut self) {
         if self.space.in_flight.nested() {
             // Another thread cleared translations that this one found gone, and may not have flushed them yet.
+            self.changed = Span::new();
             self.pay(Flush::ALL);
         }
         self.flush();
@@ -283,21 +246,35 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
     }
 
     /// Unlinks a page-table page under the lock, like [`Gather::unlink`].
-    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce(&G) -> U) -> U {
-        let Self { gather, lock } = self;
-        gather.unlink(address, || unlink(lock))
+    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce(&G) -> U) -> U {
+        self.take_table(address, size, size.bytes(), unlink)
     }
 
     /// Takes a page-table page in use out of its place, to be linked elsewhere. `exchange` does so and returns the
-    /// entry that pointed to it. The page-table page translates `bytes` from `address` on. After the flush, no CPU uses
-    /// a translation of it there and no walker finds it there.
-    pub fn detach<E>(&mut self, address: u64, bytes: u64, exchange: impl FnOnce(&G) -> E) -> E {
+    /// entry that pointed to it. The page-table page translates `bytes` from `address` on, in pages of `size` or
+    /// larger. After the flush, no CPU uses a translation of it there and no walker finds it there.
+    pub fn detach<E>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        bytes: u64,
+        exchange: impl FnOnce(&G) -> E,
+    ) -> E {
+        self.take_table(address, size, bytes, exchange)
+    }
+
+    fn take_table<U>(
+        &mut self,
+        address: u64,
+        size: PageSize,
+        bytes: u64,
+        exchange: impl FnOnce(&G) -> U,
+    ) -> U {
         let old = exchange(&self.lock);
         if self.is_foreign() {
             self.flush_foreign(Flush::ALL);
         } else {
-            self.gather.cover(address, PageSize::Small, bytes);
-            self.gather.tables = true;
+            self.gather.changed.cover_table(address, size, bytes);
         }
         old
     }
@@ -330,7 +307,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         if self.is_foreign() {
             self.flush_foreign(debt.flush());
         } else {
-            self.gather.cover(debt.address, debt.size, debt.size.bytes());
+            self.gather.changed.cover(debt.address, debt.size, debt.size.bytes());
         }
     }
 

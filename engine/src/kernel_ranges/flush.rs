@@ -2,7 +2,7 @@
 
 use crate::cpu::{Asked, Cpu, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::flush::{work, Extent, Flush, Work};
+use crate::flush::{work, Flush, Work};
 use crate::platform::{Platform, Reason};
 use crate::space::{Generation, SpaceId};
 use crate::Engine;
@@ -25,7 +25,7 @@ impl<P: Platform> Engine<P> {
             // Before the look at the CPUs: one that comes online or enters the kernel reads it afterwards.
             let generation = self.kernel.generation.raise();
             if platform.broadcast_kernel(limited) {
-                self.finish_kernel_broadcast(limited);
+                self.finish_flush(SpaceId::KERNEL, limited);
             } else {
                 self.ask_everyone(generation, limited);
             }
@@ -44,23 +44,10 @@ impl<P: Platform> Engine<P> {
         if !flush.tables {
             targets.retain(|cpu| !platform.cpu(cpu).seen.mode.defer());
         }
-        let asked = Asked { space: SpaceId::KERNEL, generation, extent: flush.extent };
-        let ticket = self.ask(&mut targets, asked, true, |_| Reach::Itself);
+        let asked = Asked { space: SpaceId::KERNEL, generation, flush };
+        let ticket = self.ask(&mut targets, asked, |_| Reach::Itself);
         self.on_this_cpu(|here| self.answer_kernel(here.cpu, asked, Reason::LocalShootdown));
         self.await_answers(ticket);
-    }
-
-    fn finish_kernel_broadcast(&self, flush: Flush) {
-        let pages = match flush.extent {
-            Extent::Pages { count, .. } => Some(count),
-            Extent::All => None,
-        };
-        self.await_broadcasts(pages, SpaceId::KERNEL);
-        let tally = &self.platform().cpu(self.platform().this_cpu()).tally;
-        match pages {
-            Some(count) => tally.flushes_page.add_at_once(u64::from(count)),
-            None => tally.flushes_full.add_at_once(1),
-        }
     }
 
     /// Does what a request for the kernel's ranges requires of this CPU, whatever it has loaded; whether anything had to be
@@ -73,16 +60,15 @@ impl<P: Platform> Engine<P> {
             return false;
         }
         let newest = self.kernel.generation.load();
-        let work = work(asked.extent, local, asked.generation, newest);
-        match (work, asked.extent) {
-            (Work::Nothing, _) => return false,
-            (Work::Pages, Extent::Pages { count, .. }) => {
-                // The request does not say whether tables go with the pages, or sizes are mixed.
-                self.platform().invalidate_kernel(Flush { extent: asked.extent, ..Flush::ALL });
-                cpu.tally.flushes_page.add(u64::from(count));
-                self.trace(reason, Some(count), SpaceId::KERNEL);
+        match work(asked.flush.extent, local, asked.generation, newest) {
+            Work::Nothing => return false,
+            Work::Pages => {
+                let pages = asked.flush.pages();
+                self.platform().invalidate_kernel(asked.flush);
+                cpu.tally.flushes_page.add(pages.map_or(0, u64::from));
+                self.trace(reason, pages, SpaceId::KERNEL);
             }
-            _ => self.invalidate_all_kernel(cpu, reason),
+            Work::Everything => self.invalidate_all_kernel(cpu, reason),
         }
         mode.reach(newest);
         true

@@ -5,8 +5,9 @@
 //! ranges from many calls, and the addresses are used again only after one flush for all of them (Linux: vmap's lazy
 //! purge). One that is finished before the call returns is the strict form.
 
-use crate::entry::{Access, Translation};
-use crate::flush::{Flush, PageSize};
+use crate::debt::{Room, Span};
+use crate::entry::{may_be_held_in_kernel, Translation};
+use crate::flush::PageSize;
 use crate::platform::Platform;
 use crate::sabotage::Guard;
 use crate::Engine;
@@ -24,7 +25,7 @@ use crate::Engine;
 ///     let mut room = [None; 1];
 ///     let mut gather = KernelGather::new(engine, &mut room, free);
 ///     // The kernel exchanges its page-table entry here, and yields the old one.
-///     gather.clear(address, PageSize::Small, || Entry::DIRTY);
+///     gather.clear(address, PageSize::KIB_4, || Entry::DIRTY);
 ///     gather.hold(address);
 ///     gather.finish(); // only now `free` has got the address
 /// }
@@ -44,54 +45,22 @@ use crate::Engine;
 pub struct KernelGather<'e, P: Platform, T, R: FnMut(T)> {
     engine: &'e Engine<P>,
     release: R,
-    /// The flush that is owed.
-    owed: Option<Span>,
-    room: &'e mut [Option<T>],
-    count: usize,
-}
-
-/// The addresses changed since the last flush.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: u64,
-    end: u64,
-    /// Of the smallest translation among them.
-    size: PageSize,
-    /// There are larger ones among them.
-    mixed: bool,
-    tables: bool,
-}
-
-impl Span {
-    fn unite(self, other: Self) -> Self {
-        Self {
-            start: self.start.min(other.start),
-            end: self.end.max(other.end),
-            size: self.size.min(other.size),
-            mixed: self.mixed || other.mixed || self.size != other.size,
-            tables: self.tables || other.tables,
-        }
-    }
-
-    fn flush(self) -> Flush {
-        let Self { start, end, size, mixed, tables } = self;
-        Flush { tables, mixed, ..Flush::range(start, end, size) }
-    }
+    changed: Span,
+    room: Room<'e, T>,
 }
 
 impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     /// A gather with room for as many things as `room` has places.
     pub fn new(engine: &'e Engine<P>, room: &'e mut [Option<T>], release: R) -> Self {
-        Self { engine, release, owed: None, room, count: 0 }
+        Self { engine, release, changed: Span::new(), room: Room::new(room) }
     }
 
     /// Clears the translation of `size` at `address`: `exchange` puts an entry that no CPU can use in its place, in one
     /// atomic step, and yields the old one. Hand what that led to, and the address, to [`KernelGather::hold`].
     pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
         let old = exchange();
-        // A hidden entry counts: the flush for its hiding may be outstanding.
-        if old.entry().access != Access::None {
-            self.owe(address, size, false);
+        if may_be_held_in_kernel(old.entry()) {
+            self.changed.cover(address, size, size.bytes());
         }
         old
     }
@@ -107,59 +76,45 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         self.clear(address, size, exchange)
     }
 
-    /// Unlinks a page-table page that translates nothing any more. `unlink` takes it out of the table above; hand what it
-    /// yields to [`KernelGather::hold`]. The page-table page translated the addresses from `address` on. The flush
-    /// interrupts CPUs that run a program undisturbed too: their walkers may read the page-table page.
-    pub fn unlink<U>(&mut self, address: u64, unlink: impl FnOnce() -> U) -> U {
+    /// Unlinks a page-table page that no longer translates anything. `unlink` takes it out of the table above and
+    /// returns it; pass it to [`KernelGather::hold`]. The page-table page, or a table below it, translated pages of
+    /// `size` from `address` on. The flush interrupts CPUs that run a program undisturbed too: their walkers may read
+    /// the page-table page.
+    pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
         let unlinked = unlink();
-        self.owe(address, PageSize::Small, true);
+        self.changed.cover_table(address, size, size.bytes());
         unlinked
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself where there is no room; interrupts should be on.
     pub fn hold(&mut self, held: T) {
-        if self.count == self.room.len() {
+        if self.room.is_full() {
             self.flush();
         }
-        match self.room.get_mut(self.count) {
-            Some(place) => {
-                *place = Some(held);
-                self.count += 1;
-            }
-            // There is no room at all, and what was changed so far is flushed.
-            None => (self.release)(held),
+        if let Some(held) = self.room.keep(held) {
+            // There is no room at all, and all changes so far are flushed.
+            (self.release)(held);
         }
     }
 
     /// Flushes what was changed so far and releases what was held. Interrupts should be on, as for
     /// [`Engine::flush_kernel`].
     pub fn flush(&mut self) {
-        if let Some(owed) = self.owed.take() {
+        if let Some(flush) = self.changed.take() {
             if self.engine.guarded(Guard::KernelFlush) {
-                self.engine.flush_kernel(owed.flush());
+                self.engine.flush_kernel(flush);
             }
         }
-        for held in &mut self.room[..self.count] {
-            if let Some(held) = held.take() {
-                (self.release)(held);
-            }
-        }
-        self.count = 0;
+        self.room.empty(&mut self.release);
     }
 
     /// Whether anything was changed since the last flush.
     pub fn owes(&self) -> bool {
-        self.owed.is_some()
+        !self.changed.is_empty()
     }
 
     /// Flushes and releases.
     pub fn finish(self) {}
-
-    fn owe(&mut self, address: u64, size: PageSize, tables: bool) {
-        let start = address & !(size.bytes() - 1);
-        let span = Span { start, end: start.saturating_add(size.bytes()), size, mixed: false, tables };
-        self.owed = Some(self.owed.map_or(span, |owed| owed.unite(span)));
-    }
 }
 
 impl<P: Platform, T, R: FnMut(T)> Drop for KernelGather<'_, P, T, R> {

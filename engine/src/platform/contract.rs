@@ -9,12 +9,11 @@ use core::fmt::Debug;
 use super::capabilities::Capabilities;
 use super::guard::{InterruptsOff, Pinned};
 use super::look::{Look, LOOK_EVERY, WIDE};
-use super::remote::Remote;
 use super::trace::FlushEvent;
 use crate::cpu::Cpu;
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::flush::{Flush, PageSize};
-use crate::space::{AddressSpace, Asid, Generation, Root};
+use crate::flush::Flush;
+use crate::space::{AddressSpace, Asid, Generation, Root, SpaceId};
 
 /// A machine, as the engine sees it. The kernel implements it.
 ///
@@ -93,40 +92,38 @@ pub unsafe trait Platform: Sized + Debug {
     /// [`Platform::load_root`]: no walk goes through the old root after it.
     fn load_kernel_root(&self);
 
-    /// Invalidates one translation of this CPU and the intermediate entries that its walker cached for it. `asid` is
-    /// the ASID that is loaded.
-    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize);
-
-    /// Invalidates `count` translations of this CPU that lie `size` apart.
-    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
-        for index in 0..u64::from(count) {
-            self.invalidate_page(asid, start + (index << size.shift()), size);
-        }
-    }
-
-    /// Invalidates all entries of this CPU that are tagged with `asid`, walk caches included.
-    fn invalidate_asid(&self, asid: Asid);
+    /// Invalidates the entries of this CPU that `flush` covers and that are tagged with `asid`.
+    ///
+    /// - If `flush.tables` is set, the entries that this CPU's walker cached on the way to a page go too. Otherwise the
+    ///   translations alone suffice (on Arm the forms for the last level). RISC-V's `sfence.vma` with an address leaves
+    ///   them in place, so there a flush with `tables` needs the form without an address.
+    /// - Unless `flush.mixed` is set, the translations are all of the stated size.
+    /// - There is at least one page, and at most the engine's [ceiling](crate::Engine::with_ceiling).
+    ///
+    /// `asid` is the ASID that is loaded. Where [`Capabilities::broadcast`] is stated, it may be another one.
+    fn invalidate(&self, asid: Asid, flush: Flush);
 
     /// Invalidates every non-global entry of this CPU, whatever its tag.
     fn invalidate_all(&self);
 
-    /// Flushes for some of `targets`, and removes those CPUs from the set. The engine does not interrupt them and waits
+    /// Flushes `space` for some of `targets`, and removes those CPUs from the set. [`SpaceId::NONE`] stands for the space
+    /// that each of them has loaded. The engine does not interrupt them and waits
     /// for no answer from them.
     ///
     /// It is for a hypervisor that flushes the entries of a virtual CPU that is not running, before that CPU runs again
     /// (KVM's flag for preempted CPUs, the hypercalls of Hyper-V and Xen). It is also for hardware that invalidates on
     /// chosen CPUs without a handler (Intel's remote action requests).
     ///
-    /// Once the call returns, a CPU that was removed uses no entry that `request` covers and that it held before the
+    /// Once the call returns, a CPU that was removed uses no entry that `flush` covers and that it held before the
     /// call. If the platform must name the tag, it is [`Cpu::loaded_asid`] of that CPU. A CPU that now runs the space
-    /// under another tag came later and has read the newest generation. The platform may invalidate more than `request`
+    /// under another tag came later and has read the newest generation. The platform may invalidate more than `flush`
     /// covers.
     ///
     /// Every walk that starts after the invalidation sees the page-table stores that this CPU made before, or has seen
     /// other CPUs make. `targets` never holds a CPU that must do more than invalidate: one that must leave its tables
     /// or change its tag, or one that is switching.
-    fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
-        let _ = (targets, request);
+    fn flush_for(&self, targets: &mut CpuSet, space: SpaceId, flush: Flush) {
+        let _ = (targets, space, flush);
     }
 
     /// Interrupts `targets`. Each of them then calls [`Engine::handle_interrupt`](crate::Engine::handle_interrupt)

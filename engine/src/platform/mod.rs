@@ -4,19 +4,16 @@
 //! - `guard`: guards that keep interrupts off and a task on its CPU.
 //! - `capabilities`: the promises of a processor.
 //! - `look`: the choice of the spaces that get a global ASID.
-//! - `remote`: the request of a flush that the platform may do for other CPUs.
 //! - `trace`: the event that each flush reports.
 
 mod capabilities;
 mod contract;
 mod guard;
 mod look;
-mod remote;
 mod trace;
 
 pub use capabilities::{Broadcast, BroadcastError, Capabilities, Holders};
 pub use contract::Platform;
 pub use guard::{InterruptsOff, Pinned};
 pub use look::{Look, LOOK_EVERY, PATIENCE, WIDE};
-pub use remote::Remote;
 pub use trace::{FlushEvent, Reason};

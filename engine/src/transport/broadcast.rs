@@ -14,7 +14,7 @@
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
 use crate::sabotage::Guard;
-use crate::space::{AddressSpace, Asid, SpaceId};
+use crate::space::{Asid, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
@@ -63,18 +63,14 @@ impl<P: Platform> Engine<P> {
         count > 0
     }
 
-    /// Waits for the broadcasts of a flush of `space`.
-    pub(crate) fn finish_flush(&self, space: &AddressSpace, flush: Flush) {
+    /// Waits for the broadcasts of a flush of `space`. The caller is pinned.
+    pub(crate) fn finish_flush(&self, space: SpaceId, flush: Flush) {
+        let pages = flush.pages();
+        self.await_broadcasts(pages, space);
         let tally = &self.platform().cpu(self.platform().this_cpu()).tally;
-        match flush.extent {
-            Extent::Pages { count, .. } => {
-                self.await_broadcasts(Some(count), space.id());
-                tally.flushes_page.add_at_once(u64::from(count));
-            }
-            Extent::All => {
-                self.await_broadcasts(None, space.id());
-                tally.flushes_full.add_at_once(1);
-            }
+        match pages {
+            Some(count) => tally.flushes_page.add_at_once(u64::from(count)),
+            None => tally.flushes_full.add_at_once(1),
         }
     }
 

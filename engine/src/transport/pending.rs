@@ -132,7 +132,7 @@ impl<P: Platform> Pending<'_, P> {
         let Self { engine, space, generation, .. } = *self;
         engine.await_answers(self.ticket);
         if self.started {
-            engine.finish_flush(space, self.limited);
+            engine.finish_flush(space.id(), self.limited);
         }
         match self.tag.tagged() {
             Tagged::Slots => space.reached.raise_to(generation),

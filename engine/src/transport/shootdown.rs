@@ -9,8 +9,8 @@
 use crate::cpu::Cpu;
 use crate::cpu::{Asked, Loaded, Posted, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
-use crate::flush::{work, Extent, Flush, Work};
-use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason, Remote};
+use crate::flush::{work, Flush, Work};
+use crate::platform::{FlushEvent, InterruptsOff, Platform, Reason};
 use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, SpaceId};
 use crate::this_cpu::Here;
@@ -33,12 +33,12 @@ impl<P: Platform> Engine<P> {
         flush: Flush,
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
-        let asked = Asked { space: space.id(), generation, extent: flush.extent };
+        let asked = Asked { space: space.id(), generation, flush };
         if space.cpus().any_but(me) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
             let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
-            return self.ask(&mut targets, asked, flush.tables, |cpu| {
+            return self.ask(&mut targets, asked, |cpu| {
                 // The loaded space is read before laziness: a CPU that switches publishes the switch first.
                 match cpu.seen.loaded() {
                     SpaceId::SWITCHING => Reach::Itself,
@@ -51,7 +51,7 @@ impl<P: Platform> Engine<P> {
             });
         }
         if space.cpus().contains(me) {
-            self.local(asked, flush.tables);
+            self.local(asked);
         }
         None
     }
@@ -61,7 +61,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date. A CPU that is switching may have.
-            let ticket = self.ask(targets, Asked::UP_TO_DATE, false, Cpu::reach);
+            let ticket = self.ask(targets, Asked::UP_TO_DATE, Cpu::reach);
             targets.clear();
             self.await_answers(ticket)
         })
@@ -118,7 +118,6 @@ impl<P: Platform> Engine<P> {
         &self,
         targets: &mut CpuSet,
         asked: Asked,
-        tables: bool,
         reach: impl Fn(&Cpu<P::Space>) -> Reach,
     ) -> Option<Ticket> {
         let platform = self.platform();
@@ -139,11 +138,10 @@ impl<P: Platform> Engine<P> {
         });
         let mut count = anyhow + alone;
         if anyhow > 0 {
-            let remote = Remote { space: asked.space, extent: asked.extent, tables };
             if alone == 0 {
-                platform.flush_for(targets, &remote);
+                platform.flush_for(targets, asked.space, asked.flush);
             } else {
-                self.flush_some_for(targets, &remote, &reach);
+                self.flush_some_for(targets, asked, &reach);
             }
             let left = targets.len();
             if left != count {
@@ -153,15 +151,11 @@ impl<P: Platform> Engine<P> {
         }
         let mut sent = None;
         if count > 0 {
-            let pages = match asked.extent {
-                Extent::All => None,
-                Extent::Pages { count, .. } => Some(count),
-            };
-            self.trace(Reason::RemoteSend, pages, asked.space);
+            self.trace(Reason::RemoteSend, asked.flush.pages(), asked.space);
             sent = Some(Ticket { cpu: me, number: self.send(targets, count, asked) });
         }
         if mine {
-            self.local(asked, tables);
+            self.local(asked);
         }
         sent
     }
@@ -169,18 +163,13 @@ impl<P: Platform> Engine<P> {
     /// Lets the platform flush for those of `targets` that need to do nothing else; others must do their part
     /// themselves.
     #[cold]
-    fn flush_some_for(
-        &self,
-        targets: &mut CpuSet,
-        remote: &Remote,
-        reach: &impl Fn(&Cpu<P::Space>) -> Reach,
-    ) {
+    fn flush_some_for(&self, targets: &mut CpuSet, asked: Asked, reach: &impl Fn(&Cpu<P::Space>) -> Reach) {
         let platform = self.platform();
         let mut offered = targets.clone();
         // Checked again: a CPU that has begun to switch by now is not offered either.
         offered.retain(|target| reach(platform.cpu(target)) == Reach::Anyhow);
         let mut taken = offered.clone();
-        platform.flush_for(&mut offered, remote);
+        platform.flush_for(&mut offered, asked.space, asked.flush);
         taken.subtract(&offered);
         targets.subtract(&taken);
     }
@@ -226,14 +215,14 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Does this CPU's own part of its own request.
-    fn local(&self, asked: Asked, tables: bool) {
+    fn local(&self, asked: Asked) {
         let reason =
             if asked.space == SpaceId::NONE { Reason::LocalShootdown } else { Reason::LocalSpaceShootdown };
         self.on_this_cpu(|mut here| {
             let concerned = asked.space == SpaceId::NONE || here.cpu.seen.loaded() == asked.space;
             // A kernel thread that borrows the space uses no entry of it. The CPU catches up before it runs the program
             // again.
-            if concerned && (tables || !here.cpu.seen.is_lazy()) {
+            if concerned && (asked.flush.tables || !here.cpu.seen.is_lazy()) {
                 self.answer(&mut here, asked, reason);
             }
         });
@@ -269,19 +258,19 @@ impl<P: Platform> Engine<P> {
             return false;
         }
         let newest = space.generation();
-        let work = work(asked.extent, local, asked.generation, newest);
+        let work = work(asked.flush.extent, local, asked.generation, newest);
         match work {
             Work::Nothing => self.trace(reason, Some(0), loaded),
             Work::Pages => {
-                if let Extent::Pages { start, count, size } = asked.extent {
-                    self.platform().invalidate_range(asid, start, count, size);
-                    here.cpu.tally.flushes_page.add(u64::from(count));
-                    self.trace(reason, Some(count), loaded);
-                }
+                let pages = asked.flush.pages();
+                self.platform().invalidate(asid, asked.flush);
+                here.cpu.tally.flushes_page.add(pages.map_or(0, u64::from));
+                self.trace(reason, pages, loaded);
                 here.own.slots.reach(asid, newest);
             }
             Work::Everything => {
-                self.platform().invalidate_asid(asid);
+                // It may have missed flushes of page-table pages too.
+                self.platform().invalidate(asid, Flush::ALL);
                 here.cpu.tally.flushes_full.add(1);
                 self.trace(reason, None, loaded);
                 here.own.slots.reach(asid, newest);

@@ -53,10 +53,10 @@ impl<P: Platform> Engine<P> {
         }
         let mut targets = CpuSet::new();
         targets.unite(space.cpus());
-        let asked = Asked { space: space.id(), generation, extent: flush.extent };
-        let leaves = space.asid().is_none();
         // Lazy CPUs too, this one and others: the transition must end.
-        self.ask(&mut targets, asked, true, |cpu| match cpu.seen.loaded() {
+        let asked = Asked { space: space.id(), generation, flush: Flush { tables: true, ..flush } };
+        let leaves = space.asid().is_none();
+        self.ask(&mut targets, asked, |cpu| match cpu.seen.loaded() {
             SpaceId::SWITCHING => Reach::Itself,
             // It must change its tag.
             loaded if loaded == space.id() && (leaves || !cpu.seen.is_global()) => Reach::Itself,

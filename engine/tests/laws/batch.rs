@@ -190,7 +190,7 @@ fn any_later_strict_flush_pays_what_a_batch_owes() {
     let (m, p) = busy(2, 2);
     let mut batch = batch(&m, Schedule::Batched);
     batch.unmap(&p, was(PAGE, false), 0);
-    m.flush(&p, Flush::page(2 * PAGE));
+    m.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
     assert!(!m.owes(&p));
     assert_eq!(m.cached(1, PAGE), None, "two behind: everything");
     m.events();
@@ -363,7 +363,7 @@ fn pages_that_wait_for_a_permit_stay_until_they_have_it() {
         Batch::new(&m, Schedule::Batched, |page: Owed<u64>| out.borrow_mut().push(*page.get()));
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::Small, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
         if page == 2 {
             unmapping.hold();
         } else {
@@ -390,7 +390,7 @@ fn pages_whose_permit_was_not_taken_come_out_flushed() {
     });
     for page in 1..=3 {
         let mut unmapping = batch.take(page);
-        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::Small, || Entry::DIRTY);
+        unmapping.clear(&TableLock(p.clone()), page * PAGE, PageSize::KIB_4, || Entry::DIRTY);
         unmapping.withhold();
     }
     assert_eq!(*out.borrow(), [1], "there was no room for the third");

@@ -41,10 +41,10 @@ fn a_flush_reaches_every_cpu_without_asking_any() {
     m.switch(2, &q);
     m.lazy(1);
     m.events();
-    let reached = m.flush(&p, Flush::page(PAGE));
+    let reached = m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(reached, p.generation());
     let asid = p.asid().unwrap().get();
-    let extent = Extent::Pages { start: PAGE, count: 1, size: PageSize::Small };
+    let extent = Extent::Pages { start: PAGE, count: 1, size: PageSize::KIB_4 };
     let events = m.events();
     assert_eq!(events[..2], [Event::Broadcast { cpu: 0, asid, extent }, Event::BroadcastWait { cpu: 0 }]);
     assert!(matches!(
@@ -66,11 +66,11 @@ fn a_flush_reaches_every_cpu_without_asking_any() {
 fn a_range_beyond_the_ceiling_is_one_broadcast_of_all() {
     let (m, p) = busy(256, 2);
     let end = u64::from(SINGLE_PAGE_CEILING + 1) * PAGE;
-    m.flush(&p, Flush::range(0, end, PageSize::Small));
+    m.flush(&p, Flush::range(0, end, PageSize::KIB_4));
     let asid = p.asid().unwrap().get();
     assert_eq!(m.events()[0], Event::Broadcast { cpu: 0, asid, extent: Extent::All });
     assert_eq!((m.usable(1), m.cpu(0).counters().flushes_full), (vec![], 1));
-    m.flush(&p, Flush::range(PAGE, PAGE, PageSize::Small));
+    m.flush(&p, Flush::range(PAGE, PAGE, PageSize::KIB_4));
     assert_eq!(m.events(), [], "nothing to do");
 }
 
@@ -79,7 +79,7 @@ fn the_last_page_of_all_is_flushed_like_any_other() {
     const LAST: u64 = u64::MAX - (PAGE - 1);
     let (m, p) = busy(256, 0);
     m.fill(1, LAST, 1);
-    m.flush(&p, Flush::page(LAST));
+    m.flush(&p, Flush::page(LAST, PageSize::KIB_4));
     assert_eq!(m.usable(1), []);
 }
 
@@ -111,7 +111,7 @@ fn spaces_without_a_tag_of_their_own_share_one_and_flush_when_they_come() {
     m.switch(1, &r);
     m.fill(1, PAGE, 3);
     assert_eq!(loads(&m), [true, true, false, true]);
-    m.flush(&r, Flush::page(PAGE));
+    m.flush(&r, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.cached(1, PAGE), None, "a broadcast reaches what they share");
     assert_eq!(m.retire(&q), Ok(()));
     assert_eq!(m.space(4).asid(), Some(Asid::SHARED), "the shared one is nobody's to give back");
@@ -173,7 +173,11 @@ fn a_batch_starts_each_flush_at_once_and_waits_for_all_at_the_end() {
     batch.unmap(&p, was(PAGE, false), 0);
     batch.restrict(&p, was(2 * PAGE, false), 0);
     let asid = p.asid().unwrap().get();
-    let started = |page: u64| Event::Broadcast { cpu: 0, asid, extent: Flush::page(page * PAGE).extent };
+    let started = |page: u64| Event::Broadcast {
+        cpu: 0,
+        asid,
+        extent: Flush::page(page * PAGE, PageSize::KIB_4).extent,
+    };
     assert_eq!(m.events(), [started(1), started(2)]);
     assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
     batch.flush();
@@ -228,7 +232,7 @@ fn a_flush_of_other_pages_does_not_claim_a_batchs_debt() {
     let mut batch = batch(&m);
     batch.unmap(&p, was(PAGE, false), 0);
     m.go(2);
-    m.flush(&p, Flush::page(2 * PAGE));
+    m.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
     assert!(m.cached(1, PAGE).is_some() && m.owes(&p));
     drop(m.settled(&p));
     assert!(m.cached(1, PAGE).is_none() && !m.owes(&p));

@@ -30,7 +30,7 @@ fn walked() -> Vec<(Machine, Space)> {
 #[test]
 fn a_flush_tells_devices_the_range_that_was_asked_for() {
     for (m, p) in walked() {
-        let flush = Flush::range(0, 1000 * PAGE, PageSize::Small);
+        let flush = Flush::range(0, 1000 * PAGE, PageSize::KIB_4);
         m.flush(&p, flush);
         assert_eq!(told(&m), [flush], "too long for CPUs, which flushed everything");
     }
@@ -39,7 +39,7 @@ fn a_flush_tells_devices_the_range_that_was_asked_for() {
 #[test]
 fn devices_are_told_after_the_cpus_are_done() {
     for (m, p) in walked() {
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert!(matches!(m.events().last(), Some(Event::Devices { .. })));
     }
 }
@@ -50,7 +50,7 @@ fn a_space_that_runs_nowhere_still_has_its_device() {
     let p = m.space(1);
     p.attach_device();
     m.device_fill(&p, PAGE, 1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.device_cached(&p, PAGE), None);
 }
 
@@ -59,10 +59,10 @@ fn a_space_without_devices_tells_none() {
     for (m, p) in walked() {
         p.attach_device();
         p.detach_device();
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!(told(&m).len(), 1, "one is left");
         p.detach_device();
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
         assert_eq!(told(&m), []);
     }
@@ -77,7 +77,10 @@ fn a_batch_tells_devices_of_each_translation_at_once() {
             batch.unmap(&p, was(PAGE, false), 0);
             assert_eq!(m.device_cached(&p, PAGE), None);
             batch.restrict(&p, was(2 * PAGE, false), 0);
-            assert_eq!(told(&m), [Flush::page(PAGE), Flush::page(2 * PAGE)]);
+            assert_eq!(
+                told(&m),
+                [Flush::page(PAGE, PageSize::KIB_4), Flush::page(2 * PAGE, PageSize::KIB_4)]
+            );
             batch.flush();
             assert_eq!(told(&m), [], "the debts that are left are the CPUs'");
         }

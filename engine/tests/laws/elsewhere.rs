@@ -1,6 +1,6 @@
 //! Platforms that flush for CPUs: those CPUs are interrupted only if they must do more than invalidate.
 
-use ceasefire::{Batch, Flush, Gather, Schedule};
+use ceasefire::{Batch, Flush, Gather, PageSize, Schedule};
 
 use crate::hands::{room, was, Hands};
 use crate::script::{hybrid, machine, Machine, Point, Space};
@@ -23,12 +23,12 @@ fn running(m: Machine) -> (Machine, Space) {
 #[test]
 fn a_cpu_for_which_the_platform_flushes_is_not_interrupted() {
     let (m, p) = running(machine(3));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     assert!(m.cached(2, 2 * PAGE).is_some(), "the page alone was asked for");
     assert_eq!((m.interrupted(), m.cpu(0).counters().flushes_elsewhere), (vec![1], 1));
     drop(m.on(1, ceasefire::Engine::unload));
-    m.flush(&p, Flush::page(2 * PAGE));
+    m.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
     assert_eq!((m.cached(2, 2 * PAGE), m.interrupted()), (None, vec![]));
     assert_eq!((m.cpu(0).counters().shootdowns, m.cpu(2).counters().requests), (1, 0));
 }
@@ -37,7 +37,7 @@ fn a_cpu_for_which_the_platform_flushes_is_not_interrupted() {
 #[test]
 fn a_cpu_for_which_the_platform_flushed_stays_behind_in_its_own_record() {
     let (m, p) = running(machine(3));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let q = m.space(2);
     m.switch(2, &q);
     m.switch(2, &p);
@@ -60,12 +60,12 @@ fn a_batch_lets_the_platform_flush_too() {
 fn a_lazy_cpu_leaves_the_tables_itself() {
     let (m, p) = running(machine(3));
     m.lazy(2);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1], "lazy CPUs are left alone");
     let mut room = room::<_, 1>();
     let mut gather: Gather<'_, _, u64, _> =
         Gather::new(&m, &p, &mut room, |_| assert_eq!(m.root(2), None, "R2"));
-    gather.unlink(0, || ());
+    gather.unlink(0, PageSize::KIB_4, || ());
     gather.hold(1);
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);
@@ -74,10 +74,10 @@ fn a_lazy_cpu_leaves_the_tables_itself() {
 #[test]
 fn a_cpu_changes_its_tag_itself() {
     let (m, p) = running(hybrid(3, 1));
-    m.flush(&p, Flush::page(9 * PAGE));
+    m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
     assert!(p.asid().is_some(), "it is moving");
     m.events();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1, 2]);
     assert_eq!(m.on(2, ceasefire::Engine::loaded_asid), p.asid());
 }
@@ -93,7 +93,7 @@ fn a_cpu_that_switches_is_interrupted() {
         m.events();
         m.at(point, move |m| {
             // The flush is released before CPU 2 has answered.
-            m.on(0, |engine| engine.flush(&space, Flush::page(PAGE)));
+            m.on(0, |engine| engine.flush(&space, Flush::page(PAGE, PageSize::KIB_4)));
         });
         m.switch(2, &p);
         m.fill(2, PAGE, 1);

@@ -36,7 +36,7 @@ fn nothing_is_released_before_the_flush() {
     assert!(m.cached(1, PAGE).is_some() && released.borrow().is_empty());
     gather.finish();
     assert_eq!(*released.borrow(), [1, 2]);
-    assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 2, size: PageSize::Small }]);
+    assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 2, size: PageSize::KIB_4 }]);
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn the_range_is_the_hull_in_the_smallest_size() {
     unmap(&mut gather, m.settled(&p), was(9 * PAGE, false), None);
     unmap(&mut gather, m.settled(&p), was(4 * PAGE, false), None);
     gather.flush();
-    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: 4 * PAGE, count: 6, size: PageSize::Small }]);
-    let two_mib = PageSize::Huge.bytes();
+    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: 4 * PAGE, count: 6, size: PageSize::KIB_4 }]);
+    let two_mib = PageSize::MIB_2.bytes();
     unmap(&mut gather, m.settled(&p), huge(two_mib), None);
     unmap(&mut gather, m.settled(&p), huge(3 * two_mib), None);
     gather.flush();
-    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: two_mib, count: 3, size: PageSize::Huge }]);
+    assert_eq!(flushes(&m, 0), [Event::Pages { cpu: 0, start: two_mib, count: 3, size: PageSize::MIB_2 }]);
     unmap(&mut gather, m.settled(&p), huge(two_mib), None);
     unmap(&mut gather, m.settled(&p), was(2 * two_mib, false), None);
     gather.finish();
@@ -148,7 +148,7 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
     m.lazy(1);
     let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
-    first.unlink(0, || ());
+    first.unlink(0, PageSize::KIB_4, || ());
     first.hold(1);
     Gather::<'_, _, u64, _>::new(&m, &p, &mut [], |_| ()).finish();
     assert_eq!(m.root(1), None, "the first may have unlinked tables");
@@ -166,7 +166,7 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
         assert!(held == 1 || m.root(1).is_none());
     });
     unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
-    gather.unlink(0, || ());
+    gather.unlink(0, PageSize::KIB_4, || ());
     gather.hold(2);
     gather.finish();
 }
@@ -183,7 +183,7 @@ fn a_narrowing_is_flushed_before_the_gather_is_closed() {
     unmap(&mut gather, m.settled(&p), was(PAGE, false), None);
     gather.finish();
     assert_eq!(m.cached(1, PAGE), None);
-    assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 1, size: PageSize::Small }]);
+    assert_eq!(flushes(&m, 1), [Event::Pages { cpu: 1, start: PAGE, count: 1, size: PageSize::KIB_4 }]);
 }
 
 #[test]
@@ -197,11 +197,11 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
         let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
         for page in 0..pages {
             // Any address in it names the page.
-            let address = u64::from(page) * PageSize::Huge.bytes() + 5 * PAGE;
+            let address = u64::from(page) * PageSize::MIB_2.bytes() + 5 * PAGE;
             unmap(&mut gather, m.settled(&p), huge(address), None);
         }
         gather.finish();
-        let one_by_one = Event::Pages { cpu: 0, start: 0, count: pages, size: PageSize::Huge };
+        let one_by_one = Event::Pages { cpu: 0, start: 0, count: pages, size: PageSize::MIB_2 };
         assert_eq!(flushes(&m, 0), [if partial { one_by_one } else { Event::Asid { cpu: 0 } }]);
     }
 }
@@ -209,11 +209,11 @@ fn huge_pages_alone_keep_their_stride_up_to_the_ceiling() {
 /// Hardware that is told a size looks for no other. The hull of the changes is stated in the smallest size.
 #[test]
 fn huge_pages_among_small_ones_are_found_by_a_broadcast() {
-    let two_mib = PageSize::Huge.bytes();
+    let two_mib = PageSize::MIB_2.bytes();
     let m = within(2, every(256), u32::MAX, Bounds::STRICT);
     let p = m.space(1);
     m.switch(1, &p);
-    let all = [(PAGE, PageSize::Small), (two_mib, PageSize::Huge)];
+    let all = [(PAGE, PageSize::KIB_4), (two_mib, PageSize::MIB_2)];
     for (pages, left) in [(&all[..1], 1), (&all[1..], 1), (&all, 0)] {
         m.fill(1, PAGE, 1);
         m.fill_huge(1, two_mib, 1);
@@ -268,7 +268,7 @@ proptest! {
                     unmap(&mut gather, m.settled(&p), was(address, false), None);
                 }
                 Taken::Table(address) => {
-                    gather.unlink(address, || ());
+                    gather.unlink(address, PageSize::KIB_4, || ());
                     gather.hold(1);
                 }
             }
@@ -282,9 +282,9 @@ proptest! {
             let last = start + ((u64::from(count) << size.shift()) - 1);
             for taken in all {
                 let (address, bytes, stride) = match taken {
-                    Taken::Huge(address) => (address >> 21 << 21, 1 << 21, PageSize::Huge),
+                    Taken::Huge(address) => (address >> 21 << 21, 1 << 21, PageSize::MIB_2),
                     Taken::Small(address) | Taken::Narrowed(address) | Taken::Table(address) => {
-                        (address, 1 << 12, PageSize::Small)
+                        (address, 1 << 12, PageSize::KIB_4)
                     }
                 };
                 prop_assert!(start <= address && address + (bytes - 1) <= last, "{:?} in {:?}", taken, done);

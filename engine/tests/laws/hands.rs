@@ -35,12 +35,12 @@ pub(crate) struct Was {
 
 /// A translation of a small page.
 pub(crate) fn small(address: u64, entry: Entry) -> Was {
-    Was { address, size: PageSize::Small, entry }
+    Was { address, size: PageSize::KIB_4, entry }
 }
 
 /// A translation of a huge page that allowed only loads.
 pub(crate) fn huge(address: u64) -> Was {
-    Was { address, size: PageSize::Huge, entry: Entry::READ_ONLY }
+    Was { address, size: PageSize::MIB_2, entry: Entry::READ_ONLY }
 }
 
 /// A small page that was stored to, or that allowed only loads.

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, Schedule, Settle, Stamp,
+    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, PageSize, Schedule, Settle, Stamp,
     SINGLE_PAGE_CEILING,
 };
 
@@ -71,7 +71,7 @@ fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
     m.fill(1, PAGE, 2);
     m.fill(2, PAGE, 1);
     let stamp = let_go(&m, &q, PAGE).with(let_go(&m, &p, PAGE));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert!(m.cached(1, PAGE).is_some(), "it was no flush of this one");
     assert!(!m.is_settled(stamp) && m.owes(&q) && !m.owes(&p));
     // As published: a stamp for each CPU, raised on all CPUs that are still in the flushed space's mask.

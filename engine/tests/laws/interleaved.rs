@@ -95,12 +95,12 @@ impl History {
         for page in pages {
             let frame = world().tables.remove(&(space.root(), page));
             if frame.is_some() {
-                changes.clear(page << 12, PageSize::Small, |_| Entry::READ_ONLY);
+                changes.clear(page << 12, PageSize::KIB_4, |_| Entry::READ_ONLY);
                 changes.hold(frame);
             }
         }
         if tables {
-            changes.unlink(0, |_| ());
+            changes.unlink(0, PageSize::KIB_4, |_| ());
             changes.hold(None);
         }
         drop(changes);
@@ -199,7 +199,7 @@ impl History {
                     let Some(frame) = frame else { continue };
                     owed().push(((root, page), frame, None));
                     unmapping.update(|taken| *taken = frame);
-                    unmapping.clear(&lock, page << 12, PageSize::Small, || Entry::READ_ONLY);
+                    unmapping.clear(&lock, page << 12, PageSize::KIB_4, || Entry::READ_ONLY);
                     drop(lock);
                     if threads.random(2) == 0 {
                         unmapping.hold();
@@ -214,7 +214,7 @@ impl History {
                 16 => engine.pay_all(),
                 // The space may have ended.
                 17 => {
-                    engine.flush(&place.space(), Flush::page(page << 12));
+                    engine.flush(&place.space(), Flush::page(page << 12, PageSize::KIB_4));
                 }
                 18 => engine.flush_here(),
                 20 if !ends => {
@@ -223,8 +223,8 @@ impl History {
                         threads.world().tables.remove(&(place.space().root(), page))
                     };
                     let space = place.space();
-                    let pending = engine.begin_flush(&space, Flush::page(page << 12));
-                    engine.flush(&self.places[0].space(), Flush::page(0));
+                    let pending = engine.begin_flush(&space, Flush::page(page << 12, PageSize::KIB_4));
+                    engine.flush(&self.places[0].space(), Flush::page(0, PageSize::KIB_4));
                     threads.pause();
                     pending.wait();
                     threads.world().gone.extend(frame);
@@ -233,7 +233,7 @@ impl History {
                 // Two CPUs may do so at once: each answers the other.
                 19 => {
                     let _off = engine.interrupts_off();
-                    engine.flush(&place.space(), Flush::page(page << 12));
+                    engine.flush(&place.space(), Flush::page(page << 12, PageSize::KIB_4));
                 }
                 _ => {}
             }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
-use ceasefire::{Engine, Extent, Flush};
+use ceasefire::{Engine, Extent, Flush, PageSize};
 
 use crate::script::{machine, Event, Machine, Point, Space};
 
@@ -32,13 +32,13 @@ fn a_flush_with_interrupts_off_answers_other_cpus_while_it_waits() {
     m.at(Point::Spin, move |m| {
         // The flush is released before any CPU has answered, since one thread plays all CPUs.
         let before = m.off(1);
-        m.on(2, |engine| engine.flush(&space, Flush::page(2 * PAGE)));
+        m.on(2, |engine| engine.flush(&space, Flush::page(2 * PAGE, PageSize::KIB_4)));
         assert!(m.cached(0, 2 * PAGE).is_some(), "interrupts are off here");
         drop(before);
         seen.set(true);
     });
     let off = m.interrupts_off();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert!(answered.get());
     assert_eq!((0..3).map(|cpu| m.cached(cpu, PAGE)).collect::<Vec<_>>(), [None; 3]);
     assert_eq!(m.cpu(0).counters().requests, 1, "it was answered without an interrupt");
@@ -57,12 +57,12 @@ fn a_flush_inside_a_flush_waits_for_the_first_ones_answers() {
         // An interrupt handler flushes on the CPU that waits.
         m.at(Point::Wait, move |m| {
             let _off = off.then(|| m.interrupts_off());
-            m.flush(&space, Flush::page(2 * PAGE));
+            m.flush(&space, Flush::page(2 * PAGE, PageSize::KIB_4));
             for cpu in 0..3 {
                 assert_eq!((m.cached(cpu, PAGE), m.cached(cpu, 2 * PAGE)), (None, None), "both, by then");
             }
         });
-        let reached = m.flush(&p, Flush::page(PAGE));
+        let reached = m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert!(reached < p.generation());
         assert!(m.events().iter().all(|event| !matches!(event, Event::LoadKernel { .. })));
         m.deliver_all();
@@ -94,7 +94,7 @@ fn a_space_may_be_accessed_only_while_its_program_runs_on_it() {
     }
     m.lazy(0);
     assert!(!m.may_access(&p), "what it holds may be old");
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let behind = p.clone();
     m.at(Point::BeforeRoot, move |m| {
         assert!(!m.may_access(&behind), "it is no longer lazy, and has not flushed");

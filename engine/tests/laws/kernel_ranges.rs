@@ -29,7 +29,7 @@ fn fill(m: &Machine, cpu: usize) {
 }
 
 fn clear<R: FnMut(u64)>(gather: &mut KernelGather<'_, crate::script::Script, u64, R>, address: u64) {
-    gather.clear(address, PageSize::Small, || Entry::DIRTY);
+    gather.clear(address, PageSize::KIB_4, || Entry::DIRTY);
     gather.hold(address);
 }
 
@@ -88,9 +88,9 @@ fn an_entry_that_led_nowhere_owes_nothing() {
     let m = started(machine(2), 2);
     let mut held = room::<u64, 1>();
     let mut gather = KernelGather::new(&m, &mut held, drop);
-    gather.clear(PAGE, PageSize::Small, || Entry::NONE);
+    gather.clear(PAGE, PageSize::KIB_4, || Entry::NONE);
     assert!(!gather.owes());
-    gather.narrow(PAGE, PageSize::Small, || Entry::WRITABLE);
+    gather.narrow(PAGE, PageSize::KIB_4, || Entry::WRITABLE);
     assert!(gather.owes());
     gather.finish();
     assert_eq!(cached(&m, 2, 1), [false; 2]);
@@ -106,7 +106,7 @@ fn lazy_and_idle_cpus_and_those_on_the_kernels_own_tables_are_reached() {
     }
     m.lazy(2);
     drop(m.on(3, Engine::unload));
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(cached(&m, 5, 1), [false; 5]);
     assert_eq!((m.loaded_asid(), m.root(2)), (None, m.root(1)), "the lazy CPU keeps its space");
 }
@@ -116,7 +116,7 @@ fn a_range_beyond_the_ceiling_is_flushed_as_everything() {
     let m = started(machine(2), 2);
     for (pages, whole) in [(SINGLE_PAGE_CEILING, false), (SINGLE_PAGE_CEILING + 1, true)] {
         let end = (u64::from(pages) + 1) * PAGE;
-        m.flush_kernel(Flush::range(PAGE, end, PageSize::Small));
+        m.flush_kernel(Flush::range(PAGE, end, PageSize::KIB_4));
         let extents = invalidations(&m);
         assert_eq!(extents.len(), 2);
         assert!(extents.iter().all(|(_, extent)| (*extent == Extent::All) == whole));
@@ -130,9 +130,9 @@ fn several_sizes_and_tables_go_in_one_flush() {
     let m = started(machine(2), 2);
     let mut held = room::<u64, 1>();
     let mut gather = KernelGather::new(&m, &mut held, drop);
-    gather.clear(2 << 20, PageSize::Huge, || Entry::DIRTY);
-    gather.clear(0x1f_f000, PageSize::Small, || Entry::DIRTY);
-    gather.unlink(PAGE, || ());
+    gather.clear(2 << 20, PageSize::MIB_2, || Entry::DIRTY);
+    gather.clear(0x1f_f000, PageSize::KIB_4, || Entry::DIRTY);
+    gather.unlink(PAGE, PageSize::KIB_4, || ());
     gather.finish();
     let told = |event: &Event| matches!(event, Event::KernelDevices { flush } if flush.mixed && flush.tables);
     assert_eq!(m.events().iter().filter(|event| told(event)).count(), 1, "devices are told of the whole");
@@ -145,13 +145,13 @@ fn an_offline_cpu_is_not_waited_for_and_holds_nothing_when_it_is_back() {
     drop(m.on(1, Engine::offline));
     assert!(!m.is_online(id(1)) && m.is_online(id(2)));
     m.events();
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.interrupted(), cached(&m, 3, 1)), (vec![2], vec![false, true, false]));
     m.on(1, Engine::online);
     assert_eq!(cached(&m, 3, 1), [false; 3]);
     // It is up to date, so the next page is flushed alone.
     fill(&m, 1);
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((cached(&m, 3, 1)[1], cached(&m, 3, 2)[1]), (false, true));
 }
 
@@ -160,10 +160,10 @@ fn a_cpu_that_goes_or_comes_while_it_is_asked_misses_nothing() {
     for point in [Point::Look, Point::Send, Point::Wait] {
         let m = started(machine(3), 3);
         m.at(point, |m| drop(m.on(1, Engine::offline)));
-        m.flush_kernel(Flush::page(PAGE));
+        m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
         m.deliver_all();
         m.at(point, |m| m.on(1, Engine::online));
-        m.flush_kernel(Flush::page(2 * PAGE));
+        m.flush_kernel(Flush::page(2 * PAGE, PageSize::KIB_4));
         assert_eq!((cached(&m, 3, 1), cached(&m, 3, 2)), (vec![false; 3], vec![false; 3]), "{point:?}");
     }
 }
@@ -174,7 +174,7 @@ fn an_isolated_cpu_that_enters_before_the_look_is_interrupted() {
     let m = started(machine(3).isolating([1]), 3);
     m.enter_user(1);
     m.at(Point::Look, |m| m.enter_kernel(1));
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.interrupted(), cached(&m, 3, 1)), (vec![1, 2], vec![false; 3]));
 }
 
@@ -189,7 +189,7 @@ fn an_isolated_cpu_that_enters_after_the_look_flushes_by_itself() {
         m.enter_kernel(1);
         told.set(m.kernel_cached(1, PAGE).is_none());
     });
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert!(caught_up.get(), "before it uses a kernel range");
     assert_eq!((m.interrupted(), cached(&m, 3, 1)), (vec![2], vec![false; 3]));
 }
@@ -199,7 +199,7 @@ fn many_deferred_flushes_are_one_at_the_entry() {
     let m = started(machine(3).isolating([1]), 3);
     m.enter_user(1);
     for page in 1..4 {
-        m.flush_kernel(Flush::page(page * PAGE));
+        m.flush_kernel(Flush::page(page * PAGE, PageSize::KIB_4));
     }
     assert!((1..4).all(|page| cached(&m, 3, page) == [false, true, false]));
     assert_eq!(m.interrupted(), [2, 2, 2]);
@@ -210,7 +210,7 @@ fn many_deferred_flushes_are_one_at_the_entry() {
     m.enter_user(1);
     m.enter_kernel(1);
     assert_eq!(invalidations(&m), [], "nothing was deferred since");
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1, 2], "it is in the kernel");
 }
 
@@ -218,7 +218,7 @@ fn many_deferred_flushes_are_one_at_the_entry() {
 fn a_cpu_that_is_not_isolated_is_interrupted_while_it_runs_a_program() {
     let m = started(machine(2), 2);
     m.enter_user(1);
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.interrupted(), cached(&m, 2, 1)), (vec![1], vec![false; 2]));
 }
 
@@ -227,12 +227,12 @@ fn a_cpu_that_is_not_isolated_is_interrupted_while_it_runs_a_program() {
 fn a_freed_page_table_page_interrupts_an_isolated_cpu() {
     let m = started(machine(2).isolating([1]), 2);
     m.enter_user(1);
-    m.flush_kernel(Flush::page(2 * PAGE));
+    m.flush_kernel(Flush::page(2 * PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), []);
     let mut held = room::<u64, 1>();
     let mut gather =
         KernelGather::new(&m, &mut held, |_| assert!((0..2).all(|cpu| !m.kernel_walked(cpu, PAGE))));
-    gather.unlink(PAGE, || ());
+    gather.unlink(PAGE, PageSize::KIB_4, || ());
     gather.hold(1);
     gather.finish();
     assert_eq!((m.interrupted(), cached(&m, 2, 1)), (vec![1], vec![false; 2]));
@@ -242,8 +242,8 @@ fn a_freed_page_table_page_interrupts_an_isolated_cpu() {
 fn a_flush_with_interrupts_off_ends_while_others_flush() {
     let m = started(machine(3), 3);
     let off = m.off(0);
-    m.at(Point::Spin, |m| m.on(1, |engine| engine.flush_kernel(Flush::page(2 * PAGE))));
-    m.flush_kernel(Flush::page(PAGE));
+    m.at(Point::Spin, |m| m.on(1, |engine| engine.flush_kernel(Flush::page(2 * PAGE, PageSize::KIB_4))));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     drop(off);
     m.deliver_all();
     assert_eq!((cached(&m, 3, 1), cached(&m, 3, 2)), (vec![false; 3], vec![false; 3]));
@@ -338,12 +338,12 @@ fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
             }
             Step::Clear(page) => {
                 if back.insert(page) {
-                    gather.clear(address(page), PageSize::Small, || Entry::DIRTY);
+                    gather.clear(address(page), PageSize::KIB_4, || Entry::DIRTY);
                     gather.hold((address(page), stamps[page as usize]));
                 }
             }
             Step::Unlink => {
-                gather.unlink(address(0), || ());
+                gather.unlink(address(0), PageSize::KIB_4, || ());
                 gather.flush();
                 freed_table = true;
             }
@@ -451,7 +451,7 @@ fn without_the_flush_at_the_entry_a_deferred_flush_is_lost() {
     let m = started(machine(2).isolating([1]), 2);
     m.remove_guard(Guard::KernelEntry);
     m.enter_user(1);
-    m.flush_kernel(Flush::page(PAGE));
+    m.flush_kernel(Flush::page(PAGE, PageSize::KIB_4));
     m.enter_kernel(1);
     assert!(m.kernel_cached(1, PAGE).is_some(), "R1");
     found(Guard::KernelEntry, "after it was released");

@@ -1,6 +1,6 @@
 //! Flushes in two steps: begun, and waited for later, perhaps on another CPU and in another order.
 
-use ceasefire::{Asid, Extent, Flush};
+use ceasefire::{Asid, Extent, Flush, PageSize};
 
 use crate::script::{broadcasting, hybrid, machine, Event, Machine, Space};
 
@@ -27,7 +27,7 @@ fn cached(m: &Machine, page: u64) -> Vec<bool> {
 fn after_the_first_step_other_cpus_are_asked_and_this_cpu_is_done() {
     let m = machine(4);
     let p = running(&m);
-    let pending = m.begin_flush(&p, Flush::page(PAGE));
+    let pending = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((cached(&m, 1), pending.is_done(), m.kept()), (vec![false, true, true], false, (true, 0)));
     assert_eq!(m.interrupted(), [1, 2]);
     m.deliver_all();
@@ -39,7 +39,7 @@ fn after_the_first_step_other_cpus_are_asked_and_this_cpu_is_done() {
 fn dropping_a_pending_flush_waits() {
     let m = machine(4);
     let p = running(&m);
-    drop(m.begin_flush(&p, Flush::page(PAGE)));
+    drop(m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
     assert_eq!(cached(&m, 1), [false; 3]);
 }
 
@@ -49,7 +49,7 @@ fn devices_are_told_when_the_flush_ends() {
         let p = running(&m);
         p.attach_device();
         m.device_fill(&p, PAGE, 1);
-        let pending = m.begin_flush(&p, Flush::page(PAGE));
+        let pending = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert!(m.device_cached(&p, PAGE).is_some());
         pending.wait();
         assert!(m.device_cached(&p, PAGE).is_none());
@@ -63,11 +63,11 @@ fn devices_are_told_when_the_flush_ends() {
 fn a_flush_that_is_begun_before_another_ended_waits_for_its_answers() {
     let m = machine(4);
     let p = running(&m);
-    let first = m.begin_flush(&p, Flush::page(PAGE));
-    let second = m.begin_flush(&p, Flush::page(2 * PAGE));
+    let first = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    let second = m.begin_flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
     assert!(first.is_done() && !second.is_done());
     assert_eq!(cached(&m, 1), [false; 3]);
-    let third = m.begin_flush(&p, Flush::page(3 * PAGE));
+    let third = m.begin_flush(&p, Flush::page(3 * PAGE, PageSize::KIB_4));
     assert!(first.is_done() && second.is_done() && !third.is_done(), "numbers tell them apart");
     assert!(first.wait() < second.wait());
     assert!(!third.is_done(), "neither waited for it");
@@ -79,16 +79,16 @@ fn a_flush_that_is_begun_before_another_ended_waits_for_its_answers() {
 fn a_task_that_moves_waits_for_the_request_of_the_cpu_that_it_left() {
     let m = machine(5);
     let p = running(&m);
-    let pending = m.begin_flush(&p, Flush::page(PAGE));
+    let pending = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     m.move_task(0, 4);
     // CPU 4 has sent a request too, and CPU 0 sends another meanwhile.
-    let other = m.begin_flush(&p, Flush::page(2 * PAGE));
-    m.on(0, |engine| drop(engine.begin_flush(&p, Flush::page(3 * PAGE))));
+    let other = m.begin_flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
+    m.on(0, |engine| drop(engine.begin_flush(&p, Flush::page(3 * PAGE, PageSize::KIB_4))));
     assert!(pending.is_done());
     pending.wait();
     drop(other);
     assert!((1..4).all(|page| cached(&m, page) == [false; 3]));
-    let late = m.on(0, |engine| engine.begin_flush(&p, Flush::page(PAGE)).is_done());
+    let late = m.on(0, |engine| engine.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4)).is_done());
     assert!(!late, "two CPUs have to answer");
 }
 
@@ -96,11 +96,11 @@ fn a_task_that_moves_waits_for_the_request_of_the_cpu_that_it_left() {
 fn broadcasts_are_started_at_once_and_waited_for_at_the_end() {
     let m = broadcasting(4, 256);
     let p = running(&m);
-    let pending = m.begin_flush(&p, Flush::page(PAGE));
+    let pending = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let asid = p.asid().map(Asid::get).expect("every space has one");
     assert_eq!(
         m.events(),
-        [Event::Broadcast { cpu: 0, asid, extent: Flush::page(PAGE).extent }],
+        [Event::Broadcast { cpu: 0, asid, extent: Flush::page(PAGE, PageSize::KIB_4).extent }],
         "nothing is waited for"
     );
     assert!(!pending.is_done() && cached(&m, 1) == [true; 3]);
@@ -114,11 +114,11 @@ fn broadcasts_are_started_at_once_and_waited_for_at_the_end() {
 fn a_transition_may_begin_and_end_while_a_flush_is_under_way() {
     let m = hybrid(4, 1);
     let p = running(&m);
-    let before = m.begin_flush(&p, Flush::page(PAGE));
-    m.flush(&p, Flush::page(9 * PAGE));
+    let before = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
     assert!(p.asid().is_some(), "it has begun to move");
-    let during = m.begin_flush(&p, Flush::page(2 * PAGE));
-    m.flush(&p, Flush::page(9 * PAGE));
+    let during = m.begin_flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4));
+    m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
     before.wait();
     during.wait();
     assert_eq!((cached(&m, 1), cached(&m, 2)), (vec![false; 3], vec![false; 3]));
@@ -126,6 +126,6 @@ fn a_transition_may_begin_and_end_while_a_flush_is_under_way() {
     for cpu in 0..3 {
         m.fill(cpu, PAGE, 2);
     }
-    m.flush(&p, Flush { extent: Extent::All, ..Flush::page(0) });
+    m.flush(&p, Flush { extent: Extent::All, ..Flush::page(0, PageSize::KIB_4) });
     assert_eq!((cached(&m, 1), m.interrupted()), (vec![false; 3], vec![]));
 }

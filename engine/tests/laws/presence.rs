@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Batch, Engine, Flush, Owed, Schedule, Settle, Stamp};
+use ceasefire::{Batch, Engine, Flush, Owed, PageSize, Schedule, Settle, Stamp};
 
 use crate::hands::{was, Hands};
 use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point, Space};
@@ -36,7 +36,7 @@ fn a_cpu_that_goes_offline_answers_its_requests() {
         go(m, 1);
         told.set(true);
     });
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert!(gone.get() && m.root(1).is_none() && p.cpus().is_empty());
     assert_eq!(m.cpu(1).counters().requests, 1);
 }
@@ -54,7 +54,7 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
         }
         m.events();
         m.at(Point::Send, |m| go(m, 1));
-        let reached = m.flush(&p, Flush::page(PAGE));
+        let reached = m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!(reached, p.generation());
         assert_eq!(m.cpu(1).counters().requests, 0);
         assert_eq!(m.interrupted(), if others { vec![2] } else { vec![] });
@@ -62,7 +62,7 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
         // Nothing of the request is left when it comes back.
         m.on(1, Engine::online);
         m.switch(1, &p);
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!(m.cpu(1).counters().requests, 1);
     }
 }
@@ -99,7 +99,7 @@ fn a_cpu_that_comes_back_holds_nothing() {
             m.fill(1, PAGE, space.root().0);
         }
         go(&m, 1);
-        m.on(0, |engine| engine.flush(&q, Flush::page(PAGE)));
+        m.on(0, |engine| engine.flush(&q, Flush::page(PAGE, PageSize::KIB_4)));
         if says {
             m.on(1, Engine::online);
         }
@@ -126,13 +126,13 @@ fn a_late_interrupt_to_a_cpu_that_is_gone_does_nothing() {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
-    let pending = m.begin_flush(&p, Flush::page(PAGE));
+    let pending = m.begin_flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     go(&m, 1);
     assert!(pending.is_done());
     m.deliver_all();
     pending.wait();
     // Other CPUs answer its own flushes as before.
     m.switch(0, &p);
-    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE)));
+    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
     assert_eq!(m.cpu(0).counters().requests, 1);
 }

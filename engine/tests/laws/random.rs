@@ -274,12 +274,12 @@ impl World<'_> {
         for page in pages.clone() {
             let frame = self.truth.borrow_mut().mapped.remove(&(space, page));
             if frame.is_some() {
-                changes.clear(address(page), PageSize::Small, |_| Entry::READ_ONLY);
+                changes.clear(address(page), PageSize::KIB_4, |_| Entry::READ_ONLY);
                 changes.hold(Some((space, page)));
             }
         }
         if tables {
-            changes.unlink(0, |_| ());
+            changes.unlink(0, PageSize::KIB_4, |_| ());
             changes.hold(None);
         }
         drop(changes);

@@ -1,7 +1,8 @@
 //! The answer of a CPU to a request, and the extent of requests.
 
-use ceasefire::{Extent, Flush, PageSize, Reason};
+use ceasefire::{Entry, Extent, Flush, Gather, PageSize, Reason};
 
+use crate::hands::{room, unmap, Was};
 use crate::script::{machine, machine_with_ceiling, Event, Machine, Point};
 
 const PAGE: u64 = 0x1000;
@@ -22,7 +23,7 @@ fn one_behind_and_the_newest_invalidates_the_pages_alone() {
     let p = m.space(1);
     m.switch(1, &p);
     m.events();
-    m.flush(&p, Flush::range(PAGE, 4 * PAGE, PageSize::Small));
+    m.flush(&p, Flush::range(PAGE, 4 * PAGE, PageSize::KIB_4));
     assert_eq!(invalidated(&m, 1), [Some(3)]);
     let counters = m.cpu(1).counters();
     assert_eq!(
@@ -42,10 +43,10 @@ fn two_at_once(m: &Machine, first: usize, second: usize) {
     m.events();
     let again = p.clone();
     m.at(Point::Wait, move |m| {
-        m.on(second, |engine| engine.flush(&again, Flush::page(2 * PAGE)));
+        m.on(second, |engine| engine.flush(&again, Flush::page(2 * PAGE, PageSize::KIB_4)));
         assert_eq!(m.cached(1, PAGE), None, "the later request caught up with the earlier one");
     });
-    m.on(first, |engine| engine.flush(&p, Flush::page(PAGE)));
+    m.on(first, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
     assert_eq!((m.cached(1, PAGE), m.cached(1, 2 * PAGE)), (None, None));
 }
 
@@ -79,8 +80,8 @@ fn after_the_answer_the_next_request_interrupts_again() {
     let p = m.space(1);
     m.switch(1, &p);
     m.events();
-    m.flush(&p, Flush::page(PAGE));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1, 1]);
 }
 
@@ -96,7 +97,7 @@ fn a_cpu_that_has_left_the_space_does_nothing() {
         m.fill(1, PAGE, 2);
         m.events();
     });
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.traced(), [(1, Reason::RemoteWrongCpu, Some(0))]);
     assert!(m.cached(1, PAGE).is_some(), "the other space's entry stays");
     m.switch(1, &p);
@@ -110,7 +111,7 @@ fn a_cpu_that_runs_another_space_is_not_asked() {
     m.switch(1, &p);
     m.switch(2, &q);
     m.events();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1]);
 }
 
@@ -123,7 +124,7 @@ fn the_flushers_own_part_is_done_between_sending_and_waiting() {
     m.fill(0, PAGE, 1);
     m.events();
     m.at(Point::Wait, |m| assert_eq!(m.cached(0, PAGE), None));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(
         m.traced(),
         [
@@ -141,7 +142,7 @@ fn a_space_that_runs_here_alone_sends_nothing() {
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
     m.events();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.cached(0, PAGE), None);
     assert_eq!(m.traced(), [(0, Reason::LocalSpaceShootdown, Some(1))]);
     assert_eq!(m.cpu(0).counters().shootdowns, 0);
@@ -159,7 +160,7 @@ fn a_space_that_runs_nowhere_only_moves_its_generation() {
 
 #[test]
 fn thirty_three_translations_go_one_by_one_and_thirty_four_at_once() {
-    for size in [PageSize::Small, PageSize::Huge] {
+    for size in [PageSize::KIB_4, PageSize::MIB_2] {
         for (count, expected) in [(33, Some(33)), (34, None)] {
             let m = machine(1);
             let p = m.space(1);
@@ -177,14 +178,14 @@ fn a_request_for_huge_translations_keeps_its_stride() {
     let p = m.space(1);
     m.switch(1, &p);
     m.events();
-    let bytes = PageSize::Huge.bytes();
-    m.flush(&p, Flush::range(bytes, 3 * bytes, PageSize::Huge));
-    assert!(m.events().contains(&Event::Pages { cpu: 1, start: bytes, count: 2, size: PageSize::Huge }));
+    let bytes = PageSize::MIB_2.bytes();
+    m.flush(&p, Flush::range(bytes, 3 * bytes, PageSize::MIB_2));
+    assert!(m.events().contains(&Event::Pages { cpu: 1, start: bytes, count: 2, size: PageSize::MIB_2 }));
 }
 
 #[test]
 fn a_range_covers_every_translation_that_it_touches() {
-    let covered = |start, end| match Flush::range(start, end, PageSize::Small).extent {
+    let covered = |start, end| match Flush::range(start, end, PageSize::KIB_4).extent {
         Extent::Pages { start, count, .. } => (start, count),
         Extent::All => panic!("a short range"),
     };
@@ -200,7 +201,7 @@ fn a_ceiling_of_zero_always_flushes_everything() {
     let p = m.space(1);
     m.switch(0, &p);
     m.events();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(invalidated(&m, 0), [None]);
 }
 
@@ -210,7 +211,69 @@ fn the_machines_counters_are_the_sum_of_its_cpus() {
     let p = m.space(1);
     m.switch(1, &p);
     m.switch(2, &p);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let sum = m.counters((0..3).map(crate::script::id));
     assert_eq!((sum.interrupts, sum.shootdowns, sum.flushes_page, sum.flushes_full), (2, 1, 2, 2));
+}
+
+/// A CPU that is asked does what the flush says, and no more: its walker keeps its entries unless tables are freed.
+#[test]
+fn a_request_says_whether_tables_are_freed() {
+    let m = machine(2);
+    let p = m.space(1);
+    for cpu in 0..2 {
+        m.switch(cpu, &p);
+    }
+    for tables in [false, true] {
+        for cpu in 0..2 {
+            m.fill(cpu, PAGE, 1);
+        }
+        m.flush(&p, Flush { tables, ..Flush::page(PAGE, PageSize::KIB_4) });
+        for cpu in 0..2 {
+            assert_eq!(m.cached(cpu, PAGE), None);
+            assert_eq!(m.walked(cpu, m.cpu(cpu).loaded_asid(), PAGE), !tables, "CPU {cpu}");
+        }
+    }
+}
+
+/// A CPU that missed a flush makes up for it with everything, walk caches included.
+#[test]
+fn a_cpu_that_is_behind_forgets_tables_too() {
+    let m = machine(3);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    // A flush without tables reaches CPU 1 before the one that frees them, which was requested before.
+    let between = p.clone();
+    m.at(Point::Send, move |m| {
+        m.on(2, |engine| engine.flush(&between, Flush::page(9 * PAGE, PageSize::KIB_4)));
+        assert!(!m.walked(1, m.cpu(1).loaded_asid(), PAGE));
+    });
+    m.flush(&p, Flush { tables: true, ..Flush::page(PAGE, PageSize::KIB_4) });
+    assert_eq!(m.cached(1, PAGE), None);
+}
+
+#[test]
+fn a_request_carries_every_size() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    for size in [PageSize::KIB_16, PageSize::KIB_64, PageSize::MIB_32, PageSize::MIB_512, PageSize::GIB_1] {
+        m.events();
+        let mut room = room::<u64, 4>();
+        let mut gather = Gather::new(&m, &p, &mut room, drop::<u64>);
+        for page in [4, 6] {
+            unmap(
+                &mut gather,
+                m.settled(&p),
+                Was { address: page << size.shift(), size, entry: Entry::DIRTY },
+                None,
+            );
+        }
+        gather.finish();
+        let pages: Vec<_> =
+            m.events().into_iter().filter(|event| matches!(event, Event::Pages { .. })).collect();
+        let one = |page: u64| Event::Pages { cpu: 1, start: page << size.shift(), count: 1, size };
+        assert_eq!(pages, [one(4), one(6)], "{size:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ceasefire::{Asid, Batch, Engine, Flush, Schedule, StillLoaded};
+use ceasefire::{Asid, Batch, Engine, Flush, PageSize, Schedule, StillLoaded};
 
 use crate::hands::{was, Hands};
 use crate::script::{broadcasting, hybrid, id, lazy_hybrid, machine, Machine, Point, Space};
@@ -18,7 +18,7 @@ fn running(m: &Machine, cpus: impl IntoIterator<Item = usize> + Clone) -> Space 
     }
     // Where spaces move to an ASID, two flushes end the transition.
     for _ in 0..3 {
-        m.flush(&p, Flush::page(9 * PAGE));
+        m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
     }
     assert!(p.asid().is_some_and(|asid| asid != Asid::SHARED));
     for cpu in cpus {
@@ -61,7 +61,7 @@ fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     assert_eq!(m.on(2, Engine::loaded_asid), Some(Asid::SHARED));
     assert_eq!(m.on(1, Engine::loaded_asid), asid);
     m.fill(2, PAGE, 1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     for (cpu, page) in [(1, PAGE), (2, PAGE)] {
         m.fill(cpu, page, 2);
@@ -75,7 +75,7 @@ fn a_space_that_is_loaded_after_its_end_is_flushed_on_both_sides() {
     drop(m.on(1, Engine::unload));
     assert_eq!(m.retire(&p), Ok(()));
     m.fill(2, PAGE, 3);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.cached(2, PAGE), None);
     // Entries of other spaces under the shared ASID are not used: each load flushes it.
     m.fill(2, PAGE, 3);
@@ -97,7 +97,7 @@ fn a_space_that_got_its_asid_while_it_ran_ends_on_slots() {
     m.switch(3, &p);
     assert_ne!(m.on(3, Engine::loaded_asid), asid);
     m.fill(3, PAGE, 1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert!((1..4).all(|cpu| m.cached(cpu, PAGE).is_none()));
     assert!((1..4).all(|cpu| m.on(cpu, Engine::loaded_asid) != asid));
     assert_eq!((m.retire(&p), p.asid()), (Ok(()), None), "the flush ended the transition");
@@ -105,14 +105,14 @@ fn a_space_that_got_its_asid_while_it_ran_ends_on_slots() {
     for cpu in [1, 2] {
         m.switch(cpu, &q);
     }
-    m.flush(&q, Flush::page(PAGE));
+    m.flush(&q, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(q.asid(), asid, "given back once: there is one");
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let r = m.space(3);
     for cpu in [0, 3] {
         m.switch(cpu, &r);
     }
-    m.flush(&r, Flush::page(PAGE));
+    m.flush(&r, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(r.asid(), None);
 }
 
@@ -123,7 +123,7 @@ fn a_space_that_ends_while_it_moves_to_an_asid_keeps_it_from_others_until_no_cpu
     for cpu in [1, 2] {
         m.switch(cpu, &p);
     }
-    m.flush(&p, Flush::page(9 * PAGE));
+    m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
     let asid = p.asid();
     assert!(asid.is_some(), "it is moving");
     // CPU 2 has moved, CPU 1 has not.
@@ -133,7 +133,7 @@ fn a_space_that_ends_while_it_moves_to_an_asid_keeps_it_from_others_until_no_cpu
     drop(m.on(2, Engine::unload));
     assert_eq!(m.retire(&p), Ok(()), "CPU 1 runs it under a slot");
     m.fill(1, PAGE, 1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.cached(1, PAGE), None);
 }
 
@@ -146,8 +146,8 @@ fn a_cpu_that_is_switching_keeps_the_asid() {
             for cpu in [0, 1] {
                 m.switch(cpu, &p);
             }
-            m.flush(&p, Flush::page(9 * PAGE));
-            m.flush(&p, Flush::page(9 * PAGE));
+            m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
+            m.flush(&p, Flush::page(9 * PAGE, PageSize::KIB_4));
             for cpu in [0, 1] {
                 drop(m.on(cpu, Engine::unload));
             }
@@ -170,7 +170,7 @@ fn a_space_without_an_asid_has_nothing_to_give_back() {
     m.switch(1, &p);
     assert_eq!(m.retire(&p), Ok(()));
     m.fill(1, PAGE, 1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.cached(1, PAGE), None);
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Batch, Gather, Root, Schedule};
+use ceasefire::{Batch, Gather, PageSize, Root, Schedule};
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::hands::{room, unmap, was, Hands, SpaceLock};
@@ -98,7 +98,7 @@ fn without_reaching_lazy_cpus_a_freed_table_can_be_walked() {
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut gather: Gather<'_, _, u64, _> =
         Gather::keeping(&m, &gather_range, &mut gather_room, |_| walked.set(m.root(1) == Some(Root(1))));
-    gather.unlink(0, || ());
+    gather.unlink(0, PageSize::KIB_4, || ());
     gather.hold(1);
     gather.finish();
     assert!(walked.get(), "R2");
@@ -150,9 +150,9 @@ fn without_the_interrupts_of_a_transition_a_cpu_that_has_not_moved_uses_old_entr
         m.switch(cpu, &p);
         m.fill(cpu, PAGE, 1);
     }
-    m.flush(&p, ceasefire::Flush::page(9 * PAGE));
+    m.flush(&p, ceasefire::Flush::page(9 * PAGE, PageSize::KIB_4));
     assert!(p.asid().is_some(), "it is moving");
-    m.flush(&p, ceasefire::Flush::page(PAGE));
+    m.flush(&p, ceasefire::Flush::page(PAGE, PageSize::KIB_4));
     assert!(m.cached(1, PAGE).is_some(), "R3");
     for words in ["after its frame was released", "after it came out of the batch"] {
         found_on(|cpus| hybrid(cpus, 2), Schedule::Batched, Guard::Transition, words);

@@ -13,8 +13,8 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Remote, Root, Settle,
-    Settled, SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
+    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settle, Settled,
+    SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::TableLock;
@@ -118,7 +118,7 @@ impl Hardware {
         };
         let huge = &self.huge;
         let passed_over = |entry: &(u16, u64)| match extent {
-            Extent::Pages { size, .. } if !way && !mixed => huge.contains(entry) != (size == PageSize::Huge),
+            Extent::Pages { size, .. } if !way && !mixed => huge.contains(entry) != (size == PageSize::MIB_2),
             _ => false,
         };
         self.entries.retain(|entry, (_, at)| {
@@ -312,22 +312,19 @@ unsafe impl Platform for Script {
         self.log(Event::LoadKernel { cpu: self.this.get() });
     }
 
-    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
-        self.invalidate_range(asid, address, 1, size);
-    }
-
-    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
+    /// Exactly what the flush says: walkers keep their entries unless tables are freed.
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        let cpu = self.this.get();
         let mut hardware = self.mine().borrow_mut();
-        assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "pages go under the loaded ASID");
-        let extent = Extent::Pages { start, count, size };
-        hardware.forget(asid.get(), Flush { extent, ..Flush::ALL }, u64::MAX);
+        if self.capabilities.broadcast.is_none() {
+            assert_eq!(hardware.root.map(|(_, loaded)| loaded), Some(asid), "it goes under the loaded ASID");
+        }
+        hardware.forget(asid.get(), flush, u64::MAX);
         drop(hardware);
-        self.log(Event::Pages { cpu: self.this.get(), start, count, size });
-    }
-
-    fn invalidate_asid(&self, asid: Asid) {
-        self.mine().borrow_mut().forget(asid.get(), Flush::ALL, u64::MAX);
-        self.log(Event::Asid { cpu: self.this.get() });
+        self.log(match flush.extent {
+            Extent::All => Event::Asid { cpu },
+            Extent::Pages { start, count, size } => Event::Pages { cpu, start, count, size },
+        });
     }
 
     fn invalidate_all(&self) {
@@ -398,14 +395,13 @@ unsafe impl Platform for Script {
     }
 
     /// Exactly the request, under the tag that the CPU has published.
-    fn flush_for(&self, targets: &mut CpuSet, request: &Remote) {
+    fn flush_for(&self, targets: &mut CpuSet, space: SpaceId, flush: Flush) {
         targets.retain(|target| {
             let answers = self.elsewhere.borrow().contains(target);
             if answers {
                 let cpu = self.cpu(target);
                 let loaded = cpu.loaded();
-                assert!(!cpu.is_lazy() && (request.space == SpaceId::NONE || request.space == loaded));
-                let flush = Flush { extent: request.extent, tables: request.tables, mixed: true };
+                assert!(!cpu.is_lazy() && (space == SpaceId::NONE || space == loaded));
                 let asid = cpu.loaded_asid().get();
                 self.hardware[target.index()].borrow_mut().forget(asid, flush, u64::MAX);
             }

@@ -1,6 +1,6 @@
 //! Loading spaces, lazy mode, and the window in a switch.
 
-use ceasefire::{Capabilities, Flush, Gather, Reason, Root, SpaceId, DYNAMIC_ASIDS};
+use ceasefire::{Capabilities, Flush, Gather, PageSize, Reason, Root, SpaceId, DYNAMIC_ASIDS};
 
 use crate::hands::{room, was, Hands, SpaceLock};
 use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PROMISES};
@@ -43,7 +43,7 @@ fn a_space_that_comes_back_behind_is_flushed() {
     m.switch(0, &p);
     m.fill(0, PAGE, 1);
     m.switch(0, &q);
-    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE)));
+    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
     assert_eq!(m.interrupted(), [], "nobody runs the space");
     m.switch(0, &p);
     assert_eq!(m.cached(0, PAGE), None);
@@ -97,7 +97,7 @@ fn a_lazy_cpu_is_not_interrupted_and_catches_up_when_it_leaves() {
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.lazy(1);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), []);
     assert!(m.cached(1, PAGE).is_some(), "nothing runs there that could use it");
     m.switch(1, &p);
@@ -128,7 +128,7 @@ fn a_lazy_cpu_that_switches_to_another_space_is_no_longer_lazy() {
     m.switch(1, &q);
     assert!(!m.cpu(1).is_lazy());
     m.events();
-    m.flush(&q, Flush::page(PAGE));
+    m.flush(&q, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(m.interrupted(), [1]);
 }
 
@@ -146,7 +146,7 @@ fn an_interrupt_to_a_cpu_that_has_gone_lazy_unloads_its_space() {
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     m.at(Point::Wait, |m| m.lazy(1));
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.root(1), m.cpu(1).loaded(), m.cpu(1).is_lazy()), (None, SpaceId::NONE, false));
     assert!(!p.cpus().contains(id(1)));
     m.events();
@@ -168,7 +168,7 @@ fn a_flusher_inside_the_switch_window_interrupts_the_switching_cpu() {
         m.events();
         let flushed = p.clone();
         m.at(point, move |m| {
-            m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE)));
+            m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE, PageSize::KIB_4)));
         });
         m.switch(1, &p);
         assert!(m.cached(1, PAGE).is_some(), "the switch read the generation before the flush was asked for");
@@ -211,7 +211,7 @@ fn a_flush_inside_the_window_answered_after_it_reads_the_generation_again() {
     m.switch(1, &q);
     let flushed = p.clone();
     m.at(Point::AfterRoot, move |m| {
-        m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE)));
+        m.on(0, |engine| engine.flush(&flushed, Flush::page(PAGE, PageSize::KIB_4)));
     });
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
@@ -237,7 +237,7 @@ fn a_cpu_stays_in_the_set_until_the_root_is_gone() {
     m.at(Point::BeforeRoot, move |m| {
         assert_eq!(m.root(1), Some(Root(1)));
         assert!(left.cpus().contains(id(1)));
-        m.on(0, |engine| engine.flush(&left, Flush::page(PAGE)));
+        m.on(0, |engine| engine.flush(&left, Flush::page(PAGE, PageSize::KIB_4)));
         assert_eq!(m.interrupted(), [1]);
     });
     m.switch(1, &q);
@@ -271,7 +271,7 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
         assert_eq!(m.root(1), None, "released only when no walker is left");
         assert_eq!(m.root(2), Some(Root(1)), "the others only flush");
     });
-    gather.unlink(0, || ());
+    gather.unlink(0, PageSize::KIB_4, || ());
     gather.hold(7);
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);

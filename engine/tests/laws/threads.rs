@@ -15,7 +15,7 @@ use std::thread::Thread;
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation, Look,
-    PageSize, Platform, Root, SINGLE_PAGE_CEILING,
+    Platform, Root, SINGLE_PAGE_CEILING,
 };
 
 use crate::script::id;
@@ -318,7 +318,7 @@ unsafe impl Platform for Threads {
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         self.mine(|hardware| hardware.root = Some((root, asid)));
         if flush {
-            self.invalidate_asid(asid);
+            self.invalidate(asid, Flush::ALL);
         }
     }
 
@@ -326,12 +326,8 @@ unsafe impl Platform for Threads {
         self.mine(|hardware| hardware.root = None);
     }
 
-    fn invalidate_page(&self, asid: Asid, start: u64, size: PageSize) {
-        self.mine(|hardware| hardware.forget(asid, Extent::Pages { start, count: 1, size }, u64::MAX));
-    }
-
-    fn invalidate_asid(&self, asid: Asid) {
-        self.mine(|hardware| hardware.forget(asid, Extent::All, u64::MAX));
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        self.mine(|hardware| hardware.forget(asid, flush.extent, u64::MAX));
     }
 
     fn invalidate_all(&self) {

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ceasefire::{Batch, Flush, Owed, Schedule, MAX_CPUS};
+use ceasefire::{Batch, Flush, Owed, PageSize, Schedule, MAX_CPUS};
 
 use crate::hands::{was, Hands};
 use crate::script::{hybrid, lazy_hybrid, machine_with, wide, Event, Machine, Point, Space};
@@ -30,7 +30,7 @@ fn run(m: &Machine, p: &Space) {
 
 /// A flush of a page that no CPU uses, after which the engine looks at the space.
 fn flush(m: &Machine, p: &Space) {
-    m.flush(p, Flush::page(9 * PAGE));
+    m.flush(p, Flush::page(9 * PAGE, PageSize::KIB_4));
 }
 
 /// The CPUs that were interrupted since the last look, and whether there was a broadcast.
@@ -53,14 +53,14 @@ fn a_wide_space_goes_from_interrupts_through_both_to_broadcasts() {
         Some(true),
         "still on its slot"
     );
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(carried(&m), (vec![1, 2], true), "both, until all have moved");
     for cpu in [1, 2] {
         assert_eq!(m.cached(cpu, PAGE), None);
         assert_eq!(m.on(cpu, ceasefire::Engine::loaded_asid), Some(asid));
         m.fill(cpu, PAGE, 2);
     }
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(carried(&m), (vec![], true));
     assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     m.switch(3, &p);
@@ -102,12 +102,12 @@ fn an_asid_is_given_back_when_no_cpu_runs_under_it_and_reused_after_a_flush_of_e
     flush(&m, &q);
     assert_eq!(q.asid(), None, "the only one is not free yet");
     m.events();
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!(carried(&m), (vec![1], true));
     assert_eq!(m.cached(1, PAGE), None);
     assert!(m.on(1, ceasefire::Engine::loaded_asid).is_some_and(|slot| slot.get() < asid));
     m.fill(1, PAGE, 3);
-    m.flush(&p, Flush::page(PAGE));
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((carried(&m), m.cached(1, PAGE)), ((vec![1], false), None), "interrupts alone again");
     flush(&m, &q);
     assert_eq!(q.asid().map(ceasefire::Asid::get), Some(asid));
@@ -150,8 +150,8 @@ fn a_cpu_that_is_switching_keeps_a_transition_open() {
         let told = seen.clone();
         m.at(point, move |m| {
             // CPU 3 has interrupts off, so interrupts to it wait. The flushes are released here.
-            m.on(0, |engine| engine.flush(&space, Flush::page(9 * PAGE)));
-            m.on(4, |engine| engine.flush(&space, Flush::page(PAGE)));
+            m.on(0, |engine| engine.flush(&space, Flush::page(9 * PAGE, PageSize::KIB_4)));
+            m.on(4, |engine| engine.flush(&space, Flush::page(PAGE, PageSize::KIB_4)));
             told.set(space.asid());
         });
         m.switch(3, &p);
@@ -160,11 +160,11 @@ fn a_cpu_that_is_switching_keeps_a_transition_open() {
         m.fill(3, PAGE, 1);
         m.deliver_all();
         m.events();
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!(m.cached(3, PAGE), None, "{point:?}");
         m.fill(3, PAGE, 2);
         m.events();
-        m.flush(&p, Flush::page(PAGE));
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
         assert_eq!((carried(&m), m.cached(3, PAGE)), ((vec![], true), None), "{point:?}");
     }
 }
@@ -264,7 +264,7 @@ fn one_broadcast_pays_for_a_batch_that_concerns_many_cpus_on_slots() {
 fn pages_are_broadcast_in_the_numbers_that_the_hardware_takes() {
     let (m, p) = busy(2);
     global(&m, &p);
-    m.flush(&p, Flush::range(0, 10 * PAGE, ceasefire::PageSize::Small));
+    m.flush(&p, Flush::range(0, 10 * PAGE, ceasefire::PageSize::KIB_4));
     let counts = m.events().into_iter().filter_map(|event| match event {
         Event::Broadcast { extent: ceasefire::Extent::Pages { start, count, .. }, .. } => {
             Some((start / PAGE, count))

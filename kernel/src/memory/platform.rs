@@ -7,7 +7,7 @@
 #[cfg(ceasefire_sabotage)]
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, PageSize, Platform, Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, Flush, FlushEvent, Platform, Root,
 };
 use ceasefire_memory::{
     Block, Event, FrameNumber, HeldLocks, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
@@ -133,21 +133,14 @@ unsafe impl Platform for Kernel {
         tlb::load_kernel_root();
     }
 
-    fn invalidate_page(&self, asid: Asid, address: u64, size: PageSize) {
-        self.invalidate_range(asid, address, 1, size);
-    }
-
-    fn invalidate_range(&self, asid: Asid, start: u64, count: u32, size: PageSize) {
-        record(What::Invalidated, start, u64::from(count));
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        let (what, pages) = match flush.extent {
+            Extent::All => (u64::from(asid.get()), u64::MAX),
+            Extent::Pages { start, count, .. } => (start, u64::from(count)),
+        };
+        record(What::Invalidated, what, pages);
         if !is_deaf() {
-            tlb::invalidate_pages(asid, start, count, size);
-        }
-    }
-
-    fn invalidate_asid(&self, asid: Asid) {
-        record(What::Invalidated, u64::from(asid.get()), u64::MAX);
-        if !is_deaf() {
-            tlb::invalidate_asid(asid);
+            tlb::invalidate(asid, flush);
         }
     }
 

@@ -3,7 +3,7 @@
 use ceasefire::{CpuId, PageSize};
 
 /// log2 of the number of small pages in a huge page.
-pub(crate) const HUGE_SHIFT: u32 = PageSize::Huge.shift() - PageSize::Small.shift();
+pub(crate) const HUGE_SHIFT: u32 = PageSize::MIB_2.shift() - PageSize::KIB_4.shift();
 
 /// The number of small pages in a huge page.
 pub(crate) const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
@@ -11,8 +11,8 @@ pub(crate) const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
 /// The page-table level whose entries translate a page of that size.
 pub(crate) const fn level_of(size: PageSize) -> u32 {
     match size {
-        PageSize::Small => 0,
-        PageSize::Huge => 1,
+        PageSize::KIB_4 => 0,
+        _ => 1,
     }
 }
 

@@ -210,7 +210,7 @@ mod tests {
     fn event() -> impl Strategy<Value = Event> {
         let (asid, page) = (0_u16..2, prop_oneof![0_u64..8, 510_u64..516]);
         let kind = prop_oneof![Just(Side::Data), Just(Side::Instruction)];
-        let size = prop_oneof![4 => Just(PageSize::Small), 1 => Just(PageSize::Huge)];
+        let size = prop_oneof![4 => Just(PageSize::KIB_4), 1 => Just(PageSize::MIB_2)];
         prop_oneof![
             24 => (asid.clone(), page.clone(), kind, size)
                 .prop_map(|(asid, page, kind, size)| Event::Access(asid, page, kind, size)),

@@ -92,8 +92,8 @@ impl Path {
 /// The tag of a TLB entry: page, size and ASID.
 fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
     match size {
-        PageSize::Small => page << TAG_PAGE | u64::from(asid),
-        PageSize::Huge => page >> HUGE_SHIFT << TAG_PAGE | TAG_HUGE | u64::from(asid),
+        PageSize::KIB_4 => page << TAG_PAGE | u64::from(asid),
+        _ => page >> HUGE_SHIFT << TAG_PAGE | TAG_HUGE | u64::from(asid),
     }
 }
 
@@ -230,8 +230,8 @@ impl Tlb {
         let small_is = |entry: &Cached| outdated.has_page(asid, page, entry.filled);
         let huge_is = |entry: &Cached| outdated.has_table(asid, page, entry.filled);
         let epoch = self.epoch(asid);
-        let small = tag(page, PageSize::Small, asid);
-        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        let small = tag(page, PageSize::KIB_4, asid);
+        let huge = self.huge.then(|| tag(page, PageSize::MIB_2, asid));
         let first = self.first_of(side);
         if let Some(entry) = first.find(small, epoch, small_is) {
             return Hit::First(*entry);
@@ -251,7 +251,7 @@ impl Tlb {
     /// Looks up a page without any effect.
     #[cfg(test)]
     pub(crate) fn peek(&self, page: u64, asid: u16) -> Option<Cached> {
-        let tags = [tag(page, PageSize::Small, asid), tag(page, PageSize::Huge, asid)];
+        let tags = [tag(page, PageSize::KIB_4, asid), tag(page, PageSize::MIB_2, asid)];
         self.under(asid).find(|entry| tags.contains(&entry.tag))
     }
 
@@ -272,7 +272,7 @@ impl Tlb {
         let Fill { size, frame, filled, root, writable, dirty } = fill;
         let epoch = self.epoch_to_fill(asid);
         let entry = Cached { tag: tag(page, size, asid), epoch, frame, filled, root, writable, dirty };
-        self.huge |= size == PageSize::Huge;
+        self.huge |= size == PageSize::MIB_2;
         self.first_of(side).insert(entry);
         self.second.insert(entry);
     }
@@ -280,7 +280,7 @@ impl Tlb {
     /// The lowest-level page-table page at which a walk for `page` may start, and the moment at which this was
     /// cached.
     pub(crate) fn path(&self, page: u64, asid: u16) -> Option<(u32, u64)> {
-        let tag = tag(page, PageSize::Huge, asid);
+        let tag = tag(page, PageSize::MIB_2, asid);
         let path = self.walk.get(self.walk_slot(page)?)?;
         (path.tag == tag && path.epoch == self.epoch(asid)).then_some((path.table, path.filled))
     }
@@ -288,7 +288,7 @@ impl Tlb {
     /// Caches the path to a lowest-level page-table page.
     pub(crate) fn fill_path(&mut self, page: u64, asid: u16, table: u32, filled: u64) {
         if let Some(slot) = self.walk_slot(page) {
-            let (tag, epoch) = (tag(page, PageSize::Huge, asid), self.epoch_to_fill(asid));
+            let (tag, epoch) = (tag(page, PageSize::MIB_2, asid), self.epoch_to_fill(asid));
             self.walk[slot] = Path { tag, epoch, table, filled };
         }
     }
@@ -312,8 +312,8 @@ impl Tlb {
     /// Invalidates the entries of either size that translate a page, and the walk cache's path to it (Intel SDM
     /// volume 3, section 4.10.4.1).
     pub(crate) fn invalidate_page(&mut self, page: u64, asid: u16) {
-        let small = tag(page, PageSize::Small, asid);
-        let huge = self.huge.then(|| tag(page, PageSize::Huge, asid));
+        let small = tag(page, PageSize::KIB_4, asid);
+        let huge = self.huge.then(|| tag(page, PageSize::MIB_2, asid));
         for level in self.levels_mut() {
             level.remove(small);
             if let Some(huge) = huge {
@@ -322,7 +322,7 @@ impl Tlb {
         }
         if let Some(slot) = self.walk_slot(page) {
             let path = &mut self.walk[slot];
-            if path.tag == tag(page, PageSize::Huge, asid) {
+            if path.tag == tag(page, PageSize::MIB_2, asid) {
                 path.tag = VACANT;
             }
         }
@@ -394,11 +394,11 @@ mod tests {
     }
 
     fn fill(frame: u32) -> Fill {
-        Fill { size: PageSize::Small, frame, filled: 0, root: 1, writable: false, dirty: false }
+        Fill { size: PageSize::KIB_4, frame, filled: 0, root: 1, writable: false, dirty: false }
     }
 
     fn huge(frame: u32) -> Fill {
-        Fill { size: PageSize::Huge, ..fill(frame) }
+        Fill { size: PageSize::MIB_2, ..fill(frame) }
     }
 
     /// The frame to which the TLB translates a page.

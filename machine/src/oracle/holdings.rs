@@ -53,7 +53,7 @@ impl Holdings {
     /// Adds a translation, and returns whether it is new. A translation of the same page to another frame, or of
     /// another size, stays beside it.
     pub(crate) fn add(&mut self, page: u64, size: PageSize, held: Held) -> bool {
-        if size == PageSize::Huge {
+        if size == PageSize::MIB_2 {
             let known = self.huge.entry(page >> HUGE_SHIFT).or_default();
             match known.iter_mut().find(|old| old.frame == held.frame) {
                 Some(old) => {
@@ -185,7 +185,7 @@ mod tests {
     fn a_page_keeps_every_translation_until_it_is_invalidated() {
         let mut holdings = Holdings::default();
         for (page, frame) in [(63, 1), (64, 2), (64, 3), (64, 2), (200, 4)] {
-            holdings.add(page, PageSize::Small, held(frame));
+            holdings.add(page, PageSize::KIB_4, held(frame));
         }
         assert_eq!(frames(holdings.small(64)), [2, 3]);
         assert_eq!(frames(holdings.small_within(63..65).map(|(_, held)| held)), [1, 2, 3]);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn fills_of_the_same_frame_combine_their_rights() {
-        for size in [PageSize::Small, PageSize::Huge] {
+        for size in [PageSize::KIB_4, PageSize::MIB_2] {
             let mut holdings = Holdings::default();
             holdings.add(1, size, Held { writable: true, ..held(7) });
             holdings.add(1, size, Held { dirty: true, ..held(7) });
@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn a_huge_translation_covers_512_pages_and_is_removed_with_any_of_them() {
         let mut holdings = Holdings::default();
-        holdings.add(512, PageSize::Huge, held(1024));
-        holdings.add(700, PageSize::Huge, held(2048));
-        holdings.add(600, PageSize::Small, held(5));
+        holdings.add(512, PageSize::MIB_2, held(1024));
+        holdings.add(700, PageSize::MIB_2, held(2048));
+        holdings.add(600, PageSize::KIB_4, held(5));
         for page in [512, 1023] {
             assert_eq!(frames(holdings.huge(page)), [1024, 2048]);
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn asids_are_separate() {
         let mut held_by = ByAsid::default();
-        held_by.under(u16::MAX).add(1, PageSize::Small, held(1));
+        held_by.under(u16::MAX).add(1, PageSize::KIB_4, held(1));
         assert!(held_by.get(0).is_none() && held_by.get_mut(3).is_none());
         assert_eq!(held_by.get(u16::MAX).map(|held| held.small(1).count()), Some(1));
     }

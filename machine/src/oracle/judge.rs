@@ -131,7 +131,7 @@ impl Oracle {
             // Its place was recorded at the first fill.
             return;
         }
-        if size == PageSize::Huge {
+        if size == PageSize::MIB_2 {
             let place = Place::new(cpu, page & !(HUGE_PAGES - 1), asid);
             note(self.huge.borrow_mut().entry(frame).or_default(), place);
             return;
@@ -301,8 +301,8 @@ impl Oracle {
             let held = self.held[index].borrow();
             let Some(held) = held.get(view.asid(index)) else { return };
             let other = match size {
-                PageSize::Small => held.small(page).map(|held| (page, held)).find(differs),
-                PageSize::Huge => held.small_within(page..page + HUGE_PAGES).find(differs),
+                PageSize::KIB_4 => held.small(page).map(|held| (page, held)).find(differs),
+                _ => held.small_within(page..page + HUGE_PAGES).find(differs),
             };
             let other = other.or_else(|| held.huge_within(page..page + 1).find(differs));
             if let Some((held_page, held)) = other {
@@ -525,7 +525,7 @@ mod tests {
                     base.set(Slot::small(program).address);
                     flush(program, base.get());
                     program.compute(100 * US);
-                    let at = Slot::of(program, base.get(), PageSize::Small).get(program) >> PAGE_SHIFT;
+                    let at = Slot::of(program, base.get(), PageSize::KIB_4).get(program) >> PAGE_SHIFT;
                     observe(program, Event::Superseded(FrameNumber::new(at as u32)));
                     assert_eq!(broken(program), [(Rule::OneVersion, Some(base.get()))]);
                     let oracle = program.sim.oracle.as_ref().expect("it watches");
@@ -544,12 +544,12 @@ mod tests {
     #[test]
     fn a_small_translation_must_agree_with_a_huge_entry_that_is_held() {
         with_huge(|program, huge| {
-            install(program, huge.at(9), frame(9), PageSize::Small);
-            install(program, huge.address, frame(0), PageSize::Huge);
+            install(program, huge.at(9), frame(9), PageSize::KIB_4);
+            install(program, huge.address, frame(0), PageSize::MIB_2);
             assert_eq!(broken(program), [], "the frames are the same, in another size");
-            install(program, huge.at(9), frame(8), PageSize::Small);
+            install(program, huge.at(9), frame(8), PageSize::KIB_4);
             assert_eq!(broken(program), [(Rule::OneTranslation, Some(huge.at(9)))]);
-            install(program, huge.address, frame(512), PageSize::Huge);
+            install(program, huge.address, frame(512), PageSize::MIB_2);
             assert_eq!(broken(program)[1..], [(Rule::OneTranslation, Some(huge.address))]);
         });
     }
@@ -560,10 +560,10 @@ mod tests {
             let small = Slot::small(program);
             let (page, at) =
                 (small.address >> PAGE_SHIFT & (HUGE_PAGES - 1), small.get(program) >> PAGE_SHIFT);
-            let huge = small.address & !(PageSize::Huge.bytes() - 1);
-            install(program, huge, FrameNumber::new((at - page) as u32), PageSize::Huge);
+            let huge = small.address & !(PageSize::MIB_2.bytes() - 1);
+            install(program, huge, FrameNumber::new((at - page) as u32), PageSize::MIB_2);
             assert_eq!(broken(program), []);
-            install(program, huge, frame(0), PageSize::Huge);
+            install(program, huge, frame(0), PageSize::MIB_2);
             assert_eq!(broken(program), [(Rule::OneTranslation, Some(small.address))]);
         });
     }

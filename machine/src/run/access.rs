@@ -104,14 +104,14 @@ impl Program {
             if let Some(oracle) = &world.oracle {
                 oracle.walked(world, world.here.get(), page, table, filled);
             }
-            (FrameNumber::new(table), PageSize::Small)
+            (FrameNumber::new(table), PageSize::KIB_4)
         } else {
             let Some((table, size)) = self.sim.descend(cpu.root.get(), page) else {
                 world.spend(3 * costs.walk_step);
                 return false;
             };
             world.spend(u64::from(3 - level_of(size)) * costs.walk_step);
-            if size == PageSize::Small {
+            if size == PageSize::KIB_4 {
                 cpu.tlb.borrow_mut().fill_path(page, asid, table.get(), now());
             }
             (table, size)
@@ -131,7 +131,7 @@ impl Program {
         let Some(used) = self.sim.table(table).mark_used(index, entry, store) else { return true };
         let frame = used.frame().get();
         assert!(
-            size == PageSize::Small || frame.is_multiple_of(1 << HUGE_SHIFT),
+            size == PageSize::KIB_4 || frame.is_multiple_of(1 << HUGE_SHIFT),
             "{used:?} is huge and not aligned"
         );
         let fill = Fill {

@@ -154,7 +154,7 @@ mod tests {
         let (page, cpu) = (address >> PAGE_SHIFT, &program.sim.cpus[1]);
         let (asid, tlb, outdated) = (cpu.asid.get(), cpu.tlb.borrow(), program.sim.outdated.borrow());
         let before = broken(program).len();
-        let frame = Slot::of(program, address, PageSize::Small).get(program) >> PAGE_SHIFT;
+        let frame = Slot::of(program, address, PageSize::KIB_4).get(program) >> PAGE_SHIFT;
         program.sim.observe(Event::Superseded(FrameNumber::new(frame as u32)));
         let entry = tlb.peek(page, asid).filter(|entry| !outdated.has_page(asid, page, entry.filled));
         let path = tlb.path(page, asid).filter(|&(_, filled)| !outdated.has_table(asid, page, filled));
@@ -194,7 +194,7 @@ mod tests {
     fn a_broadcast_takes_effect_on_all_cpus_at_the_wait() {
         type Start = fn(&Program, u64);
         let page: Start = |program, address| {
-            let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::Small };
+            let extent = Extent::Pages { start: address - 4096, count: 3, size: PageSize::KIB_4 };
             program.sim.broadcast(asid_of_1(program), extent);
         };
         let asid: Start = |program, _| program.sim.broadcast(asid_of_1(program), Extent::All);
@@ -218,7 +218,7 @@ mod tests {
             program.sim.broadcast(asid + 1, Extent::All);
             program
                 .sim
-                .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::Small });
+                .broadcast(asid, Extent::Pages { start: address + 4096, count: 4, size: PageSize::KIB_4 });
             program.sim.broadcast_wait();
             // Only the path to the page-table page is gone, which the neighbouring pages share.
             assert_eq!(held_by_1(program, address), [true, false, true]);

@@ -18,11 +18,11 @@ impl World {
                 return None;
             }
             if level == 1 && entry.is_huge() {
-                return Some((frame, PageSize::Huge));
+                return Some((frame, PageSize::MIB_2));
             }
             frame = entry.frame();
         }
-        Some((frame, PageSize::Small))
+        Some((frame, PageSize::KIB_4))
     }
 }
 
@@ -62,8 +62,8 @@ impl View for World {
         let (table, size) = self.descend(root, page)?;
         let entry = self.ram.table(table).get(Table::index(page << PAGE_SHIFT, level_of(size)));
         let offset = match size {
-            PageSize::Small => 0,
-            PageSize::Huge => (page & (HUGE_PAGES - 1)) as u32,
+            PageSize::KIB_4 => 0,
+            _ => (page & (HUGE_PAGES - 1)) as u32,
         };
         entry.present().then(|| (entry.frame().get() + offset, entry.writable()))
     }

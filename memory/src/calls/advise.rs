@@ -89,7 +89,7 @@ impl<P: Machine> Memory<P> {
         let areas = self.lock_to_walk(space, (start, end))?;
         check(None, areas.overlapping(start, end), locked)?;
         self.drain_before_unmap();
-        let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+        let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
         let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
             self.release(held);
         });
@@ -119,7 +119,7 @@ impl<P: Machine> Memory<P> {
         let areas = self.lock_to_walk(space, (start, end))?;
         let hole = areas.hole(start, end);
         check(hole, areas.overlapping(start, end), |area| not_anonymous(area).or_else(|| locked(area)))?;
-        let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+        let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
         let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
             self.release(held);
         });
@@ -127,7 +127,7 @@ impl<P: Machine> Memory<P> {
             let range = (start.max(area.start), end.min(area.end));
             self.for_each_leaf(space, range, |leaf, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.
-                if leaf.size() == PageSize::Small {
+                if leaf.size() == PageSize::KIB_4 {
                     // Flushed before the table is unlocked, because reclaim reads from the entry whether it was stored
                     // through.
                     let mut changes = gather.under(leaf);

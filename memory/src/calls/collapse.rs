@@ -84,11 +84,11 @@ impl<P: Machine> Memory<P> {
         };
         let number = huge.into_number();
         {
-            let above = self.lock_table(space, above, PageSize::Huge);
+            let above = self.lock_table(space, above, PageSize::MIB_2);
             let mut room = [None];
             let mut gather: Gather<'_, P, Held, _> =
                 Gather::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-            gather.unlink(base, || self.set_table(&above, base, Entry::NONE));
+            gather.unlink(base, PageSize::KIB_4, || self.set_table(&above, base, Entry::NONE));
             gather.hold(Held::Table(table));
             gather.finish();
             for (to, page) in huge_frames(number).zip(&pages) {
@@ -126,7 +126,7 @@ impl<P: Machine> Memory<P> {
     ) -> Option<Vec<Option<FrameNumber>>> {
         let addresses = || (base..base + HUGE_BYTES).step_by(PAGE_BYTES as usize);
         let mut pages = Vec::with_capacity(HUGE_FRAMES as usize);
-        let leaf = self.engine.settle(self.lock_table(space, table, PageSize::Small));
+        let leaf = self.engine.settle(self.lock_table(space, table, PageSize::KIB_4));
         let all = addresses().all(|address| {
             let entry = leaf.get(address);
             let page = (entry.present() && entry.frame() != self.zero).then(|| entry.frame());

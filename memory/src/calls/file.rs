@@ -456,7 +456,7 @@ impl<P: Machine> Memory<P> {
                 continue;
             }
             let start = mapper.start + u64::from(skipped) * PAGE_BYTES;
-            let mut room = Room::for_pages(PageSize::Huge.bytes() / PAGE_BYTES);
+            let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
             let coherence = mapper.space.coherence();
             let mut gather = Gather::<P, Held, _>::new(&self.engine, coherence, room.places(), |held| {
                 self.release(held);

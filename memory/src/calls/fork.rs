@@ -108,7 +108,7 @@ impl<P: Machine> Memory<P> {
         for base in self.tables_of(parent, area) {
             let range = (base.max(area.start), area.end.min(base + HUGE_BYTES));
             if let Some(leaf) = self.settled_leaf(parent, range.0) {
-                debug_assert_eq!(leaf.size(), PageSize::Small, "fork split all huge pages");
+                debug_assert_eq!(leaf.size(), PageSize::KIB_4, "fork split all huge pages");
                 self.share_entries(&mut gather.under(leaf), range, object, &mut copied);
             }
             if copied.is_empty() {

@@ -208,7 +208,7 @@ impl<P: Machine> Memory<P> {
             let (floor, ceiling) = areas.around(at);
             let stop = end.min(ceiling);
             self.unlink_tables(space, at, stop, (floor, ceiling), &mut |address, table| {
-                let table = gather.unlink(address, table);
+                let table = gather.unlink(address, PageSize::KIB_4, table);
                 gather.hold(Held::Table(table));
             });
             at = stop;
@@ -293,7 +293,7 @@ impl<P: Machine> Memory<P> {
             return;
         };
         let entry = {
-            let leaf = self.engine.settle(self.lock_table(space, above, PageSize::Huge));
+            let leaf = self.engine.settle(self.lock_table(space, above, PageSize::MIB_2));
             if leaf.get(from).is_none() {
                 return;
             }
@@ -302,12 +302,12 @@ impl<P: Machine> Memory<P> {
             let mut leaf = gather.under(leaf);
             // The flush comes before the table above is unlocked.
             if leaf.get(from).is_huge() {
-                leaf.clear(from, PageSize::Huge, |leaf| self.set_table(leaf, from, Entry::NONE))
+                leaf.clear(from, PageSize::MIB_2, |leaf| self.set_table(leaf, from, Entry::NONE))
             } else {
-                leaf.detach(from, HUGE_BYTES, |leaf| self.set_table(leaf, from, Entry::NONE))
+                leaf.detach(from, PageSize::KIB_4, HUGE_BYTES, |leaf| self.set_table(leaf, from, Entry::NONE))
             }
         };
-        let leaf = self.lock_table(space, target, PageSize::Huge);
+        let leaf = self.lock_table(space, target, PageSize::MIB_2);
         self.set_table(&leaf, to, entry);
     }
 }

@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use ceasefire::{Gather, RangeGuard};
+use ceasefire::{Gather, PageSize, RangeGuard};
 
 use crate::address::{PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
@@ -90,7 +90,7 @@ impl<P: Machine> Memory<P> {
         let mut room = [None];
         let mut gather =
             Gather::<P, Held, _>::new(&self.engine, space.coherence(), &mut room, |held| self.release(held));
-        let unlinked = gather.unlink(0, || space.root());
+        let unlinked = gather.unlink(0, PageSize::KIB_4, || space.root());
         gather.hold(Held::Table(unlinked));
         gather.finish();
         let retired = self.engine.retire(space.coherence());
@@ -126,7 +126,7 @@ impl<P: Machine> Memory<P> {
         }
         // From here on the reverse map leads no task into these tables.
         self.unlink_tables(space, start, end, limits, &mut |address, table| {
-            let table = gather.unlink(address, table);
+            let table = gather.unlink(address, PageSize::KIB_4, table);
             gather.hold(Held::Table(table));
         });
         gather.finish();

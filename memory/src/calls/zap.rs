@@ -61,8 +61,8 @@ impl<P: Machine> Memory<P> {
     ) {
         self.for_each_leaf(space, range, |leaf, (start, end)| {
             let mut changes = gather.under(leaf);
-            let huge = changes.size() == PageSize::Huge;
-            if huge && !changes.keeps() && end - start < PageSize::Huge.bytes() {
+            let huge = changes.size() == PageSize::MIB_2;
+            if huge && !changes.keeps() && end - start < PageSize::MIB_2.bytes() {
                 // The ends of the range were split before the walk began, so this huge page is newer and may stay.
                 return;
             }

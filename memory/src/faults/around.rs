@@ -60,7 +60,7 @@ impl<P: Machine> Memory<P> {
         }
         let mut wait = None;
         {
-            let leaf = self.lock_table(space, table, PageSize::Small);
+            let leaf = self.lock_table(space, table, PageSize::KIB_4);
             self.map_found(&leaf, area, (start, end), (address, access), &mut found, &mut wait);
         }
         for frame in found.into_iter().take(slots).flatten() {

@@ -27,7 +27,7 @@ impl<P: Machine> Memory<P> {
         address: u64,
     ) -> Result<Progress, FaultError> {
         let fresh = self.allocate(self.home())?;
-        let leaf = self.lock_table(space, table, PageSize::Small);
+        let leaf = self.lock_table(space, table, PageSize::KIB_4);
         if !leaf.get(address).is_none() {
             drop(leaf);
             self.free(fresh);
@@ -70,7 +70,7 @@ impl<P: Machine> Memory<P> {
             }
         };
         let surplus = {
-            let leaf = self.engine.settle(self.lock_table(space, table, PageSize::Small));
+            let leaf = self.engine.settle(self.lock_table(space, table, PageSize::KIB_4));
             if self.still_shows(&leaf, area, address, original) {
                 match original {
                     Some(page) => self.copy(page, fresh.number(), 1),

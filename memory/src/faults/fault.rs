@@ -112,16 +112,16 @@ impl<P: Machine> Memory<P> {
             return Ok(Progress::Done);
         }
         let (table, size) = match self.make_table(space, address)? {
-            Found::Huge(table) => (table, PageSize::Huge),
-            Found::Leaf(table) => (table, PageSize::Small),
+            Found::Huge(table) => (table, PageSize::MIB_2),
+            Found::Leaf(table) => (table, PageSize::KIB_4),
             Found::Nothing => return Ok(Progress::Again),
         };
         // Read without the lock: most faults find nothing, and their next step looks again under the lock.
-        let found = platform.table(table).get(Table::index(address, u32::from(size == PageSize::Huge)));
+        let found = platform.table(table).get(Table::index(address, u32::from(size == PageSize::MIB_2)));
         if !found.is_none() {
             return self.resolve_entry(space, self.lock_table(space, table, size), area, address, access);
         }
-        if size == PageSize::Huge {
+        if size == PageSize::MIB_2 {
             return Ok(Progress::Again);
         }
         match (area.source, access) {
@@ -158,7 +158,7 @@ impl<P: Machine> Memory<P> {
         access: Access,
     ) -> Result<Progress, FaultError> {
         let entry = leaf.get(address);
-        if entry.is_none() || (leaf.size() == PageSize::Huge && !entry.is_huge()) {
+        if entry.is_none() || (leaf.size() == PageSize::MIB_2 && !entry.is_huge()) {
             return Ok(Progress::Again);
         }
         if entry.is_moving() {

@@ -33,7 +33,7 @@ impl<P: Machine> Memory<P> {
             return false;
         };
         self.zero(fresh.number(), HUGE_FRAMES);
-        let leaf = self.engine.settle(self.lock_table(space, table, PageSize::Huge));
+        let leaf = self.engine.settle(self.lock_table(space, table, PageSize::MIB_2));
         if !leaf.get(base).is_none() {
             drop(leaf);
             self.free_huge(fresh);

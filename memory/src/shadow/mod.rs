@@ -97,11 +97,11 @@ struct Place {
 
 impl Place {
     fn new(root: Root, address: u64, size: PageSize) -> Self {
-        Self { root: root.0, huge: size == PageSize::Huge, page: address >> size.shift() }
+        Self { root: root.0, huge: size == PageSize::MIB_2, page: address >> size.shift() }
     }
 
     fn address(self) -> u64 {
-        self.page << if self.huge { PageSize::Huge } else { PageSize::Small }.shift()
+        self.page << if self.huge { PageSize::MIB_2 } else { PageSize::KIB_4 }.shift()
     }
 }
 
@@ -332,7 +332,7 @@ impl Shadow {
     /// The CPU invalidated the entries of an address at `time`.
     fn forget_page(&mut self, cpu: CpuId, asid: Asid, address: u64, time: u64) {
         let root = Root(self.slots[self.slot(cpu, asid)].root);
-        for size in [PageSize::Small, PageSize::Huge] {
+        for size in [PageSize::KIB_4, PageSize::MIB_2] {
             let place = Place::new(root, address, size);
             let Some(mut gone) = self.gone.remove(&place) else { continue };
             for one in gone.iter_mut().filter(|one| one.time < time) {

@@ -13,8 +13,8 @@ const ASID: Asid = Asid::SHARED;
 const ROOT: Root = Root(7 << 12);
 const OTHER: Root = Root(8 << 12);
 const AT: u64 = 5 << 30;
-const SMALL: PageSize = PageSize::Small;
-const HUGE: PageSize = PageSize::Huge;
+const SMALL: PageSize = PageSize::KIB_4;
+const HUGE: PageSize = PageSize::MIB_2;
 
 fn cpu(number: usize) -> CpuId {
     CpuId::new(number).unwrap()

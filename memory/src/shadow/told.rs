@@ -48,11 +48,11 @@ impl Shadow {
         if self.gone.is_empty() {
             return Ok(());
         }
-        let huge = Place::new(root, address, PageSize::Huge);
-        let small = Place::new(root, address, PageSize::Small);
+        let huge = Place::new(root, address, PageSize::MIB_2);
+        let small = Place::new(root, address, PageSize::KIB_4);
         let last = match size {
-            PageSize::Small => small,
-            PageSize::Huge => Place { page: small.page + u64::from(HUGE_FRAMES) - 1, ..small },
+            PageSize::KIB_4 => small,
+            _ => Place { page: small.page + u64::from(HUGE_FRAMES) - 1, ..small },
         };
         let smaller = self.gone.range(small..=last).map(|(place, _)| *place);
         let places: Vec<Place> = smaller.chain(self.gone.contains_key(&huge).then_some(huge)).collect();

@@ -66,19 +66,19 @@ impl<P: Machine> Memory<P> {
     /// Replaces an entry above the lowest level, which is a table, a huge page or nothing, and returns the old entry.
     /// The caller holds the lock of the table, and every CPU that could use the old entry was told.
     pub(crate) fn set_table(&self, above: &Leaf<'_, P>, address: u64, entry: Entry) -> Entry {
-        debug_assert_eq!(above.size, PageSize::Huge);
+        debug_assert_eq!(above.size, PageSize::MIB_2);
         if entry.present() && !entry.is_huge() {
             let (table, root) = (self.platform().table(entry.frame()), above.space.coherence().root());
             self.ask_shadow(|shadow| {
                 let leading = (0..ENTRIES).map(|index| (index, table.get(index)));
                 leading.filter(|(_, entry)| entry.present()).try_for_each(|(index, entry)| {
                     let at = (address >> LEAF_SHIFT << LEAF_SHIFT) + ((index as u64) << PAGE_SHIFT);
-                    shadow.installs(root, at, PageSize::Small, entry.frame())
+                    shadow.installs(root, at, PageSize::KIB_4, entry.frame())
                 })
             });
         } else if entry.present() {
             let root = above.space.coherence().root();
-            self.ask_shadow(|shadow| shadow.installs(root, address, PageSize::Huge, entry.frame()));
+            self.ask_shadow(|shadow| shadow.installs(root, address, PageSize::MIB_2, entry.frame()));
         }
         self.platform().work(Work::TableChange, 1);
         above.table.exchange(above.index(address), entry)

@@ -19,7 +19,7 @@ use crate::tables::walk::Found;
 use crate::Memory;
 
 /// The size of a huge page in bytes.
-pub const HUGE_BYTES: u64 = PageSize::Huge.bytes();
+pub const HUGE_BYTES: u64 = PageSize::MIB_2.bytes();
 
 /// The reason why a huge page cannot be split now.
 pub(crate) enum Unsplit {
@@ -129,7 +129,7 @@ impl<P: Machine> Memory<P> {
         }
         let table = self.table_to_split()?;
         let left = match self.lock_leaf(space, address) {
-            Some(leaf) if leaf.size() == PageSize::Huge => {
+            Some(leaf) if leaf.size() == PageSize::MIB_2 => {
                 let entry = leaf.get(address);
                 if entry.is_moving() {
                     drop(leaf);

@@ -70,7 +70,7 @@ impl<P: Machine> Leaf<'_, P> {
     }
 
     pub(super) fn index(&self, address: u64) -> usize {
-        Table::index(address, u32::from(self.size == PageSize::Huge))
+        Table::index(address, u32::from(self.size == PageSize::MIB_2))
     }
 
     pub(crate) fn get(&self, address: u64) -> Entry {

@@ -73,9 +73,9 @@ impl<P: Machine> Memory<P> {
         loop {
             match self.find_table(space, address) {
                 Found::Nothing => return None,
-                Found::Leaf(table) => return Some(self.lock_table(space, table, PageSize::Small)),
+                Found::Leaf(table) => return Some(self.lock_table(space, table, PageSize::KIB_4)),
                 Found::Huge(table) => {
-                    let leaf = self.lock_table(space, table, PageSize::Huge);
+                    let leaf = self.lock_table(space, table, PageSize::MIB_2);
                     // Checked again under the lock: the huge page may have been split meanwhile.
                     if leaf.get(address).is_huge() {
                         return Some(leaf);

@@ -31,8 +31,8 @@ impl<P: Machine> Memory<P> {
         for area in areas.overlapping(start, end).filter(|area| area.protection != Protection::None) {
             let range = (start.max(area.start), end.min(area.end));
             self.for_each_owing_leaf(space, range, |leaf, (start, end)| {
-                let huge = leaf.size() == PageSize::Huge;
-                if huge && end - start < PageSize::Huge.bytes() {
+                let huge = leaf.size() == PageSize::MIB_2;
+                if huge && end - start < PageSize::MIB_2.bytes() {
                     // The use of a part says nothing about the rest.
                     return;
                 }

@@ -341,7 +341,7 @@ impl<P: Machine> Memory<P> {
         self.zero(table.number(), 1);
         let mut table = Some(table);
         self.for_each_mapping(frame, |_, leaf, base| {
-            if leaf.size() == PageSize::Huge {
+            if leaf.size() == PageSize::MIB_2 {
                 if let Some(table) = table.take() {
                     self.split(leaf, base, table);
                 }

@@ -76,15 +76,17 @@ unsafe impl Platform for Threads {
         fence(Ordering::SeqCst);
     }
 
-    fn invalidate_page(&self, asid: Asid, address: u64, _: PageSize) {
-        self.watched(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
-        let mut tlb = self.core().tlb.lock().unwrap();
-        tlb.entries[usize::from(asid.get())].remove(address);
-    }
-
-    fn invalidate_asid(&self, asid: Asid) {
-        self.watched(|shadow, cpu| shadow.forgets_asid(cpu, asid));
-        self.core().tlb.lock().unwrap().entries[usize::from(asid.get())].clear();
+    fn invalidate(&self, asid: Asid, flush: Flush) {
+        let entries = usize::from(asid.get());
+        let Some(addresses) = flush.addresses() else {
+            self.watched(|shadow, cpu| shadow.forgets_asid(cpu, asid));
+            self.core().tlb.lock().unwrap().entries[entries].clear();
+            return;
+        };
+        for address in addresses {
+            self.watched(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+            self.core().tlb.lock().unwrap().entries[entries].remove(address);
+        }
     }
 
     fn invalidate_all(&self) {

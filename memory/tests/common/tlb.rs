@@ -32,19 +32,19 @@ pub(super) struct Entries {
 impl Entries {
     pub(super) fn of(&mut self, size: PageSize) -> &mut HashMap<u64, Cached> {
         match size {
-            PageSize::Small => &mut self.small,
-            PageSize::Huge => &mut self.huge,
+            PageSize::KIB_4 => &mut self.small,
+            _ => &mut self.huge,
         }
     }
 
     pub(super) fn find(&self, address: u64) -> Option<&Cached> {
-        let small = self.small.get(&(address >> PageSize::Small.shift()));
-        small.or_else(|| self.huge.get(&(address >> PageSize::Huge.shift())))
+        let small = self.small.get(&(address >> PageSize::KIB_4.shift()));
+        small.or_else(|| self.huge.get(&(address >> PageSize::MIB_2.shift())))
     }
 
     /// Invalidates the entries that translate an address, of any size, as the processor does.
     pub(super) fn remove(&mut self, address: u64) {
-        for size in [PageSize::Small, PageSize::Huge] {
+        for size in [PageSize::KIB_4, PageSize::MIB_2] {
             self.of(size).remove(&(address >> size.shift()));
         }
     }
@@ -56,10 +56,10 @@ impl Entries {
 
     /// Whether a part of the 2 MiB at `address` is translated in a size other than `size`.
     pub(super) fn mixed(&self, address: u64, size: PageSize) -> bool {
-        let base = address >> PageSize::Huge.shift();
+        let base = address >> PageSize::MIB_2.shift();
         match size {
-            PageSize::Small => self.huge.contains_key(&base),
-            PageSize::Huge => self.small.keys().any(|page| page >> 9 == base),
+            PageSize::KIB_4 => self.huge.contains_key(&base),
+            _ => self.small.keys().any(|page| page >> 9 == base),
         }
     }
 }
@@ -130,8 +130,8 @@ impl Threads {
             entry
         };
         let offset = match entry.size {
-            PageSize::Small => 0,
-            PageSize::Huge => Table::index(address, 0) as u32,
+            PageSize::KIB_4 => 0,
+            _ => Table::index(address, 0) as u32,
         };
         let frame = FrameNumber::new(entry.frame.get() + offset);
         let content = self.content(frame);
@@ -152,14 +152,14 @@ impl Threads {
 
     pub(super) fn walk(&self, root: FrameNumber, address: u64, store: bool) -> Option<Cached> {
         let mut frame = root;
-        let (mut level, mut size) = (3, PageSize::Small);
+        let (mut level, mut size) = (3, PageSize::KIB_4);
         while level > 0 {
             let entry = self.table(frame).get(Table::index(address, level));
             if !entry.present() {
                 return None;
             }
             if entry.is_huge() {
-                size = PageSize::Huge;
+                size = PageSize::MIB_2;
                 break;
             }
             frame = entry.frame();
@@ -168,7 +168,9 @@ impl Threads {
         let (table, index) = (self.table(frame), Table::index(address, level));
         let entry = loop {
             let entry = table.get(index);
-            if !entry.present() || entry.is_huge() != (size == PageSize::Huge) || (store && !entry.writable())
+            if !entry.present()
+                || entry.is_huge() != (size == PageSize::MIB_2)
+                || (store && !entry.writable())
             {
                 return None;
             }

@@ -114,28 +114,27 @@ pub(crate) fn load_kernel_root() {
     set_root(physical(&raw const EMPTY));
 }
 
-/// Invalidates `count` translations that lie `size` apart, tagged with `asid`, with the entries that walkers cached on the way to
-/// them.
-pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSize) {
+/// Invalidates the entries that `flush` covers, tagged with `asid`.
+pub(crate) fn invalidate(asid: Asid, flush: Flush) {
+    /// In an operand: the number of a page.
+    const NUMBER: u64 = (1 << 44) - 1;
+    let Some(addresses) = flush.addresses() else { return invalidate_asid(asid) };
     // SAFETY: translations that are still valid are found again.
     unsafe {
         asm!("dsb nsh", options(nostack, preserves_flags));
-        for page in pages(asid, start, count, size) {
-            asm!("tlbi vae1, {}", in(reg) page, options(nostack, preserves_flags));
+        for address in addresses {
+            let page = tag(asid) | address >> PAGE_SHIFT & NUMBER;
+            if flush.tables {
+                asm!("tlbi vae1, {}", in(reg) page, options(nostack, preserves_flags));
+            } else {
+                asm!("tlbi vale1, {}", in(reg) page, options(nostack, preserves_flags));
+            }
         }
         asm!("dsb nsh", "isb", options(nostack, preserves_flags));
     }
 }
 
-/// The operands of TLBI for some translations: the tag, and the number of the page.
-fn pages(asid: Asid, start: u64, count: u32, size: PageSize) -> impl Iterator<Item = u64> {
-    const NUMBER: u64 = (1 << 44) - 1;
-    (0..u64::from(count))
-        .map(move |index| tag(asid) | (start + (index << size.shift())) >> PAGE_SHIFT & NUMBER)
-}
-
-/// Invalidates all entries of `asid`.
-pub(crate) fn invalidate_asid(asid: Asid) {
+fn invalidate_asid(asid: Asid) {
     // SAFETY: as above.
     unsafe {
         asm!("dsb nsh", "tlbi aside1, {}", "dsb nsh", "isb", in(reg) tag(asid), options(nostack, preserves_flags));

@@ -52,8 +52,8 @@ impl Forms {
     fn level(self, size: PageSize, alone: bool) -> u64 {
         match size {
             _ if !(alone && self.hint) => 0,
-            PageSize::Small => 3,
-            PageSize::Huge => 2,
+            PageSize::KIB_4 => 3,
+            _ => 2,
         }
     }
 
@@ -131,23 +131,23 @@ mod tests {
             operations.map(|(Operation::Page(bits) | Operation::Range(bits))| bits).collect()
         };
         // VAE1IS: ASID 63:48, TTL 47:44 (granule, level), VA[55:12] 43:0.
-        assert_eq!(bits(1, PageSize::Small, false), [0x0009_0000_0000_0400]);
-        assert_eq!(bits(1, PageSize::Small, true), [0x0009_7000_0000_0400]);
-        assert_eq!(bits(1, PageSize::Huge, true), [0x0009_6000_0000_0400]);
+        assert_eq!(bits(1, PageSize::KIB_4, false), [0x0009_0000_0000_0400]);
+        assert_eq!(bits(1, PageSize::KIB_4, true), [0x0009_7000_0000_0400]);
+        assert_eq!(bits(1, PageSize::MIB_2, true), [0x0009_6000_0000_0400]);
         // RVAE1IS: ASID 63:48, TG 47:46, SCALE 45:44, NUM 43:39, TTL 38:37, BaseADDR 36:0.
-        assert_eq!(bits(2, PageSize::Small, false), [0x0009_4000_0000_0400]);
-        assert_eq!(bits(2, PageSize::Small, true), [0x0009_4060_0000_0400]);
-        assert_eq!(bits(62, PageSize::Small, false), [0x0009_4f00_0000_0400]);
-        assert_eq!(bits(3, PageSize::Small, false), [0x0009_0000_0000_0400, 0x0009_4000_0000_0401]);
+        assert_eq!(bits(2, PageSize::KIB_4, false), [0x0009_4000_0000_0400]);
+        assert_eq!(bits(2, PageSize::KIB_4, true), [0x0009_4060_0000_0400]);
+        assert_eq!(bits(62, PageSize::KIB_4, false), [0x0009_4f00_0000_0400]);
+        assert_eq!(bits(3, PageSize::KIB_4, false), [0x0009_0000_0000_0400, 0x0009_4000_0000_0401]);
         // 1024 pages are 16 times 2^6.
-        assert_eq!(bits(2, PageSize::Huge, true), [0x0009_57c0_0000_0400]);
+        assert_eq!(bits(2, PageSize::MIB_2, true), [0x0009_57c0_0000_0400]);
     }
 
     /// A range with a hint of level 2 begins where an entry of that level can.
     #[test]
     fn ranges_of_huge_pages_begin_at_huge_pages() {
         for count in 2..300 {
-            for operation in ALL.operations(ASID, 0x40_0000, count, PageSize::Huge, true) {
+            for operation in ALL.operations(ASID, 0x40_0000, count, PageSize::MIB_2, true) {
                 assert_eq!(covered(operation).0 % 512, 0, "{count} pages");
             }
         }
@@ -159,7 +159,7 @@ mod tests {
         for count in counts {
             let mut next = 0x1234;
             let operations: Vec<_> =
-                ALL.operations(ASID, 0x123_4000, count, PageSize::Small, false).collect();
+                ALL.operations(ASID, 0x123_4000, count, PageSize::KIB_4, false).collect();
             for &operation in &operations {
                 let (first, pages, level) = covered(operation);
                 assert_eq!((first, level), (next, 0), "{count} pages");
@@ -170,7 +170,7 @@ mod tests {
         }
         let most = ALL.pages();
         let huge: u64 =
-            ALL.operations(ASID, 0, most, PageSize::Huge, true).map(|operation| covered(operation).1).sum();
+            ALL.operations(ASID, 0, most, PageSize::MIB_2, true).map(|operation| covered(operation).1).sum();
         assert_eq!(huge, u64::from(most) << 9);
     }
 
@@ -178,14 +178,14 @@ mod tests {
     fn without_ranges_each_translation_is_one_operation() {
         let single = Forms { range: false, hint: false };
         let pages = |size| single.operations(ASID, 0x40_0000, 3, size, true).map(covered).collect::<Vec<_>>();
-        assert_eq!(pages(PageSize::Small), [(0x400, 1, 0), (0x401, 1, 0), (0x402, 1, 0)]);
-        assert_eq!(pages(PageSize::Huge), [(0x400, 1, 0), (0x600, 1, 0), (0x800, 1, 0)]);
+        assert_eq!(pages(PageSize::KIB_4), [(0x400, 1, 0), (0x401, 1, 0), (0x402, 1, 0)]);
+        assert_eq!(pages(PageSize::MIB_2), [(0x400, 1, 0), (0x600, 1, 0), (0x800, 1, 0)]);
         assert_eq!(single.pages(), 1);
     }
 
     #[test]
     fn a_level_is_given_only_where_nothing_else_goes() {
-        for (size, level) in [(PageSize::Small, 3), (PageSize::Huge, 2)] {
+        for (size, level) in [(PageSize::KIB_4, 3), (PageSize::MIB_2, 2)] {
             for count in [1, 2, 7] {
                 for (alone, expected) in [(true, level), (false, 0)] {
                     for operation in ALL.operations(ASID, 0, count, size, alone) {

@@ -100,16 +100,22 @@ fn reload() {
     unsafe { Cr3::write_raw(root, pcid) };
 }
 
-/// Invalidates `count` translations that lie `size` apart, with the entries that walkers cached on the way to them. It does so
-/// under the PCID that is loaded: the engine asks for no other.
-pub(crate) fn invalidate_pages(_asid: Asid, start: u64, count: u32, size: PageSize) {
-    for index in 0..u64::from(count) {
-        tlb::flush(VirtAddr::new_truncate(start + (index << size.shift())));
+/// Invalidates the entries that `flush` covers, tagged with `asid`. INVLPG also drops everything that the walker cached
+/// on the way to any page (SDM volume 3, section 4.10.4.1).
+pub(crate) fn invalidate(asid: Asid, flush: Flush) {
+    let Some(addresses) = flush.addresses() else { return invalidate_asid(asid) };
+    let pages = addresses.map(VirtAddr::new_truncate);
+    match Pcid::new(asid.pcid()) {
+        // The engine asks for an ASID that is not loaded only where it broadcasts. Those processors have INVPCID.
+        Ok(pcid) if features::invlpgb().is_some() && pcid.value() != Cr3::read_raw().1 & 0xfff => {
+            // SAFETY: the processor has the instruction.
+            pages.for_each(|page| unsafe { tlb::flush_pcid(InvPcidCommand::Address(page, pcid)) });
+        }
+        _ => pages.for_each(tlb::flush),
     }
 }
 
-/// Invalidates all entries of `asid`.
-pub(crate) fn invalidate_asid(asid: Asid) {
+fn invalidate_asid(asid: Asid) {
     match Pcid::new(asid.pcid()) {
         Ok(pcid) if features::PCID.is_there() && features::INVPCID.is_there() => {
             // SAFETY: the processor has the instruction.
@@ -152,7 +158,7 @@ pub(crate) fn broadcast(asid: Asid, flush: Flush) {
         Extent::Pages { start, count, size } => {
             let (start, bytes) = (VirtAddr::new_truncate(start), u64::from(count.max(1)) << size.shift());
             match size {
-                PageSize::Small => {
+                PageSize::KIB_4 => {
                     let first = Page::<Size4KiB>::containing_address(start);
                     let mut pages =
                         hardware.build().pages(PageRange { start: first, end: first + (bytes >> 12) });
@@ -160,7 +166,7 @@ pub(crate) fn broadcast(asid: Asid, flush: Flush) {
                     unsafe { pages.pcid(pcid) };
                     pages.flush();
                 }
-                PageSize::Huge => {
+                _ => {
                     let first = Page::<Size2MiB>::containing_address(start);
                     let mut pages =
                         hardware.build().pages(PageRange { start: first, end: first + (bytes >> 21) });
