@@ -45,6 +45,8 @@ pub enum Guard {
     KernelFlush = 2048,
     /// The flush at an entry into the kernel to which flushes were deferred: without it R1 breaks.
     KernelEntry = 4096,
+    /// The note that a second CPU runs a space under its global ASID: without it R1 and R3 break.
+    SecondCpu = 8192,
 }
 
 /// The guards that were removed. Without the cfg it takes no memory.

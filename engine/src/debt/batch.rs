@@ -368,6 +368,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         debt: Debt,
         narrowed: bool,
     ) -> bool {
+        if !self.engine.is_used_elsewhere(space.as_ref()) {
+            return false;
+        }
         if let (Some(lazy), false) = (&mut self.lazy, narrowed) {
             let mut met = Met::default();
             met.add(debt.entry, self.engine.narrows(space.as_ref()));

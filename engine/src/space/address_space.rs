@@ -20,6 +20,7 @@ use super::in_flight::InFlight;
 use super::pace::Pace;
 use super::stamp::Stamp;
 use super::tag::Tag;
+use super::used_on::UsedOn;
 use crate::cpu_set::AtomicCpuSet;
 use crate::flush::Extent;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
@@ -40,6 +41,8 @@ pub struct AddressSpace {
     pub(crate) tag: Tag,
     /// The number of looks in a row at which too few CPUs ran it.
     pub(crate) narrow: AtomicU32,
+    /// The CPUs that may hold entries under its global ASID.
+    pub(crate) used_on: UsedOn,
     /// The time that its flushes take.
     pub(crate) pace: Pace,
     /// The number of devices that walk its tables.
@@ -63,6 +66,7 @@ impl AddressSpace {
             root,
             tag: Tag::new(asid),
             narrow: AtomicU32::new(0),
+            used_on: UsedOn::new(),
             pace: Pace::new(),
             devices: AtomicU32::new(0),
             generation: AtomicGeneration::new(Generation::FIRST),

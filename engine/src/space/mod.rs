@@ -14,6 +14,7 @@ mod in_flight;
 mod pace;
 mod stamp;
 mod tag;
+mod used_on;
 
 pub(crate) use address_space::leaked_asids;
 pub use address_space::AddressSpace;
@@ -23,3 +24,4 @@ pub use generation::Generation;
 pub use id::{Root, SpaceId};
 pub use stamp::Stamp;
 pub(crate) use tag::{Reading, Tagged};
+pub(crate) use used_on::Users;

@@ -12,9 +12,11 @@
 
 use super::here::Here;
 use crate::cpu::{Cpu, Flushed, Loaded, Own, Slots};
+use crate::cpu_set::CpuId;
 use crate::platform::{FlushEvent, Platform, Reason};
 use crate::primitive::{fence, Ordering};
-use crate::space::{AddressSpace, Asid, SpaceId};
+use crate::sabotage::Guard;
+use crate::space::{AddressSpace, Asid, SpaceId, Users};
 use crate::Engine;
 
 /// The references to spaces that a CPU gave up in a switch.
@@ -110,7 +112,7 @@ impl<P: Platform> Engine<P> {
         if !space.cpus().contains(id) {
             space.cpus().insert(id);
         }
-        let (asid, global, flushed) = self.choose(&mut own.slots, space);
+        let (asid, global, flushed) = self.choose(id, &mut own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
         self.account_load(cpu, space, flushed);
         let left = own.loaded.replace(Loaded { space: next.clone(), asid, global }).map(|left| left.space);
@@ -128,13 +130,16 @@ impl<P: Platform> Engine<P> {
 
     /// Chooses the tag for a space that this CPU is about to load. Returns the ASID, whether it is global, and whether
     /// the CPU must flush. The CPU has published before that it is switching, and has joined the space.
-    pub(crate) fn choose(&self, slots: &mut Slots, space: &AddressSpace) -> (Asid, bool, Flushed) {
+    pub(crate) fn choose(&self, id: CpuId, slots: &mut Slots, space: &AddressSpace) -> (Asid, bool, Flushed) {
         // Published values come before the reads: see the start of the module's description. The set's atomic insertion
         // would suffice, but it is skipped when the bit is set already.
         fence(Ordering::SeqCst);
         // In this order: a flush that saw another tag than this one has raised the generation before.
         let tag = space.asid();
         let newest = space.generation();
+        if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {
+            space.used_on.note(id);
+        }
         match tag {
             None => {
                 let tagged = self.platform().capabilities().asids;

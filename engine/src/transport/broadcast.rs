@@ -4,7 +4,8 @@
 //! tag that means the same on every CPU. So this transport is for spaces that have a [global
 //! ASID](super::global_asids): all spaces, or those that [deserve one](super::adoption). The hardware reaches every
 //! CPU, whether it runs the space, is lazy in it or left it long ago. So the sender need not know the CPUs, and a
-//! switch never flushes. A broadcast of everything needs no ASID.
+//! switch never flushes. A broadcast of everything needs no ASID. A space that has run on the sender's CPU alone is
+//! invalidated there, without a broadcast (`space::used_on`).
 //!
 //! Broadcasts differ from interrupts in what a wait proves. Invalidations are asynchronous, and *a wait covers only
 //! those that the same CPU started*. One batch's wait proves nothing about another's. So an operation that finds a
@@ -14,7 +15,7 @@
 use crate::flush::{Extent, Flush};
 use crate::platform::{Broadcast, Holders, Platform, Reason};
 use crate::sabotage::Guard;
-use crate::space::{Asid, SpaceId};
+use crate::space::{AddressSpace, Asid, SpaceId, Users};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
@@ -41,6 +42,38 @@ impl<P: Platform> Engine<P> {
                 |done| self.wait_until(done),
             )
         })
+    }
+
+    /// Starts to flush a space that every CPU runs under `asid`. True if broadcasts were started. The caller is pinned.
+    ///
+    /// If no other CPU has run the space under the ASID, this CPU invalidates its own entries and no broadcast is
+    /// needed. A device that walks the tables may rely on broadcasts, so it gets them.
+    pub(crate) fn start_globally(&self, asid: Asid, space: &AddressSpace, flush: Flush) -> bool {
+        if self.is_used_elsewhere(space) {
+            return self.start_broadcasts(asid, flush);
+        }
+        if space.used_on.read() != Users::None {
+            self.on_this_cpu(|here| {
+                self.platform().invalidate(asid, flush);
+                match flush.pages() {
+                    Some(count) => here.cpu.tally.flushes_page.add(u64::from(count)),
+                    None => here.cpu.tally.flushes_full.add(1),
+                }
+                self.trace(Reason::LocalSpaceShootdown, flush.pages(), space.id());
+            });
+        }
+        false
+    }
+
+    /// Whether any TLB but this CPU's may hold entries of the space under its global ASID. Page tables were changed and
+    /// the generation was raised before.
+    pub(crate) fn is_used_elsewhere(&self, space: &AddressSpace) -> bool {
+        space.has_devices()
+            || match space.used_on.read() {
+                Users::None => false,
+                Users::One(cpu) => cpu != self.platform().this_cpu().index(),
+                Users::Several => true,
+            }
     }
 
     /// Starts the broadcasts for `flush`, as many pages at a time as the hardware can take. True if any was started.

@@ -76,7 +76,7 @@ impl<P: Platform> Engine<P> {
         let _pinned = self.pin();
         let (ticket, started) = match tag.tagged() {
             Tagged::Slots => (self.ask_runners(generation, space, limited), false),
-            Tagged::Global(asid) => (None, self.start_broadcasts(asid, limited)),
+            Tagged::Global(asid) => (None, self.start_globally(asid, space, limited)),
             Tagged::Adopting(asid) | Tagged::Leaving(asid) | Tagged::Ending(asid) => {
                 self.start_in_transition(asid, generation, space, limited)
             }

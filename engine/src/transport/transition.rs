@@ -116,7 +116,7 @@ impl<P: Platform> Engine<P> {
         let Some(loaded) = &mut here.own.loaded else { return };
         let space = loaded.space.as_ref();
         here.cpu.seen.set_loaded(SpaceId::SWITCHING);
-        let (asid, global, flushed) = self.choose(&mut here.own.slots, space);
+        let (asid, global, flushed) = self.choose(here.id, &mut here.own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
         self.account_load(here.cpu, space, flushed);
         (loaded.asid, loaded.global) = (asid, global);

@@ -265,3 +265,101 @@ fn a_task_that_moves_takes_no_broadcast_along() {
     batch.flush();
     assert!(!seen.get());
 }
+
+/// The broadcasts and the local invalidations since the last look.
+fn sent(m: &Machine) -> (usize, usize) {
+    let events = m.events();
+    let count = |matching: fn(&Event) -> bool| events.iter().filter(|event| matching(event)).count();
+    (
+        count(|event| matches!(event, Event::Broadcast { .. } | Event::BroadcastEverything { .. })),
+        count(|event| matches!(event, Event::Pages { .. } | Event::Asid { .. })),
+    )
+}
+
+#[test]
+fn a_space_that_ran_on_one_cpu_is_invalidated_there_without_a_broadcast() {
+    let m = broadcasting(3, 256);
+    let p = m.space(1);
+    m.flush(&p, Flush::ALL);
+    assert_eq!(sent(&m), (0, 0), "it never ran");
+    m.switch(1, &p);
+    for (flush, gone) in [(Flush::page(PAGE, PageSize::KIB_4), true), (Flush::ALL, true)] {
+        m.fill(1, PAGE, 1);
+        m.events();
+        m.on(1, |engine| engine.flush(&p, flush));
+        assert_eq!((sent(&m), m.cached(1, PAGE).is_none()), ((0, 1), gone));
+    }
+    // Also once the CPU runs something else: its entries stay behind.
+    m.fill(1, PAGE, 1);
+    drop(m.on(1, ceasefire::Engine::unload));
+    m.events();
+    m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
+    assert_eq!(sent(&m), (0, 1));
+    m.switch(1, &p);
+    assert_eq!(m.cached(1, PAGE), None);
+    // Another CPU cannot reach CPU 1 otherwise.
+    m.fill(1, PAGE, 1);
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    assert_eq!((sent(&m).0, m.cached(1, PAGE)), (1, None));
+    let counters = m.counters((0..3).map(id));
+    assert_eq!((counters.broadcasts, counters.flushes_page, counters.flushes_full), (1, 3, 1));
+}
+
+/// The second CPU takes the space up in the middle of a flush of the first. Either it is reached, or it reads the new
+/// tables.
+#[test]
+fn a_second_cpu_ends_the_flushes_without_broadcasts_in_time() {
+    for point in [Point::BeforeRoot, Point::AfterRoot] {
+        let m = broadcasting(3, 256);
+        let p = m.space(1);
+        m.switch(1, &p);
+        m.events();
+        let flushed = p.clone();
+        // CPU 2 has noted itself. A flush from here on is broadcast, whether the root is loaded yet or not.
+        m.at(point, move |m| {
+            m.on(1, |engine| engine.flush(&flushed, Flush::page(PAGE, PageSize::KIB_4)));
+            assert_eq!(sent(m).0, 1, "{point:?}");
+        });
+        m.switch(2, &p);
+        m.fill(2, 2 * PAGE, 1);
+        m.on(1, |engine| engine.flush(&p, Flush::page(2 * PAGE, PageSize::KIB_4)));
+        assert_eq!(m.cached(2, 2 * PAGE), None);
+        // It has left, and its entries are still there.
+        m.fill(2, PAGE, 1);
+        drop(m.on(2, ceasefire::Engine::unload));
+        m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
+        m.switch(2, &p);
+        assert_eq!(m.cached(2, PAGE), None);
+    }
+}
+
+/// On its own CPU a batch gains nothing from waiting.
+#[test]
+fn a_batch_invalidates_a_space_of_one_cpu_without_a_broadcast() {
+    let m = broadcasting(2, 256);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.events();
+    m.go(1);
+    let mut batch = batch(&m);
+    batch.unmap(&p, was(PAGE, false), 1);
+    assert_eq!((sent(&m), m.cached(1, PAGE), m.owes(&p)), ((0, 1), None, false));
+    drop(batch);
+    assert_eq!(m.cpu(1).counters().broadcasts, 0);
+}
+
+/// A device may listen to broadcasts instead of being told.
+#[test]
+fn a_device_gets_broadcasts_even_if_one_cpu_runs_the_space() {
+    let m = broadcasting(2, 256);
+    let p = m.space(1);
+    m.switch(0, &p);
+    p.attach_device();
+    m.events();
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    assert_eq!(sent(&m), (1, 0));
+    p.detach_device();
+    m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+    assert_eq!(sent(&m), (0, 1));
+}

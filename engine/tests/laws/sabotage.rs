@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::hands::{room, unmap, was, Hands, SpaceLock};
 use crate::interleaved;
 use crate::random::{history, play};
-use crate::script::{broadcasting, hybrid, lazy, machine, wide, Machine, Space};
+use crate::script::{broadcasting, every, hybrid, lazy, machine, wide, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -159,12 +159,36 @@ fn without_the_interrupts_of_a_transition_a_cpu_that_has_not_moved_uses_old_entr
     }
 }
 
+#[test]
+fn without_the_note_of_a_second_cpu_its_entries_survive_a_flush_that_is_not_broadcast() {
+    let m = broadcasting(2, 256);
+    m.remove_guard(Guard::SecondCpu);
+    let p = m.space(1);
+    for cpu in [0, 1] {
+        m.switch(cpu, &p);
+        m.fill(cpu, PAGE, 1);
+    }
+    m.flush(&p, ceasefire::Flush::page(PAGE, PageSize::KIB_4));
+    assert!(m.cached(0, PAGE).is_none() && m.cached(1, PAGE).is_some(), "R3");
+    for words in ["after its frame was released", "after it came out of the batch"] {
+        found_on(|cpus| broadcasting(cpus, 4), Schedule::Batched, Guard::SecondCpu, words);
+    }
+}
+
 /// The interleavings can fail.
 #[test]
 fn interleavings_find_guards_of_broadcasts_gone() {
-    for guard in [Guard::Transition, Guard::BroadcastWait, Guard::GatherFlush, Guard::Settle] {
+    let found = [
+        (Guard::Transition, wide(2)),
+        (Guard::BroadcastWait, wide(2)),
+        (Guard::GatherFlush, wide(2)),
+        (Guard::Settle, wide(2)),
+        (Guard::SecondCpu, every(4)),
+    ];
+    for (guard, capabilities) in found {
         let broken = (0..500).any(|seed| {
-            interleaved::play(seed, wide(2), Schedule::Batched, |engine| engine.remove_guard(guard)).is_err()
+            interleaved::play(seed, capabilities, Schedule::Batched, |engine| engine.remove_guard(guard))
+                .is_err()
         });
         assert!(broken, "{guard:?}");
     }
