@@ -60,6 +60,12 @@ counters! {
     shootdowns,
     /// CPUs for which the platform flushed, so they were not interrupted.
     flushes_elsewhere,
+    /// CPUs in a set that a flush looked at and passed over: they run another space, or no program.
+    passed_over,
+    /// Sets of CPUs that the CPU joined, because it loaded a space in whose set it kept no place.
+    places_taken,
+    /// Sets of CPUs that the CPU left.
+    places_given_up,
     /// Flushes that the hardware carried to every CPU: the number of times that this CPU waited for broadcasts that it
     /// had started.
     broadcasts,

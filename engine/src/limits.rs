@@ -28,6 +28,15 @@ pub const MAX_ASIDS: u32 = match bound(option_env!("CEASEFIRE_MAX_ASIDS"), 1 << 
     None => panic!("CEASEFIRE_MAX_ASIDS must be a whole number, 0 to 65536"),
 };
 
+/// The number of spaces in whose sets a CPU is at most, the one that it runs among them: `CEASEFIRE_PLACES` when the
+/// engine was built, 1 to 16; 2 if it was not set. With 1 a CPU leaves a space's set at every switch.
+///
+/// A CPU holds a reference to each of these spaces, so a space that ends may live on for as long as a CPU runs no other.
+pub const PLACES: usize = match bound(option_env!("CEASEFIRE_PLACES"), 2, 1, 16) {
+    Some(bound) => bound as usize,
+    None => panic!("CEASEFIRE_PLACES must be a whole number, 1 to 16"),
+};
+
 /// The number in `text`, or `default` if there is no text; `None` unless it is a number from `least` to `most`.
 const fn bound(text: Option<&str>, default: u32, least: u32, most: u32) -> Option<u32> {
     let Some(text) = text else { return Some(default) };

@@ -8,6 +8,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 
 use super::mode::Mode;
+use super::places::Places;
 use super::request::{Inbox, Request};
 use super::slots::Slots;
 use crate::counters::{Counters, Tally};
@@ -104,8 +105,8 @@ impl Reach {
 pub(crate) struct Own<S> {
     pub(crate) slots: Slots,
     pub(crate) loaded: Option<Loaded<S>>,
-    /// A space that an interrupt unloaded from this CPU. It is kept until a caller can drop it outside the interrupt.
-    pub(crate) parked: Option<S>,
+    /// The spaces that it has left and whose sets it is still in.
+    pub(crate) left: Places<S>,
 }
 
 /// The space in a CPU's hardware.
@@ -137,7 +138,7 @@ impl<S> Cpu<S> {
             inbox: Inbox::new(),
             request: Request::new(),
             tally: Tally::new(),
-            own: UnsafeCell::new(Own { slots: Slots::new(), loaded: None, parked: None }),
+            own: UnsafeCell::new(Own { slots: Slots::new(), loaded: None, left: Places::new() }),
         }
     }
 
@@ -162,19 +163,20 @@ impl<S> Cpu<S> {
         self.seen.is_lazy()
     }
 
-    /// Whether the CPU may use entries of its loaded space before it reads that space's generation again.
-    pub(crate) fn uses_entries(&self) -> bool {
-        // The loaded space is read before laziness: a CPU that switches publishes the switch first.
-        self.seen.loaded() != SpaceId::NONE && !self.seen.is_lazy()
+    /// Whether the CPU may use entries of its loaded space before it reads that space's generation again, if the space
+    /// is one that a flush `concerns`.
+    pub(crate) fn uses_entries(&self, concerns: impl Fn(SpaceId) -> bool) -> bool {
+        self.reach(concerns) != Reach::Not
     }
 
-    /// The way to reach the CPU to bring its loaded space up to date.
-    pub(crate) fn reach(&self) -> Reach {
-        // In this order, as above.
+    /// The way to reach the CPU to bring its loaded space up to date, if the space is one that a flush `concerns`.
+    pub(crate) fn reach(&self, concerns: impl Fn(SpaceId) -> bool) -> Reach {
+        // The loaded space is read before laziness: a CPU that switches publishes the switch first.
         match self.seen.loaded() {
             SpaceId::NONE => Reach::Not,
             SpaceId::SWITCHING => Reach::Itself.unless(self.seen.is_lazy()),
-            _ => Reach::Anyhow.unless(self.seen.is_lazy()),
+            loaded if concerns(loaded) => Reach::Anyhow.unless(self.seen.is_lazy()),
+            _ => Reach::Not,
         }
     }
 }

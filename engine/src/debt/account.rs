@@ -4,11 +4,11 @@
 //! recorded in, with the generations of its records. After the flush, [`Recorded::close`] tells the space whether its
 //! debt is paid or entered as a lazy debt. The batch pays with [`Engine::pay_batch`], and [`Paid`] says by what means.
 
-use crate::cpu_set::CpuSet;
+use crate::cpu_set::{CpuId, CpuSet};
 use crate::platform::{Platform, WIDE};
 use crate::primitive::Ordering;
 use crate::sabotage::Guard;
-use crate::space::{AddressSpace, Generation, Stamp};
+use crate::space::{AddressSpace, Generation, SpaceId, Stamp};
 use crate::Engine;
 
 /// A number of translations, and the CPUs that may hold them.
@@ -95,16 +95,25 @@ impl<P: Platform> Engine<P> {
         self.guarded(Guard::Downgrade) && space.downgrade_in_flight()
     }
 
-    /// Whether a debt of `cpus` is worth one broadcast of everything, on hardware that broadcasts. It is from [`WIDE`]
-    /// CPUs on, the number that makes a space worth a global ASID. For fewer, interrupts are better: they leave all
-    /// other CPUs' entries alone.
-    pub(super) fn broadcasts_to(&self, cpus: &CpuSet) -> bool {
-        self.platform().capabilities().broadcast.is_some() && cpus.len() >= WIDE as usize
+    /// Whether a debt of `cpus` in the spaces that it `concerns` is worth one broadcast of everything, on hardware that
+    /// broadcasts. It is from [`WIDE`] CPUs on that run one of them, the number that makes a space worth a global ASID.
+    /// For fewer, interrupts are better: they leave all other CPUs' entries alone.
+    pub(super) fn broadcasts_to(&self, cpus: &CpuSet, concerns: impl Fn(SpaceId) -> bool) -> bool {
+        let platform = self.platform();
+        let uses = |&cpu: &CpuId| platform.cpu(cpu).uses_entries(&concerns);
+        platform.capabilities().broadcast.is_some()
+            && cpus.iter().filter(uses).take(WIDE as usize).count() == WIDE as usize
     }
 
-    /// Pays what is due: with one broadcast of everything if `all`, else by waiting for the broadcasts that were
-    /// `started`, and by interrupts.
-    pub(super) fn pay_batch(&self, due: &mut Part, started: bool, all: bool) -> Paid {
+    /// Pays what is due in the spaces that it `concerns`: with one broadcast of everything if `all`, else by waiting for
+    /// the broadcasts that were `started`, and by interrupts.
+    pub(super) fn pay_batch(
+        &self,
+        due: &mut Part,
+        concerns: impl Fn(SpaceId) -> bool,
+        started: bool,
+        all: bool,
+    ) -> Paid {
         if all {
             due.cpus.clear();
             due.everywhere = false;
@@ -115,7 +124,7 @@ impl<P: Platform> Engine<P> {
         if started {
             self.finish_broadcasts(due.recorded);
         }
-        let sent = !due.cpus.is_empty() && self.flush_loaded(&mut due.cpus);
+        let sent = !due.cpus.is_empty() && self.flush_loaded(&mut due.cpus, concerns);
         match (started, sent) {
             (true, _) => Paid::Pages,
             (false, true) => Paid::Interrupts,

@@ -463,10 +463,12 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
         if self.known == 0 {
             return Stamp::SETTLED;
         }
+        let spaces = &self.spaces[..self.known];
+        let concerns = |id| spaces.iter().flatten().any(|known| known.space.as_ref().id() == id);
         let mut paid = Paid::Local;
         let mut owing = self.lazy.as_mut().filter(|lazy| lazy.leaving.recorded > 0);
         if self.due.recorded > 0 {
-            let all = self.due.everywhere || self.engine.broadcasts_to(&self.due.cpus);
+            let all = self.due.everywhere || self.engine.broadcasts_to(&self.due.cpus, concerns);
             if let Some(Lazy { leaving, .. }) = &mut owing {
                 // The flush also pays what these CPUs owe lazily.
                 leaving.cpus.subtract(&self.due.cpus);
@@ -475,13 +477,13 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
                 }
             }
             let started = core::mem::take(&mut self.started);
-            paid = self.engine.pay_batch(&mut self.due, started, all);
+            paid = self.engine.pay_batch(&mut self.due, concerns, started, all);
             self.engine.count_settled(core::mem::take(&mut self.due.recorded), self.since, paid);
         }
         let stamp = match owing {
             Some(Lazy { leaving, .. }) if leaving.recorded > 0 => {
                 let Part { cpus, everywhere, recorded } = leaving;
-                let stamp = self.engine.enter(cpus, *everywhere, *recorded, self.since);
+                let stamp = self.engine.enter((cpus, *everywhere), concerns, *recorded, self.since);
                 cpus.clear();
                 (*everywhere, *recorded) = (false, 0);
                 stamp

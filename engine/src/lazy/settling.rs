@@ -142,20 +142,23 @@ impl<P: Platform> Engine<P> {
     fn excuse(&self, closed: Closed) {
         let mut cpus = CpuSet::new();
         self.ledger.collect(closed, &mut cpus);
-        cpus.iter().filter(|&cpu| !self.uses_entries(cpu)).for_each(|cpu| self.ledger.leave(closed, cpu));
+        cpus.iter()
+            .filter(|&cpu| !self.platform().cpu(cpu).uses_entries(|_| true))
+            .for_each(|cpu| self.ledger.leave(closed, cpu));
     }
 
-    fn uses_entries(&self, cpu: CpuId) -> bool {
-        self.platform().cpu(cpu).uses_entries()
-    }
-
-    /// Enters `debts` translations that `cpus` may still use, and any CPU if `everywhere`. The first was recorded at
-    /// `since`. The spaces' generations were raised before.
-    pub(crate) fn enter(&self, cpus: &CpuSet, everywhere: bool, debts: u64, since: u64) -> Stamp {
+    /// Enters `debts` translations that those of `cpus` may still use that run a space which `concerns` names, and any CPU
+    /// if `everywhere`. The first was recorded at `since`. The spaces' generations were raised before.
+    pub(crate) fn enter(
+        &self,
+        (cpus, everywhere): (&CpuSet, bool),
+        concerns: impl Fn(SpaceId) -> bool,
+        debts: u64,
+        since: u64,
+    ) -> Stamp {
         let platform = self.platform();
-        let stamp = self
-            .ledger
-            .enter((cpus, everywhere), debts, (since, self.bounds.epoch()), |cpu| self.uses_entries(cpu));
+        let uses = |cpu| platform.cpu(cpu).uses_entries(&concerns);
+        let stamp = self.ledger.enter((cpus, everywhere), debts, (since, self.bounds.epoch()), uses);
         // With interrupts off: a tick in between counts here too.
         platform.interrupts_off(|| {
             let tally = &platform.cpu(platform.this_cpu()).tally;
@@ -212,7 +215,7 @@ impl<P: Platform> Engine<P> {
             self.ledger.collect(closed, &mut owing);
             let mut targets = owing.clone();
             // Brings the space that each of them runs up to date. The CPUs that it skips run none.
-            let sent = self.flush_loaded(&mut targets);
+            let sent = self.flush_loaded(&mut targets, |_| true);
             owing.iter().for_each(|cpu| self.ledger.leave(closed, cpu));
             self.advance(if sent { By::Interrupt } else { By::Local });
         });

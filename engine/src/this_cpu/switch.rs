@@ -11,30 +11,33 @@
 //! (`transport::transition` says why).
 
 use super::here::Here;
-use crate::cpu::{Cpu, Flushed, Loaded, Own, Slots};
+use crate::cpu::{Cpu, Flushed, Loaded, Slots};
 use crate::cpu_set::CpuId;
+use crate::limits::PLACES;
 use crate::platform::{FlushEvent, Platform, Reason};
 use crate::primitive::{fence, Ordering};
 use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Asid, SpaceId, Users};
 use crate::Engine;
 
-/// The references to spaces that a CPU gave up in a switch.
+/// The references to spaces that a CPU gave up.
 ///
 /// Dropping the last reference to a space may free much memory. Do it where that may take time, not with interrupts
 /// off.
 #[must_use = "drop it outside the switch, where freeing the space is allowed"]
 #[derive(Debug)]
-pub struct Previous<S>([Option<S>; 2]);
+pub struct Previous<S>([Option<S>; PLACES]);
 
 impl<S> Previous<S> {
-    const NOTHING: Self = Self([None, None]);
+    const NOTHING: Option<S> = None;
 
-    pub(super) const fn one(given_up: Option<S>) -> Self {
-        Self([given_up, None])
+    fn one(given_up: Option<S>) -> Self {
+        let mut previous = Self([Self::NOTHING; PLACES]);
+        previous.0[0] = given_up;
+        previous
     }
 
-    /// Whether the switch gave up any reference.
+    /// Whether the CPU gave up any reference.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
@@ -42,6 +45,9 @@ impl<S> Previous<S> {
 
 impl<P: Platform> Engine<P> {
     /// Makes this CPU run `next`, and leaves lazy mode if the CPU was in it.
+    ///
+    /// The CPU keeps a reference to the space that it leaves, and its place in the space's set, for its return. With
+    /// [`PLACES`](crate::PLACES) of them it gives up the oldest.
     pub fn switch_to(&self, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         self.on_this_cpu(|here| {
@@ -49,7 +55,7 @@ impl<P: Platform> Engine<P> {
                 if here.cpu.seen.is_lazy() {
                     self.leave_lazy(here, space);
                 }
-                return Previous::NOTHING;
+                return Previous::one(None);
             }
             self.load(here, next)
         })
@@ -67,14 +73,31 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Unloads this CPU's space: before deep idle, or before the space's page tables are torn down. A CPU that goes
+    /// Unloads this CPU's space, and gives up its references to spaces that it has left: before deep idle, or before the
+    /// space's page tables are torn down. A CPU that goes
     /// offline calls [`Engine::offline`] instead. A CPU that broadcasts did not reach meanwhile must call
     /// [`Engine::flush_here`] before it runs a space again, since ASIDs may have changed owners.
     pub fn unload(&self) -> Previous<P::Space> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            Previous::one(here.own.parked.take())
+            self.give_up_places(&mut here)
         })
+    }
+
+    /// Leaves the sets of all spaces. The CPU is on the kernel's own tables.
+    pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space> {
+        let left = here.own.left.give_up();
+        for space in left.iter().flatten() {
+            self.leave(here.id, here.cpu, space.as_ref());
+        }
+        Previous(left)
+    }
+
+    /// Leaves the set of a space whose root this CPU has not loaded. If it left earlier, a flush could skip a CPU that
+    /// still fills entries (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
+    fn leave(&self, id: CpuId, cpu: &Cpu<P::Space>, space: &AddressSpace) {
+        space.cpus().remove(id);
+        cpu.tally.places_given_up.add(1);
     }
 
     /// Catches up with the flushes made while this CPU was lazy.
@@ -109,30 +132,36 @@ impl<P: Platform> Engine<P> {
         }
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         cpu.seen.set_lazy(false);
-        if !space.cpus().contains(id) {
+        let kept = own.left.take(space.id());
+        if kept.is_none() {
             space.cpus().insert(id);
+            cpu.tally.places_taken.add(1);
         }
         let (asid, global, flushed) = self.choose(id, &mut own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
         self.account_load(cpu, space, flushed);
-        let left = own.loaded.replace(Loaded { space: next.clone(), asid, global }).map(|left| left.space);
-        if let Some(left) = &left {
-            // After the root: if the bit were cleared earlier, a flush could skip a CPU that still fills entries
-            // (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
-            left.as_ref().cpus().remove(id);
+        let reference = kept.unwrap_or_else(|| next.clone());
+        if let Some(Loaded { space: left, .. }) =
+            own.loaded.replace(Loaded { space: reference, asid, global })
+        {
+            own.left.keep(left);
+        }
+        let given_up = own.left.excess();
+        if let Some(left) = &given_up {
+            self.leave(id, cpu, left.as_ref());
         }
         // The root is loaded before it is named. A flush that still reads SWITCHING interrupts needlessly. A flush that
         // read the space too early would be answered before the root was loaded.
         cpu.seen.set_tag(asid, global);
         cpu.seen.set_loaded(space.id());
-        Previous([left, own.parked.take()])
+        Previous::one(given_up)
     }
 
     /// Chooses the tag for a space that this CPU is about to load. Returns the ASID, whether it is global, and whether
     /// the CPU must flush. The CPU has published before that it is switching, and has joined the space.
     pub(crate) fn choose(&self, id: CpuId, slots: &mut Slots, space: &AddressSpace) -> (Asid, bool, Flushed) {
         // Published values come before the reads: see the start of the module's description. The set's atomic insertion
-        // would suffice, but it is skipped when the bit is set already.
+        // would suffice, but a CPU that kept its place does without.
         fence(Ordering::SeqCst);
         // In this order: a flush that saw another tag than this one has raised the generation before.
         let tag = space.asid();
@@ -163,22 +192,16 @@ impl<P: Platform> Engine<P> {
         self.trace_switch(space.id(), (flushed == Flushed::No).then_some(0));
     }
 
-    /// Switches to the kernel's own tables. The reference to the space goes to `parked`.
+    /// Switches to the kernel's own tables. The CPU keeps its place in the space: an interrupt may be the cause, in
+    /// which the reference must not be dropped.
     pub(crate) fn load_kernel(&self, here: &mut Here<'_, P>) {
-        let Here { id, cpu, own } = here;
-        let Own { loaded, parked, .. } = &mut **own;
-        let Some(Loaded { space: left, .. }) = loaded.take() else { return };
+        let Here { cpu, own, .. } = here;
+        let Some(Loaded { space: left, .. }) = own.loaded.take() else { return };
         cpu.seen.set_loaded(SpaceId::SWITCHING);
         self.platform().load_kernel_root();
-        // After the root, as in `load`.
-        left.as_ref().cpus().remove(*id);
+        own.left.keep(left);
         cpu.seen.set_lazy(false);
         cpu.seen.set_loaded(SpaceId::NONE);
-        debug_assert!(
-            parked.is_none(),
-            "a space was parked and another loaded without anybody taking the first"
-        );
-        *parked = Some(left);
     }
 
     /// Whether this CPU runs a program of `space` at this moment. If so, the CPU's handler of an interrupt that cannot

@@ -56,12 +56,12 @@ impl<P: Platform> Engine<P> {
         None
     }
 
-    /// Brings the space that each CPU of `targets` runs up to date, before it returns; empties `targets`. True if any
-    /// CPU was interrupted.
-    pub(crate) fn flush_loaded(&self, targets: &mut CpuSet) -> bool {
+    /// Brings the space that each CPU of `targets` runs up to date, if the flush `concerns` it, before it returns; empties
+    /// `targets`. True if any CPU was interrupted.
+    pub(crate) fn flush_loaded(&self, targets: &mut CpuSet, concerns: impl Fn(SpaceId) -> bool) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date. A CPU that is switching may have.
-            let ticket = self.ask(targets, Asked::UP_TO_DATE, Cpu::reach);
+            let ticket = self.ask(targets, Asked::UP_TO_DATE, |cpu| cpu.reach(&concerns));
             targets.clear();
             self.await_answers(ticket)
         })
@@ -124,9 +124,12 @@ impl<P: Platform> Engine<P> {
         let me = platform.this_cpu();
         let mine = targets.contains(me);
         targets.remove(me);
-        let (mut anyhow, mut alone) = (0, 0);
+        let (mut anyhow, mut alone, mut passed_over) = (0, 0, 0);
         targets.retain(|target| match reach(platform.cpu(target)) {
-            Reach::Not => false,
+            Reach::Not => {
+                passed_over += 1;
+                false
+            }
             Reach::Anyhow => {
                 anyhow += 1;
                 true
@@ -136,6 +139,9 @@ impl<P: Platform> Engine<P> {
                 true
             }
         });
+        if passed_over > 0 {
+            platform.cpu(me).tally.passed_over.add_at_once(passed_over);
+        }
         let mut count = anyhow + alone;
         if anyhow > 0 {
             if alone == 0 {

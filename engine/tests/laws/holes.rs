@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ceasefire::{
     AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, PageSize, Schedule, Settle, Stamp,
-    SINGLE_PAGE_CEILING,
+    PLACES, SINGLE_PAGE_CEILING,
 };
 
 use crate::hands::{room, unmap, was, Hands, SpaceLock};
@@ -151,17 +151,22 @@ fn hole_08_a_debt_of_every_cpu_waits_for_a_broadcast() {
 #[test]
 fn hole_10_a_space_that_is_gone_before_the_switch_is_done() {
     let m = lazy(2);
-    let (p, q) = (m.space(1), m.space(2));
+    let p = m.space(1);
+    // As many as it takes until the CPU gives up its place.
+    let others: Vec<_> = (0..PLACES as u64).map(|root| m.space(2 + root)).collect();
     let gone = Rc::downgrade(&p);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
     let stamp = let_go(&m, &p, PAGE);
     // The CPU's own reference is the last.
     drop(p);
+    for other in &others[1..] {
+        m.switch(1, other);
+    }
     let (before, during) = (gone.clone(), Rc::new(Cell::new(false)));
     let there = during.clone();
     m.at(Point::AfterRoot, move |_| there.set(before.upgrade().is_some()));
-    let previous = m.on(1, |engine| engine.switch_to(&q));
+    let previous = m.on(1, |engine| engine.switch_to(&others[0]));
     assert!(during.get() && gone.upgrade().is_some(), "the switch hands it out; it does not drop it");
     drop(previous);
     assert!(gone.upgrade().is_none());

@@ -1,9 +1,11 @@
 //! Loading spaces, lazy mode, and the window in a switch.
 
-use ceasefire::{Capabilities, Flush, Gather, PageSize, Reason, Root, SpaceId, DYNAMIC_ASIDS};
+use ceasefire::{
+    Batch, Capabilities, Flush, Gather, PageSize, Reason, Root, Schedule, SpaceId, DYNAMIC_ASIDS, PLACES,
+};
 
 use crate::hands::{room, was, Hands, SpaceLock};
-use crate::script::{id, machine, machine_with, Event, Machine, Point, Space, PROMISES};
+use crate::script::{id, lazy, machine, machine_with, Event, Machine, Point, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -78,14 +80,20 @@ fn without_asids_every_switch_flushes() {
 #[test]
 fn a_switch_returns_the_references_that_it_gives_up() {
     let m = machine(1);
-    let (p, q) = (m.space(1), m.space(2));
-    assert!(m.switch_to(&p).is_empty());
-    assert_eq!(std::rc::Rc::strong_count(&p), 2);
-    let previous = m.switch_to(&q);
-    assert!(!previous.is_empty());
+    let spaces: Vec<Space> = (0..=PLACES as u64).map(|root| m.space(root)).collect();
+    let references = |space| std::rc::Rc::strong_count(space);
+    for space in &spaces[..PLACES] {
+        assert!(m.switch_to(space).is_empty(), "it keeps its places");
+    }
+    for space in &spaces[..PLACES] {
+        assert_eq!((references(space), space.cpus().contains(id(0))), (2, true));
+    }
+    let previous = m.switch_to(&spaces[PLACES]);
+    assert!(!previous.is_empty() && !spaces[0].cpus().contains(id(0)), "the oldest goes");
     drop(previous);
-    assert_eq!(std::rc::Rc::strong_count(&p), 1);
+    assert_eq!(references(&spaces[0]), 1);
     assert!(!m.unload().is_empty());
+    assert!(spaces.iter().all(|space| references(space) == 1 && space.cpus().is_empty()), "all of them");
     assert_eq!((m.root(0), m.cpu(0).loaded(), m.loaded_asid()), (None, SpaceId::NONE, None));
     assert!(m.unload().is_empty());
 }
@@ -148,10 +156,11 @@ fn an_interrupt_to_a_cpu_that_has_gone_lazy_unloads_its_space() {
     m.at(Point::Wait, |m| m.lazy(1));
     m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     assert_eq!((m.root(1), m.cpu(1).loaded(), m.cpu(1).is_lazy()), (None, SpaceId::NONE, false));
-    assert!(!p.cpus().contains(id(1)));
+    assert!(p.cpus().contains(id(1)), "an interrupt drops no reference, so the CPU keeps its place");
+    assert_eq!(std::rc::Rc::strong_count(&p), 2);
     m.events();
     let previous = m.on(1, |engine| engine.switch_to(&p));
-    assert!(!previous.is_empty(), "the reference that the interrupt could not drop");
+    assert!(previous.is_empty() && std::rc::Rc::strong_count(&p) == 2);
     assert_eq!(m.cached(1, PAGE), None);
     assert_eq!(loads(&m), [true]);
 }
@@ -241,7 +250,7 @@ fn a_cpu_stays_in_the_set_until_the_root_is_gone() {
         assert_eq!(m.interrupted(), [1]);
     });
     m.switch(1, &q);
-    assert!(!p.cpus().contains(id(1)) && q.cpus().contains(id(1)));
+    assert!(p.cpus().contains(id(1)) == (PLACES > 1) && q.cpus().contains(id(1)));
     m.deliver_all();
     assert!(m.traced().contains(&(1, Reason::RemoteWrongCpu, Some(0))));
     m.switch(1, &p);
@@ -275,7 +284,7 @@ fn freed_tables_reach_lazy_cpus_and_unload_them() {
     gather.hold(7);
     gather.finish();
     assert_eq!(m.interrupted(), [1, 2]);
-    assert!(!p.cpus().contains(id(1)));
+    assert_eq!(m.cpu(1).loaded(), SpaceId::NONE);
 }
 
 #[test]
@@ -286,4 +295,67 @@ fn freed_tables_unload_the_flushing_cpus_own_lazy_space() {
     m.lazy(0);
     m.flush(&p, Flush::ALL);
     assert_eq!(m.root(0), None);
+}
+
+/// Switching back and forth writes nothing that other CPUs write: no set of CPUs, no count of references.
+#[test]
+fn switches_between_a_few_spaces_write_nothing_shared() {
+    let m = machine(1);
+    let spaces: Vec<Space> = (0..PLACES as u64).map(|root| m.space(root)).collect();
+    for space in &spaces {
+        m.switch(0, space);
+    }
+    let shared =
+        || format!("{spaces:?}, {:?}", spaces.iter().map(std::rc::Rc::strong_count).collect::<Vec<_>>());
+    let (before, counters) = (shared(), m.cpu(0).counters());
+    for space in spaces.iter().chain(spaces.iter().rev()) {
+        m.switch(0, space);
+    }
+    let since = m.cpu(0).counters().since(&counters);
+    assert_eq!((shared(), since.places_taken, since.places_given_up), (before, 0, 0));
+}
+
+/// A CPU that keeps its place and runs another space is passed over, and flushes when it comes back.
+#[test]
+fn a_cpu_that_keeps_its_place_is_not_interrupted() {
+    if PLACES == 1 {
+        return;
+    }
+    let m = machine(2);
+    let (p, q) = (m.space(1), m.space(2));
+    for pays in [true, false] {
+        m.switch(1, &p);
+        m.fill(1, PAGE, 1);
+        m.switch(1, &q);
+        m.events();
+        if pays {
+            m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+        } else {
+            let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+            batch.unmap(&p, was(PAGE, false), 0);
+            drop(batch);
+        }
+        assert_eq!(m.interrupted(), []);
+        m.switch(1, &p);
+        assert_eq!(m.cached(1, PAGE), None);
+    }
+    assert_eq!(m.cpu(0).counters().passed_over, 2);
+}
+
+/// Nor does a lazy debt name it.
+#[test]
+fn a_debt_of_a_space_that_no_cpu_runs_is_settled_at_once() {
+    let m = lazy(2);
+    let (p, q) = (m.space(1), m.space(2));
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.switch(1, &q);
+    let stamp = std::cell::Cell::new(None);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::Lazy, |page: ceasefire::Owed<u64>| stamp.set(Some(page.stamp())));
+    batch.unmap_and_let_go(&p, was(PAGE, false), 0);
+    batch.flush();
+    assert_eq!(stamp.take(), Some(ceasefire::Stamp::SETTLED));
+    m.switch(1, &p);
+    assert_eq!(m.cached(1, PAGE), None);
 }

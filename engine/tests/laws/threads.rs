@@ -15,7 +15,7 @@ use std::thread::Thread;
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush, Generation, Look,
-    Platform, Root, SINGLE_PAGE_CEILING,
+    Platform, Root, SpaceId, SINGLE_PAGE_CEILING,
 };
 
 use crate::script::id;
@@ -103,6 +103,11 @@ impl Drop for Fails {
 }
 
 impl Threads {
+    /// Whether a CPU has named the space as the one that it runs.
+    pub(crate) fn is_loaded(&self, space: SpaceId) -> bool {
+        self.cpus.iter().any(|cpu| cpu.loaded() == space)
+    }
+
     pub(crate) fn engine(seed: u64, cpus: usize, capabilities: Capabilities, bounds: Bounds) -> Engine<Self> {
         let threads = Self {
             cpus: (0..cpus).map(|_| Cpu::new()).collect(),
