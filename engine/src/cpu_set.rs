@@ -73,6 +73,15 @@ const fn summary_of(word: usize) -> (usize, u64) {
     (word / WORD, 1 << (word % WORD))
 }
 
+/// Calls `visit` with the positions of the set bits, lowest first. Cheaper than the iterator below.
+#[inline]
+fn each_bit(mut word: u64, mut visit: impl FnMut(usize)) {
+    while word != 0 {
+        visit(word.trailing_zeros() as usize);
+        word &= word - 1;
+    }
+}
+
 /// The positions of the set bits, lowest first.
 fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
@@ -138,24 +147,22 @@ impl CpuSet {
     /// Keeps the members for which `keep` returns true. It is called once for each, lowest first.
     pub fn retain(&mut self, mut keep: impl FnMut(CpuId) -> bool) {
         for at in 0..SUMMARIES {
-            for bit in bits(self.summary[at]) {
+            each_bit(self.summary[at], |bit| {
                 let word = at * WORD + bit;
-                for member in bits(self.words[word]) {
+                each_bit(self.words[word], |member| {
                     let cpu = CpuId((word * WORD + member) as u16);
                     if !keep(cpu) {
                         self.remove(cpu);
                     }
-                }
-            }
+                });
+            });
         }
     }
 
     /// Removes every member. Touches only the words that have any.
     pub fn clear(&mut self) {
         for at in 0..SUMMARIES {
-            for bit in bits(self.summary[at]) {
-                self.words[at * WORD + bit] = 0;
-            }
+            each_bit(self.summary[at], |bit| self.words[at * WORD + bit] = 0);
             self.summary[at] = 0;
         }
     }
@@ -168,10 +175,10 @@ impl CpuSet {
     /// Moves all members into `other`. Touches only the words that have any.
     pub(crate) fn pour(&mut self, other: &mut Self) {
         for at in 0..SUMMARIES {
-            for bit in bits(self.summary[at]) {
+            each_bit(self.summary[at], |bit| {
                 let word = at * WORD + bit;
                 other.words[word] |= core::mem::take(&mut self.words[word]);
-            }
+            });
             other.summary[at] |= core::mem::take(&mut self.summary[at]);
         }
     }
@@ -306,22 +313,21 @@ impl AtomicCpuSet {
     /// Calls `visit` with the members, lowest first. Each word is read at some moment during the call.
     pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
         self.words(|word, members| {
-            for member in bits(members) {
-                visit(CpuId((word * WORD + member) as u16));
-            }
+            each_bit(members, |member| visit(CpuId((word * WORD + member) as u16)));
         });
     }
 
     /// Calls `visit` with each word that has members.
+    #[inline]
     fn words(&self, mut visit: impl FnMut(usize, u64)) {
         for at in 0..SUMMARIES {
-            for bit in bits(self.summary[at].load(Ordering::SeqCst)) {
+            each_bit(self.summary[at].load(Ordering::SeqCst), |bit| {
                 let word = at * WORD + bit;
                 let members = self.words[word].load(Ordering::SeqCst);
                 if members != 0 {
                     visit(word, members);
                 }
-            }
+            });
         }
     }
 
@@ -335,12 +341,12 @@ impl AtomicCpuSet {
             if self.summary[at].load(Ordering::SeqCst) == 0 {
                 continue;
             }
-            for bit in bits(self.summary[at].swap(0, Ordering::SeqCst)) {
+            each_bit(self.summary[at].swap(0, Ordering::SeqCst), |bit| {
                 let word = at * WORD + bit;
-                for member in bits(self.words[word].swap(0, Ordering::SeqCst)) {
+                each_bit(self.words[word].swap(0, Ordering::SeqCst), |member| {
                     take(CpuId((word * WORD + member) as u16));
-                }
-            }
+                });
+            });
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::switch::Previous;
 use crate::cpu::{Cpu, Own, Slots};
 use crate::cpu_set::CpuId;
+use crate::limits::PLACES;
 use crate::platform::Platform;
 use crate::Engine;
 
@@ -16,7 +17,7 @@ impl<P: Platform> Engine<P> {
     /// It unloads the CPU's space, answers all requests to the CPU, and drops its debts. From here on no flush waits
     /// for the CPU, and no debt. Flushes that tasks have [begun](Engine::begin_flush) on it end without it. It comes
     /// back with [`Engine::online`].
-    pub fn offline(&self) -> Previous<P::Space> {
+    pub fn offline(&self) -> Previous<P::Space, PLACES> {
         let (id, previous) = self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
             // In this order: see `Inbox::close`.

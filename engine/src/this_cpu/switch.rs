@@ -26,17 +26,9 @@ use crate::Engine;
 /// off.
 #[must_use = "drop it outside the switch, where freeing the space is allowed"]
 #[derive(Debug)]
-pub struct Previous<S>([Option<S>; PLACES]);
+pub struct Previous<S, const N: usize = 1>([Option<S>; N]);
 
-impl<S> Previous<S> {
-    const NOTHING: Option<S> = None;
-
-    fn one(given_up: Option<S>) -> Self {
-        let mut previous = Self([Self::NOTHING; PLACES]);
-        previous.0[0] = given_up;
-        previous
-    }
-
+impl<S, const N: usize> Previous<S, N> {
     /// Whether the CPU gave up any reference.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
@@ -55,7 +47,7 @@ impl<P: Platform> Engine<P> {
                 if here.cpu.seen.is_lazy() {
                     self.leave_lazy(here, space);
                 }
-                return Previous::one(None);
+                return Previous([None]);
             }
             self.load(here, next)
         })
@@ -77,7 +69,7 @@ impl<P: Platform> Engine<P> {
     /// space's page tables are torn down. A CPU that goes
     /// offline calls [`Engine::offline`] instead. A CPU that broadcasts did not reach meanwhile must call
     /// [`Engine::flush_here`] before it runs a space again, since ASIDs may have changed owners.
-    pub fn unload(&self) -> Previous<P::Space> {
+    pub fn unload(&self) -> Previous<P::Space, PLACES> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
             self.give_up_places(&mut here)
@@ -85,7 +77,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Leaves the sets of all spaces. The CPU is on the kernel's own tables.
-    pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space> {
+    pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
         let left = here.own.left.give_up();
         for space in left.iter().flatten() {
             self.leave(here.id, here.cpu, space.as_ref());
@@ -154,7 +146,7 @@ impl<P: Platform> Engine<P> {
         // read the space too early would be answered before the root was loaded.
         cpu.seen.set_tag(asid, global);
         cpu.seen.set_loaded(space.id());
-        Previous::one(given_up)
+        Previous([given_up])
     }
 
     /// Chooses the tag for a space that this CPU is about to load. Returns the ASID, whether it is global, and whether
