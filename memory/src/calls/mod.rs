@@ -1,8 +1,8 @@
 //! The calls of programs, one file each.
 //!
 //! Read in this order: mmap (`map`), munmap and exit (`unmap`) and the walk that they share with others (`zap`),
-//! mprotect (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`), moving
-//! pages between nodes (`migrate`), and the calls on files (`file`).
+//! mprotect (`protect`), mremap (`remap`), fork (`fork`), mlock (`lock_pages`), madvise (`advise`, `collapse`) and
+//! its ranges (`ranges`), moving pages between nodes (`migrate`), and the calls on files (`file`).
 
 pub(crate) mod advise;
 pub(crate) mod collapse;
@@ -12,6 +12,7 @@ pub(crate) mod lock_pages;
 pub(crate) mod map;
 pub(crate) mod migrate;
 pub(crate) mod protect;
+pub(crate) mod ranges;
 pub(crate) mod remap;
 pub(crate) mod unmap;
 pub(crate) mod zap;

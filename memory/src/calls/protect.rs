@@ -66,7 +66,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), ProtectError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        let mut areas = self.lock_to_change(space, (start, end))?;
+        let mut areas = self.lock_to_change(space, &[(start, end)])?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(ProtectError::NotMapped(hole));
         }
