@@ -47,18 +47,6 @@ impl fmt::Display for AdviseError {
     }
 }
 
-impl From<RangeError> for AdviseError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for AdviseError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 /// Checks that all of a range is mapped, by areas that allow the advice.
 fn check<'a>(
     hole: Option<u64>,

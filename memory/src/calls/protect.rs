@@ -40,18 +40,6 @@ impl fmt::Display for ProtectError {
     }
 }
 
-impl From<RangeError> for ProtectError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for ProtectError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Sets the rights of a program in a range (mprotect).
     ///

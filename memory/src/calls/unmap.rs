@@ -34,18 +34,6 @@ impl fmt::Display for UnmapError {
     }
 }
 
-impl From<RangeError> for UnmapError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for UnmapError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Unmaps a range (munmap).
     ///
