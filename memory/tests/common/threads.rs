@@ -310,7 +310,7 @@ impl Threads {
         class: &'static LockClass,
         attempt: impl Fn() -> Option<G>,
     ) -> Held<'a, G> {
-        self.held_locks().acquire(class);
+        self.core().held.acquire(class);
         if class.interrupts_off {
             OFF.set(OFF.get() + 1);
         }
