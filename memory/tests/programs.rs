@@ -54,7 +54,7 @@ enum Step {
         program: usize,
         to: u16,
         after: u32,
-        who: usize,
+        asker: usize,
         ask: Ask,
     },
     /// Pages go to the swap device. When some are unmapped, a program makes a request.
@@ -62,7 +62,7 @@ enum Step {
         program: usize,
         part: Part,
         after: u32,
-        who: usize,
+        asker: usize,
         ask: Ask,
     },
     Reclaim(u16),
@@ -114,9 +114,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         30 => (cpu.clone(), program.clone(), ask()).prop_map(|(cpu, program, ask)| Step::Ask { cpu, program, ask }),
         2 => (program.clone(), 0..2u16, 0..20u32, program.clone(), change())
-            .prop_map(|(program, to, after, who, ask)| Step::Migrate { program, to, after, who, ask }),
+            .prop_map(|(program, to, after, asker, ask)| Step::Migrate { program, to, after, asker, ask }),
         3 => (program.clone(), part(), 0..20u32, program.clone(), used)
-            .prop_map(|(program, part, after, who, ask)| Step::PageOut { program, part, after, who, ask }),
+            .prop_map(|(program, part, after, asker, ask)| Step::PageOut { program, part, after, asker, ask }),
         1 => (0..2u16).prop_map(Step::Reclaim),
         2 => cpu.clone().prop_map(Step::Tick),
         1 => cpu.prop_map(Step::Lazy),
@@ -365,13 +365,13 @@ fn interleave(
     rig: &Rig,
     world: &Arc<Mutex<World>>,
     (work, after): (Work, u32),
-    (who, ask): (usize, &Ask),
+    (asker, ask): (usize, &Ask),
     body: impl FnOnce(),
 ) -> Result<(), TestCaseError> {
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (inner, result, ask) = (world.clone(), outcome.clone(), ask.clone());
     rig.platform().after(after, Moment::Work(work), move || {
-        *result.lock().unwrap() = inner.lock().unwrap().ask(1, who, &ask);
+        *result.lock().unwrap() = inner.lock().unwrap().ask(1, asker, &ask);
     });
     body();
     rig.platform().forget_hooks();
@@ -383,14 +383,14 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
     let lock = || world.lock().unwrap();
     match step {
         Step::Ask { cpu, program, ask } => lock().ask(*cpu, *program, ask)?,
-        Step::Migrate { program, to, after, who, ask } => {
+        Step::Migrate { program, to, after, asker, ask } => {
             let space = lock().programs[*program].space.clone();
             rig.run(&space);
-            interleave(rig, world, (Work::MigratePage, *after), (*who, ask), || {
+            interleave(rig, world, (Work::MigratePage, *after), (*asker, ask), || {
                 let _ = rig.memory.migrate_space(&space, NodeId(1 - to), NodeId(*to));
             })?;
         }
-        Step::PageOut { program, part, after, who, ask } => {
+        Step::PageOut { program, part, after, asker, ask } => {
             let (space, range) = {
                 let world = lock();
                 let program = &world.programs[*program];
@@ -399,7 +399,7 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
             let Some((start, end)) = range else { return Ok(()) };
             rig.run(&space);
             lock().calling = Some(*program);
-            interleave(rig, world, (Work::ReclaimPage, *after), (*who, ask), || {
+            interleave(rig, world, (Work::ReclaimPage, *after), (*asker, ask), || {
                 let _ = rig.memory.advise_page_out(&space, start, end - start);
             })?;
             lock().calling = None;

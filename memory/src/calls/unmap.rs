@@ -105,7 +105,7 @@ impl<P: Machine> Memory<P> {
         }
         if removed.iter().any(|area| area.file().is_some()) {
             // The flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
-            // space. What they promise includes CPUs that still use translations cleared here.
+            // space. Their promises include CPUs that still use translations cleared here.
             gather.flush();
         }
         for area in removed {

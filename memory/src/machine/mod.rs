@@ -111,8 +111,9 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// mappers' of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. The task
     /// may still owe the flush of an operation that goes on.
     ///
-    /// A kernel whose callers hold locks of their own checks [`HeldLocks::may_sleep`](crate::HeldLocks::may_sleep) here, in
-    /// [`Machine::read_in`] and in [`Machine::write_out`]. If it returns false, the task must not leave its CPU.
+    /// A kernel whose callers hold locks of their own checks [`HeldLocks::may_sleep`](crate::HeldLocks::may_sleep)
+    /// here, in [`Machine::read_in`] and in [`Machine::write_out`]. If it returns false, the task must not leave its
+    /// CPU.
     fn reschedule(&self) {}
 
     /// `count` pieces of work are done now. A simulator charges their time.
