@@ -154,7 +154,7 @@ fn poll() {
 // ANCHOR_END: platform
 
 // ANCHOR: strict
-/// What a program asked for: when it returns, no CPU can use the page's frame.
+/// Unmaps a page for a program: when the call returns, no CPU can use the page's frame.
 fn unmap(space: SpaceRef, page: u64) {
     let mut room = [None; 1];
     let free = |frame| {
@@ -172,7 +172,7 @@ fn unmap(space: SpaceRef, page: u64) {
 // ANCHOR_END: strict
 
 // ANCHOR: batch
-/// What the kernel does on its own account. One flush at most covers all pages; then `free` gets the frames.
+/// Reclaims pages on the kernel's own account. One flush at most covers all pages; then `free` gets the frames.
 fn reclaim(space: SpaceRef, pages: &[u64], schedule: Schedule, free: impl FnMut(Owed<u64>)) {
     let mut batch = Batch::<_, _, _>::new(&ENGINE, schedule, free);
     for &page in pages {

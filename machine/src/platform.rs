@@ -5,9 +5,7 @@ use ceasefire::{
     Generation, Holders, Look, Platform, Root,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
-use ceasefire_memory::{
-    Block, Event, FrameNumber, HeldLocks, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT,
-};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::config::Processor;
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
@@ -207,10 +205,6 @@ unsafe impl Platform for Sim {
 impl Machine for Sim {
     type Lock<T: std::fmt::Debug> = SimLock<T>;
     type RwLock<T: std::fmt::Debug> = SimRwLock<T>;
-
-    fn held_locks(&self) -> &HeldLocks {
-        &World::cpu(self).held
-    }
 
     fn table(&self, frame: FrameNumber) -> &Table {
         self.ram.table(frame)

@@ -124,7 +124,7 @@ fn a_node_without_frames_causes_no_payment() {
     assert!(there.is_empty());
     let rest = here.split_off(1);
     let (owing, _) = owe(&rig, &space, here);
-    // No frame is free, so this reclaims directly. It finds what it needs in the file, and need not pay.
+    // No frame is free, so this reclaims directly. It finds enough pages in the file, and need not pay.
     let fresh = rig.memory.new_space().unwrap();
     assert!(!owing.contains(&fresh.root()));
     assert_eq!((rig.memory.counters().interrupts, rig.memory.owing_frames()), (0, 1));

@@ -113,9 +113,11 @@ fn three_generations_are_separate_in_any_order_of_stores() {
         let grandchild = rig.memory.fork(&child).unwrap();
         let spaces = [&space, &child, &grandchild];
         let mut expected = [1, 1, 1];
-        for who in order {
-            inside(&rig, spaces[who], &space, || rig.store(spaces[who], start, 10 + who as u64).unwrap());
-            expected[who] = 10 + who as u64;
+        for index in order {
+            inside(&rig, spaces[index], &space, || {
+                rig.store(spaces[index], start, 10 + index as u64).unwrap();
+            });
+            expected[index] = 10 + index as u64;
             for (each, value) in spaces.iter().zip(expected) {
                 inside(&rig, each, &space, || {
                     assert_eq!(rig.load(each, start), Ok(value), "{order:?}");

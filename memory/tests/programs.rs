@@ -29,10 +29,10 @@ struct Part {
 enum Ask {
     Map { pages: u64, huge: bool },
     Unmap(Part),
-    Discard(Part),
+    Discard(Vec<Part>),
     Protect(Part, Protection),
     Remap { part: Part, pages: u64, place: Option<u64> },
-    Free(Part),
+    Free(Vec<Part>),
     Fork,
     Hint(Part),
     Lock(Part, bool),
@@ -54,7 +54,7 @@ enum Step {
         program: usize,
         to: u16,
         after: u32,
-        who: usize,
+        asker: usize,
         ask: Ask,
     },
     /// Pages go to the swap device. When some are unmapped, a program makes a request.
@@ -62,7 +62,7 @@ enum Step {
         program: usize,
         part: Part,
         after: u32,
-        who: usize,
+        asker: usize,
         ask: Ask,
     },
     Reclaim(u16),
@@ -76,12 +76,16 @@ fn part() -> impl Strategy<Value = Part> {
     (any::<Index>(), pages).prop_map(|(from, pages)| Part { from, pages })
 }
 
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    prop_oneof![2 => prop::collection::vec(part(), 1), 1 => prop::collection::vec(part(), 2..5)]
+}
+
 /// Requests that change mappings and wait for no page.
 fn change() -> impl Strategy<Value = Ask> {
     let protection = prop_oneof![Just(Protection::None), Just(Protection::Read), Just(Protection::ReadWrite)];
     prop_oneof![
         2 => part().prop_map(Ask::Unmap),
-        2 => part().prop_map(Ask::Discard),
+        2 => parts().prop_map(Ask::Discard),
         4 => (part(), protection).prop_map(|(part, protection)| Ask::Protect(part, protection)),
         3 => (part(), 1..700u64, prop::option::of(0..4096u64))
             .prop_map(|(part, pages, place)| Ask::Remap { part, pages, place }),
@@ -94,7 +98,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         2 => (prop_oneof![1..80u64, 500..1100u64], any::<bool>())
             .prop_map(|(pages, huge)| Ask::Map { pages, huge }),
         6 => change(),
-        2 => part().prop_map(Ask::Free),
+        2 => parts().prop_map(Ask::Free),
         1 => part().prop_map(Ask::Hint),
         1 => (part(), any::<bool>()).prop_map(|(part, on)| Ask::Lock(part, on)),
         1 => any::<Index>().prop_map(Ask::Collapse),
@@ -110,9 +114,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         30 => (cpu.clone(), program.clone(), ask()).prop_map(|(cpu, program, ask)| Step::Ask { cpu, program, ask }),
         2 => (program.clone(), 0..2u16, 0..20u32, program.clone(), change())
-            .prop_map(|(program, to, after, who, ask)| Step::Migrate { program, to, after, who, ask }),
+            .prop_map(|(program, to, after, asker, ask)| Step::Migrate { program, to, after, asker, ask }),
         3 => (program.clone(), part(), 0..20u32, program.clone(), used)
-            .prop_map(|(program, part, after, who, ask)| Step::PageOut { program, part, after, who, ask }),
+            .prop_map(|(program, part, after, asker, ask)| Step::PageOut { program, part, after, asker, ask }),
         1 => (0..2u16).prop_map(Step::Reclaim),
         2 => cpu.clone().prop_map(Step::Tick),
         1 => cpu.prop_map(Step::Lazy),
@@ -166,6 +170,12 @@ impl Program {
         Some((start, at(start, pages as u64)))
     }
 
+    /// The ranges of several parts, as starts and bytes.
+    fn ranges(&self, parts: &[Part]) -> Vec<(u64, u64)> {
+        let ends = parts.iter().filter_map(|part| self.range(part));
+        ends.map(|(start, end)| (start, end - start)).collect()
+    }
+
     fn each(&mut self, (start, end): (u64, u64), change: impl FnMut((&u64, &mut Page))) {
         self.pages.range_mut(start..end).for_each(change);
     }
@@ -206,10 +216,14 @@ impl World {
                         Err(error) => prop_assert_eq!(error, UnmapError::OutOfMemory),
                     }
                 }
-                Ask::Discard(part) => {
-                    let Some((start, end)) = program.range(part) else { return Ok(()) };
-                    if memory.discard(&space, start, end - start).is_ok() {
-                        program.each((start, end), |(_, page)| (page.value, page.free) = (0, false));
+                Ask::Discard(parts) => {
+                    let ranges = program.ranges(parts);
+                    if memory.discard_ranges(&space, &ranges).is_ok() {
+                        for (start, bytes) in ranges {
+                            program.each((start, start + bytes), |(_, page)| {
+                                (page.value, page.free) = (0, false);
+                            });
+                        }
                     }
                 }
                 Ask::Protect(part, protection) => {
@@ -222,10 +236,12 @@ impl World {
                     let place = place.map(|page| (1 << 30) + page * PAGE_BYTES);
                     return remap(&rig, program, part, *pages, place);
                 }
-                Ask::Free(part) => {
-                    let Some((start, end)) = program.range(part) else { return Ok(()) };
-                    if memory.advise_free(&space, start, end - start).is_ok() {
-                        program.each((start, end), |(_, page)| page.free = true);
+                Ask::Free(parts) => {
+                    let ranges = program.ranges(parts);
+                    if memory.advise_free_ranges(&space, &ranges).is_ok() {
+                        for (start, bytes) in ranges {
+                            program.each((start, start + bytes), |(_, page)| page.free = true);
+                        }
                     }
                 }
                 Ask::Fork => match memory.fork(&space) {
@@ -349,13 +365,13 @@ fn interleave(
     rig: &Rig,
     world: &Arc<Mutex<World>>,
     (work, after): (Work, u32),
-    (who, ask): (usize, &Ask),
+    (asker, ask): (usize, &Ask),
     body: impl FnOnce(),
 ) -> Result<(), TestCaseError> {
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (inner, result, ask) = (world.clone(), outcome.clone(), ask.clone());
     rig.platform().after(after, Moment::Work(work), move || {
-        *result.lock().unwrap() = inner.lock().unwrap().ask(1, who, &ask);
+        *result.lock().unwrap() = inner.lock().unwrap().ask(1, asker, &ask);
     });
     body();
     rig.platform().forget_hooks();
@@ -367,14 +383,14 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
     let lock = || world.lock().unwrap();
     match step {
         Step::Ask { cpu, program, ask } => lock().ask(*cpu, *program, ask)?,
-        Step::Migrate { program, to, after, who, ask } => {
+        Step::Migrate { program, to, after, asker, ask } => {
             let space = lock().programs[*program].space.clone();
             rig.run(&space);
-            interleave(rig, world, (Work::MigratePage, *after), (*who, ask), || {
+            interleave(rig, world, (Work::MigratePage, *after), (*asker, ask), || {
                 let _ = rig.memory.migrate_space(&space, NodeId(1 - to), NodeId(*to));
             })?;
         }
-        Step::PageOut { program, part, after, who, ask } => {
+        Step::PageOut { program, part, after, asker, ask } => {
             let (space, range) = {
                 let world = lock();
                 let program = &world.programs[*program];
@@ -383,7 +399,7 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
             let Some((start, end)) = range else { return Ok(()) };
             rig.run(&space);
             lock().calling = Some(*program);
-            interleave(rig, world, (Work::ReclaimPage, *after), (*who, ask), || {
+            interleave(rig, world, (Work::ReclaimPage, *after), (*asker, ask), || {
                 let _ = rig.memory.advise_page_out(&space, start, end - start);
             })?;
             lock().calling = None;

@@ -298,7 +298,7 @@ fn mappings_at_the_new_place_are_unmapped() {
     assert_eq!(rig.memory.remap(&space, start, 4 * PAGE_BYTES, 4 * PAGE_BYTES, Placement::At(to)), Ok(to));
     both(&rig, || {
         assert_eq!(rig.load(&space, target), Ok(100));
-        assert_eq!(rig.load(&space, to), Ok(1), "CPU 1 could still read what was there");
+        assert_eq!(rig.load(&space, to), Ok(1), "CPU 1 could still read the old page");
         assert_eq!(rig.load(&space, at(to, 3)), Ok(4));
         assert_eq!(rig.load(&space, at(target, 599)), Ok(699));
     });

@@ -212,9 +212,9 @@ fn touching_a_free_frame_is_seen_with_the_cpu_that_may_read_it() {
     let seen = rig.platform().take_misuses();
     assert_eq!(seen.len(), left.len());
     for misuse in seen {
-        let nobody =
+        let expected =
             Misuse { wrong: Wrong::Accessed, frame: misuse.frame, cpu: None, address: None, since: None };
-        assert_eq!(misuse, nobody);
+        assert_eq!(misuse, expected);
     }
     rig.platform().assert_no_violation();
 }

@@ -143,14 +143,16 @@ impl<'w> Worker<'w> {
         self.settled(from, to, None);
     }
 
-    fn discard(&mut self, from: u64, to: u64) {
-        self.zero_from_now_on(from, to);
-        self.world
-            .rig
-            .memory
-            .discard(self.home(), self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES)
-            .expect("a range");
-        self.settled(from, to, Some(0));
+    fn discard(&mut self, parts: &[(u64, u64)]) {
+        for &(from, to) in parts {
+            self.zero_from_now_on(from, to);
+        }
+        let range = |&(from, to): &(u64, u64)| (self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES);
+        let ranges: Vec<(u64, u64)> = parts.iter().map(range).collect();
+        self.world.rig.memory.discard_ranges(self.home(), &ranges).expect("ranges");
+        for &(from, to) in parts {
+            self.settled(from, to, Some(0));
+        }
     }
 
     /// From now on other workers may find zeros there, and still the stored words.
@@ -314,7 +316,8 @@ impl<'w> Worker<'w> {
             }
             80..=91 => self.share(0),
             92..=94 => self.leave(),
-            95..=96 => self.discard(from, to),
+            95 => self.discard(&[(from, to)]),
+            96 => self.discard(&[(to - 1, to), (from, from + 1)]),
             97 => self.use_and_delete(),
             98 => {
                 self.unmap(from, to);

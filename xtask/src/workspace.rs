@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::failure::{self, Failure};
 
-/// What the compiler is told for a build whose guards tests can remove.
+/// The flags of the compiler for a build whose guards tests can remove.
 const SABOTAGE: &str = "--cfg ceasefire_sabotage";
 
 /// The repository, as `cargo metadata` describes it.

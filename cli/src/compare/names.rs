@@ -16,7 +16,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// The failure for a `name` that no `what` has. It suggests the nearest known name, and lists all of them.
+/// The failure for a `name` that is not of a known `what`. It suggests the nearest known name, and lists all of them.
 pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
     let nearest = known.iter().min_by_key(|known| distance(name, known)).copied().unwrap_or_default();
     let near = distance(name, nearest) <= nearest.len() / 2;

@@ -280,7 +280,7 @@ fn a_narrowed_translation_waits_like_a_cleared_one() {
     batch.restrict(&p, small(3 * PAGE, Entry { dirty: true, ..Entry::NONE }), 0);
     assert!(m.interrupted().is_empty() && m.owes(&p));
     let _permit = batch.permit(1);
-    assert_eq!(m.interrupted(), [], "no TLB can hold what was dirty");
+    assert_eq!(m.interrupted(), [], "no TLB can hold a dirty entry");
     batch.restrict(&p, was(PAGE, true), 0);
     let _permit = batch.permit(1);
     assert_eq!((m.interrupted(), m.usable(1), m.owes(&p)), (vec![1], vec![], false));
@@ -300,7 +300,7 @@ fn a_large_batch_is_as_large_as_its_pages() {
     type Frame = std::num::NonZeroU32;
     type Large<'m> = Batch<'m, Script, Frame, fn(Owed<Frame>), 512>;
     let empty = std::mem::size_of::<Batch<'_, Script, Frame, fn(Owed<Frame>), 0>>();
-    assert!(empty <= 3600, "{empty} bytes beside what it holds");
+    assert!(empty <= 3600, "{empty} bytes beside its pages");
     assert!(std::mem::size_of::<Large<'_>>() <= empty + 512 * 4 + 8);
     let (m, p) = busy(2, 1);
     let out = std::cell::Cell::new(0);
@@ -325,7 +325,7 @@ fn a_write_permit_considers_downgrades_of_other_batches() {
     let (mut other, mut batch) = (batch(&m, Schedule::Batched), batch(&m, Schedule::Batched));
     other.restrict(&p, was(PAGE, true), 0);
     let _permit = batch.unmap_to_write(&p, was(PAGE, false), 1);
-    assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through what it held");
+    assert_eq!(m.cached(1, PAGE), None, "R5: CPU 1 could store through its old entry");
 }
 
 /// CPUs may still use a page that another batch hid, until that batch has flushed.

@@ -112,9 +112,9 @@ fn spaces_without_a_tag_of_their_own_share_one_and_flush_when_they_come() {
     m.fill(1, PAGE, 3);
     assert_eq!(loads(&m), [true, true, false, true]);
     m.flush(&r, Flush::page(PAGE, PageSize::KIB_4));
-    assert_eq!(m.cached(1, PAGE), None, "a broadcast reaches what they share");
+    assert_eq!(m.cached(1, PAGE), None, "a broadcast reaches the shared ASID");
     assert_eq!(m.retire(&q), Ok(()));
-    assert_eq!(m.space(4).asid(), Some(Asid::SHARED), "the shared one is nobody's to give back");
+    assert_eq!(m.space(4).asid(), Some(Asid::SHARED), "no space can give the shared one back");
 }
 
 #[test]

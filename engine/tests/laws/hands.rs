@@ -1,9 +1,11 @@
 //! Helpers of the tests that clear and narrow: locks of the scripted machines, and former entries.
 
 use ceasefire::{
-    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Settled, TableGuard,
-    WritePermit,
+    AddressSpace, Batch, Condition, Entry, Gather, Owed, PageSize, Platform, RangeGuard, Schedule, Settled,
+    Stamp, TableGuard, WritePermit,
 };
+
+use crate::script::{Machine, Space};
 
 /// A page-table lock of a space, held.
 #[derive(Debug)]
@@ -115,4 +117,14 @@ where
         self.take(page).withhold();
         self.write_permit().expect("a page is withheld")
     }
+}
+
+/// Lets go of a page at `address` to which no CPU could store. Returns the stamp until which it owes.
+pub(crate) fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
+    let mut stamp = None;
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
+    batch.unmap_and_let_go(space, was(address, false), 1);
+    drop(batch);
+    stamp.expect("it came out")
 }

@@ -10,20 +10,10 @@ use ceasefire::{
     PLACES, SINGLE_PAGE_CEILING,
 };
 
-use crate::hands::{room, unmap, was, Hands, SpaceLock};
+use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
 use crate::script::{every, lazy, lazy_until, within, Event, Machine, Point, Script, Space};
 
 const PAGE: u64 = 0x1000;
-
-/// Lets go of a page at `address` to which no CPU could store. Returns the stamp until which it owes.
-fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
-    let mut stamp = None;
-    let mut batch: Batch<'_, _, u64, _> =
-        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.unmap_and_let_go(space, was(address, false), 1);
-    drop(batch);
-    stamp.expect("it came out")
-}
 
 /// The first of many rounds after which a debt is mistaken for none.
 fn first_forgotten(mut is_remembered: impl FnMut() -> bool) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Random interleavings: CPUs switch, unmap, reclaim, tick and end spaces between any two steps of each other.
 //!
 //! The [random histories](crate::random) do one thing after the other. Here everything happens at once, on a machine
-//! that checks only what a program may see: no frame that it may no longer reach, and no other program's.
+//! that checks only the frames that a program sees: none that it may no longer reach, and none of another program.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ impl Place {
     }
 
     fn space(&self) -> Arc<AddressSpace> {
-        self.space.lock().expect("who fails ends the run").clone()
+        self.space.lock().expect("a failure ends the run").clone()
     }
 
     fn lock(&self, engine: &Engine<Threads>) -> Locked<'_> {
@@ -83,7 +83,7 @@ impl History {
         let lock = place.lock(engine);
         let (space, world) = (place.space(), || engine.platform().world());
         let lock = engine.settle(lock);
-        let owed = self.owed.lock().expect("who fails ends the run");
+        let owed = self.owed.lock().expect("a failure ends the run");
         world()
             .gone
             .extend(owed.iter().filter(|(page, ..)| page.0 == space.root()).map(|(_, frame, _)| frame));
@@ -124,7 +124,7 @@ impl History {
             engine.platform().pause();
         }
         let next = engine.new_space(Root(self.roots.fetch_add(1, SeqCst)));
-        *place.space.lock().expect("who fails ends the run") = Arc::new(next);
+        *place.space.lock().expect("a failure ends the run") = Arc::new(next);
         place.ending.store(false, SeqCst);
     }
 
@@ -132,7 +132,7 @@ impl History {
     fn reap(&self, engine: &Engine<Threads>) {
         let settled = engine.settled_stamp();
         let mut world = engine.platform().world();
-        self.owed.lock().expect("who fails ends the run").retain(|&(_, frame, stamp)| {
+        self.owed.lock().expect("a failure ends the run").retain(|&(_, frame, stamp)| {
             let done = stamp.is_some_and(|stamp| stamp <= settled);
             world.gone.extend(done.then_some(frame));
             !done
@@ -154,7 +154,7 @@ impl History {
             return;
         }
         let page = (place.space().root(), page);
-        let owed = self.owed.lock().expect("who fails ends the run").iter().any(|(owed, ..)| *owed == page);
+        let owed = self.owed.lock().expect("a failure ends the run").iter().any(|(owed, ..)| *owed == page);
         if !owed && !place.locked.load(SeqCst) {
             let fresh = self.frames.fetch_add(1, SeqCst);
             engine.platform().world().tables.entry(page).or_insert(fresh);
@@ -165,7 +165,7 @@ impl History {
     /// The actions of one CPU.
     fn play(&self, engine: &Engine<Threads>) {
         let threads = engine.platform();
-        let owed = || self.owed.lock().expect("who fails ends the run");
+        let owed = || self.owed.lock().expect("a failure ends the run");
         let mut batch: Batch<'_, _, u64, _, 3> = Batch::new(engine, self.schedule, |page: Owed<u64>| {
             let mut stamp = Stamp::SETTLED;
             let frame = page.leave_in(&mut stamp);

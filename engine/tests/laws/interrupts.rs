@@ -93,7 +93,7 @@ fn a_space_may_be_accessed_only_while_its_program_runs_on_it() {
         }
     }
     m.lazy(0);
-    assert!(!m.may_access(&p), "what it holds may be old");
+    assert!(!m.may_access(&p), "its entries may be old");
     m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
     let behind = p.clone();
     m.at(Point::BeforeRoot, move |m| {

@@ -33,7 +33,7 @@ fn clear<R: FnMut(u64)>(gather: &mut KernelGather<'_, crate::script::Script, u64
     gather.hold(address);
 }
 
-/// What each CPU has cached of a page.
+/// Whether each CPU has an entry of a page cached.
 fn cached(m: &Machine, cpus: usize, page: u64) -> Vec<bool> {
     (0..cpus).map(|cpu| m.kernel_cached(cpu, page * PAGE).is_some()).collect()
 }
@@ -316,7 +316,7 @@ fn cross(m: &Machine, cpu: usize, what: usize) {
 /// Plays a history. CPU 0 unmaps and flushes; 1 and 2 are isolated.
 ///
 /// # Errors
-/// Says which CPU in the kernel may use what was released, or which walker a page-table page that was freed.
+/// Names the CPU in the kernel that may use a released page, or the walker that may use a freed page-table page.
 fn play(m: &Machine, steps: &[Step]) -> Result<(), String> {
     (0..CPUS).for_each(|cpu| m.on(cpu, Engine::online));
     let released = RefCell::new(BTreeSet::new());

@@ -1,22 +1,13 @@
 //! Paying: all debts that exist at the time of the call, however many.
 
-use ceasefire::{Batch, Bounds, Owed, Schedule, Settle, Stamp, SINGLE_PAGE_CEILING};
+use ceasefire::{Bounds, Settle, Stamp, SINGLE_PAGE_CEILING};
 
-use crate::hands::{was, Hands};
+use crate::hands::let_go;
 use crate::script::{every, lazy_until, within, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 /// More than there are epochs.
 const MANY: u64 = 40;
-
-fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
-    let mut stamp = None;
-    let mut batch: Batch<'_, _, u64, _> =
-        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.unmap_and_let_go(space, was(address, false), 1);
-    drop(batch);
-    stamp.expect("it came out")
-}
 
 /// Debts of so many times that no epoch is free, and the open epoch takes the rest.
 fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {

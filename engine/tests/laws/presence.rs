@@ -4,24 +4,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Batch, Engine, Flush, Owed, PageSize, Schedule, Settle, Stamp};
+use ceasefire::{Engine, Flush, PageSize, Settle};
 
-use crate::hands::{was, Hands};
-use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point, Space};
+use crate::hands::let_go;
+use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point};
 
 const PAGE: u64 = 0x1000;
 
 fn go(m: &Machine, cpu: usize) {
     drop(m.on(cpu, Engine::offline));
-}
-
-fn let_go(m: &Machine, space: &Space, address: u64) -> Stamp {
-    let mut stamp = None;
-    let mut batch: Batch<'_, _, u64, _> =
-        Batch::new(m, Schedule::Lazy, |page: Owed<u64>| stamp = Some(page.stamp()));
-    batch.unmap_and_let_go(space, was(address, false), 1);
-    drop(batch);
-    stamp.expect("it came out")
 }
 
 #[test]

@@ -376,7 +376,7 @@ impl<R: FnMut(Owed<Page>)> Narrow for Batch<'_, Script, Page, R, 4> {
 }
 
 /// Plays a history, and returns the violation that it found.
-#[allow(clippy::too_many_lines)] // One step after the other, and what each means.
+#[allow(clippy::too_many_lines)] // One step after the other, each with its meaning.
 pub(crate) fn play(
     machine: &Machine,
     schedule: Schedule,

@@ -413,7 +413,7 @@ unsafe impl Platform for Script {
         for target in targets.iter() {
             assert!(
                 self.capabilities.broadcast.map_or(true, |it| it.holders() == Holders::Wide),
-                "nobody is interrupted where every space has a global ASID"
+                "no CPU is interrupted where every space has a global ASID"
             );
             self.log(Event::Interrupt { to: target.index() });
             self.queued.borrow_mut().push_back(target.index());
@@ -424,7 +424,7 @@ unsafe impl Platform for Script {
         assert_eq!(self.mine().borrow().interrupts_off, 0, "waits with interrupts on");
         self.reach(Point::Wait);
         while !done() {
-            let next = self.queued.borrow_mut().pop_front().expect("nobody is left who could answer");
+            let next = self.queued.borrow_mut().pop_front().expect("no CPU is left that could answer");
             if self.hardware[next].borrow().interrupts_off > 0 {
                 // This happens only inside a hook: the target cannot continue before this flush is gone. The flush is
                 // released here, and the test delivers the answer afterwards, with `deliver_all`.
@@ -637,7 +637,7 @@ impl Machine {
         hardware.kernel_walked.insert(address >> 21, now);
     }
 
-    /// What `cpu` has cached of the kernel's ranges for `address`.
+    /// The entry that `cpu` has cached of the kernel's ranges for `address`.
     pub(crate) fn kernel_cached(&self, cpu: usize, address: u64) -> Option<u64> {
         self.platform().hardware[cpu].borrow().kernel.get(&address).map(|(stamp, _)| *stamp)
     }
@@ -673,7 +673,7 @@ impl Machine {
         time.set(time.get() + nanoseconds);
     }
 
-    /// Sets what happens the next time the machine reaches `point`.
+    /// Sets the act for the next time that the machine reaches `point`.
     pub(crate) fn at(&self, point: Point, run: impl FnOnce(&Machine) + 'static) {
         let machine = self.clone();
         let before = self.platform().hook.replace(Some((point, Box::new(move || run(&machine)))));

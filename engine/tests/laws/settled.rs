@@ -1,4 +1,4 @@
-//! The proof that a space owes nothing: how it is made, and what it keeps.
+//! The proof that a space owes nothing: how it is made, and the lock that it keeps.
 
 use std::cell::Cell;
 
@@ -58,7 +58,7 @@ fn the_lock_is_released_only_after_the_flush() {
     let locked = Cell::new(true);
     let mut room = room::<_, 4>();
     let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut room, |_| {
-        assert!(locked.get(), "what it held is released under the lock");
+        assert!(locked.get(), "the held page is released under the lock");
     });
     let mut changes = gather.under(m.settle(Unlock(&locked, p.clone())));
     changes.clear(PAGE, PageSize::KIB_4, |_| Entry::READ_ONLY);

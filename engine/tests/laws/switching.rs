@@ -46,7 +46,7 @@ fn a_space_that_comes_back_behind_is_flushed() {
     m.fill(0, PAGE, 1);
     m.switch(0, &q);
     m.on(1, |engine| engine.flush(&p, Flush::page(PAGE, PageSize::KIB_4)));
-    assert_eq!(m.interrupted(), [], "nobody runs the space");
+    assert_eq!(m.interrupted(), [], "no CPU runs the space");
     m.switch(0, &p);
     assert_eq!(m.cached(0, PAGE), None);
     assert_eq!(loads(&m), [true]);

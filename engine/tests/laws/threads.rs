@@ -168,7 +168,7 @@ impl Threads {
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("who fails ends the run")
+        self.world.lock().expect("a failure ends the run")
     }
 
     /// This CPU goes offline and comes back after a while.

@@ -64,7 +64,7 @@ fn a_wide_space_goes_from_interrupts_through_both_to_broadcasts() {
     assert_eq!(carried(&m), (vec![], true));
     assert_eq!((m.cached(1, PAGE), m.cached(2, PAGE)), (None, None));
     m.switch(3, &p);
-    assert_eq!(m.on(3, ceasefire::Engine::loaded_asid), Some(asid), "who comes takes it");
+    assert_eq!(m.on(3, ceasefire::Engine::loaded_asid), Some(asid), "the next CPU takes it too");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn debts_from_before_a_transition_are_settled_by_ticks() {
         let _ = m.tick(cpu);
     }
     assert!(m.is_settled(stamp));
-    assert!(!m.events().contains(&Event::BroadcastEverything { cpu: 0 }), "nobody had to be reached");
+    assert!(!m.events().contains(&Event::BroadcastEverything { cpu: 0 }), "no CPU had to be reached");
 }
 
 #[test]
@@ -353,5 +353,5 @@ fn a_flusher_that_is_lazy_in_the_space_makes_the_transition_too() {
     assert!(global(&m, &p) > 0);
     drop(m.on(2, ceasefire::Engine::unload));
     flush(&m, &p);
-    assert_eq!(p.asid(), None, "nobody keeps it from leaving");
+    assert_eq!(p.asid(), None, "no CPU keeps it from leaving");
 }

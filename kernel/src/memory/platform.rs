@@ -9,9 +9,7 @@ use ceasefire::sabotage::Guard;
 use ceasefire::{
     Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, Flush, FlushEvent, Platform, Root,
 };
-use ceasefire_memory::{
-    Block, Event, FrameNumber, HeldLocks, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
-};
+use ceasefire_memory::{Block, Event, FrameNumber, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
 
@@ -204,10 +202,6 @@ fn bytes(frame: FrameNumber) -> *mut u8 {
 impl Machine for Kernel {
     type Lock<T: core::fmt::Debug> = Spin<T>;
     type RwLock<T: core::fmt::Debug> = Sleep<T>;
-
-    fn held_locks(&self) -> &HeldLocks {
-        &current::thread().held
-    }
 
     fn table(&self, frame: FrameNumber) -> &Table {
         tlb::table(frame)

@@ -10,18 +10,62 @@ use std::cell::Cell;
 
 use crate::config::Picoseconds;
 
-/// The kind of work that a CPU does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doing {
-    User,
-    Walks,
-    Faults,
-    Flushes,
-    Answers,
-    Locks,
-    Kernel,
-    /// A thread has the CPU and leaves it unused. This time is charged to no thread.
-    Nothing,
+/// Defines `Doing`, `Spent` and the reading of a `Ledger` from one list of the parts.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $part:ident: $doing:ident,)*) => {
+        /// The kind of work that a CPU does.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Doing {
+            $($doing,)*
+            /// A thread has the CPU and leaves it unused. This time is charged to no thread.
+            Nothing,
+        }
+
+        impl Ledger {
+            pub(crate) fn read(&self) -> Spent {
+                Spent { $($part: self.0[Doing::$doing as usize].get(),)* }
+            }
+        }
+
+        /// The time of all CPUs by kind of work, each picosecond counted once. Idle time is not included.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Spent {
+            $($(#[$doc])* pub $part: Picoseconds,)*
+        }
+
+        impl Spent {
+            /// The sum of all parts.
+            pub fn sum(&self) -> Picoseconds {
+                [$(self.$part),*].iter().sum()
+            }
+
+            /// The time spent since an earlier reading.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($part: self.$part - earlier.$part,)* }
+            }
+        }
+    };
+}
+
+parts! {
+    /// Running programs.
+    user: User,
+    /// Looking up the second level of the TLB, and walking the page tables, whether or not the walk finds a
+    /// translation.
+    walks: Walks,
+    /// Handling page faults, including direct reclaim.
+    faults: Faults,
+    /// Invalidating, starting broadcasts, sending interrupts for either, and handling these interrupts.
+    flushes: Flushes,
+    /// Waiting for other CPUs to answer a flush, or for broadcasts to be done. Handlers that run meanwhile count as
+    /// flushes.
+    answers: Answers,
+    /// Taking locks: waiting for their cache lines, and for other holders. Handlers that run meanwhile count as
+    /// flushes.
+    locks: Locks,
+    /// The kernel's other work: system calls, background reclaim, switching.
+    kernel: Kernel,
 }
 
 /// The time of all CPUs by kind of work.
@@ -32,62 +76,6 @@ impl Ledger {
     pub(crate) fn charge(&self, doing: Doing, time: Picoseconds) {
         let sum = &self.0[doing as usize];
         sum.set(sum.get() + time);
-    }
-
-    pub(crate) fn read(&self) -> Spent {
-        let sum = |doing: Doing| self.0[doing as usize].get();
-        Spent {
-            user: sum(Doing::User),
-            walks: sum(Doing::Walks),
-            faults: sum(Doing::Faults),
-            flushes: sum(Doing::Flushes),
-            answers: sum(Doing::Answers),
-            locks: sum(Doing::Locks),
-            kernel: sum(Doing::Kernel),
-        }
-    }
-}
-
-/// The time of all CPUs by kind of work, each picosecond counted once. Idle time is not included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Running programs.
-    pub user: Picoseconds,
-    /// Looking up the second level of the TLB, and walking the page tables, whether or not the walk finds a
-    /// translation.
-    pub walks: Picoseconds,
-    /// Handling page faults, including direct reclaim.
-    pub faults: Picoseconds,
-    /// Invalidating, starting broadcasts, sending interrupts for either, and handling these interrupts.
-    pub flushes: Picoseconds,
-    /// Waiting for other CPUs to answer a flush, or for broadcasts to be done. Handlers that run meanwhile count as
-    /// flushes.
-    pub answers: Picoseconds,
-    /// Taking locks: waiting for their cache lines, and for other holders. Handlers that run meanwhile count as
-    /// flushes.
-    pub locks: Picoseconds,
-    /// The kernel's other work: system calls, background reclaim, switching.
-    pub kernel: Picoseconds,
-}
-
-impl Spent {
-    /// The sum of all parts.
-    pub fn sum(&self) -> Picoseconds {
-        self.user + self.walks + self.faults + self.flushes + self.answers + self.locks + self.kernel
-    }
-
-    /// The time spent since an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            user: self.user - earlier.user,
-            walks: self.walks - earlier.walks,
-            faults: self.faults - earlier.faults,
-            flushes: self.flushes - earlier.flushes,
-            answers: self.answers - earlier.answers,
-            locks: self.locks - earlier.locks,
-            kernel: self.kernel - earlier.kernel,
-        }
     }
 }
 

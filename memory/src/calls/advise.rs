@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use ceasefire::{Gather, PageSize, BATCH};
+use ceasefire::{PageSize, BATCH};
 
 use crate::address::PAGE_BYTES;
-use crate::calls::zap::{Held, Room};
+use crate::calls::ranges::united;
+use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
 use crate::locks::RwLock;
@@ -46,18 +47,6 @@ impl fmt::Display for AdviseError {
     }
 }
 
-impl From<RangeError> for AdviseError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for AdviseError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 /// Checks that all of a range is mapped, by areas that allow the advice.
 fn check<'a>(
     hole: Option<u64>,
@@ -82,29 +71,41 @@ impl<P: Machine> Memory<P> {
     /// Drops the pages in a range. The next access finds the range as it was first mapped (madvise DONTNEED).
     ///
     /// # Errors
-    /// [`AdviseError`]; then nothing has changed. Unmapped parts of the range are skipped.
+    /// As [`Memory::discard_ranges`].
     pub fn discard(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
-        let areas = self.lock_to_walk(space, (start, end))?;
-        check(None, areas.overlapping(start, end), locked)?;
+        self.discard_ranges(space, &[(start, bytes)])
+    }
+
+    /// Drops the pages in several ranges of a space, each a start and a number of bytes (Linux: `process_madvise`).
+    ///
+    /// The ranges may overlap and may be in any order; those that overlap or touch count as one. One flush serves all
+    /// ranges, with three exceptions. A single range has a flush for each of its tables, and faults go on in the rest
+    /// of the space. A table with pages of files that were stored to has its own flush. So has every 10 000 pages.
+    ///
+    /// # Errors
+    /// [`AdviseError`] for a range; then no range has changed. Unmapped parts of the ranges are skipped. (Linux advises
+    /// the ranges before the refused one and returns how many bytes they have.)
+    pub fn discard_ranges(&self, space: &SpaceHandle<P>, ranges: &[(u64, u64)]) -> Result<(), AdviseError> {
+        self.platform().work(Work::AreaChange, ranges.len() as u32);
+        let ranges = united(ranges)?;
+        let areas = self.lock_to_walk(space, &ranges)?;
+        for &(start, end) in &ranges {
+            check(None, areas.overlapping(start, end), locked)?;
+        }
         self.drain_before_unmap();
-        let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
-        let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
-            self.release(held);
-        });
-        for area in areas.overlapping(start, end) {
-            let range = (start.max(area.start), end.min(area.end));
-            self.zap(space, &mut gather, range);
+        let mut room = areas.room(&ranges);
+        let mut gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+        for &(start, end) in &ranges {
+            for area in areas.overlapping(start, end) {
+                self.zap(space, &mut gather, (start.max(area.start), end.min(area.end)));
+            }
         }
         gather.finish();
         drop(areas);
-        self.platform().observe(Event::Returned {
-            space: space.coherence(),
-            start,
-            end,
-            allowed: Protection::None,
-        });
+        for (start, end) in ranges {
+            let (space, allowed) = (space.coherence(), Protection::None);
+            self.platform().observe(Event::Returned { space, start, end, allowed });
+        }
         Ok(())
     }
 
@@ -112,24 +113,35 @@ impl<P: Machine> Memory<P> {
     /// as zeros from then on, unless it is stored to first (madvise FREE).
     ///
     /// # Errors
-    /// [`AdviseError`]; then nothing has changed.
+    /// As [`Memory::advise_free_ranges`].
     pub fn advise_free(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
-        let areas = self.lock_to_walk(space, (start, end))?;
-        let hole = areas.hole(start, end);
-        check(hole, areas.overlapping(start, end), |area| not_anonymous(area).or_else(|| locked(area)))?;
-        let mut room = Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES);
-        let mut gather = Gather::<P, Held, _>::new(&self.engine, space.coherence(), room.places(), |held| {
-            self.release(held);
-        });
-        for area in areas.overlapping(start, end) {
-            let range = (start.max(area.start), end.min(area.end));
+        self.advise_free_ranges(space, &[(start, bytes)])
+    }
+
+    /// The same for several ranges of a space, each a start and a number of bytes (Linux: `process_madvise`). The
+    /// ranges and the flushes are as in [`Memory::discard_ranges`].
+    ///
+    /// # Errors
+    /// [`AdviseError`] for a range; then no range has changed. (Linux advises the ranges before the refused one and
+    /// returns how many bytes they have.)
+    pub fn advise_free_ranges(
+        &self,
+        space: &SpaceHandle<P>,
+        ranges: &[(u64, u64)],
+    ) -> Result<(), AdviseError> {
+        self.platform().work(Work::AreaChange, ranges.len() as u32);
+        let ranges = united(ranges)?;
+        let areas = self.lock_to_walk(space, &ranges)?;
+        for &(start, end) in &ranges {
+            let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
+            check(areas.hole(start, end), areas.overlapping(start, end), refused)?;
+        }
+        let mut room = areas.room(&ranges);
+        let mut gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+        for &range in &ranges {
             self.for_each_leaf(space, range, |leaf, (start, end)| {
                 // A huge page keeps its bytes. That is allowed, and cheaper than a split.
                 if leaf.size() == PageSize::KIB_4 {
-                    // Flushed before the table is unlocked, because reclaim reads from the entry whether it was stored
-                    // through.
                     let mut changes = gather.under(leaf);
                     for address in (start..end).step_by(PAGE_BYTES as usize) {
                         self.free_lazily(&mut changes, address);
@@ -161,7 +173,8 @@ impl<P: Machine> Memory<P> {
         info.clear_dirty();
         self.set_standing(&page, |state| state.set_lazy(true).set_active(false).set_referenced(false));
         narrow(leaf, address, |entry| entry.clean().unused());
-        self.put_back(core::iter::once(page));
+        // Listed after the flush, because reclaim reads from the entry whether it was stored through.
+        leaf.hold(Held::Isolated(page));
     }
 
     /// The program will not need a range soon: its pages become the next candidates for reclaim (madvise COLD).
@@ -215,7 +228,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
         // Huge pages are split at the ends of the range: no area may end within one.
-        let mut areas = self.lock_to_change(space, (start, end))?;
+        let mut areas = self.lock_to_change(space, &[(start, end)])?;
         check(areas.hole(start, end), areas.overlapping(start, end), not_anonymous)?;
         areas.change(start, end, |area| area.huge = huge);
         Ok(())

@@ -37,12 +37,6 @@ impl fmt::Display for ForkError {
     }
 }
 
-impl From<OutOfMemory> for ForkError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Creates a space that maps the same memory as `parent`, private pages copy-on-write (fork). Locks on pages are
     /// not inherited.

@@ -40,18 +40,6 @@ impl fmt::Display for ProtectError {
     }
 }
 
-impl From<RangeError> for ProtectError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for ProtectError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Sets the rights of a program in a range (mprotect).
     ///
@@ -66,7 +54,7 @@ impl<P: Machine> Memory<P> {
     ) -> Result<(), ProtectError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        let mut areas = self.lock_to_change(space, (start, end))?;
+        let mut areas = self.lock_to_change(space, &[(start, end)])?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(ProtectError::NotMapped(hole));
         }

@@ -64,18 +64,6 @@ impl fmt::Display for RemapError {
     }
 }
 
-impl From<RangeError> for RemapError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for RemapError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; returns its address (mremap).
     ///

@@ -1,9 +1,8 @@
 //! Unmapping that a program asks for: munmap and exit.
 //!
 //! Both are strict: when the call returns, no CPU uses the old translations (rule R3). The order is unhook, flush,
-//! free. munmap holds the space's lock exclusively until the flush is done. Discarding holds it shared, so it flushes
-//! each table before it unlocks the table. Otherwise a fault could install a new page where another CPU still reads the
-//! old one (rule R7).
+//! free. munmap holds the space's lock exclusively until the flush is done. Otherwise a fault could install a new page
+//! where another CPU still reads the old one (rule R7).
 
 use core::fmt;
 
@@ -35,18 +34,6 @@ impl fmt::Display for UnmapError {
     }
 }
 
-impl From<RangeError> for UnmapError {
-    fn from(error: RangeError) -> Self {
-        Self::Range(error)
-    }
-}
-
-impl From<OutOfMemory> for UnmapError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Unmaps a range (munmap).
     ///
@@ -55,7 +42,7 @@ impl<P: Machine> Memory<P> {
     pub fn unmap(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), UnmapError> {
         self.platform().work(Work::AreaChange, 1);
         let end = checked_end(start, bytes)?;
-        let mut areas = self.lock_to_change(space, (start, end))?;
+        let mut areas = self.lock_to_change(space, &[(start, end)])?;
         let removed = areas.remove(start, end);
         let limits = areas.around(start);
         self.tear_down(&areas, &removed, (start, end), limits);
@@ -118,7 +105,7 @@ impl<P: Machine> Memory<P> {
         }
         if removed.iter().any(|area| area.file().is_some()) {
             // The flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
-            // space. What they promise includes CPUs that still use translations cleared here.
+            // space. Their promises include CPUs that still use translations cleared here.
             gather.flush();
         }
         for area in removed {

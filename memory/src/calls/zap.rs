@@ -6,16 +6,21 @@ use ceasefire::{Gather, PageSize};
 
 use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
+use crate::frames::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
 use crate::tables::leaf::{clear, LeafChanges};
 use crate::Memory;
 
-/// The page or table behind a cleared translation, held until the flush.
+/// A thing that a gather holds until the flush.
 pub(crate) enum Held {
+    /// The page behind a cleared translation.
     Page(FrameNumber),
+    /// The table behind a cleared entry.
     Table(FrameNumber),
+    /// A page off the lists. Reclaim finds it only after the flush.
+    Isolated(Isolated),
 }
 
 /// Places in a room that needs no allocation.
@@ -113,6 +118,7 @@ impl<P: Machine> Memory<P> {
                 self.platform().observe(Event::TableFreed(table));
                 self.free(Frame::owned(table));
             }
+            Held::Isolated(page) => self.put_back(core::iter::once(page)),
         }
     }
 }

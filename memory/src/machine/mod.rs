@@ -9,7 +9,7 @@ use ceasefire::{CpuId, Platform};
 
 use crate::address::{Block, FrameNumber};
 use crate::frames::node::NodeId;
-use crate::locks::{HeldLocks, Lock, RwLock};
+use crate::locks::{Lock, RwLock};
 use crate::shadow::{Misuse, Shadow};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::table::Table;
@@ -26,10 +26,6 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     type Lock<T: Debug>: Lock<T, Self> + Debug;
     /// The kernel's reader-writer lock.
     type RwLock<T: Debug>: RwLock<T, Self> + Debug;
-
-    /// The locks that the running task holds. They serve the debug check of the lock order, and tell the kernel whether
-    /// the task may sleep.
-    fn held_locks(&self) -> &HeldLocks;
 
     /// The page-table page in `frame`, through the kernel's own mapping of all memory.
     fn table(&self, frame: FrameNumber) -> &Table;
@@ -115,8 +111,9 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
     /// mappers' of one file and of one anonymous memory. None spins, nothing is pinned, and interrupts are on. The task
     /// may still owe the flush of an operation that goes on.
     ///
-    /// A kernel whose callers hold locks of their own checks [`HeldLocks::may_sleep`] here, in [`Machine::read_in`] and
-    /// in [`Machine::write_out`]. If it returns false, the task must not leave its CPU.
+    /// A kernel whose callers hold locks of their own checks [`HeldLocks::may_sleep`](crate::HeldLocks::may_sleep)
+    /// here, in [`Machine::read_in`] and in [`Machine::write_out`]. If it returns false, the task must not leave its
+    /// CPU.
     fn reschedule(&self) {}
 
     /// `count` pieces of work are done now. A simulator charges their time.

@@ -101,7 +101,7 @@ impl Shadow {
             return Ok(());
         };
         let frame = first.get() + at as u32;
-        let nobody = Misuse {
+        let unheld = Misuse {
             wrong: Wrong::Accessed,
             frame: FrameNumber::new(frame),
             cpu: None,
@@ -113,9 +113,9 @@ impl Shadow {
             .flat_map(|&place| self.gone.get(&place).into_iter().flatten().map(move |one| (place, one)));
         let mut holders = held.filter(|(_, one)| one.frame == frame).filter_map(|(place, one)| {
             let cpu = CpuId::new(self.holders(place, one).next()? / self.asids).ok();
-            Some(Misuse { cpu, address: Some(place.address()), since: Some(one.since), ..nobody })
+            Some(Misuse { cpu, address: Some(place.address()), since: Some(one.since), ..unheld })
         });
-        Err(holders.next().unwrap_or(nobody))
+        Err(holders.next().unwrap_or(unheld))
     }
 
     /// The page of a block is in another frame from now on, or in none: this frame holds an older copy.

@@ -41,18 +41,21 @@ pub(crate) fn base_of(address: u64) -> u64 {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Locks the areas of a space exclusively, to change the mappings of `range`. No huge page reaches across either
-    /// end.
+    /// Locks the areas of a space exclusively, to change the mappings of `ranges`. No huge page reaches across an end of
+    /// one.
     pub(crate) fn lock_to_change<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
-        range: (u64, u64),
+        ranges: &[(u64, u64)],
     ) -> Result<ExclusiveAreas<'m, P>, OutOfMemory> {
-        self.lock_and_split(|| space.lock_areas(self.platform()), |_| self.split_ends(space, range))
+        self.lock_and_split(
+            || space.lock_areas(self.platform()),
+            |_| ranges.iter().try_for_each(|&range| self.split_ends(space, range)),
+        )
     }
 
-    /// The same, shared, for an operation that leaves the areas as they are.
-    pub(crate) fn lock_to_walk<'m>(
+    /// The same for one range, shared, for an operation that leaves the areas as they are.
+    pub(crate) fn lock_to_share<'m>(
         &'m self,
         space: &'m SpaceHandle<P>,
         range: (u64, u64),

@@ -28,7 +28,7 @@ struct Section<'a> {
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        self.platform.held_locks().release(self.class);
+        self.platform.core().held.release(self.class);
         if self.class.interrupts_off {
             self.platform.interrupts_back();
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use ceasefire::{CpuId, Platform};
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{
-    Block, Entry, Event, FrameNumber, HeldLocks, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
+    Block, Entry, Event, FrameNumber, Machine, NodeId, Table, Work, ENTRIES, KERNEL_ENTRIES,
 };
 
 use super::locks::{RwSpin, SpinLock};
@@ -17,10 +17,6 @@ use super::Moment;
 impl Machine for Threads {
     type Lock<T: fmt::Debug> = SpinLock<T>;
     type RwLock<T: fmt::Debug> = RwSpin<T>;
-
-    fn held_locks(&self) -> &HeldLocks {
-        &self.core().held
-    }
 
     fn table(&self, frame: FrameNumber) -> &Table {
         let content = self.content(frame);

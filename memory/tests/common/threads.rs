@@ -21,7 +21,7 @@ use super::tlb::{Broadcasting, Tlb};
 pub(super) const POISON: u64 = 0xdead_dead_dead_dead;
 /// Simulated words of a frame.
 pub(super) const WORDS: usize = 4;
-/// How often a CPU checks what it waits for before the awaited CPU is taken for lost: minutes.
+/// How often a waiting CPU checks before the awaited CPU is taken for lost: minutes.
 const FOREVER: u32 = 1 << 30;
 /// The kernel's last entry in every root.
 pub(super) const KERNEL: Entry = Entry::page(FrameNumber::new(1), true);
@@ -310,7 +310,7 @@ impl Threads {
         class: &'static LockClass,
         attempt: impl Fn() -> Option<G>,
     ) -> Held<'a, G> {
-        self.held_locks().acquire(class);
+        self.core().held.acquire(class);
         if class.interrupts_off {
             OFF.set(OFF.get() + 1);
         }

@@ -14,7 +14,7 @@ pub(super) struct Images {
     pub(super) programs: PathBuf,
 }
 
-/// Both builds of what the machine boots.
+/// Both builds of the images that the machine boots.
 pub(super) struct Builds {
     pub(super) guarded: Images,
     /// Guards can be removed from it.

@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// What no normal build may contain.
+/// Words that no normal build may contain.
 const WORDS: [&str; 2] = ["sabotage", "remove_guard"];
-/// What every build with the cfg contains that asks for a guard: a part of the symbol of `sabotage::Removed::stands`.
+/// The mark of every build with the cfg that asks for a guard: a part of the symbol of `sabotage::Removed::stands`.
 const SYMBOL: &str = "sabotage7Removed6stands";
 
 /// Builds a program that uses the engine, normally and with the cfg, and looks at both: the second build shows that

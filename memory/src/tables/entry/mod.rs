@@ -1,10 +1,10 @@
 //! One entry of a page table, in the bits of its architecture.
 //!
 //! Entries mean the same on every architecture. A present entry says where it leads, whether stores are allowed,
-//! whether it was used and stored through, and its size. An entry that is not present says what it stands for. The
-//! [`Format`] of an architecture is a list of constants that name the bits, and [`EntryOf`] is written on those
-//! constants. [`Entry`] has the format of the processor that the build targets; the other formats are compiled so that
-//! they can be tested.
+//! whether it was used and stored through, and its size. An entry that is not present is hidden, moving, on the swap
+//! device, or none. The [`Format`] of an architecture is a list of constants that name the bits, and [`EntryOf`] is
+//! written on those constants. [`Entry`] has the format of the processor that the build targets; the other formats are
+//! compiled so that they can be tested.
 //!
 //! The hardware reads the bit that says whether an entry translates. If it does not, the hardware reads no other bit,
 //! and software may use the rest. If it does, some bits are left to software.
@@ -56,7 +56,8 @@ pub trait Format: Copy + Eq {
     const SMALL: u64;
     /// The frame that the entry leads to.
     const FRAME: u64;
-    /// Two neighbouring bits that say what an entry that is not present stands for. No other constant contains them.
+    /// Two neighbouring bits for the kind of an entry that is not present: hidden, moving or on the swap device. No
+    /// other constant contains them.
     const KIND: u64;
     /// A flush may be owed for the previous entry. Only in entries that are not present.
     const OWING: u64;
@@ -334,7 +335,7 @@ mod tests {
         assert!(single.iter().all(|bits| bits.is_power_of_two()));
         assert_eq!(F::KIND / (F::KIND & F::KIND.wrapping_neg()), 3);
         assert_eq!(F::PAGE & seen, 0);
-        // The bits that say what a non-present entry stands for do not overlap the fixed bits of a page or a table.
+        // The bits for the kind of a non-present entry do not overlap the fixed bits of a page or a table.
         assert_eq!((F::KIND | F::OWING | F::HIDE_AFTER) & (F::PAGE | F::TABLE), 0);
     }
 

@@ -1,0 +1,109 @@
+//! Ranges of one space that a call changes together, with one gather.
+//!
+//! One range is walked with the space's lock held shared. Faults go on elsewhere in the space, so each table is flushed
+//! before it is unlocked (rule R7). That is one flush for up to 512 pages. Several ranges may have few pages in each
+//! table. They are walked with the lock held exclusively, and one flush serves them all.
+
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use ceasefire::{Engine, Gather, PageSize};
+
+use crate::address::PAGE_BYTES;
+use crate::calls::zap::{Held, Room};
+use crate::frames::allocate::OutOfMemory;
+use crate::locks::RwLock;
+use crate::machine::Machine;
+use crate::spaces::area::{checked_end, Areas, RangeError};
+use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::Memory;
+
+/// The ends of the ranges `(start, bytes)`, by address. Ranges that overlap or touch become one.
+pub(crate) fn united(ranges: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, RangeError> {
+    let ends = ranges.iter().map(|&(start, bytes)| Ok((start, checked_end(start, bytes)?)));
+    let mut ranges = ends.collect::<Result<Vec<_>, RangeError>>()?;
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let meet = next.0 <= last.1;
+        if meet {
+            last.1 = last.1.max(next.1);
+        }
+        meet
+    });
+    Ok(ranges)
+}
+
+/// The areas of a space, locked for a walk along ranges.
+pub(crate) enum WalkedAreas<'m, P: Machine> {
+    /// For one range.
+    Shared(&'m SpaceHandle<P>, <P::RwLock<Areas> as RwLock<Areas, P>>::Read<'m>),
+    /// For several.
+    Exclusive(ExclusiveAreas<'m, P>),
+}
+
+impl<P: Machine> Deref for WalkedAreas<'_, P> {
+    type Target = Areas;
+
+    fn deref(&self) -> &Areas {
+        match self {
+            Self::Shared(_, areas) => areas,
+            Self::Exclusive(areas) => areas,
+        }
+    }
+}
+
+impl<P: Machine> WalkedAreas<'_, P> {
+    /// Room for as many pages of the ranges as one flush concerns.
+    pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
+        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum();
+        match self {
+            Self::Shared(..) => Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES),
+            Self::Exclusive(_) => Room::for_pages(pages),
+        }
+    }
+
+    /// A gather for all the ranges.
+    pub(crate) fn gather<'e, R: FnMut(Held)>(
+        &'e self,
+        engine: &'e Engine<P>,
+        room: &'e mut Room,
+        release: R,
+    ) -> Gather<'e, P, Held, R> {
+        match self {
+            Self::Shared(space, _) => Gather::new(engine, space.coherence(), room.places(), release),
+            Self::Exclusive(areas) => Gather::keeping(engine, areas, room.places(), release),
+        }
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Locks the areas of a space for a walk along united ranges. No huge page reaches across an end of one.
+    pub(crate) fn lock_to_walk<'m>(
+        &'m self,
+        space: &'m SpaceHandle<P>,
+        ranges: &[(u64, u64)],
+    ) -> Result<WalkedAreas<'m, P>, OutOfMemory> {
+        Ok(match ranges {
+            [range] => WalkedAreas::Shared(space, self.lock_to_share(space, *range)?),
+            _ => WalkedAreas::Exclusive(self.lock_to_change(space, ranges)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_overlap_or_touch_become_one() {
+        let pages = |ranges: &[(u64, u64)]| {
+            let bytes = |&(page, count): &(u64, u64)| (page * PAGE_BYTES, count * PAGE_BYTES);
+            let united = united(&ranges.iter().map(bytes).collect::<Vec<_>>()).unwrap();
+            united.into_iter().map(|(start, end)| (start / PAGE_BYTES, end / PAGE_BYTES)).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(&[]), []);
+        assert_eq!(pages(&[(9, 1), (1, 4), (2, 1), (5, 2)]), [(1, 7), (9, 10)]);
+        assert_eq!(pages(&[(3, 1), (3, 5), (3, 1)]), [(3, 8)]);
+        assert_eq!(united(&[(0, PAGE_BYTES), (1, 2)]), Err(RangeError { start: 1, bytes: 2 }));
+    }
+}

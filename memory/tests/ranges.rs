@@ -1,0 +1,266 @@
+//! madvise of many ranges of one space: one flush, and all of them or none.
+
+use ceasefire_memory::{AdviseError, Config, NodeLayout, RangeError, HUGE_BYTES, PAGE_BYTES};
+
+mod common;
+
+#[cfg(ceasefire_sabotage)]
+use common::guards::{self, Guard};
+use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+
+/// Pages that one table translates.
+const TABLE: u64 = 512;
+
+type Advise = fn(&Rig, &Space, &[(u64, u64)]) -> Result<(), AdviseError>;
+
+/// The two calls, and whether they make the pages read as zeros at once.
+const CALLS: [(Advise, bool); 2] = [
+    (|rig, space, ranges| rig.memory.discard_ranges(space, ranges), true),
+    (|rig, space, ranges| rig.memory.advise_free_ranges(space, ranges), false),
+];
+
+fn both(rig: &Rig, body: impl Fn()) {
+    for cpu in 0..2 {
+        rig.on(cpu, &body);
+    }
+}
+
+/// Both CPUs have stored to the pages: page `n` of the memory holds `n + 1`.
+fn store(rig: &Rig, space: &Space, start: u64, pages: impl IntoIterator<Item = u64>) {
+    for page in pages {
+        rig.store(space, at(start, page), 0).unwrap();
+        rig.on(1, || rig.store(space, at(start, page), page + 1)).unwrap();
+    }
+    rig.memory.list_collected();
+}
+
+/// A space that both CPUs run, with 4 tables of memory in which both have stored to the first 8 pages of each table.
+fn stored() -> (Rig, Space, u64, u64) {
+    let rig = Rig::by_hand(Config { lru_batch: 1, ..config(512) });
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    both(&rig, || rig.run(&space));
+    let start = rig.memory.map_anonymous(&space, 4 * TABLE).unwrap();
+    store(&rig, &space, start, touched());
+    (rig, space, start, free)
+}
+
+fn touched() -> impl Iterator<Item = u64> + Clone {
+    (0..4).flat_map(|table| table * TABLE..table * TABLE + 8)
+}
+
+/// The ranges of whole pages, as starts and bytes.
+fn ranges(start: u64, pages: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    pages.iter().map(|&(page, count)| (at(start, page), count * PAGE_BYTES)).collect()
+}
+
+/// Checks that both CPUs read zeros in the touched pages for which `gone` holds, and the stored words in the others.
+fn assert_gone(rig: &Rig, space: &Space, start: u64, gone: impl Fn(u64) -> bool) {
+    both(rig, || {
+        for page in touched() {
+            let expected = if gone(page) { 0 } else { page + 1 };
+            assert_eq!(rig.load(space, at(start, page)), Ok(expected), "page {page}");
+        }
+    });
+}
+
+fn shootdowns(rig: &Rig, body: impl FnOnce()) -> u64 {
+    let before = rig.memory.counters();
+    body();
+    rig.memory.counters().since(&before).shootdowns
+}
+
+#[test]
+fn one_flush_serves_ranges_in_several_tables() {
+    let pages = [(0, 2), (5, 1), (TABLE + 1, 3), (2 * TABLE, 8), (3 * TABLE + 7, 1)];
+    for (advise, _) in CALLS {
+        let (rig, space, start, free) = stored();
+        let parts = ranges(start, &pages);
+        assert_eq!(shootdowns(&rig, || advise(&rig, &space, &parts).unwrap()), 1);
+        store(&rig, &space, start, touched());
+        let one_by_one = || parts.iter().for_each(|part| advise(&rig, &space, &[*part]).unwrap());
+        assert_eq!(shootdowns(&rig, one_by_one), 5);
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn a_long_range_is_flushed_table_by_table() {
+    for (advise, _) in CALLS {
+        let (rig, space, start, free) = stored();
+        let all = ranges(start, &[(0, 4 * TABLE)]);
+        assert_eq!(shootdowns(&rig, || advise(&rig, &space, &all).unwrap()), 4);
+        finish(&rig, space, &[], free);
+    }
+}
+
+/// Discards two ranges; returns whether CPU 1 still reads old bytes.
+fn reads_discarded(rig: &Rig, space: &Space, start: u64) -> bool {
+    rig.memory.discard_ranges(space, &ranges(start, &[(0, 1), (TABLE, 1)])).unwrap();
+    [0, TABLE].iter().any(|&page| rig.on(1, || rig.load(space, at(start, page))) != Ok(0))
+}
+
+#[test]
+fn no_cpu_uses_a_discarded_page_of_any_range() {
+    let (rig, space, start, free) = stored();
+    assert!(!reads_discarded(&rig, &space, start), "R3 is broken");
+    assert_gone(&rig, &space, start, |page| page == 0 || page == TABLE);
+    finish(&rig, space, &[], free);
+    #[cfg(ceasefire_sabotage)]
+    {
+        let (rig, space, start, _) = stored();
+        guards::remove(rig.memory.engine(), [Guard::GatherFlush]);
+        assert!(reads_discarded(&rig, &space, start), "R3 must be seen to break without its guard");
+    }
+}
+
+#[test]
+fn ranges_may_overlap_and_come_in_any_order() {
+    let pages = [(3 * TABLE, 2), (2, 3), (0, 4), (3 * TABLE + 1, 1), (TABLE - 4, 6), (2, 1)];
+    let asked = |page: u64| pages.iter().any(|&(first, count)| (first..first + count).contains(&page));
+    for (advise, zeros) in CALLS {
+        let (rig, space, start, free) = stored();
+        let before = rig.memory.free_frames();
+        assert_eq!(shootdowns(&rig, || advise(&rig, &space, &ranges(start, &pages)).unwrap()), 1);
+        let count = touched().filter(|page| asked(*page)).count() as u64;
+        assert_eq!(rig.memory.free_frames() - before, if zeros { count } else { 0 });
+        if !zeros {
+            assert_gone(&rig, &space, start, |_| false);
+            end(&rig, exhaust(&rig));
+            rig.run(&space);
+        }
+        assert_gone(&rig, &space, start, asked);
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn no_range_is_no_error_and_costs_no_flush() {
+    for (advise, _) in CALLS {
+        let (rig, space, start, free) = stored();
+        assert_eq!(shootdowns(&rig, || assert_eq!(advise(&rig, &space, &[]), Ok(()))), 0);
+        assert_gone(&rig, &space, start, |_| false);
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn ranges_without_translations_cost_no_flush() {
+    for (advise, _) in CALLS {
+        let (rig, space, start, free) = stored();
+        let parts = ranges(start, &[(20, 5), (TABLE + 20, 5)]);
+        assert_eq!(shootdowns(&rig, || advise(&rig, &space, &parts).unwrap()), 0);
+        assert_gone(&rig, &space, start, |_| false);
+        finish(&rig, space, &[], free);
+    }
+}
+
+#[test]
+fn a_refused_range_keeps_all_others_as_they_are() {
+    for (advise, zeros) in CALLS {
+        let (rig, space, start, free) = stored();
+        let file = rig.memory.create_file(4).unwrap();
+        let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+        let locked = at(start, TABLE);
+        rig.memory.lock(&space, locked, PAGE_BYTES).unwrap();
+        let hole = at(shared, 4);
+        let mut refused = vec![
+            ((start + 1, PAGE_BYTES), AdviseError::Range(RangeError { start: start + 1, bytes: PAGE_BYTES })),
+            ((start, 0), AdviseError::Range(RangeError { start, bytes: 0 })),
+            ((locked, PAGE_BYTES), AdviseError::Locked(locked)),
+        ];
+        if !zeros {
+            refused.push(((shared, PAGE_BYTES), AdviseError::NotAnonymous(shared)));
+            refused.push(((hole, PAGE_BYTES), AdviseError::NotMapped(hole)));
+        }
+        let before = rig.memory.free_frames();
+        for (range, error) in refused {
+            let good = ranges(start, &[(0, 4), (2 * TABLE, 4)]);
+            for at in 0..=good.len() {
+                let mut parts = good.clone();
+                parts.insert(at, range);
+                assert_eq!(advise(&rig, &space, &parts), Err(error));
+            }
+        }
+        assert_eq!(rig.memory.free_frames(), before);
+        end(&rig, exhaust(&rig));
+        rig.run(&space);
+        assert_gone(&rig, &space, start, |_| false);
+        finish(&rig, space, &[file], free);
+    }
+}
+
+#[test]
+fn ranges_that_cut_a_huge_page_split_it_once() {
+    let nodes = vec![NodeLayout::new(2048)];
+    let rig = Rig::by_hand(Config { nodes, ..config(2048) });
+    let free = rig.memory.free_frames();
+    let space = rig.memory.new_space().unwrap();
+    both(&rig, || rig.run(&space));
+    let start = rig.memory.map_anonymous(&space, 2 * TABLE).unwrap();
+    rig.memory.advise_huge(&space, start, 2 * HUGE_BYTES, true).unwrap();
+    store(&rig, &space, start, 0..2 * TABLE);
+    assert_eq!(rig.memory.statistics().faults, 2);
+    rig.memory.discard_ranges(&space, &ranges(start, &[(9, 1), (3, 2), (TABLE, TABLE)])).unwrap();
+    assert_eq!(rig.memory.statistics().splits, 1, "the second huge page goes whole");
+    both(&rig, || {
+        for page in 0..2 * TABLE {
+            let gone = page == 9 || (3..5).contains(&page) || page >= TABLE;
+            assert_eq!(rig.load(&space, at(start, page)), Ok(if gone { 0 } else { page + 1 }));
+        }
+    });
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn pages_of_a_file_that_were_stored_to_are_flushed_table_by_table() {
+    let (rig, space) = shared_space(4096);
+    let free = rig.memory.free_frames() + 1;
+    let file = rig.memory.create_file(3 * TABLE as u32).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, 3 * TABLE, true).unwrap();
+    both(&rig, || [0, TABLE].iter().for_each(|&page| rig.store(&space, at(shared, page), 7).unwrap()));
+    both(&rig, || assert_eq!(rig.load(&space, at(shared, 2 * TABLE)), Ok(0)));
+    let parts = ranges(shared, &[(0, 1), (TABLE, 1), (2 * TABLE, 1)]);
+    let flushes = shootdowns(&rig, || rig.memory.discard_ranges(&space, &parts).unwrap());
+    assert_eq!(flushes, 3, "one for each table with a dirty page, one for the clean page");
+    both(&rig, || assert_eq!(rig.load(&space, shared), Ok(7), "the file keeps the store"));
+    finish(&rig, space, &[file], free);
+}
+
+#[test]
+fn more_pages_than_the_gather_has_room_for_are_flushed_in_parts() {
+    let (rig, space) = shared_space(12_000);
+    let free = rig.memory.free_frames() + 1;
+    let start = rig.memory.map_anonymous(&space, 10_500).unwrap();
+    store(&rig, &space, start, 0..10_500);
+    let parts = ranges(start, &[(0, 5_000), (5_100, 5_400)]);
+    assert_eq!(shootdowns(&rig, || rig.memory.discard_ranges(&space, &parts).unwrap()), 2);
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 10_400)), Ok(0)));
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 5_050)), Ok(5_051)));
+    finish(&rig, space, &[], free);
+}
+
+#[test]
+fn a_page_given_up_cannot_be_reclaimed_before_its_flush() {
+    let (rig, space, start, free) = stored();
+    let (inner, inner_space) = (rig.clone(), space.clone());
+    // The first table is unlocked and not flushed. CPU 1 stores through its old entry, which does not record it.
+    rig.platform().at(Moment::Reschedule, move || {
+        inner.on(1, || {
+            assert!(inner.platform().caches(1, start));
+            inner.store(&inner_space, start, 9).unwrap();
+            end(&inner, exhaust(&inner));
+        });
+    });
+    rig.memory.advise_free_ranges(&space, &ranges(start, &[(0, 2), (TABLE, 2)])).unwrap();
+    assert!(rig.platform().all_done());
+    rig.on(1, || rig.run(&space));
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
+    both(&rig, || assert_eq!(rig.load(&space, at(start, 1)), Ok(2)));
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    both(&rig, || {
+        assert!([0, 1, TABLE, TABLE + 1].iter().all(|&page| rig.load(&space, at(start, page)) == Ok(0)));
+    });
+    finish(&rig, space, &[], free);
+}
