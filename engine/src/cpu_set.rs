@@ -169,7 +169,17 @@ impl CpuSet {
 
     /// Adds all members of a shared set. Each word is read at some moment during the call.
     pub fn unite(&mut self, other: &AtomicCpuSet) {
-        other.words(|word, members| self.insert_all(word, members));
+        // Like `words` with `insert_all`, without finding each word's summary again: it runs for each recorded page.
+        for at in 0..SUMMARIES {
+            each_bit(other.summary[at].load(Ordering::SeqCst), |bit| {
+                let word = at * WORD + bit;
+                let members = other.words[word].load(Ordering::SeqCst);
+                if members != 0 {
+                    self.words[word] |= members;
+                    self.summary[at] |= 1 << bit;
+                }
+            });
+        }
     }
 
     /// Moves all members into `other`. Touches only the words that have any.

@@ -59,7 +59,7 @@ impl Translation for Entry {
 /// The debt of a changed translation: some TLB may hold the old entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Debt {
-    /// A multiple of the size.
+    /// An address in the page.
     pub(crate) address: u64,
     pub(crate) size: PageSize,
     pub(crate) entry: Entry,
@@ -67,7 +67,7 @@ pub(crate) struct Debt {
 
 impl Debt {
     pub(crate) fn new(address: u64, size: PageSize, entry: Entry) -> Self {
-        Self { address: size.start_of(address), size, entry }
+        Self { address, size, entry }
     }
 
     /// The flush that pays it.

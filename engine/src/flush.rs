@@ -50,6 +50,11 @@ impl PageSize {
         Some(Self(shift as u8))
     }
 
+    /// The size that was stored as the number of [`PageSize::shift`].
+    pub(crate) const fn stored(shift: u32) -> Self {
+        Self(shift as u8)
+    }
+
     /// log2 of the size in bytes.
     pub const fn shift(self) -> u32 {
         self.0 as u32

@@ -180,11 +180,11 @@ impl Request {
     pub(crate) fn read(&self) -> Asked {
         let kind = self.kind.load(Ordering::Relaxed);
         let count = self.count.load(Ordering::Relaxed);
-        let extent = match PageSize::from_shift(kind & (TABLES - 1)) {
-            Some(size) if count > 0 => {
-                Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
-            }
-            _ => Extent::All,
+        let extent = if count == 0 {
+            Extent::All
+        } else {
+            let size = PageSize::stored(kind & (TABLES - 1));
+            Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
         };
         Asked {
             space: SpaceId::new(self.space.load(Ordering::Relaxed)),
