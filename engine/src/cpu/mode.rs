@@ -1,9 +1,10 @@
-//! Whether a CPU runs a program that flushes of the kernel's ranges leave undisturbed, and how far it has come in these
-//! flushes.
+//! Whether a CPU runs a program that flushes of the kernel's ranges leave undisturbed, and the generation of these ranges
+//! that it has reached.
 //!
-//! One word decides a race between two CPUs. The flusher changes `USER` to `USER|PENDING` by compare-exchange. The CPU that
-//! enters the kernel exchanges the word for `KERNEL`. If the entry comes first, the flusher finds `KERNEL` and interrupts
-//! the CPU. If the flusher comes first, the entry finds `PENDING` and flushes. There is no third order.
+//! One word decides the race between a flush and an entry into the kernel. The flush changes `USER` to `USER|PENDING` by
+//! compare-exchange. The CPU that enters exchanges the word for `KERNEL`. If the entry comes first, the flush finds
+//! `KERNEL` and interrupts the CPU. If the flush comes first, the entry finds `PENDING` and flushes. There is no third
+//! order.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use crate::space::Generation;
@@ -34,15 +35,15 @@ impl Mode {
         self.word.store(USER, Ordering::SeqCst);
     }
 
-    /// The CPU enters the kernel; whether flushes were deferred.
+    /// The CPU enters the kernel. True if flushes were deferred.
     ///
     /// The first read suffices on a CPU that never leaves by [`Mode::leave_kernel`]: only the CPU itself changes `KERNEL`.
     pub(crate) fn enter_kernel(&self) -> bool {
         self.word.load(Ordering::Relaxed) != KERNEL && self.word.swap(KERNEL, Ordering::SeqCst) & PENDING != 0
     }
 
-    /// Defers a flush to the CPU's next entry into the kernel; whether that was possible. The flusher has raised the
-    /// generation before.
+    /// Defers a flush to the CPU's next entry into the kernel. True if that was possible. The generation was raised
+    /// before.
     ///
     /// A word that says `PENDING` is not written again, so many flushes leave its cache line where it is. The read is
     /// sequentially consistent: an entry that comes after it reads the raised generation.
@@ -57,7 +58,7 @@ impl Mode {
         word & PENDING != 0
     }
 
-    /// How far the CPU has come.
+    /// The generation up to which the CPU has done every flush.
     pub(crate) fn reached(&self) -> Generation {
         Generation::from_raw(self.reached.load(Ordering::Relaxed))
     }

@@ -11,13 +11,13 @@ impl<P: Platform> Engine<P> {
     /// Flushes a part of the kernel's ranges on every online CPU and every device that shares the kernel's tables, before
     /// it returns.
     ///
-    /// Page-table changes come first; the flush covers all that were made before the call. Lazy and idle CPUs are reached
-    /// too. A CPU that runs a program [undisturbed](Platform::runs_undisturbed) is not interrupted, and flushes at its next
-    /// [entry into the kernel](Engine::enter_kernel); it is interrupted if `flush.tables` is set, since its walker may read
-    /// freed page-table pages while a program runs. More pages than the engine's ceiling are flushed as everything.
+    /// Change the page tables first: the flush covers all changes that were made before the call. It reaches lazy and idle
+    /// CPUs too. A CPU that runs a program [undisturbed](Platform::runs_undisturbed) flushes at its next [entry into the
+    /// kernel](Engine::enter_kernel) instead. It is interrupted only if `flush.tables` is set, since its walker may read
+    /// freed page-table pages while the program runs. More pages than the engine's ceiling are flushed as everything.
     ///
-    /// Every CPU calls [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on: with
-    /// interrupts off this CPU answers other CPUs' requests while it waits, and nothing else.
+    /// Every CPU must call [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on. With
+    /// interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else.
     pub fn flush_kernel(&self, flush: Flush) {
         let limited = flush.limited(self.ceiling);
         let platform = self.platform();
@@ -33,7 +33,8 @@ impl<P: Platform> Engine<P> {
         platform.invalidate_kernel_devices(flush);
     }
 
-    /// Interrupts every online CPU to which the flush is not deferred, does this CPU's part, and waits. The caller is pinned.
+    /// Interrupts every online CPU to which the flush is not deferred, does this CPU's part, and waits. The caller is
+    /// pinned.
     fn ask_everyone(&self, generation: Generation, flush: Flush) {
         let platform = self.platform();
         let me = platform.this_cpu();
@@ -50,8 +51,8 @@ impl<P: Platform> Engine<P> {
         self.await_answers(ticket);
     }
 
-    /// Does what a request for the kernel's ranges requires of this CPU, whatever it has loaded; whether anything had to be
-    /// invalidated. Interrupts are off.
+    /// Does this CPU's part of a request for the kernel's ranges, in any space. True if anything had to be invalidated.
+    /// Interrupts are off.
     #[cold]
     pub(crate) fn answer_kernel(&self, cpu: &Cpu<P::Space>, asked: Asked, reason: Reason) -> bool {
         let mode = &cpu.seen.mode;
@@ -74,7 +75,7 @@ impl<P: Platform> Engine<P> {
         true
     }
 
-    /// Catches up with all flushes of kernel ranges that this CPU has missed; whether there were any. Interrupts are off.
+    /// Catches up with all flushes of kernel ranges that this CPU has missed. True if there were any. Interrupts are off.
     pub(crate) fn catch_up_kernel(&self, cpu: &Cpu<P::Space>) -> bool {
         let newest = self.kernel.generation.load();
         if cpu.seen.mode.reached() >= newest {
@@ -91,7 +92,7 @@ impl<P: Platform> Engine<P> {
         self.trace(reason, None, SpaceId::KERNEL);
     }
 
-    /// Whether `cpu` is online, and so is reached by flushes of kernel ranges.
+    /// Whether `cpu` is online, so that flushes of kernel ranges reach it.
     pub fn is_online(&self, cpu: CpuId) -> bool {
         self.kernel.online.contains(cpu)
     }

@@ -1,9 +1,9 @@
-//! Unmaps of kernel ranges: what they led to, and their addresses, are kept back until a flush.
+//! Unmaps of kernel ranges: addresses and frames are kept back until a flush.
 //!
-//! Freeing a stack or a module clears translations that no program sees, so nothing is promised to a program. The kernel
-//! chooses when to flush. A [`KernelGather`] that lives behind the kernel's own lock is the lazy form: it collects address
-//! ranges from many calls, and the addresses are used again only after one flush for all of them (Linux: vmap's lazy
-//! purge). One that is finished before the call returns is the strict form.
+//! No program sees a translation of a kernel range, so no program waits for its flush. The kernel chooses when to flush.
+//! In the lazy form a [`KernelGather`] lives behind a lock of the kernel and collects address ranges from many calls. One
+//! flush serves all of them, and only then the addresses are used again (Linux: vmap's lazy purge). In the strict form
+//! the gather is finished before the call returns.
 
 use crate::debt::{Room, Span};
 use crate::entry::{may_be_held_in_kernel, Translation};
@@ -12,11 +12,11 @@ use crate::platform::Platform;
 use crate::sabotage::Guard;
 use crate::Engine;
 
-/// Translations of kernel ranges that were changed and are not flushed yet, with what they led to.
+/// Translations of kernel ranges changed and not flushed yet, with the things that they led to.
 ///
-/// `release` gets each thing held, an address range, a frame or a page-table page, once no CPU can reach it. There is room
-/// for as much as the caller provides; a gather that is full flushes by itself. Dropping a gather finishes it. The caller
-/// changes the tables under its own lock for them.
+/// `release` gets each held thing (an address range, a frame or a page-table page) once no CPU can reach it. The caller
+/// lends the room; a full gather flushes by itself. Dropping a gather finishes it. The caller changes the tables under a
+/// lock of its own.
 ///
 /// ```
 /// use ceasefire::{Engine, Entry, KernelGather, PageSize, Platform};
@@ -24,14 +24,14 @@ use crate::Engine;
 /// fn free_stack<P: Platform>(engine: &Engine<P>, address: u64, free: impl FnMut(u64)) {
 ///     let mut room = [None; 1];
 ///     let mut gather = KernelGather::new(engine, &mut room, free);
-///     // The kernel exchanges its page-table entry here, and yields the old one.
+///     // The kernel exchanges its page-table entry here, and returns the old one.
 ///     gather.clear(address, PageSize::KIB_4, || Entry::DIRTY);
 ///     gather.hold(address);
 ///     gather.finish(); // only now `free` has got the address
 /// }
 /// ```
 ///
-/// What it holds cannot be used before:
+/// A thing that it holds cannot be used before the flush:
 ///
 /// ```compile_fail,E0382
 /// # use ceasefire::{KernelGather, Platform};
@@ -55,8 +55,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         Self { engine, release, changed: Span::new(), room: Room::new(room) }
     }
 
-    /// Clears the translation of `size` at `address`: `exchange` puts an entry that no CPU can use in its place, in one
-    /// atomic step, and yields the old one. Hand what that led to, and the address, to [`KernelGather::hold`].
+    /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
+    /// atomic step, and returns the old entry. Pass the frame and the address to [`KernelGather::hold`].
     pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
         let old = exchange();
         if may_be_held_in_kernel(old.entry()) {
@@ -65,8 +65,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         old
     }
 
-    /// Narrows the translation of `size` at `address`: `exchange` puts an entry with fewer rights to the same frame in its
-    /// place, in one atomic step, and yields the old one. Some CPU may use the old rights until the flush is done.
+    /// Narrows the translation of `size` at `address`. `exchange` puts an entry with fewer rights to the same frame in its
+    /// place, in one atomic step, and returns the old entry. CPUs may use the old rights until the flush is done.
     pub fn narrow<E: Translation>(
         &mut self,
         address: u64,
@@ -86,7 +86,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         unlinked
     }
 
-    /// Keeps `held` until the next flush is done. Flushes by itself where there is no room; interrupts should be on.
+    /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts should be on.
     pub fn hold(&mut self, held: T) {
         if self.room.is_full() {
             self.flush();
@@ -97,7 +97,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         }
     }
 
-    /// Flushes what was changed so far and releases what was held. Interrupts should be on, as for
+    /// Flushes the changes so far and releases the things that it held. Interrupts should be on, as for
     /// [`Engine::flush_kernel`].
     pub fn flush(&mut self) {
         if let Some(flush) = self.changed.take() {

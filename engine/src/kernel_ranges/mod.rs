@@ -1,11 +1,12 @@
-//! Kernel ranges: translations that every CPU may hold, whatever space it has loaded.
+//! Kernel ranges: translations of the kernel's own addresses, which are the same in every space.
 //!
-//! Stacks, vmalloc, module text, and the page-table pages that translate them. Entries of these ranges are global, so no
-//! address space stands for them: every online CPU is a holder, also a lazy CPU and one on the kernel's own tables. They
-//! have a generation of their own. Every flush raises it, and every CPU records the generation that it has reached.
+//! They are stacks, vmalloc and module text. Their entries are global, so every online CPU may hold them, also a lazy CPU
+//! and one on the kernel's own tables. They have a generation of their own. Every flush raises it, and every CPU records
+//! the generation that it has reached.
 //!
-//! `flush` reaches the CPUs. `gather` keeps addresses, frames and page-table pages back until a flush. `entry` is for
-//! isolated CPUs, which flush at their next entry into the kernel instead of being interrupted.
+//! - `flush` reaches the CPUs.
+//! - `gather` keeps addresses, frames and page-table pages back until a flush.
+//! - `entry` is for isolated CPUs, which flush at their next entry into the kernel and are not interrupted.
 
 mod entry;
 mod flush;
@@ -28,13 +29,13 @@ impl KernelRanges {
         Self { online: AtomicCpuSet::new(), generation: AtomicGeneration::new(Generation::FIRST) }
     }
 
-    /// A CPU comes online. It reads the generation afterwards: a flusher that does not find it here has raised the
-    /// generation before.
+    /// Adds a CPU that comes online. The CPU reads the generation afterwards. A flush that does not find the CPU here has
+    /// raised the generation before.
     pub(crate) fn join(&self, cpu: CpuId) {
         self.online.insert(cpu);
     }
 
-    /// A CPU goes offline, and is not waited for any more.
+    /// Removes a CPU that goes offline. No flush waits for it from here on.
     pub(crate) fn leave(&self, cpu: CpuId) {
         self.online.remove(cpu);
     }

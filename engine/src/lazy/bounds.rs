@@ -1,4 +1,4 @@
-//! How long lazy debts may stand, and what settles them.
+//! The age that lazy debts may reach, and the events that settle them.
 
 use core::fmt;
 
@@ -23,7 +23,7 @@ pub enum Settle {
     Demand,
 }
 
-/// How old debts may become, and what settles them.
+/// The age that debts may reach, and the events that settle them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     max_age: u64,

@@ -32,7 +32,7 @@ use crate::Engine;
 ///     free(frame);
 /// }
 /// ```
-#[must_use = "what it holds is lost: store it with its stamp, or settle it"]
+#[must_use = "dropping it loses the thing in it: store both with the stamp, or settle the debt"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Owed<T> {
     held: T,
@@ -63,7 +63,7 @@ impl<T> Owed<T> {
     /// Takes the thing out, to be stored, and leaves its debt in `place`, which must be stored with it. `place` then
     /// stands for both debts, its former one and this one: it is settled when the later of the two is. [`Owed::new`]
     /// joins the thing and its stamp again.
-    #[must_use = "what is owed for is lost: store it with its stamp"]
+    #[must_use = "dropping it loses the thing: store it with its stamp"]
     pub fn leave_in(self, place: &mut Stamp) -> T {
         *place = place.with(self.stamp);
         self.held

@@ -1,4 +1,4 @@
-//! The end of lazy debts: what settles them at no cost, and what pays for them.
+//! The end of lazy debts: events that settle them at no cost, and flushes that pay for them.
 //!
 //! A batch enters the debts that it need not pay at once in the [ledger](super::ledger). The CPUs that may still use
 //! the old entries settle them by what they do anyway:
@@ -73,7 +73,7 @@ impl<P: Platform> Engine<P> {
     /// CPUs from the debts that they had.
     ///
     /// True if a debt is too old: code that may wait must then call [`Engine::pay_overdue`] soon.
-    #[must_use = "a debt may be too old: have somebody call `pay_overdue`"]
+    #[must_use = "a debt may be too old: code that may wait must call `pay_overdue`"]
     pub fn tick(&self) -> bool {
         if self.ledger.oldest().is_none() {
             return false;

@@ -103,7 +103,7 @@ pub unsafe trait Platform: Sized + Debug {
     /// `asid` is the ASID that is loaded. Where [`Capabilities::broadcast`] is stated, it may be another one.
     fn invalidate(&self, asid: Asid, flush: Flush);
 
-    /// Invalidates every non-global entry of this CPU, whatever its tag.
+    /// Invalidates every non-global entry of this CPU, under every tag.
     fn invalidate_all(&self);
 
     /// Flushes `space` for some of `targets`, and removes those CPUs from the set. [`SpaceId::NONE`] stands for the space
@@ -168,7 +168,7 @@ pub unsafe trait Platform: Sized + Debug {
         unclaimed("broadcast");
     }
 
-    /// Starts to invalidate all entries of all programs on every CPU, this one included, whatever their tag. The rule
+    /// Starts to invalidate all entries of all programs on every CPU, this one included, under every tag. The rule
     /// for page-table stores of [`Platform::broadcast`] holds here too; most of those stores are other CPUs'. Called
     /// only where [`Capabilities::broadcast`] is stated.
     fn broadcast_everything(&self) {
@@ -208,35 +208,37 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = (space, flush);
     }
 
-    /// Invalidates what `flush` says of the kernel's ranges on this CPU: global entries too, under every tag, and what its
-    /// walker cached on the way to them. An address in the kernel's half means the same in every space.
+    /// Invalidates the entries of the kernel's ranges that `flush` covers on this CPU: global ones, and those under every
+    /// tag. The rules for `flush` are those of [`Platform::invalidate`].
     ///
-    /// A kernel that calls [`Engine::flush_kernel`](crate::Engine::flush_kernel) implements it. Interrupts are off.
+    /// A kernel that calls [`Engine::flush_kernel`](crate::Engine::flush_kernel) must implement it. Interrupts are off.
     fn invalidate_kernel(&self, flush: Flush) {
         let _ = flush;
         debug_assert!(false, "the kernel's ranges are flushed and the platform has no `invalidate_kernel`");
     }
 
-    /// Starts to invalidate what `flush` says of the kernel's ranges on every CPU, this one included, as
+    /// Starts to invalidate the entries of the kernel's ranges that `flush` covers on every CPU, this one included, as
     /// [`Platform::invalidate_kernel`] does on one. Returns before it is done; [`Platform::broadcast_wait`] waits for it.
-    /// The platform splits what its hardware cannot do in one operation. Page-table stores that this CPU made before, or has
-    /// seen others make, are seen by every walk that starts after the invalidation. Returns `false`, with nothing started,
-    /// where the hardware does not carry it: the engine interrupts then.
+    /// If the hardware takes fewer pages at a time, the platform makes several operations. The rule for page-table stores
+    /// of [`Platform::broadcast`] holds here too.
+    ///
+    /// Returns false, with nothing started, if the hardware does not carry it. The engine then interrupts.
     fn broadcast_kernel(&self, flush: Flush) -> bool {
         let _ = flush;
         false
     }
 
-    /// Whether `cpu`, which is this CPU and about to run a program, is not to be interrupted for flushes of the kernel's
-    /// ranges. For an isolated CPU that runs a program without ticks. [`Engine::enter_user`](crate::Engine::enter_user) asks.
+    /// Whether `cpu`, which is this CPU and about to run a program, must not be interrupted for flushes of the kernel's
+    /// ranges. It is for isolated CPUs that run a program without ticks. [`Engine::enter_user`](crate::Engine::enter_user)
+    /// asks.
     fn runs_undisturbed(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
     }
 
-    /// Makes every TLB outside the CPUs that translates the kernel's ranges (of a device that shares the kernel's tables)
-    /// forget what `flush` covers, before it returns. Called once for each flush of kernel ranges, after the CPUs are done,
-    /// with the interrupts that the caller of the flush has.
+    /// Invalidates the entries that `flush` covers in every TLB outside the CPUs that translates the kernel's ranges (of a
+    /// device that shares the kernel's tables), before it returns. Each flush of kernel ranges calls it once, after the
+    /// CPUs are done, with interrupts as the caller of the flush has them.
     fn invalidate_kernel_devices(&self, flush: Flush) {
         let _ = flush;
     }

@@ -1,4 +1,4 @@
-//! The kernel's side of the interface: what a kernel implements, states and decides.
+//! The kernel's side of the interface: the functions that a kernel writes, its promises and its decisions.
 //!
 //! - `contract`: the trait [`Platform`].
 //! - `guard`: guards that keep interrupts off and a task on its CPU.
