@@ -63,10 +63,12 @@ pub(crate) enum Without {
     Stamp,
     /// The settling of a space's debts before an operation returns to its program.
     Settle,
+    /// The flush of kernel ranges before their frames, page-table pages and addresses are used again.
+    KernelFlush,
 }
 
 impl Without {
-    const ALL: [Self; 3] = [Self::Slot, Self::Stamp, Self::Settle];
+    const ALL: [Self; 4] = [Self::Slot, Self::Stamp, Self::Settle, Self::KernelFlush];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -74,6 +76,7 @@ impl Without {
             Self::Slot => "slot",
             Self::Stamp => "stamp",
             Self::Settle => "settle",
+            Self::KernelFlush => "kernel-flush",
         }
     }
 }

@@ -7,7 +7,7 @@
 #[cfg(ceasefire_sabotage)]
 use ceasefire::sabotage::Guard;
 use ceasefire::{
-    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent, PageSize, Platform, Root,
+    Asid, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Extent, Flush, FlushEvent, PageSize, Platform, Root,
 };
 use ceasefire_memory::{
     Block, Event, FrameNumber, HeldLocks, Machine, Memory, NodeId, SpaceHandle, Table, PAGE_BYTES,
@@ -56,6 +56,7 @@ fn remove_guard(memory: &Memory<Kernel>, without: Without) {
         Without::Slot => Guard::Slot,
         Without::Stamp => Guard::Stamp,
         Without::Settle => Guard::Settle,
+        Without::KernelFlush => Guard::KernelFlush,
     });
 }
 
@@ -193,6 +194,21 @@ unsafe impl Platform for Kernel {
         tlb::broadcast_wait();
     }
 
+    fn invalidate_kernel(&self, flush: Flush) {
+        let (start, count) = match flush.extent {
+            Extent::All => (u64::MAX, u64::MAX),
+            Extent::Pages { start, count, .. } => (start, u64::from(count)),
+        };
+        record(What::Invalidated, start, count);
+        if !is_deaf() {
+            tlb::invalidate_kernel(flush);
+        }
+    }
+
+    fn broadcast_kernel(&self, flush: Flush) -> bool {
+        BROADCAST.get().is_some() && tlb::broadcast_kernel(flush)
+    }
+
     fn now(&self) -> u64 {
         clock::now()
     }
@@ -222,6 +238,10 @@ impl Machine for Kernel {
 
     fn share_kernel(&self, root: &Table) {
         tlb::share_kernel(root);
+    }
+
+    fn publish_kernel(&self) {
+        tlb::publish_kernel();
     }
 
     fn zero(&self, first: FrameNumber, count: u32) {

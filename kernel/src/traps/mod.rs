@@ -103,7 +103,10 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             record(What::Asked, 0, 0);
             kernel::answer();
         }
-        Interrupt::Wake => record(What::Woken, 0, 0),
+        Interrupt::Wake => {
+            record(What::Woken, 0, 0);
+            schedule::tick(here);
+        }
     }
 }
 

@@ -168,13 +168,13 @@ impl Threads {
     pub(super) fn touch_kernel(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
         assert!(address >= USER_END.wrapping_neg());
         let mut tlb = self.core().tlb.lock().unwrap();
-        let entry = match tlb.kernel.find(address) {
-            Some(&entry) => entry,
-            None => {
-                let entry = self.walk_kernel(&mut tlb, root, address)?;
-                tlb.kernel.of(entry.size).insert(address >> entry.size.shift(), entry);
-                entry
-            }
+        let hit = tlb.kernel.find(address).copied();
+        let entry = if let Some(entry) = hit {
+            entry
+        } else {
+            let entry = self.walk_kernel(&mut tlb, root, address)?;
+            tlb.kernel.of(entry.size).insert(address >> entry.size.shift(), entry);
+            entry
         };
         Some(self.use_entry(entry, address, store))
     }

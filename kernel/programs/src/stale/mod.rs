@@ -29,6 +29,7 @@ mod mark;
 mod operator;
 mod placement;
 mod reader;
+mod region;
 mod scenario;
 mod scenarios;
 mod site;
@@ -109,7 +110,7 @@ fn attach(number: usize, control: &'static Control, machine: &Machine) {
     let Some(attach) = scenario.attach else { return };
     wait_until(|| board.prepared() || control.over());
     if board.prepared() {
-        let site = Site::of(number, scenario.large, control, machine);
+        let site = Site::of(number, scenario.region, control, machine);
         operator::persist(scenario.name, control, || attach(&site));
     }
 }

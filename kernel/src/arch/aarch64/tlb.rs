@@ -75,6 +75,20 @@ pub(super) fn enable_asids() {
     invalidate_all();
 }
 
+/// The frame of the kernel's own root.
+pub(crate) fn kernel_root_frame() -> FrameNumber {
+    unsafe extern "C" {
+        static boot_root: u8;
+    }
+    FrameNumber::new((physical(&raw const boot_root) >> PAGE_SHIFT) as u32)
+}
+
+/// Makes translations of the kernel that were installed visible to walkers.
+pub(crate) fn publish_kernel() {
+    // SAFETY: waits.
+    unsafe { asm!("dsb ishst", "isb", options(nostack, preserves_flags)) };
+}
+
 /// Does nothing: the kernel has tables of its own.
 pub(crate) fn share_kernel(_root: &Table) {}
 
@@ -120,7 +134,7 @@ pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSiz
     // SAFETY: translations that are still valid are found again.
     unsafe {
         asm!("dsb nsh", options(nostack, preserves_flags));
-        for page in pages(asid, start, count, size) {
+        for page in pages_under(tag(asid), start, count, size) {
             asm!("tlbi vae1, {}", in(reg) page, options(nostack, preserves_flags));
         }
         asm!("dsb nsh", "isb", options(nostack, preserves_flags));
@@ -128,10 +142,9 @@ pub(crate) fn invalidate_pages(asid: Asid, start: u64, count: u32, size: PageSiz
 }
 
 /// The operands of TLBI for some translations: the tag, and the number of the page.
-fn pages(asid: Asid, start: u64, count: u32, size: PageSize) -> impl Iterator<Item = u64> {
+fn pages_under(tag: u64, start: u64, count: u32, size: PageSize) -> impl Iterator<Item = u64> {
     const NUMBER: u64 = (1 << 44) - 1;
-    (0..u64::from(count))
-        .map(move |index| tag(asid) | (start + (index << size.shift())) >> PAGE_SHIFT & NUMBER)
+    (0..u64::from(count)).map(move |index| tag | (start + (index << size.shift())) >> PAGE_SHIFT & NUMBER)
 }
 
 /// Invalidates all entries of `asid`.
@@ -146,6 +159,19 @@ pub(crate) fn invalidate_asid(asid: Asid) {
 pub(crate) fn invalidate_all() {
     // SAFETY: as above.
     unsafe { asm!("dsb nsh", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+}
+
+/// Invalidates a part of the kernel's half, with the entries that walkers cached on the way. Its entries have no tag.
+pub(crate) fn invalidate_kernel(flush: Flush) {
+    let Extent::Pages { start, count, size } = flush.extent else { return invalidate_all() };
+    // SAFETY: as above.
+    unsafe {
+        asm!("dsb nsh", options(nostack, preserves_flags));
+        for page in pages_under(0, start, count, size) {
+            asm!("tlbi vaae1, {}", in(reg) page, options(nostack, preserves_flags));
+        }
+        asm!("dsb nsh", "isb", options(nostack, preserves_flags));
+    }
 }
 
 /// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
@@ -197,6 +223,42 @@ fn start_broadcast(operation: Operation, tables: bool) {
             }
             (Operation::Range(bits), false) => {
                 asm!("sys #0, c8, c2, #5, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Starts the invalidation of a part of the kernel's half on every CPU. Returns that the processor can.
+pub(crate) fn broadcast_kernel(Flush { extent, tables, mixed }: Flush) -> bool {
+    let Extent::Pages { start, count, size } = extent else {
+        broadcast_everything();
+        return true;
+    };
+    // SAFETY: as above.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    let alone = !tables && !mixed;
+    for operation in features::tlbi().operations(0, start, count.max(1), size, alone) {
+        start_kernel_broadcast(operation, tables);
+    }
+    true
+}
+
+/// Starts one broadcast as [`start_broadcast`] does, under every tag: `RVAAE1IS` and `RVAALE1IS` are given by number.
+fn start_kernel_broadcast(operation: Operation, tables: bool) {
+    // SAFETY: as above.
+    unsafe {
+        match (operation, tables) {
+            (Operation::Page(bits), true) => {
+                asm!("tlbi vaae1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Page(bits), false) => {
+                asm!("tlbi vaale1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), true) => {
+                asm!("sys #0, c8, c2, #3, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), false) => {
+                asm!("sys #0, c8, c2, #7, {}", in(reg) bits, options(nostack, preserves_flags));
             }
         }
     }

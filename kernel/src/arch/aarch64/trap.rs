@@ -66,7 +66,7 @@ fn interrupt(frame: &Frame) {
             Some(Interrupt::Tick)
         }
         gic::number::SHOOTDOWN => Some(Interrupt::Shootdown),
-        gic::number::WAKE => Some(Interrupt::Wake),
+        gic::number::WAKE | gic::number::DOORBELL => Some(Interrupt::Wake),
         _ => None,
     };
     if let Some(interrupt) = interrupt {
@@ -114,6 +114,10 @@ fn access(frame: &mut Frame, store: bool) {
                 frame.pc, frame.syndrome
             ),
         ),
+    }
+    if let Some(way_out) = user::way_out_of_word(frame.pc) {
+        frame.pc = way_out;
+        return;
     }
     let way_out = user::way_out(frame.pc);
     if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {

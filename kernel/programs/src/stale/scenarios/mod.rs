@@ -7,7 +7,9 @@ mod displace;
 mod drain;
 mod fork;
 mod free;
+mod kernel_ranges;
 mod migrate;
+mod offline;
 mod page_out;
 mod protect;
 mod reclaim;
@@ -27,6 +29,8 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
     rewrite::REWRITE,
     alias::ALIAS,
     replace::REPLACE,
+    kernel_ranges::KERNEL_UNMAP,
+    kernel_ranges::KERNEL_PURGE,
     protect::PROTECT,
     unmap::UNMAP,
     unmap::REUSE,
@@ -43,6 +47,7 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
     remap::REMAP_TABLES,
     reclaim::RECLAIM,
     drain::DRAIN,
+    offline::OFFLINE,
 ];
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::line::log;
 use crate::machine::Machine;
 use crate::memory::PAGE;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 use crate::stale::{mark::Owner, placement::OPERATOR};
@@ -27,7 +28,7 @@ const LOADS: u64 = 4;
 pub(super) const RECLAIM: Scenario = Scenario {
     name: "reclaim",
     process: Process::Greedy,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED],
     law: Law::Kept,
     possible: always,
