@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use ceasefire_kernel_abi::MAX_AGE;
 
 use super::arch::Arch;
-use super::values::{self, number, BROADCASTING, LAZY, NONE, OWING};
+use super::values::{self, number, BROADCASTING, NONE, OWING};
 use super::{bounds, simulate};
 use crate::failure::Failure;
 
@@ -258,7 +258,7 @@ impl Options {
             return Err(Failure::usage("--program migrate moves pages between nodes: it needs at least 2"));
         }
         for (name, is_given, allowed) in [
-            ("--without", self.without.is_some(), &[LAZY][..]),
+            ("--without", self.without.is_some(), self.without.map_or(&[][..], values::guarded_by)),
             ("--max-age", self.parameters.max_age != MAX_AGE, OWING),
             ("--asid-bits", self.parameters.asid_bits != 0, BROADCASTING),
         ] {
@@ -516,7 +516,11 @@ mod tests {
             ("--check --qemu q", "--check: with --qemu, name its --arch too"),
             ("--compare --arch aarch64", "--compare: the simulator has no costs of aarch64's work"),
             ("--mechanism lazy,none --without slot", "--without is for --mechanism lazy alone, not none"),
-            ("--without care", "unknown guard `care`; known: slot, stamp, settle"),
+            (
+                "--mechanism batched,none --without kernel-flush",
+                "--without is for --mechanism per-page and batched and lazy and broadcast and all alone, not none",
+            ),
+            ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             (

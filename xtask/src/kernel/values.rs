@@ -18,9 +18,11 @@ pub(super) const OWING: &[&str] = &[LAZY, "all"];
 pub(super) const BROADCASTING: &[&str] = &["broadcast", "all"];
 /// The mechanism that flushes nothing.
 pub(super) const NONE: &str = "none";
-/// Guards that `lazy` can leave out: the check of the debt on a page's slot, the stamps of lazy debts, and the settling
-/// of a space's debts.
-const GUARDS: &[&str] = &["slot", "stamp", "settle"];
+/// Guards that a run can leave out: the check of the debt on a page's slot, the stamps of lazy debts, the settling of a
+/// space's debts, and the flush of kernel ranges.
+const GUARDS: &[&str] = &["slot", "stamp", "settle", KERNEL_FLUSH];
+/// The guard that every mechanism has. The others are those of lazy debts.
+const KERNEL_FLUSH: &str = "kernel-flush";
 
 /// A whole number within its bounds.
 pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
@@ -54,6 +56,15 @@ pub(super) fn programs(text: &str) -> Result<Vec<&'static str>, Failure> {
 /// The mechanisms in a list with commas, each once.
 pub(super) fn mechanisms(text: &str) -> Result<Vec<&'static str>, Failure> {
     list("mechanism", text, MECHANISMS)
+}
+
+/// The mechanisms that have a guard.
+pub(super) fn guarded_by(guard: &str) -> &'static [&'static str] {
+    if guard == KERNEL_FLUSH {
+        &["per-page", "batched", LAZY, "broadcast", "all"]
+    } else {
+        &[LAZY]
+    }
 }
 
 /// A guard.
