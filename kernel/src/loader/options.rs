@@ -65,10 +65,12 @@ pub(crate) enum Without {
     Settle,
     /// The flush of kernel ranges before their frames, page-table pages and addresses are used again.
     KernelFlush,
+    /// The flush at an entry into the kernel to which flushes of kernel ranges were deferred.
+    KernelEntry,
 }
 
 impl Without {
-    const ALL: [Self; 4] = [Self::Slot, Self::Stamp, Self::Settle, Self::KernelFlush];
+    const ALL: [Self; 5] = [Self::Slot, Self::Stamp, Self::Settle, Self::KernelFlush, Self::KernelEntry];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -77,6 +79,7 @@ impl Without {
             Self::Stamp => "stamp",
             Self::Settle => "settle",
             Self::KernelFlush => "kernel-flush",
+            Self::KernelEntry => "kernel-entry",
         }
     }
 }
@@ -97,6 +100,8 @@ pub(crate) struct Options {
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
     pub(crate) pinned: bool,
+    /// While a CPU runs a program, flushes of kernel ranges wait for its next entry into the kernel.
+    pub(crate) undisturbed: bool,
     pub(crate) pages: u64,
     pub(crate) threads: u64,
     /// Pages of the swap device.
@@ -119,6 +124,7 @@ impl Default for Options {
             seconds: 10,
             seed: 1,
             pinned: false,
+            undisturbed: false,
             pages: 0,
             threads: 0,
             swap: 0,
@@ -167,6 +173,7 @@ impl Options {
                 "seconds" => options.seconds = number()?,
                 "seed" => options.seed = number()?,
                 "pinned" => options.pinned = number()? != 0,
+                "undisturbed" => options.undisturbed = number()? != 0,
                 "pages" => options.pages = number()?,
                 "threads" => options.threads = number()?,
                 "swap" => options.swap = u32::try_from(number()?).map_err(|_| error())?,
@@ -209,12 +216,13 @@ mod tests {
     fn a_line_with_every_option_is_read() {
         let line =
             "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
-            pinned=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
+            pinned=1 undisturbed=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
         assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
         assert_eq!((options.without, options.max_age, options.asid_bits), (Some(Without::Slot), 40, 8));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
+        assert!(options.undisturbed);
         assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
     }

@@ -29,6 +29,8 @@ use crate::threads::{cpu, current, schedule};
 static NODES: AtomicUsize = AtomicUsize::new(1);
 /// CPUs ignore the requests of other CPUs: mechanism `none`.
 static DEAF: AtomicBool = AtomicBool::new(false);
+/// Flushes of kernel ranges wait while a CPU runs a program.
+static UNDISTURBED: AtomicBool = AtomicBool::new(false);
 /// How flushes are broadcast, with mechanisms `broadcast` and `all`.
 static BROADCAST: Once<Broadcast> = Once::new();
 /// How many times everything was flushed on all CPUs, because ASIDs had run out or to settle debts.
@@ -45,6 +47,7 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     let memory = MEMORY.call_once(make);
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
+    UNDISTURBED.store(options.undisturbed, Ordering::Relaxed);
     if let Some(without) = options.without {
         remove_guard(memory, without);
     }
@@ -57,6 +60,7 @@ fn remove_guard(memory: &Memory<Kernel>, without: Without) {
         Without::Stamp => Guard::Stamp,
         Without::Settle => Guard::Settle,
         Without::KernelFlush => Guard::KernelFlush,
+        Without::KernelEntry => Guard::KernelEntry,
     });
 }
 
@@ -207,6 +211,10 @@ unsafe impl Platform for Kernel {
 
     fn broadcast_kernel(&self, flush: Flush) -> bool {
         BROADCAST.get().is_some() && tlb::broadcast_kernel(flush)
+    }
+
+    fn runs_undisturbed(&self, _: CpuId) -> bool {
+        UNDISTURBED.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> u64 {

@@ -45,6 +45,7 @@ extern "C" fn begin() -> ! {
             // Moved off the heap: control never returns here.
             let frame = *frame;
             interrupts::off();
+            kernel::leave();
             stack::leave_to(&frame);
         }
         None => {}

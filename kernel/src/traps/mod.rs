@@ -110,6 +110,11 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
     }
 }
 
+/// Runs first when a program was stopped. Interrupts must be off.
+pub(crate) fn come_from_program() {
+    kernel::enter();
+}
+
 /// Runs last before a program continues. Interrupts must be off.
 pub(crate) fn leave_for_program() {
     if this_cpu::get().turn_over.load(Ordering::Relaxed) {
@@ -117,4 +122,5 @@ pub(crate) fn leave_for_program() {
         schedule::give_way();
         interrupts::off();
     }
+    kernel::leave();
 }

@@ -56,6 +56,7 @@ pub(super) struct Parameters {
     /// 0 for the program's own choice.
     pub(super) pages: u64,
     pub(super) pinned: bool,
+    pub(super) undisturbed: bool,
     /// In pages.
     pub(super) swap: u64,
     /// Whether the emulator counts instructions, derives time from them, and lets the CPUs run in turns.
@@ -139,6 +140,7 @@ impl Options {
                 threads: 0,
                 pages: 0,
                 pinned: false,
+                undisturbed: false,
                 swap: 0,
                 counted: false,
             },
@@ -162,6 +164,7 @@ impl Options {
             given.push(name);
             match name {
                 "--pinned" => parameters.pinned = true,
+                "--undisturbed" => parameters.undisturbed = true,
                 "--compare" => options.compare = true,
                 "--check" => options.check = true,
                 "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
@@ -256,6 +259,11 @@ impl Options {
         }
         if self.programs.contains(&"migrate") && nodes < 2 {
             return Err(Failure::usage("--program migrate moves pages between nodes: it needs at least 2"));
+        }
+        if self.without == Some(values::KERNEL_ENTRY) && !self.parameters.undisturbed {
+            return Err(Failure::usage(
+                "--without kernel-entry: only CPUs with --undisturbed have that guard",
+            ));
         }
         for (name, is_given, allowed) in [
             ("--without", self.without.is_some(), self.without.map_or(&[][..], values::guarded_by)),
@@ -395,6 +403,7 @@ mod tests {
             threads: 0,
             pages: 0,
             pinned: false,
+            undisturbed: false,
             swap: 0,
             counted: false,
         };
@@ -408,7 +417,7 @@ mod tests {
     #[test]
     fn options_come_in_any_order() {
         let line =
-            "--pages 9 --threads 3 --pinned --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
+            "--pages 9 --threads 3 --pinned --undisturbed --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
                     --json - --qemu there --arch aarch64 --timeout 8 --mechanism lazy --max-age 40 --without slot";
         let options = parse(line).unwrap();
         let expected = Parameters {
@@ -423,6 +432,7 @@ mod tests {
             threads: 3,
             pages: 9,
             pinned: true,
+            undisturbed: true,
             swap: 7,
             counted: false,
         };
@@ -467,8 +477,8 @@ mod tests {
             ("--memory 512", "--memory 512: a size such as 512M or 1G"),
             ("--memory 99999999999999G", "--memory 99999999999999G: a size such as 512M or 1G"),
             ("--memory 12Q", "--memory 12Q: a size such as 512M or 1G"),
-            ("--memory 1M", "--memory 1M: stale on 8 CPUs and 2 nodes needs at least 84M"),
-            ("--memory 83M", "--memory 83M: stale on 8 CPUs and 2 nodes needs at least 84M"),
+            ("--memory 1M", "--memory 1M: stale on 8 CPUs and 2 nodes needs at least 85M"),
+            ("--memory 83M", "--memory 83M: stale on 8 CPUs and 2 nodes needs at least 85M"),
             (
                 "--memory 34M --program hello --cpus 1",
                 "--memory 34M: hello on 1 CPU and 1 node needs at least 35M",
@@ -520,7 +530,8 @@ mod tests {
                 "--mechanism batched,none --without kernel-flush",
                 "--without is for --mechanism per-page and batched and lazy and broadcast and all alone, not none",
             ),
-            ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush"),
+            ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush, kernel-entry"),
+            ("--without kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             (
@@ -531,7 +542,7 @@ mod tests {
             assert_eq!(refused(line), expected);
         }
         for line in [
-            "--memory 84M",
+            "--memory 85M",
             "--memory 2G",
             "--swap 0",
             "--threads 16",

@@ -19,10 +19,11 @@ pub(super) const BROADCASTING: &[&str] = &["broadcast", "all"];
 /// The mechanism that flushes nothing.
 pub(super) const NONE: &str = "none";
 /// Guards that a run can leave out: the check of the debt on a page's slot, the stamps of lazy debts, the settling of a
-/// space's debts, and the flush of kernel ranges.
-const GUARDS: &[&str] = &["slot", "stamp", "settle", KERNEL_FLUSH];
-/// The guard that every mechanism has. The others are those of lazy debts.
+/// space's debts, the flush of kernel ranges, and the one that waits for the entry into the kernel.
+const GUARDS: &[&str] = &["slot", "stamp", "settle", KERNEL_FLUSH, KERNEL_ENTRY];
 const KERNEL_FLUSH: &str = "kernel-flush";
+/// The guard of CPUs that run programs undisturbed.
+pub(super) const KERNEL_ENTRY: &str = "kernel-entry";
 
 /// A whole number within its bounds.
 pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
@@ -60,10 +61,11 @@ pub(super) fn mechanisms(text: &str) -> Result<Vec<&'static str>, Failure> {
 
 /// The mechanisms that have a guard.
 pub(super) fn guarded_by(guard: &str) -> &'static [&'static str] {
-    if guard == KERNEL_FLUSH {
-        &["per-page", "batched", LAZY, "broadcast", "all"]
-    } else {
-        &[LAZY]
+    match guard {
+        KERNEL_FLUSH => &["per-page", "batched", LAZY, "broadcast", "all"],
+        // Broadcasts reach the CPUs that run programs too.
+        KERNEL_ENTRY => &["per-page", "batched", LAZY],
+        _ => &[LAZY],
     }
 }
 

@@ -46,6 +46,9 @@ extern "C" fn trap(frame: &mut Frame) {
         ),
         _ => interrupts::let_be_stopped(),
     }
+    if frame.is_program() {
+        traps::come_from_program();
+    }
     match frame.entry {
         KERNEL_IRQ | PROGRAM_IRQ => interrupt(frame),
         KERNEL_EXCEPTION | PROGRAM_EXCEPTION => exception(frame),

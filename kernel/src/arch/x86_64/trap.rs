@@ -79,6 +79,9 @@ fn table() -> InterruptDescriptorTable {
 /// The common entry. Interrupts are off.
 extern "C" fn trap(frame: &mut Frame) {
     const SYSTEM_CALL: u64 = vector::SYSTEM_CALL as u64;
+    if frame.is_program() {
+        traps::come_from_program();
+    }
     match frame.vector {
         PAGE_FAULT => page_fault(frame),
         SYSTEM_CALL => {
