@@ -1,7 +1,8 @@
 //! Kernel ranges: frames, page-table pages and addresses of the kernel's own mappings are used again only when no CPU
 //! can hold an old translation.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use ceasefire::{Broadcast, Holders};
 use ceasefire_memory::{
@@ -55,12 +56,21 @@ impl Machine {
         Self::new(Rig::by_hand_with(config(256), Some(broadcast)))
     }
 
+    /// A load by the CPU of this thread.
+    fn read(&self, address: u64) -> Option<u64> {
+        self.rig.load_kernel(self.root, address)
+    }
+
+    fn write(&self, address: u64, value: u64) -> bool {
+        self.rig.store_kernel(self.root, address, value)
+    }
+
     fn load(&self, cpu: usize, address: u64) -> Option<u64> {
-        self.rig.on(cpu, || self.rig.load_kernel(self.root, address))
+        self.rig.on(cpu, || self.read(address))
     }
 
     fn store(&self, cpu: usize, address: u64, value: u64) -> bool {
-        self.rig.on(cpu, || self.rig.store_kernel(self.root, address, value))
+        self.rig.on(cpu, || self.write(address, value))
     }
 
     /// Maps pages that every CPU has used: each holds its own address.
@@ -278,6 +288,64 @@ fn without_the_flush_a_freed_frame_is_reached() {
         }
         assert!(machine.load(1, START).is_some());
         assert!(machine.rig.platform().first_violation().is_some_and(|first| first.starts_with("R1")));
+    }
+}
+
+/// CPUs that map, share and unmap at once. A page holds its owner's number as long as it is mapped.
+#[test]
+fn threads_at_once_break_no_rule() {
+    const ROUNDS: u64 = 2_000;
+    for broadcast in [None, Some(Broadcast::new(8, 4, Holders::Every).unwrap())] {
+        let machine = Machine::new(Rig::threaded_with(config(256), broadcast));
+        // The mapping that the other CPU may use, if it takes this lock.
+        let shared: [Mutex<Option<KernelMapping>>; CPUS] = [const { Mutex::new(None) }; CPUS];
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for cpu in 0..CPUS {
+                let (machine, shared, done) = (&machine, &shared, &done);
+                scope.spawn(move || {
+                    let _failing = machine.rig.start(cpu);
+                    for round in 0..ROUNDS {
+                        let value = round << 1 | cpu as u64;
+                        let mapping = machine.area.map(1 + (round % 3) as u32).unwrap();
+                        pages_of(&mapping).for_each(|address| assert!(machine.write(address, value)));
+                        let old = take(&machine.rig, &shared[cpu]).replace(mapping);
+                        if let Some(old) = old {
+                            match round % 4 {
+                                0 => machine.area.unmap(old),
+                                _ => machine.area.unmap_lazily(old),
+                            }
+                        }
+                        if let Some(mapping) = &*take(&machine.rig, &shared[1 - cpu]) {
+                            pages_of(mapping).for_each(|address| {
+                                assert_eq!(machine.read(address).map(|word| word & 1), Some(1 - cpu as u64));
+                            });
+                        }
+                    }
+                    done.fetch_add(1, Ordering::SeqCst);
+                    machine.rig.platform().idle_until(|| done.load(Ordering::SeqCst) == CPUS);
+                });
+            }
+        });
+        let _failing = machine.rig.start(0);
+        assert!(machine.shootdowns() > 0);
+        for mapping in shared {
+            machine.area.unmap_lazily(mapping.into_inner().unwrap().unwrap());
+        }
+        // The other thread has ended and answers nothing.
+        machine.rig.on(1, || drop(machine.rig.memory.engine().offline()));
+        machine.finish();
+    }
+}
+
+/// Takes a lock of the test, and answers interrupts while it waits.
+fn take<'a, T>(rig: &Rig, lock: &'a Mutex<T>) -> MutexGuard<'a, T> {
+    loop {
+        match lock.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::WouldBlock) => rig.platform().poll(),
+            Err(TryLockError::Poisoned(_)) => panic!("another CPU failed"),
+        }
     }
 }
 

@@ -152,6 +152,8 @@ numbers! {
         Threads,
         /// Pages of the swap device.
         Swap,
+        /// The scenarios of `stale` that run: a bit for each of [`SCENARIOS`], or 0 for all.
+        Scenarios,
     }
 }
 
@@ -243,6 +245,31 @@ impl Error {
 /// The programs, by their names on the command line. The last three end in failures, to show that failures are
 /// reported.
 pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang"];
+/// The scenarios of `stale`, in the order in which they start.
+pub const SCENARIOS: &[&str] = &[
+    "rewrite",
+    "alias",
+    "replace",
+    "kernel-unmap",
+    "kernel-purge",
+    "protect",
+    "unmap",
+    "reuse",
+    "remap",
+    "discard",
+    "truncate",
+    "migrate",
+    "fork",
+    "sync",
+    "page-out",
+    "free",
+    "write",
+    "unmap-huge",
+    "remap-tables",
+    "reclaim",
+    "drain",
+    "offline",
+];
 /// Any CPU, any place.
 pub const ANYWHERE: u64 = u64::MAX;
 /// The areas of kernel addresses that system calls map pages in.

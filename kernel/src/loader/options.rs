@@ -104,6 +104,8 @@ pub(crate) struct Options {
     pub(crate) undisturbed: bool,
     pub(crate) pages: u64,
     pub(crate) threads: u64,
+    /// The scenarios of `stale` that run: a bit for each, or 0 for all.
+    pub(crate) scenarios: u64,
     /// Pages of the swap device.
     pub(crate) swap: u32,
     /// MiB of memory that stand in for devices, swap included; 0 for as many as the program needs.
@@ -127,6 +129,7 @@ impl Default for Options {
             undisturbed: false,
             pages: 0,
             threads: 0,
+            scenarios: 0,
             swap: 0,
             disk: 0,
             lru_batch: 15,
@@ -175,6 +178,7 @@ impl Options {
                 "pinned" => options.pinned = number()? != 0,
                 "undisturbed" => options.undisturbed = number()? != 0,
                 "pages" => options.pages = number()?,
+                "scenarios" => options.scenarios = number()?,
                 "threads" => options.threads = number()?,
                 "swap" => options.swap = u32::try_from(number()?).map_err(|_| error())?,
                 "lru_batch" => {
@@ -216,13 +220,13 @@ mod tests {
     fn a_line_with_every_option_is_read() {
         let line =
             "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
-            pinned=1 undisturbed=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
+            pinned=1 undisturbed=1 scenarios=6 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
         assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
         assert_eq!((options.without, options.max_age, options.asid_bits), (Some(Without::Slot), 40, 8));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
-        assert!(options.undisturbed);
+        assert!(options.undisturbed && options.scenarios == 6);
         assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
     }

@@ -57,6 +57,8 @@ pub(super) struct Parameters {
     pub(super) pages: u64,
     pub(super) pinned: bool,
     pub(super) undisturbed: bool,
+    /// A bit for each scenario of `stale` that runs; 0 for all.
+    pub(super) scenarios: u64,
     /// In pages.
     pub(super) swap: u64,
     /// Whether the emulator counts instructions, derives time from them, and lets the CPUs run in turns.
@@ -141,6 +143,7 @@ impl Options {
                 pages: 0,
                 pinned: false,
                 undisturbed: false,
+                scenarios: 0,
                 swap: 0,
                 counted: false,
             },
@@ -169,7 +172,7 @@ impl Options {
                 "--check" => options.check = true,
                 "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
                 | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" | "--max-age"
-                | "--without" | "--arch" | "--asid-bits" => {
+                | "--without" | "--arch" | "--asid-bits" | "--scenarios" => {
                     let value =
                         *arguments.next().ok_or_else(|| Failure::usage(format!("{name} needs a value")))?;
                     match name {
@@ -184,6 +187,7 @@ impl Options {
                         "--max-age" => parameters.max_age = values::max_age(value)?,
                         "--asid-bits" => parameters.asid_bits = number(name, value, ASID_BITS)?,
                         "--without" => options.without = Some(values::guard(value)?),
+                        "--scenarios" => parameters.scenarios = values::scenarios(value)?,
                         "--threads" => parameters.threads = number(name, value, THREADS)?,
                         "--pages" => parameters.pages = number(name, value, PAGES)?,
                         "--swap" => parameters.swap = number(name, value, SWAP)?,
@@ -404,6 +408,7 @@ mod tests {
             pages: 0,
             pinned: false,
             undisturbed: false,
+            scenarios: 0,
             swap: 0,
             counted: false,
         };
@@ -417,7 +422,7 @@ mod tests {
     #[test]
     fn options_come_in_any_order() {
         let line =
-            "--pages 9 --threads 3 --pinned --undisturbed --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
+            "--pages 9 --threads 3 --pinned --undisturbed --swap 7 --scenarios kernel-unmap,rewrite --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
                     --json - --qemu there --arch aarch64 --timeout 8 --mechanism lazy --max-age 40 --without slot";
         let options = parse(line).unwrap();
         let expected = Parameters {
@@ -433,6 +438,7 @@ mod tests {
             pages: 9,
             pinned: true,
             undisturbed: true,
+            scenarios: 1 | 1 << 3,
             swap: 7,
             counted: false,
         };
@@ -531,6 +537,12 @@ mod tests {
                 "--without is for --mechanism per-page and batched and lazy and broadcast and all alone, not none",
             ),
             ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush, kernel-entry"),
+            (
+                "--scenarios rewrite,map",
+                "unknown scenario `map`; known: rewrite, alias, replace, kernel-unmap, kernel-purge, protect, unmap, \
+                 reuse, remap, discard, truncate, migrate, fork, sync, page-out, free, write, unmap-huge, \
+                 remap-tables, reclaim, drain, offline",
+            ),
             ("--without kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use ceasefire::{Bounds, Settle};
-use ceasefire_kernel_abi::{PROGRAMS, TICK};
+use ceasefire_kernel_abi::{PROGRAMS, SCENARIOS, TICK};
 
 use super::options::MIB;
 use crate::failure::Failure;
@@ -52,6 +52,13 @@ pub(super) fn size(text: &str) -> Result<u64, Failure> {
 /// The programs in a list with commas, each once.
 pub(super) fn programs(text: &str) -> Result<Vec<&'static str>, Failure> {
     list("program", text, PROGRAMS)
+}
+
+/// The scenarios in a list with commas, as a bit for each.
+pub(super) fn scenarios(text: &str) -> Result<u64, Failure> {
+    let named = list("scenario", text, SCENARIOS)?;
+    let numbers = (0..SCENARIOS.len()).filter(|&number| named.contains(&SCENARIOS[number]));
+    Ok(numbers.fold(0, |bits, number| bits | 1 << number))
 }
 
 /// The mechanisms in a list with commas, each once.

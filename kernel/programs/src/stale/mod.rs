@@ -18,6 +18,9 @@
 //!   reader has seen must be visible to all others.
 //! - Every word names its owner ([`mark`]), so a wrong frame is found with any contents.
 //!
+//! The regions of two scenarios are memory of the kernel ([`region`]), which readers access by system calls. One more
+//! scenario takes CPUs offline while all others run.
+//!
 //! If the state changes during an access, the reader checks only conditions that hold at any time. So there are no
 //! false alarms, however coarsely the CPUs share a host's processors, and no operation waits for readers between its
 //! return and the new state. Between two operations the operator waits until each reader has gone through the whole
@@ -115,9 +118,10 @@ fn attach(number: usize, control: &'static Control, machine: &Machine) {
     }
 }
 
-/// The scenarios that this machine can run, with their numbers.
+/// The scenarios that the options name and this machine can run, with their numbers.
 fn possible(machine: &Machine) -> impl Iterator<Item = (usize, &'static Scenario)> + use<'_> {
-    SCENARIOS.iter().enumerate().filter(|(_, scenario)| (scenario.possible)(machine))
+    let all = SCENARIOS.iter().enumerate();
+    all.filter(|&(number, scenario)| machine.runs_scenario(number) && (scenario.possible)(machine))
 }
 
 /// Logs the work of each scenario. All threads have ended.

@@ -67,6 +67,7 @@ mod tests {
         pages: 0,
         threads: 0,
         swap: 0,
+        scenarios: 0,
     };
 
     #[test]
@@ -79,6 +80,11 @@ mod tests {
             let stacks = ceasefire_kernel_abi::sizes::stacks(1, threads, true);
             assert!(used <= stacks, "{used} threads with {threads} readers, {stacks} stacks");
         }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_options() {
+        assert_eq!(SCENARIOS.each_ref().map(|scenario| scenario.name), ceasefire_kernel_abi::SCENARIOS);
     }
 
     #[test]

@@ -122,7 +122,8 @@ mod tests {
         for frames in [1000, 10_000, 1 << 24] {
             let (cpus, nodes, seconds, seed, pinned, pages, threads, swap) =
                 (4, 1, 5, 0, false, 0, 0, 1 << 20);
-            let machine = Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap };
+            let machine =
+                Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap, scenarios: 0 };
             let Parts { cold, swapped, hole } = Parts::of(&machine);
             assert!(cold < 1 << 16 && swapped < 1 << 16 && hole > frames && cold + swapped < frames / 2);
         }
