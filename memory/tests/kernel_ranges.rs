@@ -265,6 +265,12 @@ fn a_mapping_of_another_area_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "a mapping has at least one page")]
+fn a_mapping_of_no_page_is_refused() {
+    let _ = Machine::by_hand().area.map(0);
+}
+
+#[test]
 #[should_panic(expected = "are not in the kernel's half")]
 fn an_area_of_programs_addresses_is_refused() {
     let machine = Machine::by_hand();

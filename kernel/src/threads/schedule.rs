@@ -141,7 +141,7 @@ fn enqueue(thread: Arc<Thread>) {
 /// Puts a thread into the queue of a CPU, or of another one if that CPU is offline.
 fn put(cpu: &PerCpu, thread: Arc<Thread>) {
     let Err(thread) = put_there(cpu, thread) else { return };
-    let load = |cpu: &&PerCpu| cpu.waiting.load(Ordering::Relaxed);
+    let load = |cpu: &&PerCpu| (!cpu.halted.load(Ordering::Relaxed), cpu.waiting.load(Ordering::Relaxed));
     let others = cpu::all().iter().filter(|cpu| cpu.presence.is_here());
     let idlest = others.min_by_key(load).unwrap_or(cpu::get(0));
     let Err(thread) = put_there(idlest, thread) else { return };

@@ -264,7 +264,7 @@ fn use_kernel_range(call: Call, [a, b]: [u64; 2]) -> Result<u64, Error> {
     let word = || ranges::has_word(a).then_some(a).ok_or(Error::Invalid);
     match call {
         Call::MapKernel => {
-            let pages = u32::try_from(b).map_err(|_| Error::Invalid)?;
+            let pages = u32::try_from(b).ok().filter(|&pages| pages > 0).ok_or(Error::Invalid)?;
             ranges::map(area()?, pages).map_err(|error| match error {
                 KernelMapError::NoRoom | KernelMapError::OutOfMemory => Error::NoMemory,
             })

@@ -80,8 +80,8 @@ impl<'m, P: Machine> KernelArea<'m, P> {
     /// range is one.
     ///
     /// The tables above the lowest level are made here and stay. Where roots get a copy of the kernel's half
-    /// ([`Machine::share_kernel`]) an area is therefore made before the first space, and
-    /// lives as long as the kernel: if it is dropped, what it keeps back is flushed and freed, and nothing else.
+    /// ([`Machine::share_kernel`]) an area is therefore made before the first space. It lives as long as the kernel: if it is
+    /// dropped, what it keeps back is flushed and freed, and nothing else.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no frame for those tables. Tables that were made stay linked.
@@ -112,7 +112,11 @@ impl<'m, P: Machine> KernelArea<'m, P> {
     ///
     /// # Errors
     /// [`KernelMapError`]; then nothing is mapped, and all that lazy unmaps kept back was flushed and freed.
+    ///
+    /// # Panics
+    /// If `pages` is 0.
     pub fn map(&self, pages: u32) -> Result<KernelMapping, KernelMapError> {
+        assert!(pages > 0, "a mapping has at least one page");
         let mut frames = Stock::new(self.memory);
         if frames.fill(pages as usize).is_err() {
             self.purge();
