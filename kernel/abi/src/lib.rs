@@ -109,18 +109,19 @@ numbers! {
         Counter,
         /// `(finding, address, expected, found)`: reports a [`Finding`], which ends the run as failed.
         Report,
-        /// `(area, pages)`: maps fresh pages at addresses of the kernel, in one of the [`KERNEL_AREAS`]. Returns the address.
+        /// `(area, pages)`: maps fresh pages at addresses of the kernel, in one of the [`KERNEL_AREAS`]. Returns the
+        /// address.
         MapKernel,
-        /// `(address, lazily)`: unmaps what [`Call::MapKernel`] has mapped there, before the call returns (0), or some time
-        /// after it (1); [`Error::NotMapped`] if nothing is mapped.
+        /// `(address, lazily)`: unmaps what [`Call::MapKernel`] has mapped there, before the call returns (0), or some
+        /// time after it (1); [`Error::NotMapped`] if nothing is mapped.
         UnmapKernel,
         /// `(area)`: completes all lazy unmaps of an area.
         PurgeKernel,
-        /// `(address)`: loads 8 bytes in kernel mode, from an area of the kernel. Returns them; [`Error::NotMapped`] if the
-        /// access faults.
+        /// `(address)`: loads 8 bytes in kernel mode, from an area of the kernel. Returns them; [`Error::NotMapped`] if
+        /// the access faults.
         LoadKernel,
-        /// `(address, value)`: stores 8 bytes in kernel mode, to an area of the kernel; [`Error::NotMapped`] if the access
-        /// faults.
+        /// `(address, value)`: stores 8 bytes in kernel mode, to an area of the kernel; [`Error::NotMapped`] if the
+        /// access faults.
         StoreKernel,
         /// `(cpu, nanoseconds)`: takes a CPU other than the first offline, and brings it back after that time.
         /// [`Error::Busy`] if another call is doing so.

@@ -2,8 +2,8 @@
 //!
 //! A thread asks, and waits. The CPU gives up its thread at the next chance and takes no other. Its idle thread closes
 //! the queue, moves all threads that wait there to other CPUs, and tells the engine. The CPU then halts, and admits no
-//! interrupt but the doorbell that calls it back. A thread that is tied to the CPU runs on others meanwhile. The first CPU
-//! never goes.
+//! interrupt but the doorbell that calls it back. A thread that is tied to the CPU runs on others meanwhile. The first
+//! CPU never goes.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

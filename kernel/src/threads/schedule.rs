@@ -3,7 +3,8 @@
 //! Each CPU runs its threads round robin, a tick each. An idle CPU takes a thread that waits for another CPU. In the
 //! kernel a thread keeps its CPU until it sleeps, ends, or gives way; nothing else moves it.
 //!
-//! An offline CPU has no queue. Its threads are in the queues of others, also those that are tied to it, until it is back.
+//! An offline CPU has no queue. Its threads are in the queues of others, also those that are tied to it, until it is
+//! back.
 //!
 //! A waiting thread sleeps in [`park`] until [`unpark`]. An `unpark` that comes first counts too. A waiter therefore
 //! first makes itself known, then checks whether it must wait, and then parks.
@@ -187,8 +188,8 @@ fn take(cpu: &PerCpu) -> Option<Arc<Thread>> {
     thread
 }
 
-/// Takes a thread that may run here from another CPU's queue: one that may run anywhere, or is tied to this CPU or to one
-/// that is offline.
+/// Takes a thread that may run here from another CPU's queue: one that may run anywhere, or is tied to this CPU or to
+/// one that is offline.
 fn steal(here: &PerCpu) -> bool {
     let others = cpu::all().iter().filter(|cpu| cpu.waiting.load(Ordering::Relaxed) > 0);
     for other in others {

@@ -51,14 +51,14 @@ type Gather<'e, 'm, P> = KernelGather<'e, P, Kept<'m, P>, fn(Kept<'m, P>)>;
 
 /// A part of the kernel's addresses in which frames are mapped and unmapped (Linux: the range of vmalloc).
 ///
-/// An address range that was unmapped is handed out again only when no CPU can hold its old translations, and its frames
-/// are freed only then. [`KernelArea::unmap`] flushes before it returns. [`KernelArea::unmap_lazily`] keeps frames and
-/// addresses back: one flush serves many unmaps. It comes when as much is kept back as the kernel allows, when no address
-/// range is free, when memory runs out in a call of the area, or with [`KernelArea::purge`].
+/// An address range that was unmapped is handed out again only when no CPU can hold its old translations, and its
+/// frames are freed only then. [`KernelArea::unmap`] flushes before it returns. [`KernelArea::unmap_lazily`] keeps
+/// frames and addresses back: one flush serves many unmaps. It comes when as much is kept back as the kernel allows,
+/// when no address range is free, when memory runs out in a call of the area, or with [`KernelArea::purge`].
 ///
-/// Every CPU calls [`Engine::online`](ceasefire::Engine::online) before it uses an address of the area. All calls of the
-/// area need interrupts on, because they may wait for other CPUs, and none of the [`locks`] above the table lock held.
-/// [`KernelArea::map`] may also reclaim memory, so its caller may sleep.
+/// Every CPU calls [`Engine::online`](ceasefire::Engine::online) before it uses an address of the area. All calls of
+/// the area need interrupts on, because they may wait for other CPUs, and none of the [`locks`] above the table lock
+/// held. [`KernelArea::map`] may also reclaim memory, so its caller may sleep.
 pub struct KernelArea<'m, P: Machine> {
     memory: &'m Memory<P>,
     tables: KernelTables<'m, P>,
@@ -75,13 +75,13 @@ impl<P: Machine> fmt::Debug for KernelArea<'_, P> {
 }
 
 impl<'m, P: Machine> KernelArea<'m, P> {
-    /// Makes an area of the `pages` pages from `start` on, which the kernel uses for nothing else. `table` is the kernel's
-    /// own top-level table. Lazy unmaps keep back at most `most` things before they flush; a frame is one, and an address
-    /// range is one.
+    /// Makes an area of the `pages` pages from `start` on, which the kernel uses for nothing else. `table` is the
+    /// kernel's own top-level table. Lazy unmaps keep back at most `most` things before they flush; a frame is one, and
+    /// an address range is one.
     ///
     /// The tables above the lowest level are made here and stay. Where roots get a copy of the kernel's half
-    /// ([`Machine::share_kernel`]) an area is therefore made before the first space. It lives as long as the kernel: if it is
-    /// dropped, what it keeps back is flushed and freed, and nothing else.
+    /// ([`Machine::share_kernel`]) an area is therefore made before the first space. It lives as long as the kernel: if
+    /// it is dropped, what it keeps back is flushed and freed, and nothing else.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is no frame for those tables. Tables that were made stay linked.
@@ -213,8 +213,8 @@ impl<'m, P: Machine> KernelArea<'m, P> {
         gather.hold(Kept::Addresses(self.room.clone(), first, mapping.pages));
     }
 
-    /// Unlinks the tables that translate nothing, and flushes. The area's lock is held from the one to the other: a table
-    /// that took the place of one that is not flushed yet would not be seen by a walker that has cached the way.
+    /// Unlinks the tables that translate nothing, and flushes. The area's lock is held from the one to the other: a
+    /// table that took the place of one that is not flushed yet would not be seen by a walker that has cached the way.
     fn flush(&self, lazy: &mut Gather<'m, 'm, P>) {
         for address in self.tables.empty(self.range()) {
             let table = lazy.unlink(address, || self.tables.unlink(address));

@@ -212,8 +212,8 @@ switch_stacks:
     add sp, sp, #160
     ret
 
-// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether the
-// access was possible. A fault in the first instruction continues at word_failed.
+// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether
+// the access was possible. A fault in the first instruction continues at word_failed.
 .global load_word
 load_word:
     ldr x2, [x0]

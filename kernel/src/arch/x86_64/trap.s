@@ -121,8 +121,8 @@ switch_stacks:
     pop rbp
     ret
 
-// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether the
-// access was possible. A fault in the first instruction continues at word_failed.
+// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether
+// the access was possible. A fault in the first instruction continues at word_failed.
     .balign 16
 .global load_word
 load_word:

@@ -39,7 +39,8 @@ pub(crate) unsafe fn store_kernel(address: u64, value: u64) -> bool {
     unsafe { store_word(address as *mut u64, value) }
 }
 
-/// Where an access to a kernel area that faults at `instruction` continues; none if the instruction makes no such access.
+/// Where an access to a kernel area that faults at `instruction` continues; none if the instruction makes no such
+/// access.
 pub(super) fn way_out_of_word(instruction: u64) -> Option<u64> {
     let words = [load_word as *const () as u64, store_word as *const () as u64];
     words.contains(&instruction).then_some(&raw const word_failed as u64)

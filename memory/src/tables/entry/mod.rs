@@ -39,8 +39,8 @@ pub trait Format: Copy + Eq {
     const PRESENT: u64;
     /// Further bits of an entry of the lowest level for a page of a program.
     const PAGE: u64;
-    /// Further bits of an entry of the lowest level for a page of the kernel: the same in every space, and not executable.
-    /// They may be bits with another meaning in entries that are not present.
+    /// Further bits of an entry of the lowest level for a page of the kernel: the same in every space, and not
+    /// executable. They may be bits with another meaning in entries that are not present.
     const KERNEL: u64;
     /// Further bits of an entry that leads to a table.
     const TABLE: u64;

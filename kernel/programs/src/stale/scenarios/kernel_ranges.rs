@@ -1,8 +1,8 @@
 //! Unmapping memory of the kernel, and mapping other frames at the same addresses (R1, R2).
 //!
 //! Readers access the region by system calls, so the translations are the kernel's own, and global. The frames and page
-//! tables go back to the allocator, and come out of it for programs. A CPU that kept an entry reads the old contents, or
-//! another scenario's words, or stores into them.
+//! tables go back to the allocator, and come out of it for programs. A CPU that kept an entry reads the old contents,
+//! or another scenario's words, or stores into them.
 
 use ceasefire_kernel_abi::Error;
 
