@@ -25,8 +25,7 @@ const AWAY: u8 = 2;
 /// It is asked to come back.
 const RETURNING: u8 = 3;
 
-/// The time from one look at a CPU's state to the next, in nanoseconds; it is rounded up to a tick. It must not be over
-/// before the thread sleeps, because the CPU may wait for this thread to leave it.
+/// The time from one look at a CPU's state to the next, in nanoseconds; it is rounded up to a tick.
 const LOOK: u64 = 1_000_000;
 
 /// Whether a CPU takes part.
@@ -60,6 +59,8 @@ impl Presence {
     /// Sleeps until the CPU has come to `state`.
     fn wait_for(&self, state: u8) {
         while !self.is(state) {
+            // It may be this CPU, which waits for this thread to leave.
+            schedule::give_way();
             schedule::sleep_until(clock::now() + LOOK);
         }
     }
