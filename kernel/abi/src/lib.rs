@@ -251,8 +251,6 @@ pub const SCENARIOS: &[&str] = &[
     "rewrite",
     "alias",
     "replace",
-    "kernel-unmap",
-    "kernel-purge",
     "protect",
     "unmap",
     "reuse",
@@ -269,6 +267,8 @@ pub const SCENARIOS: &[&str] = &[
     "remap-tables",
     "reclaim",
     "drain",
+    "kernel-unmap",
+    "kernel-purge",
     "offline",
 ];
 /// Any CPU, any place.

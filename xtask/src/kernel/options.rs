@@ -438,7 +438,7 @@ mod tests {
             pages: 9,
             pinned: true,
             undisturbed: true,
-            scenarios: 1 | 1 << 3,
+            scenarios: 1 | 1 << 19,
             swap: 7,
             counted: false,
         };
@@ -539,9 +539,9 @@ mod tests {
             ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush, kernel-entry"),
             (
                 "--scenarios rewrite,map",
-                "unknown scenario `map`; known: rewrite, alias, replace, kernel-unmap, kernel-purge, protect, unmap, \
-                 reuse, remap, discard, truncate, migrate, fork, sync, page-out, free, write, unmap-huge, \
-                 remap-tables, reclaim, drain, offline",
+                "unknown scenario `map`; known: rewrite, alias, replace, protect, unmap, reuse, remap, discard, truncate, \
+                 migrate, fork, sync, page-out, free, write, unmap-huge, remap-tables, reclaim, drain, kernel-unmap, \
+                 kernel-purge, offline",
             ),
             ("--without kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),

@@ -29,8 +29,6 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
     rewrite::REWRITE,
     alias::ALIAS,
     replace::REPLACE,
-    kernel_ranges::KERNEL_UNMAP,
-    kernel_ranges::KERNEL_PURGE,
     protect::PROTECT,
     unmap::UNMAP,
     unmap::REUSE,
@@ -47,6 +45,8 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
     remap::REMAP_TABLES,
     reclaim::RECLAIM,
     drain::DRAIN,
+    kernel_ranges::KERNEL_UNMAP,
+    kernel_ranges::KERNEL_PURGE,
     offline::OFFLINE,
 ];
 
