@@ -9,6 +9,7 @@
 //!   files, or to a swap device.
 //! - Pages migrate between nodes in batches.
 //! - Programs unmap, protect, move, fork, lock and advise.
+//! - The kernel maps frames at addresses of its own, and unmaps them strictly or lazily.
 //!
 //! All operations run on many CPUs at once: they take `&self`, and state is behind the locks of [`locks`]. There is no
 //! global lock.
@@ -27,6 +28,7 @@ mod calls;
 mod config;
 mod faults;
 mod frames;
+mod kernel_ranges;
 pub mod locks;
 mod machine;
 mod objects;
@@ -55,6 +57,8 @@ pub use frames::isolate::{FreeBlock, OfflineError};
 pub use frames::lazy::Lazy;
 pub use frames::lru::LruDrain;
 pub use frames::node::{NodeId, NodeLayout, Watermarks};
+pub use kernel_ranges::area::{KernelArea, KernelMapError};
+pub use kernel_ranges::mapping::KernelMapping;
 pub use locks::{HeldLocks, Lock, LockClass, RwLock};
 pub use machine::{Event, Machine, Work};
 pub use objects::object::TooManyObjects;

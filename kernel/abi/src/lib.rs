@@ -109,6 +109,23 @@ numbers! {
         Counter,
         /// `(finding, address, expected, found)`: reports a [`Finding`], which ends the run as failed.
         Report,
+        /// `(area, pages)`: maps fresh pages at addresses of the kernel, in one of the [`KERNEL_AREAS`]. Returns the
+        /// address.
+        MapKernel,
+        /// `(address, lazily)`: unmaps what [`Call::MapKernel`] has mapped there, before the call returns (0), or some
+        /// time after it (1); [`Error::NotMapped`] if nothing is mapped.
+        UnmapKernel,
+        /// `(area)`: completes all lazy unmaps of an area.
+        PurgeKernel,
+        /// `(address)`: loads 8 bytes in kernel mode, from an area of the kernel. Returns them; [`Error::NotMapped`] if
+        /// the access faults.
+        LoadKernel,
+        /// `(address, value)`: stores 8 bytes in kernel mode, to an area of the kernel; [`Error::NotMapped`] if the
+        /// access faults.
+        StoreKernel,
+        /// `(cpu, nanoseconds)`: takes a CPU other than the first offline, and brings it back after that time.
+        /// [`Error::Busy`] if another call is doing so.
+        Offline,
     }
 }
 
@@ -136,6 +153,8 @@ numbers! {
         Threads,
         /// Pages of the swap device.
         Swap,
+        /// The scenarios of `stale` that run: a bit for each of [`SCENARIOS`], or 0 for all.
+        Scenarios,
     }
 }
 
@@ -227,8 +246,37 @@ impl Error {
 /// The programs, by their names on the command line. The last three end in failures, to show that failures are
 /// reported.
 pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang"];
+/// The scenarios of `stale`, in the order in which they start.
+pub const SCENARIOS: &[&str] = &[
+    "rewrite",
+    "alias",
+    "replace",
+    "protect",
+    "unmap",
+    "reuse",
+    "remap",
+    "discard",
+    "truncate",
+    "migrate",
+    "fork",
+    "sync",
+    "page-out",
+    "free",
+    "write",
+    "unmap-huge",
+    "remap-tables",
+    "reclaim",
+    "drain",
+    "kernel-unmap",
+    "kernel-purge",
+    "offline",
+];
 /// Any CPU, any place.
 pub const ANYWHERE: u64 = u64::MAX;
+/// The areas of kernel addresses that system calls map pages in.
+pub const KERNEL_AREAS: u64 = 2;
+/// Pages of each of them.
+pub const KERNEL_AREA_PAGES: u32 = 256;
 /// The most bytes of a line that is logged.
 pub const LINE: usize = 256;
 /// The most pages that one call moves.

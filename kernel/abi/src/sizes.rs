@@ -20,7 +20,7 @@ pub const HEAP_PER_PAGE: u64 = 80;
 /// How many kernel stacks there are: a fixed number, some for each CPU, and one for each thread that the options ask
 /// for. `stale` has that many threads in each of its scenarios, and needs some stacks on a small machine too.
 pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
-    const SCENARIOS: u64 = 20;
+    const SCENARIOS: u64 = crate::SCENARIOS.len() as u64;
     const MOST_READERS: u64 = 16;
     const MOST_THREADS: u64 = 1024;
     let threads = if !stale {
@@ -30,9 +30,9 @@ pub const fn stacks(cpus: u64, threads: u64, stale: bool) -> u64 {
             MOST_THREADS
         }
     } else if threads < MOST_READERS {
-        40 + SCENARIOS * threads
+        52 + SCENARIOS * threads
     } else {
-        40 + SCENARIOS * MOST_READERS
+        52 + SCENARIOS * MOST_READERS
     };
     16 + 12 * cpus + threads
 }

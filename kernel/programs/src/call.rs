@@ -202,6 +202,36 @@ pub(crate) fn reclaim(start: u64, bytes: u64) -> Result<(), Error> {
     call(Call::Reclaim, [start, bytes]).map(drop)
 }
 
+/// Maps fresh pages in an area of the kernel. Returns their address.
+pub(crate) fn map_kernel(area: u64, pages: u64) -> Result<u64, Error> {
+    call(Call::MapKernel, [area, pages])
+}
+
+/// Unmaps what [`map_kernel`] has mapped at an address, now or lazily.
+pub(crate) fn unmap_kernel(address: u64, lazily: bool) -> Result<(), Error> {
+    call(Call::UnmapKernel, [address, u64::from(lazily)]).map(drop)
+}
+
+/// Completes the lazy unmaps of an area of the kernel.
+pub(crate) fn purge_kernel(area: u64) -> Result<(), Error> {
+    call(Call::PurgeKernel, [area]).map(drop)
+}
+
+/// Loads a word of an area of the kernel in kernel mode, if something is mapped there.
+pub(crate) fn load_kernel(address: u64) -> Option<u64> {
+    call(Call::LoadKernel, [address]).ok()
+}
+
+/// Stores to a word of an area of the kernel in kernel mode. Returns whether something is mapped there.
+pub(crate) fn store_kernel(address: u64, value: u64) -> bool {
+    call(Call::StoreKernel, [address, value]).is_ok()
+}
+
+/// Takes a CPU offline for some time.
+pub(crate) fn offline(cpu: u64, nanoseconds: u64) -> Result<(), Error> {
+    call(Call::Offline, [cpu, nanoseconds]).map(drop)
+}
+
 /// Begins the measurement.
 pub(crate) fn measure_begin() {
     certain(Call::MeasureBegin, []);

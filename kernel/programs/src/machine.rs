@@ -18,6 +18,8 @@ pub(crate) struct Machine {
     /// 0 for the program's own choice.
     pub(crate) threads: u64,
     pub(crate) swap: u64,
+    /// A bit for each scenario that runs; 0 for all.
+    pub(crate) scenarios: u64,
 }
 
 impl Machine {
@@ -33,7 +35,13 @@ impl Machine {
             pages: parameter(Parameter::Pages),
             threads: parameter(Parameter::Threads),
             swap: parameter(Parameter::Swap),
+            scenarios: parameter(Parameter::Scenarios),
         }
+    }
+
+    /// Whether a scenario is among those that run.
+    pub(crate) fn runs_scenario(&self, number: usize) -> bool {
+        self.scenarios == 0 || self.scenarios >> number & 1 != 0
     }
 
     /// How many CPUs each node has.

@@ -63,10 +63,14 @@ pub(crate) enum Without {
     Stamp,
     /// The settling of a space's debts before an operation returns to its program.
     Settle,
+    /// The flush of kernel ranges before their frames, page-table pages and addresses are used again.
+    KernelFlush,
+    /// The flush at an entry into the kernel to which flushes of kernel ranges were deferred.
+    KernelEntry,
 }
 
 impl Without {
-    const ALL: [Self; 3] = [Self::Slot, Self::Stamp, Self::Settle];
+    const ALL: [Self; 5] = [Self::Slot, Self::Stamp, Self::Settle, Self::KernelFlush, Self::KernelEntry];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
@@ -74,6 +78,8 @@ impl Without {
             Self::Slot => "slot",
             Self::Stamp => "stamp",
             Self::Settle => "settle",
+            Self::KernelFlush => "kernel-flush",
+            Self::KernelEntry => "kernel-entry",
         }
     }
 }
@@ -94,8 +100,12 @@ pub(crate) struct Options {
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
     pub(crate) pinned: bool,
+    /// While a CPU runs a program, flushes of kernel ranges wait for its next entry into the kernel.
+    pub(crate) undisturbed: bool,
     pub(crate) pages: u64,
     pub(crate) threads: u64,
+    /// The scenarios of `stale` that run: a bit for each, or 0 for all.
+    pub(crate) scenarios: u64,
     /// Pages of the swap device.
     pub(crate) swap: u32,
     /// MiB of memory that stand in for devices, swap included; 0 for as many as the program needs.
@@ -116,8 +126,10 @@ impl Default for Options {
             seconds: 10,
             seed: 1,
             pinned: false,
+            undisturbed: false,
             pages: 0,
             threads: 0,
+            scenarios: 0,
             swap: 0,
             disk: 0,
             lru_batch: 15,
@@ -164,7 +176,9 @@ impl Options {
                 "seconds" => options.seconds = number()?,
                 "seed" => options.seed = number()?,
                 "pinned" => options.pinned = number()? != 0,
+                "undisturbed" => options.undisturbed = number()? != 0,
                 "pages" => options.pages = number()?,
+                "scenarios" => options.scenarios = number()?,
                 "threads" => options.threads = number()?,
                 "swap" => options.swap = u32::try_from(number()?).map_err(|_| error())?,
                 "lru_batch" => {
@@ -206,12 +220,13 @@ mod tests {
     fn a_line_with_every_option_is_read() {
         let line =
             "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
-            pinned=1 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
+            pinned=1 undisturbed=1 scenarios=6 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
         assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
         assert_eq!((options.without, options.max_age, options.asid_bits), (Some(Without::Slot), 40, 8));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
+        assert!(options.undisturbed && options.scenarios == 6);
         assert_eq!((options.threads, options.swap, options.disk, options.lru_batch), (3, 100, 64, 14));
         assert_eq!(Options::parse("").unwrap(), Options::default());
     }

@@ -1,5 +1,5 @@
-//! The kernel's one memory manager, with the two calls that the kernel itself makes to the engine: a CPU changes its
-//! space, and a CPU answers another CPU's interrupt.
+//! The kernel's one memory manager, with the calls that the kernel itself makes to the engine: a CPU changes its
+//! space, enters the kernel or leaves it, and answers another CPU's interrupt.
 
 use core::sync::atomic::Ordering;
 
@@ -33,6 +33,16 @@ pub(crate) fn run(space: Option<&SpaceHandle<Kernel>>) {
     if memory.engine().platform().capabilities().broadcast.is_some() {
         tlb::broadcast_wait();
     }
+}
+
+/// This CPU enters the kernel from a program, with interrupts off. No kernel range is used before.
+pub(crate) fn enter() {
+    memory().engine().enter_kernel();
+}
+
+/// This CPU leaves the kernel for a program, with interrupts off. No kernel range is used after it.
+pub(crate) fn leave() {
+    memory().engine().enter_user();
 }
 
 /// Answers the requests of other CPUs.

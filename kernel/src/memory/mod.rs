@@ -3,7 +3,7 @@
 //! [`kernel`] holds the memory manager. [`platform`] implements the traits that it and the engine ask for. `platform`
 //! uses the other files: the memory manager's locks ([`spin`], [`sleep`]), waiting for other CPUs (`answers`)
 //! and for pages ([`page_wait`]), background reclaim ([`reclaimer`]), the device for files and swap ([`device`]), and
-//! the pattern in free frames ([`poison`]).
+//! the pattern in free frames ([`poison`]). [`ranges`] maps pages at addresses of the kernel.
 //!
 //! The class of a lock says which kind it needs. [`spin`] is for short times, with interrupts off where the class says
 //! so. [`sleep`] is for locks whose holder may sleep. `ceasefire_memory::locks` states their order; debug builds check
@@ -15,6 +15,7 @@ pub(crate) mod kernel;
 pub(crate) mod page_wait;
 pub(crate) mod platform;
 pub(crate) mod poison;
+pub(crate) mod ranges;
 pub(crate) mod reclaimer;
 pub(crate) mod sleep;
 pub(crate) mod spin;

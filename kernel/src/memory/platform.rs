@@ -27,6 +27,8 @@ use crate::threads::{cpu, current, schedule};
 static NODES: AtomicUsize = AtomicUsize::new(1);
 /// CPUs ignore the requests of other CPUs: mechanism `none`.
 static DEAF: AtomicBool = AtomicBool::new(false);
+/// Flushes of kernel ranges wait while a CPU runs a program.
+static UNDISTURBED: AtomicBool = AtomicBool::new(false);
 /// How flushes are broadcast, with mechanisms `broadcast` and `all`.
 static BROADCAST: Once<Broadcast> = Once::new();
 /// How many times everything was flushed on all CPUs, because ASIDs had run out or to settle debts.
@@ -43,6 +45,7 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
     let memory = MEMORY.call_once(make);
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
+    UNDISTURBED.store(options.undisturbed, Ordering::Relaxed);
     if let Some(without) = options.without {
         remove_guard(memory, without);
     }
@@ -54,6 +57,8 @@ fn remove_guard(memory: &Memory<Kernel>, without: Without) {
         Without::Slot => Guard::Slot,
         Without::Stamp => Guard::Stamp,
         Without::Settle => Guard::Settle,
+        Without::KernelFlush => Guard::KernelFlush,
+        Without::KernelEntry => Guard::KernelEntry,
     });
 }
 
@@ -184,6 +189,25 @@ unsafe impl Platform for Kernel {
         tlb::broadcast_wait();
     }
 
+    fn invalidate_kernel(&self, flush: Flush) {
+        let (start, count) = match flush.extent {
+            Extent::All => (u64::MAX, u64::MAX),
+            Extent::Pages { start, count, .. } => (start, u64::from(count)),
+        };
+        record(What::Invalidated, start, count);
+        if !is_deaf() {
+            tlb::invalidate_kernel(flush);
+        }
+    }
+
+    fn broadcast_kernel(&self, flush: Flush) -> bool {
+        BROADCAST.get().is_some() && tlb::broadcast_kernel(flush)
+    }
+
+    fn runs_undisturbed(&self, _: CpuId) -> bool {
+        UNDISTURBED.load(Ordering::Relaxed)
+    }
+
     fn now(&self) -> u64 {
         clock::now()
     }
@@ -209,6 +233,10 @@ impl Machine for Kernel {
 
     fn share_kernel(&self, root: &Table) {
         tlb::share_kernel(root);
+    }
+
+    fn publish_kernel(&self) {
+        tlb::publish_kernel();
     }
 
     fn zero(&self, first: FrameNumber, count: u32) {

@@ -34,10 +34,12 @@ pub(crate) enum What {
     Woken,
     /// The engine flushed: why (`ceasefire::Reason`), and how many pages.
     Flushed,
+    /// The CPU went offline, 1, or came back, 0.
+    Offline,
 }
 
 impl What {
-    const NAMES: [&'static str; 11] = [
+    const NAMES: [&'static str; 12] = [
         "fault",
         "call",
         "returned",
@@ -49,6 +51,7 @@ impl What {
         "tick",
         "woken",
         "flushed",
+        "offline",
     ];
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn parameter(parameter: Parameter) -> u64 {
         Parameter::Pages => options.pages,
         Parameter::Threads => options.threads,
         Parameter::Swap => u64::from(memory().config().swap_pages),
+        Parameter::Scenarios => options.scenarios,
     }
 }
 

@@ -114,6 +114,7 @@ fn result(begin: &Reading, end: &Reading, operations: u64) -> String {
         ("seconds", options.seconds),
         ("seed", options.seed),
         ("pinned", u64::from(options.pinned)),
+        ("undisturbed", u64::from(options.undisturbed)),
         ("boot_ns", BOOT.load(Ordering::Relaxed)),
         ("elapsed_ns", end.time - begin.time),
         ("operations", operations),

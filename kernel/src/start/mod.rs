@@ -15,7 +15,7 @@ use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
 use crate::memory::kernel::{self, Kernel};
 use crate::memory::platform;
-use crate::memory::{device, poison, reclaimer};
+use crate::memory::{device, poison, ranges, reclaimer};
 use crate::report::failure::refuse;
 use crate::report::{log, parameters};
 use crate::threads::stack::Stack;
@@ -57,6 +57,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
         }
         Memory::new(Kernel, config).unwrap_or_else(|error| refuse(format_args!("{error}")))
     });
+    ranges::start();
     // SAFETY: the layout gave that memory to the device.
     unsafe { device::give(layout.disk.0, layout.disk.1) };
     let stacks: Vec<u64> = (1..cpus).map_while(|_| Stack::take().map(Stack::keep)).collect();

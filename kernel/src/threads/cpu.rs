@@ -12,6 +12,7 @@ use crate::arch::Frame;
 use crate::lock::IrqLock;
 use crate::memory::kernel::Kernel;
 use crate::report::event::Events;
+use crate::threads::presence::Presence;
 use crate::threads::thread::{Leave, Thread};
 
 /// The most CPUs that can be used.
@@ -34,8 +35,10 @@ pub(crate) struct PerCpu {
     pub(crate) current: AtomicPtr<Thread>,
     /// The thread that it runs when it has no other. It begins as the CPU's path through the boot.
     pub(crate) idle: Thread,
-    /// Threads that wait for this CPU.
-    pub(crate) queue: IrqLock<VecDeque<Arc<Thread>>>,
+    /// Whether it is online.
+    pub(crate) presence: Presence,
+    /// Threads that wait for this CPU; none while it is offline.
+    pub(crate) queue: IrqLock<Option<VecDeque<Arc<Thread>>>>,
     /// Their number, read without the lock.
     pub(crate) waiting: AtomicUsize,
     /// It has nothing to run, or is about to halt until an interrupt comes.
@@ -76,7 +79,8 @@ impl PerCpu {
             engine: Cpu::new(),
             current: AtomicPtr::new(core::ptr::null_mut()),
             idle: Thread::idle(),
-            queue: IrqLock::new(VecDeque::new()),
+            presence: Presence::new(),
+            queue: IrqLock::new(Some(VecDeque::new())),
             waiting: AtomicUsize::new(0),
             halted: AtomicBool::new(false),
             turn_over: AtomicBool::new(false),

@@ -4,6 +4,7 @@ pub(crate) mod cpu;
 pub(crate) mod current;
 pub(crate) mod image;
 pub(crate) mod lifecycle;
+pub(crate) mod presence;
 pub(crate) mod process;
 pub(crate) mod schedule;
 pub(crate) mod stack;

@@ -3,10 +3,14 @@
 //! Each CPU runs its threads round robin, a tick each. An idle CPU takes a thread that waits for another CPU. In the
 //! kernel a thread keeps its CPU until it sleeps, ends, or gives way; nothing else moves it.
 //!
+//! An offline CPU has no queue. Its threads are in the queues of others, also those that are tied to it, until it is
+//! back.
+//!
 //! A waiting thread sleeps in [`park`] until [`unpark`]. An `unpark` that comes first counts too. A waiter therefore
 //! first makes itself known, then checks whether it must wait, and then parks.
 
 use alloc::collections::btree_map::{BTreeMap, OccupiedEntry};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +20,7 @@ use crate::memory::kernel;
 use crate::report::event::{self, What};
 use crate::threads::cpu::{self, count, PerCpu};
 use crate::threads::current;
+use crate::threads::presence;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{Body, Leave, Thread, ANYWHERE, NOTIFIED, PARKED, PARKING, RUNNING};
@@ -41,6 +46,7 @@ extern "C" fn begin() -> ! {
             // Moved off the heap: control never returns here.
             let frame = *frame;
             interrupts::off();
+            kernel::leave();
             stack::leave_to(&frame);
         }
         None => {}
@@ -76,7 +82,8 @@ pub(crate) fn unpark(thread: &Arc<Thread>) {
 pub(crate) fn give_way() {
     let here = this_cpu::get();
     here.turn_over.store(false, Ordering::Relaxed);
-    if here.waiting.load(Ordering::Relaxed) > 0 && current::thread().may_leave() {
+    let wanted = here.waiting.load(Ordering::Relaxed) > 0 || here.presence.is_leaving();
+    if wanted && current::thread().may_leave() {
         leave(Leave::Requeue);
     }
 }
@@ -101,6 +108,9 @@ pub(crate) fn idle() -> ! {
     loop {
         interrupts::off();
         let here = this_cpu::get();
+        if here.presence.is_leaving() {
+            presence::stay_away(here);
+        }
         // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is
         // found below.
         here.halted.store(true, Ordering::SeqCst);
@@ -129,31 +139,68 @@ fn enqueue(thread: Arc<Thread>) {
     put(&cpus[number], thread);
 }
 
+/// Puts a thread into the queue of a CPU, or of another one if that CPU is offline.
 fn put(cpu: &PerCpu, thread: Arc<Thread>) {
+    let Err(thread) = put_there(cpu, thread) else { return };
+    let load = |cpu: &&PerCpu| (!cpu.halted.load(Ordering::Relaxed), cpu.waiting.load(Ordering::Relaxed));
+    let others = cpu::all().iter().filter(|cpu| cpu.presence.is_here());
+    let idlest = others.min_by_key(load).unwrap_or(cpu::get(0));
+    let Err(thread) = put_there(idlest, thread) else { return };
+    // That one has gone meanwhile, and the first never goes.
+    let _ = put_there(cpu::get(0), thread);
+}
+
+/// Puts a thread into the queue of a CPU. Gives it back if the CPU is offline.
+fn put_there(cpu: &PerCpu, thread: Arc<Thread>) -> Result<(), Arc<Thread>> {
     {
         let mut queue = cpu.queue.lock();
+        let Some(queue) = queue.as_mut() else { return Err(thread) };
         queue.push_back(thread);
         cpu.waiting.store(queue.len(), Ordering::SeqCst);
     }
     if cpu.halted.swap(false, Ordering::SeqCst) && !core::ptr::eq(cpu, this_cpu::get()) {
         interrupts::send_wake(cpu.number());
     }
+    Ok(())
 }
 
+/// Takes the queue from a CPU that goes offline, and puts its threads elsewhere.
+pub(super) fn close(cpu: &PerCpu) {
+    let queue = cpu.queue.lock().take();
+    cpu.waiting.store(0, Ordering::SeqCst);
+    queue.into_iter().flatten().for_each(|thread| put(cpu, thread));
+}
+
+/// Gives a CPU that has come back a queue.
+pub(super) fn open(cpu: &PerCpu) {
+    *cpu.queue.lock() = Some(VecDeque::new());
+}
+
+/// The next thread that waits for this CPU; none if the CPU is asked to go.
 fn take(cpu: &PerCpu) -> Option<Arc<Thread>> {
+    if cpu.presence.is_leaving() {
+        return None;
+    }
     let mut queue = cpu.queue.lock();
+    let queue = queue.as_mut()?;
     let thread = queue.pop_front();
     cpu.waiting.store(queue.len(), Ordering::SeqCst);
     thread
 }
 
-/// Takes a thread that may run anywhere from another CPU's queue.
+/// Takes a thread that may run here from another CPU's queue: one that may run anywhere, or is tied to this CPU or to
+/// one that is offline.
 fn steal(here: &PerCpu) -> bool {
     let others = cpu::all().iter().filter(|cpu| cpu.waiting.load(Ordering::Relaxed) > 0);
     for other in others {
         let stolen = {
+            let may_run = |thread: &Arc<Thread>| {
+                let place = thread.place.load(Ordering::Relaxed);
+                place == ANYWHERE || place == here.number() || !cpu::get(place).presence.is_here()
+            };
             let mut queue = other.queue.lock();
-            let found = queue.iter().position(|thread| thread.place.load(Ordering::Relaxed) == ANYWHERE);
+            let Some(queue) = queue.as_mut() else { continue };
+            let found = queue.iter().position(may_run);
             let stolen = found.and_then(|index| queue.remove(index));
             other.waiting.store(queue.len(), Ordering::SeqCst);
             stolen
@@ -266,9 +313,9 @@ pub(crate) fn wake_sleepers() {
     }
 }
 
-/// Handles a tick: the running thread gives way if other threads wait.
+/// Handles a tick: the running thread gives way if other threads wait, or if the CPU is asked to go.
 pub(crate) fn tick(here: &PerCpu) {
-    if here.waiting.load(Ordering::Relaxed) > 0 {
+    if here.waiting.load(Ordering::Relaxed) > 0 || here.presence.is_leaving() {
         here.turn_over.store(true, Ordering::Relaxed);
     }
 }

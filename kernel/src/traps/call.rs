@@ -8,18 +8,21 @@ use core::ops::{Deref, DerefMut};
 
 use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE, MOVE_PAGES};
 use ceasefire_memory::{
-    AdviseError, LockClass, MapError, MigrateError, Moved, NodeId, ObjectId, Placement, ProtectError,
-    Protection, RemapError, RwLock, SpaceHandle, TruncateError, UnmapError, WriteError, PAGE_BYTES, USER_END,
+    AdviseError, KernelMapError, LockClass, MapError, MigrateError, Moved, NodeId, ObjectId, Placement,
+    ProtectError, Protection, RemapError, RwLock, SpaceHandle, TruncateError, UnmapError, WriteError,
+    PAGE_BYTES, USER_END,
 };
 
 use super::user;
+use crate::arch::user::{load_kernel, store_kernel};
 use crate::arch::{clock, this_cpu, Frame};
 use crate::lock::IrqLock;
 use crate::memory::kernel::{memory, Kernel};
+use crate::memory::ranges;
 use crate::memory::sleep::Sleep;
 use crate::report::failure::{self, Kind};
 use crate::report::{log, parameters, result};
-use crate::threads::{cpu, current, lifecycle, schedule, thread};
+use crate::threads::{cpu, current, lifecycle, presence, schedule, thread};
 
 /// The lock of a file, for system calls that change its bytes or its length. It ranks below all locks of the memory
 /// manager.
@@ -124,6 +127,10 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
         | Call::WriteFile
         | Call::Truncate
         | Call::SyncFile => use_file(call, [a, b, c, d]),
+        Call::MapKernel | Call::UnmapKernel | Call::PurgeKernel | Call::LoadKernel | Call::StoreKernel => {
+            use_kernel_range(call, [a, b])
+        }
+        Call::Offline => presence::take_offline(place(a)?, b).map(|()| 0),
     }
 }
 
@@ -248,6 +255,29 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             let moved = memory.move_pages(space, &pages);
             Ok(moved.into_iter().filter(|&moved| moved == Moved::There).count() as u64)
         }
+        _ => Err(Error::NoCall),
+    }
+}
+
+fn use_kernel_range(call: Call, [a, b]: [u64; 2]) -> Result<u64, Error> {
+    let area = || ranges::area(a).ok_or(Error::Invalid);
+    let word = || ranges::has_word(a).then_some(a).ok_or(Error::Invalid);
+    match call {
+        Call::MapKernel => {
+            let pages = u32::try_from(b).ok().filter(|&pages| pages > 0).ok_or(Error::Invalid)?;
+            ranges::map(area()?, pages).map_err(|error| match error {
+                KernelMapError::NoRoom | KernelMapError::OutOfMemory => Error::NoMemory,
+            })
+        }
+        Call::UnmapKernel => ranges::unmap(a, b != 0).then_some(0).ok_or(Error::NotMapped),
+        Call::PurgeKernel => {
+            area()?.purge();
+            Ok(0)
+        }
+        // SAFETY: the word lies in an area.
+        Call::LoadKernel => unsafe { load_kernel(word()?) }.ok_or(Error::NotMapped),
+        // SAFETY: as above. The areas are for system calls alone, so what is mapped there is for programs to change.
+        Call::StoreKernel => unsafe { store_kernel(word()?, b) }.then_some(0).ok_or(Error::NotMapped),
         _ => Err(Error::NoCall),
     }
 }

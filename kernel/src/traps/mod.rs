@@ -103,8 +103,16 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             record(What::Asked, 0, 0);
             kernel::answer();
         }
-        Interrupt::Wake => record(What::Woken, 0, 0),
+        Interrupt::Wake => {
+            record(What::Woken, 0, 0);
+            schedule::tick(here);
+        }
     }
+}
+
+/// Runs first when a program was stopped. Interrupts must be off.
+pub(crate) fn come_from_program() {
+    kernel::enter();
 }
 
 /// Runs last before a program continues. Interrupts must be off.
@@ -114,4 +122,5 @@ pub(crate) fn leave_for_program() {
         schedule::give_way();
         interrupts::off();
     }
+    kernel::leave();
 }

@@ -12,33 +12,37 @@ pub static ANONYMOUS_MAPPERS: LockClass =
     LockClass { name: "anonymous mappers", rank: 3, sleeps: true, interrupts_off: false };
 /// A page-table page.
 pub static TABLE: LockClass = LockClass { name: "table", rank: 4, sleeps: false, interrupts_off: false };
+/// The addresses and page tables of a kernel area, and what its lazy unmaps keep back.
+pub static KERNEL_AREA: LockClass =
+    LockClass { name: "kernel area", rank: 5, sleeps: false, interrupts_off: false };
 /// The pages of a file or of the swap device.
-pub static PAGES: LockClass = LockClass { name: "pages", rank: 5, sleeps: false, interrupts_off: true };
+pub static PAGES: LockClass = LockClass { name: "pages", rank: 6, sleeps: false, interrupts_off: true };
 /// The slots of the swap device.
 pub static SWAP_SLOTS: LockClass =
-    LockClass { name: "swap slots", rank: 6, sleeps: false, interrupts_off: true };
+    LockClass { name: "swap slots", rank: 7, sleeps: false, interrupts_off: true };
 /// A CPU's pages on their way to the lists.
 pub static LRU_BATCH: LockClass =
-    LockClass { name: "LRU batch", rank: 7, sleeps: false, interrupts_off: false };
+    LockClass { name: "LRU batch", rank: 8, sleeps: false, interrupts_off: false };
 /// A node's lists of pages.
-pub static LRU: LockClass = LockClass { name: "LRU", rank: 8, sleeps: false, interrupts_off: true };
+pub static LRU: LockClass = LockClass { name: "LRU", rank: 9, sleeps: false, interrupts_off: true };
 /// A CPU's free frames.
 pub static PER_CPU_FRAMES: LockClass =
-    LockClass { name: "per-CPU frames", rank: 9, sleeps: false, interrupts_off: true };
+    LockClass { name: "per-CPU frames", rank: 10, sleeps: false, interrupts_off: true };
 /// A node's buddy allocator.
-pub static ZONE: LockClass = LockClass { name: "zone", rank: 10, sleeps: false, interrupts_off: true };
+pub static ZONE: LockClass = LockClass { name: "zone", rank: 11, sleeps: false, interrupts_off: true };
 /// The identities of files and anonymous memory.
-pub static OBJECTS: LockClass = LockClass { name: "objects", rank: 11, sleeps: false, interrupts_off: false };
+pub static OBJECTS: LockClass = LockClass { name: "objects", rank: 12, sleeps: false, interrupts_off: false };
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    static ALL: [&LockClass; 11] = [
+    static ALL: [&LockClass; 12] = [
         &SPACE,
         &FILE_MAPPERS,
         &ANONYMOUS_MAPPERS,
         &TABLE,
+        &KERNEL_AREA,
         &PAGES,
         &SWAP_SLOTS,
         &LRU_BATCH,

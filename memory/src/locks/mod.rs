@@ -13,13 +13,14 @@
 //! | 2 | mappers of a file | the list of mappings of a file; shared, it keeps the tables of those ranges in place | yes | yes |
 //! | 3 | mappers of anonymous memory | the same for the private pages of an area and its forks | yes | yes |
 //! | 4 | table | the entries of a page-table page (striped over all tables) | no | yes |
-//! | 5 | pages | the frame of each page of a file, or of each slot of the swap device | no | no |
-//! | 6 | swap slots | the use count of each slot of the swap device | no | no |
-//! | 7 | LRU batch | a CPU's pages on their way to the lists | no | no |
-//! | 8 | LRU | a node's lists of pages | no | no |
-//! | 9 | per-CPU frames | a CPU's free frames | no | no |
-//! | 10 | zone | a node's buddy allocator | no | no |
-//! | 11 | objects | the free identities of files and anonymous memory | no | no |
+//! | 5 | kernel area | the addresses and page tables of a kernel area, and what its lazy unmaps keep back | no | yes |
+//! | 6 | pages | the frame of each page of a file, or of each slot of the swap device | no | no |
+//! | 7 | swap slots | the use count of each slot of the swap device | no | no |
+//! | 8 | LRU batch | a CPU's pages on their way to the lists | no | no |
+//! | 9 | LRU | a node's lists of pages | no | no |
+//! | 10 | per-CPU frames | a CPU's free frames | no | no |
+//! | 11 | zone | a node's buddy allocator | no | no |
+//! | 12 | objects | the free identities of files and anonymous memory | no | no |
 //!
 //! The lock of a page (`page_lock`) is none of these: it may be held while a device works. A task that waits for a page
 //! lock holds no lock at all. A task that holds one may take all locks except a space's, and further page locks only
@@ -31,7 +32,7 @@ mod classes;
 mod lock;
 
 pub use classes::{
-    ANONYMOUS_MAPPERS, FILE_MAPPERS, LRU, LRU_BATCH, OBJECTS, PAGES, PER_CPU_FRAMES, SPACE, SWAP_SLOTS,
-    TABLE, ZONE,
+    ANONYMOUS_MAPPERS, FILE_MAPPERS, KERNEL_AREA, LRU, LRU_BATCH, OBJECTS, PAGES, PER_CPU_FRAMES, SPACE,
+    SWAP_SLOTS, TABLE, ZONE,
 };
 pub use lock::{HeldLocks, Lock, LockClass, RwLock};

@@ -39,6 +39,12 @@ pub trait Machine: Platform<Space = SpaceHandle<Self>> {
         let _ = root;
     }
 
+    /// Translations of the kernel's own were installed in a [`KernelArea`](crate::KernelArea). When the call returns,
+    /// walks see them on this CPU, and on each CPU that gets the address from it.
+    ///
+    /// On Arm this is `DSB ISHST` and `ISB`. On x86-64 there is nothing to do.
+    fn publish_kernel(&self) {}
+
     /// Fills `count` neighbouring frames with zeros.
     fn zero(&self, first: FrameNumber, count: u32);
 

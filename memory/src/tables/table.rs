@@ -73,7 +73,7 @@ impl Table {
         Entry::from_bits(old)
     }
 
-    pub(super) fn exchange(&self, index: usize, entry: Entry) -> Entry {
+    pub(crate) fn exchange(&self, index: usize, entry: Entry) -> Entry {
         Entry::from_bits(self.0[index].swap(entry.bits(), Ordering::AcqRel))
     }
 }

@@ -115,6 +115,18 @@ unsafe impl Platform for Threads {
         self.watched(Shadow::waited);
     }
 
+    fn invalidate_kernel(&self, flush: Flush) {
+        self.core().tlb.lock().unwrap().forget_kernel(flush.extent);
+    }
+
+    fn broadcast_kernel(&self, flush: Flush) -> bool {
+        let broadcasts = self.capabilities.broadcast.is_some();
+        if broadcasts {
+            self.core().started.lock().unwrap().push(Broadcasting::Kernel(flush.extent));
+        }
+        broadcasts
+    }
+
     fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
         generation.get().is_multiple_of(LOOK_EVERY)
     }

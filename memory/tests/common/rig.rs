@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ceasefire::{Broadcast, Platform};
 use ceasefire_memory::shadow::Shadow;
-use ceasefire_memory::{Access, Config, ConfigError, FaultError, Machine, Memory, SpaceHandle};
+use ceasefire_memory::{Access, Config, ConfigError, FaultError, FrameNumber, Machine, Memory, SpaceHandle};
 
 use super::threads::{Threads, CPU, OFF};
 
@@ -96,6 +96,18 @@ impl Rig {
         value: u64,
     ) -> Result<(), FaultError> {
         self.access(space, address, Some(value)).map(drop)
+    }
+
+    /// A load by the kernel from its own half, whose tables are under `root`; `None` if nothing is mapped there.
+    pub(crate) fn load_kernel(&self, root: FrameNumber, address: u64) -> Option<u64> {
+        self.platform().poll();
+        self.platform().touch_kernel(root, address, None)
+    }
+
+    /// A store by the kernel to its own half; whether something is mapped there.
+    pub(crate) fn store_kernel(&self, root: FrameNumber, address: u64, value: u64) -> bool {
+        self.platform().poll();
+        self.platform().touch_kernel(root, address, Some(value)).is_some()
     }
 
     /// An access as a program sees it: if it faults, the fault is handled and the access tried again.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ceasefire::{Asid, Extent, PageSize};
-use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES};
+use ceasefire_memory::{FrameNumber, Machine, Table, PAGE_BYTES, USER_END};
 
 use super::threads::{Threads, WORDS};
 
@@ -68,17 +68,43 @@ pub(super) struct Tlb {
     pub(super) loaded: Option<(FrameNumber, usize)>,
     /// For each ASID, its entries.
     pub(super) entries: Box<[Entries]>,
+    /// Entries of the kernel's half, which are used under every ASID and whatever is loaded.
+    pub(super) kernel: Entries,
+    /// The lowest tables of the kernel's half that the walker has cached, by the address divided by 2 MiB.
+    pub(super) kernel_walks: HashMap<u64, FrameNumber>,
 }
 
 impl Tlb {
     /// An empty TLB of a processor with `asids` ASIDs.
     pub(super) fn new(asids: usize) -> Self {
-        Self { loaded: None, entries: (0..asids).map(|_| Entries::default()).collect() }
+        Self {
+            loaded: None,
+            entries: (0..asids).map(|_| Entries::default()).collect(),
+            kernel: Entries::default(),
+            kernel_walks: HashMap::new(),
+        }
+    }
+
+    /// Invalidates a part of the kernel's half, with what the walker cached on the way to it.
+    pub(super) fn forget_kernel(&mut self, extent: Extent) {
+        match extent {
+            Extent::All => {
+                self.kernel.clear();
+                self.kernel_walks.clear();
+            }
+            Extent::Pages { start, count, size } => {
+                for address in (0..u64::from(count)).map(|number| start + (number << size.shift())) {
+                    self.kernel.remove(address);
+                    self.kernel_walks.remove(&(address >> PageSize::MIB_2.shift()));
+                }
+            }
+        }
     }
 
     /// Performs a broadcast on this TLB.
     pub(super) fn forget(&mut self, broadcast: Broadcasting) {
         match broadcast {
+            Broadcasting::Kernel(extent) => self.forget_kernel(extent),
             Broadcasting::Everything => self.entries.iter_mut().for_each(Entries::clear),
             Broadcasting::Part(asid, Extent::All) => self.entries[usize::from(asid.get())].clear(),
             Broadcasting::Part(asid, Extent::Pages { start, count, size }) => {
@@ -94,6 +120,7 @@ impl Tlb {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Broadcasting {
     Part(Asid, Extent),
+    Kernel(Extent),
     Everything,
 }
 
@@ -102,6 +129,11 @@ impl Threads {
     pub(crate) fn caches(&self, cpu: usize, address: u64) -> bool {
         let tlb = self.cores[cpu].tlb.lock().unwrap();
         tlb.loaded.is_some_and(|(_, asid)| tlb.entries[asid].find(address).is_some())
+    }
+
+    /// Whether the CPU holds an entry for `address` of the kernel's half.
+    pub(crate) fn caches_kernel(&self, cpu: usize, address: u64) -> bool {
+        self.cores[cpu].tlb.lock().unwrap().kernel.find(address).is_some()
     }
 
     /// The frame to which an entry of the CPU leads.
@@ -129,6 +161,52 @@ impl Threads {
             tlb.entries[asid].of(entry.size).insert(address >> entry.size.shift(), entry);
             entry
         };
+        Some(self.use_entry(entry, address, store))
+    }
+
+    /// An access of the kernel itself to its own half, whose tables are under `root`.
+    pub(super) fn touch_kernel(&self, root: FrameNumber, address: u64, store: Option<u64>) -> Option<u64> {
+        assert!(address >= USER_END.wrapping_neg());
+        let mut tlb = self.core().tlb.lock().unwrap();
+        let hit = tlb.kernel.find(address).copied();
+        let entry = if let Some(entry) = hit {
+            entry
+        } else {
+            let entry = self.walk_kernel(&mut tlb, root, address)?;
+            tlb.kernel.of(entry.size).insert(address >> entry.size.shift(), entry);
+            entry
+        };
+        Some(self.use_entry(entry, address, store))
+    }
+
+    /// Walks from the lowest table if the walker has cached it.
+    fn walk_kernel(&self, tlb: &mut Tlb, root: FrameNumber, address: u64) -> Option<Cached> {
+        let base = address >> PageSize::MIB_2.shift();
+        let mut table = tlb.kernel_walks.get(&base).copied();
+        if table.is_none() {
+            let mut frame = root;
+            for level in (1..=3).rev() {
+                let entry = self.table(frame).get(Table::index(address, level));
+                if !entry.present() {
+                    return None;
+                }
+                frame = entry.frame();
+            }
+            tlb.kernel_walks.insert(base, frame);
+            table = Some(frame);
+        }
+        let entry = self.table(table?).get(Table::index(address, 0));
+        entry.present().then(|| Cached {
+            frame: entry.frame(),
+            size: PageSize::KIB_4,
+            writable: entry.writable(),
+            dirty: entry.dirty(),
+            filled: self.sequence.load(Ordering::SeqCst),
+        })
+    }
+
+    /// The word behind an entry; a store replaces it and returns the old one.
+    fn use_entry(&self, entry: Cached, address: u64, store: Option<u64>) -> u64 {
         let offset = match entry.size {
             PageSize::KIB_4 => 0,
             _ => Table::index(address, 0) as u32,
@@ -142,10 +220,10 @@ impl Threads {
         self.check(!since(&content.superseded), "R6, an entry leads to an old version", frame);
         let word = &content.words[(address % PAGE_BYTES / 8) as usize % WORDS];
         match store {
-            None => Some(word.load(Ordering::Acquire)),
+            None => word.load(Ordering::Acquire),
             Some(value) => {
                 self.check(!since(&content.written), "R5, a store lands unseen after write-out began", frame);
-                Some(word.swap(value, Ordering::AcqRel))
+                word.swap(value, Ordering::AcqRel)
             }
         }
     }

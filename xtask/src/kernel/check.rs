@@ -42,6 +42,10 @@ const X86_64: &[Case] = &[
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
+        Must::BeCaught(CAUGHT),
+    ),
     // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
     case(
         "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
@@ -60,6 +64,7 @@ const X86_64: &[Case] = &[
         "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
         Must::Do("operations"),
     ),
+    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 20", Must::Do("operations")),
     case("--program stale --cpus 64 --memory 1G --threads 1 --seconds 20", Must::Do("operations")),
 ];
 
@@ -70,6 +75,10 @@ const AARCH64: &[Case] = &[
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    case(
+        "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
+        Must::BeCaught(CAUGHT),
+    ),
     case(
         "--program stale --cpus 8 --mechanism lazy --max-age 300 --without slot --seconds 20",
         Must::BeCaught(20.0),
@@ -95,6 +104,7 @@ const AARCH64: &[Case] = &[
         "--program stale --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 20",
         Must::Do("operations"),
     ),
+    case("--program stale --cpus 4 --memory 256M --undisturbed --seconds 20", Must::Do("operations")),
     case(
         "--program stale --cpus 4 --memory 256M --mechanism broadcast,all --seconds 20",
         Must::Broadcast("operations"),
@@ -267,6 +277,7 @@ mod tests {
         *program=hang*) echo 'FAILED hang: nothing'; cpus; exit 39 ;;
         *mechanism=none*) echo 'FAILED rule: stale read'; exit 35 ;;
         *without=slot*) echo 'FAILED rule: old read'; exit 35 ;;
+        *without=kernel-flush*) echo 'FAILED rule: lost write'; exit 35 ;;
         *mechanism=per-page*) interrupts=1000 ;;
         *mechanism=lazy*) interrupts=2 ;;
         *mechanism=broadcast* | *mechanism=all*) interrupts=0 ;;
@@ -305,6 +316,11 @@ mod tests {
             ),
             ("stale read'; exit 35", "stale read'; exit 39", "stale none must be caught within"),
             ("echo 'FAILED rule: old read'; exit 35", result, "stale lazy without slot must be caught"),
+            (
+                "echo 'FAILED rule: lost write'; exit 35",
+                result,
+                "stale batched without kernel-flush must be caught",
+            ),
             (
                 "echo 'FAILED program: a load'; cpus; exit 37",
                 result,

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use ceasefire_kernel_abi::MAX_AGE;
 
 use super::arch::Arch;
-use super::values::{self, number, BROADCASTING, LAZY, NONE, OWING};
+use super::values::{self, number, BROADCASTING, NONE, OWING};
 use super::{bounds, simulate};
 use crate::failure::Failure;
 
@@ -56,6 +56,9 @@ pub(super) struct Parameters {
     /// 0 for the program's own choice.
     pub(super) pages: u64,
     pub(super) pinned: bool,
+    pub(super) undisturbed: bool,
+    /// A bit for each scenario of `stale` that runs; 0 for all.
+    pub(super) scenarios: u64,
     /// In pages.
     pub(super) swap: u64,
     /// Whether the emulator counts instructions, derives time from them, and lets the CPUs run in turns.
@@ -139,6 +142,8 @@ impl Options {
                 threads: 0,
                 pages: 0,
                 pinned: false,
+                undisturbed: false,
+                scenarios: 0,
                 swap: 0,
                 counted: false,
             },
@@ -162,11 +167,12 @@ impl Options {
             given.push(name);
             match name {
                 "--pinned" => parameters.pinned = true,
+                "--undisturbed" => parameters.undisturbed = true,
                 "--compare" => options.compare = true,
                 "--check" => options.check = true,
                 "--cpus" | "--memory" | "--nodes" | "--mechanism" | "--program" | "--seconds" | "--seed"
                 | "--threads" | "--pages" | "--swap" | "--json" | "--qemu" | "--timeout" | "--max-age"
-                | "--without" | "--arch" | "--asid-bits" => {
+                | "--without" | "--arch" | "--asid-bits" | "--scenarios" => {
                     let value =
                         *arguments.next().ok_or_else(|| Failure::usage(format!("{name} needs a value")))?;
                     match name {
@@ -181,6 +187,7 @@ impl Options {
                         "--max-age" => parameters.max_age = values::max_age(value)?,
                         "--asid-bits" => parameters.asid_bits = number(name, value, ASID_BITS)?,
                         "--without" => options.without = Some(values::guard(value)?),
+                        "--scenarios" => parameters.scenarios = values::scenarios(value)?,
                         "--threads" => parameters.threads = number(name, value, THREADS)?,
                         "--pages" => parameters.pages = number(name, value, PAGES)?,
                         "--swap" => parameters.swap = number(name, value, SWAP)?,
@@ -257,8 +264,13 @@ impl Options {
         if self.programs.contains(&"migrate") && nodes < 2 {
             return Err(Failure::usage("--program migrate moves pages between nodes: it needs at least 2"));
         }
+        if self.without == Some(values::KERNEL_ENTRY) && !self.parameters.undisturbed {
+            return Err(Failure::usage(
+                "--without kernel-entry: only CPUs with --undisturbed have that guard",
+            ));
+        }
         for (name, is_given, allowed) in [
-            ("--without", self.without.is_some(), &[LAZY][..]),
+            ("--without", self.without.is_some(), self.without.map_or(&[][..], values::guarded_by)),
             ("--max-age", self.parameters.max_age != MAX_AGE, OWING),
             ("--asid-bits", self.parameters.asid_bits != 0, BROADCASTING),
         ] {
@@ -395,6 +407,8 @@ mod tests {
             threads: 0,
             pages: 0,
             pinned: false,
+            undisturbed: false,
+            scenarios: 0,
             swap: 0,
             counted: false,
         };
@@ -408,7 +422,7 @@ mod tests {
     #[test]
     fn options_come_in_any_order() {
         let line =
-            "--pages 9 --threads 3 --pinned --swap 7 --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
+            "--pages 9 --threads 3 --pinned --undisturbed --swap 7 --scenarios kernel-unmap,rewrite --seed 5 --seconds 4 --nodes 3 --memory 1G --cpus 6 \
                     --json - --qemu there --arch aarch64 --timeout 8 --mechanism lazy --max-age 40 --without slot";
         let options = parse(line).unwrap();
         let expected = Parameters {
@@ -423,6 +437,8 @@ mod tests {
             threads: 3,
             pages: 9,
             pinned: true,
+            undisturbed: true,
+            scenarios: 1 | 1 << 19,
             swap: 7,
             counted: false,
         };
@@ -467,8 +483,8 @@ mod tests {
             ("--memory 512", "--memory 512: a size such as 512M or 1G"),
             ("--memory 99999999999999G", "--memory 99999999999999G: a size such as 512M or 1G"),
             ("--memory 12Q", "--memory 12Q: a size such as 512M or 1G"),
-            ("--memory 1M", "--memory 1M: stale on 8 CPUs and 2 nodes needs at least 84M"),
-            ("--memory 83M", "--memory 83M: stale on 8 CPUs and 2 nodes needs at least 84M"),
+            ("--memory 1M", "--memory 1M: stale on 8 CPUs and 2 nodes needs at least 85M"),
+            ("--memory 83M", "--memory 83M: stale on 8 CPUs and 2 nodes needs at least 85M"),
             (
                 "--memory 34M --program hello --cpus 1",
                 "--memory 34M: hello on 1 CPU and 1 node needs at least 35M",
@@ -516,7 +532,18 @@ mod tests {
             ("--check --qemu q", "--check: with --qemu, name its --arch too"),
             ("--compare --arch aarch64", "--compare: the simulator has no costs of aarch64's work"),
             ("--mechanism lazy,none --without slot", "--without is for --mechanism lazy alone, not none"),
-            ("--without care", "unknown guard `care`; known: slot, stamp, settle"),
+            (
+                "--mechanism batched,none --without kernel-flush",
+                "--without is for --mechanism per-page and batched and lazy and broadcast and all alone, not none",
+            ),
+            ("--without care", "unknown guard `care`; known: slot, stamp, settle, kernel-flush, kernel-entry"),
+            (
+                "--scenarios rewrite,map",
+                "unknown scenario `map`; known: rewrite, alias, replace, protect, unmap, reuse, remap, discard, truncate, \
+                 migrate, fork, sync, page-out, free, write, unmap-huge, remap-tables, reclaim, drain, kernel-unmap, \
+                 kernel-purge, offline",
+            ),
+            ("--without kernel-entry", "--without kernel-entry: only CPUs with --undisturbed have that guard"),
             ("--mechanism broadcast", "--mechanism broadcast: QEMU emulates no INVLPGB"),
             ("--mechanism lazy,all", "--mechanism all: QEMU emulates no INVLPGB"),
             (
@@ -527,7 +554,7 @@ mod tests {
             assert_eq!(refused(line), expected);
         }
         for line in [
-            "--memory 84M",
+            "--memory 85M",
             "--memory 2G",
             "--swap 0",
             "--threads 16",

@@ -60,7 +60,8 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// serial port alone.
 pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
     let Parameters { arch, cpus, nodes, memory, seconds, seed, max_age, .. } = parameters;
-    let Parameters { asid_bits, threads, pages, pinned, swap, counted, .. } = parameters;
+    let Parameters { asid_bits, threads, pages, pinned, undisturbed, scenarios, swap, counted, .. } =
+        parameters;
     let Run { program: user, mechanism, without } = run;
     let pinned = u8::from(*pinned);
     // The value of the experiment of that name, for Linux 4.2.
@@ -70,6 +71,12 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
          pages={pages} threads={threads} swap={swap} lru_batch={lru_batch} max_age={max_age}"
     );
     // Writing to a string cannot fail.
+    if *scenarios > 0 {
+        let _ = write!(options, " scenarios={scenarios}");
+    }
+    if *undisturbed {
+        options.push_str(" undisturbed=1");
+    }
     if let Some(guard) = without {
         let _ = write!(options, " without={guard}");
     }
@@ -165,10 +172,21 @@ mod tests {
 
     #[test]
     fn a_missing_guard_is_named() {
-        let options = Options::parse(&["--mechanism", "lazy", "--without", "slot"]).unwrap();
+        let options = Options::parse(&[
+            "--mechanism",
+            "lazy",
+            "--undisturbed",
+            "--without",
+            "slot",
+            "--scenarios",
+            "alias",
+        ])
+        .unwrap();
         let images = Images { kernel: "k".into(), programs: "p".into() };
         let command = command("qemu", &images, &options.parameters, options.runs().next().unwrap());
-        assert!(command.get_args().any(|word| word.to_string_lossy().ends_with(" without=slot")));
+        assert!(command
+            .get_args()
+            .any(|word| word.to_string_lossy().ends_with(" scenarios=2 undisturbed=1 without=slot")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use ceasefire::{Bounds, Settle};
-use ceasefire_kernel_abi::{PROGRAMS, TICK};
+use ceasefire_kernel_abi::{PROGRAMS, SCENARIOS, TICK};
 
 use super::options::MIB;
 use crate::failure::Failure;
@@ -18,9 +18,12 @@ pub(super) const OWING: &[&str] = &[LAZY, "all"];
 pub(super) const BROADCASTING: &[&str] = &["broadcast", "all"];
 /// The mechanism that flushes nothing.
 pub(super) const NONE: &str = "none";
-/// Guards that `lazy` can leave out: the check of the debt on a page's slot, the stamps of lazy debts, and the settling
-/// of a space's debts.
-const GUARDS: &[&str] = &["slot", "stamp", "settle"];
+/// Guards that a run can leave out: the check of the debt on a page's slot, the stamps of lazy debts, the settling of a
+/// space's debts, the flush of kernel ranges, and the one that waits for the entry into the kernel.
+const GUARDS: &[&str] = &["slot", "stamp", "settle", KERNEL_FLUSH, KERNEL_ENTRY];
+const KERNEL_FLUSH: &str = "kernel-flush";
+/// The guard of CPUs that run programs undisturbed.
+pub(super) const KERNEL_ENTRY: &str = "kernel-entry";
 
 /// A whole number within its bounds.
 pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Failure> {
@@ -51,9 +54,26 @@ pub(super) fn programs(text: &str) -> Result<Vec<&'static str>, Failure> {
     list("program", text, PROGRAMS)
 }
 
+/// The scenarios in a list with commas, as a bit for each.
+pub(super) fn scenarios(text: &str) -> Result<u64, Failure> {
+    let named = list("scenario", text, SCENARIOS)?;
+    let numbers = (0..SCENARIOS.len()).filter(|&number| named.contains(&SCENARIOS[number]));
+    Ok(numbers.fold(0, |bits, number| bits | 1 << number))
+}
+
 /// The mechanisms in a list with commas, each once.
 pub(super) fn mechanisms(text: &str) -> Result<Vec<&'static str>, Failure> {
     list("mechanism", text, MECHANISMS)
+}
+
+/// The mechanisms that have a guard.
+pub(super) fn guarded_by(guard: &str) -> &'static [&'static str] {
+    match guard {
+        KERNEL_FLUSH => &["per-page", "batched", LAZY, "broadcast", "all"],
+        // Broadcasts reach the CPUs that run programs too.
+        KERNEL_ENTRY => &["per-page", "batched", LAZY],
+        _ => &[LAZY],
+    }
 }
 
 /// A guard.

@@ -93,6 +93,16 @@ impl Board {
         [self.places[0].load(SeqCst), self.places[1].load(SeqCst)]
     }
 
+    /// One of the places.
+    pub(super) fn place(&self, which: usize) -> u64 {
+        self.places[which].load(SeqCst)
+    }
+
+    /// Sets the first place, of a region that moves. Only the operator calls it, during a change.
+    pub(super) fn set_place(&self, place: u64) {
+        self.places[0].store(place, SeqCst);
+    }
+
     /// Publishes that the region is mapped. The first state follows.
     pub(super) fn publish(&self, files: [Option<u64>; 2], places: [u64; 2]) {
         for (shared, file) in self.files.iter().zip(files) {

@@ -18,6 +18,9 @@
 //!   reader has seen must be visible to all others.
 //! - Every word names its owner ([`mark`]), so a wrong frame is found with any contents.
 //!
+//! The regions of two scenarios are memory of the kernel ([`region`]), which readers access by system calls. One more
+//! scenario takes CPUs offline while all others run.
+//!
 //! If the state changes during an access, the reader checks only conditions that hold at any time. So there are no
 //! false alarms, however coarsely the CPUs share a host's processors, and no operation waits for readers between its
 //! return and the new state. Between two operations the operator waits until each reader has gone through the whole
@@ -29,6 +32,7 @@ mod mark;
 mod operator;
 mod placement;
 mod reader;
+mod region;
 mod scenario;
 mod scenarios;
 mod site;
@@ -109,14 +113,15 @@ fn attach(number: usize, control: &'static Control, machine: &Machine) {
     let Some(attach) = scenario.attach else { return };
     wait_until(|| board.prepared() || control.over());
     if board.prepared() {
-        let site = Site::of(number, scenario.large, control, machine);
+        let site = Site::of(number, scenario.region, control, machine);
         operator::persist(scenario.name, control, || attach(&site));
     }
 }
 
-/// The scenarios that this machine can run, with their numbers.
+/// The scenarios that the options name and this machine can run, with their numbers.
 fn possible(machine: &Machine) -> impl Iterator<Item = (usize, &'static Scenario)> + use<'_> {
-    SCENARIOS.iter().enumerate().filter(|(_, scenario)| (scenario.possible)(machine))
+    let all = SCENARIOS.iter().enumerate();
+    all.filter(|&(number, scenario)| machine.runs_scenario(number) && (scenario.possible)(machine))
 }
 
 /// Logs the work of each scenario. All threads have ended.

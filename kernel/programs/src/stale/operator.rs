@@ -15,7 +15,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let (number, _) = unpack(argument);
     let scenario = &SCENARIOS[number as usize];
     let control = Control::here();
-    let mut site = Site::new(number as usize, scenario.large, control, &Machine::ask());
+    let mut site = Site::new(number as usize, scenario.region, control, &Machine::ask());
     let board = site.board;
     let prepared = persist(scenario.name, control, || (scenario.prepare)(&mut site));
     if prepared {
@@ -37,9 +37,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
         wait_until(|| board.all_passed(site.readers, state) || control.over());
     }
     board.set_state(state.change());
-    for place in 0..site.places.len() {
-        site.unmap(place).expect("a region stays mapped");
-    }
+    site.unmap_all();
     call::exit(0)
 }
 

@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {
-        let (nodes, frames, seconds, seed, pages, swap) = (1, 10_000, 5, 0, 0, 0);
-        Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap }
+        let (nodes, frames, seconds, seed, pages, swap, scenarios) = (1, 10_000, 5, 0, 0, 0, 0);
+        Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap, scenarios }
     }
 
     #[test]

@@ -12,7 +12,6 @@ use super::scenarios::SCENARIOS;
 use super::site::Site;
 use super::sizes::LARGE;
 use super::state::State;
-use crate::arch::{try_load, try_store};
 use crate::call::{self, Protection};
 use crate::line::log;
 use crate::machine::Machine;
@@ -47,7 +46,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let scenario = &SCENARIOS[number];
     let mut reader = Reader {
         scenario,
-        site: Site::of(number, scenario.large, control, &Machine::ask()),
+        site: Site::of(number, scenario.region, control, &Machine::ask()),
         slot,
         sequence: 0,
         stored: [Stored::NOTHING; LARGE as usize],
@@ -98,8 +97,8 @@ impl Reader {
     /// state from before the load.
     fn use_page(&mut self, page: u64, phase: Phase, before: State) -> bool {
         let owner = self.site.owner(self.slot, page);
-        let address = self.site.places[phase.place] + owner.offset();
-        let found = try_load(address);
+        let address = self.site.board.place(phase.place) + owner.offset();
+        let found = self.scenario.region.try_load(address);
         let after = self.site.board.state();
         self.judge(address, phase.allowed != Protection::Nothing, found, (before, after));
         if let Some(found) = found {
@@ -109,7 +108,7 @@ impl Reader {
             return false;
         }
         let value = owner.mark(self.sequence);
-        let stored = try_store(address, value);
+        let stored = self.scenario.region.try_store(address, value);
         // A load may overtake an earlier store. Without the fence the state could be one from before the store.
         fence(SeqCst);
         let after = self.site.board.state();
@@ -169,10 +168,10 @@ impl Reader {
             return;
         }
         let owner = self.site.owner(slot, page);
-        let address = self.site.places[phase.place] + owner.offset();
+        let address = self.site.board.place(phase.place) + owner.offset();
         let board = self.site.board;
         let floor = if slot == OPERATOR { board.version(page) } else { board.progress(slot) };
-        let Some(found) = try_load(address) else { return };
+        let Some(found) = self.scenario.region.try_load(address) else { return };
         self.checks += 1;
         match owner.sequence(found) {
             None => self.report(Finding::StaleRead, "foreign contents in another's word", address, 0, found),

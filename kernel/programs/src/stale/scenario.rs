@@ -4,6 +4,7 @@ use ceasefire_kernel_abi::Error;
 
 use super::law::Law;
 use super::placement::{GUEST, OPERATOR};
+use super::region::Region;
 use super::site::Site;
 use crate::call::Protection;
 use crate::machine::Machine;
@@ -17,8 +18,8 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// The process of its operator and of its readers, except guests.
     pub(super) process: Process,
-    /// Whether the region is larger than one page table translates, if there is memory for that.
-    pub(super) large: bool,
+    /// What it changes.
+    pub(super) region: Region,
     /// The phases that the operator goes through, one after the other.
     pub(super) phases: &'static [Phase],
     /// The effect of its operations on contents.

@@ -5,6 +5,7 @@ use ceasefire_kernel_abi::Error;
 use super::board::{Board, Control};
 use super::mark::Owner;
 use super::placement;
+use super::region::Region;
 use super::sizes::{LARGE, TABLE};
 use crate::call;
 use crate::machine::Machine;
@@ -26,6 +27,7 @@ const LARGE_FRAMES: u64 = 8192;
 pub(super) struct Site {
     /// The scenario's number.
     pub(super) scenario: usize,
+    region: Region,
     pub(super) machine: Machine,
     pub(super) board: &'static Board,
     /// How many readers there are.
@@ -42,10 +44,11 @@ pub(super) struct Site {
 
 impl Site {
     /// A new region, of which nothing is mapped.
-    pub(super) fn new(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
-        let pages = pages(large, machine);
+    pub(super) fn new(scenario: usize, region: Region, control: &'static Control, machine: &Machine) -> Self {
+        let pages = pages(region.is_large(), machine);
         Self {
             scenario,
+            region,
             machine: *machine,
             board: control.board(scenario),
             readers: placement::readers(machine),
@@ -57,8 +60,8 @@ impl Site {
     }
 
     /// The region that the operator has published.
-    pub(super) fn of(scenario: usize, large: bool, control: &'static Control, machine: &Machine) -> Self {
-        let site = Self::new(scenario, large, control, machine);
+    pub(super) fn of(scenario: usize, region: Region, control: &'static Control, machine: &Machine) -> Self {
+        let site = Self::new(scenario, region, control, machine);
         Self { places: site.board.places(), files: site.board.files(), ..site }
     }
 
@@ -94,6 +97,37 @@ impl Site {
     /// Maps the file at the first place.
     pub(super) fn map_file(&self, writable: bool) -> Result<(), Error> {
         map_at(self.places[0], self.bytes(), call::map_shared(self.file(), self.pages, writable)?)
+    }
+
+    /// Maps fresh memory of the kernel, and publishes its address.
+    pub(super) fn map_kernel(&self) -> Result<(), Error> {
+        self.board.set_place(call::map_kernel(self.area(), self.pages)?);
+        Ok(())
+    }
+
+    /// Unmaps the kernel's memory, if it is mapped.
+    pub(super) fn unmap_kernel(&self, lazily: bool) -> Result<(), Error> {
+        match call::unmap_kernel(self.board.place(0), lazily) {
+            Err(Error::NotMapped) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The area of the kernel, in a scenario that has one.
+    pub(super) fn area(&self) -> u64 {
+        match self.region {
+            Region::Kernel(area) => area,
+            Region::Small | Region::Large => panic!("the region is the program's"),
+        }
+    }
+
+    /// Unmaps the region for good.
+    pub(super) fn unmap_all(&self) {
+        let done = match self.region {
+            Region::Kernel(_) => self.unmap_kernel(false),
+            Region::Small | Region::Large => (0..self.places.len()).try_for_each(|place| self.unmap(place)),
+        };
+        done.expect("a region stays mapped");
     }
 
     /// Unmaps a place.

@@ -15,6 +15,13 @@ pub(super) mod number {
     pub(crate) const SHOOTDOWN: u32 = 0;
     pub(crate) const WAKE: u32 = 1;
     pub(crate) const STOP: u32 = 2;
+    pub(crate) const DOORBELL: u32 = 3;
+}
+
+/// Values of the priority mask: interrupts of that priority or a less urgent one, which is a higher number, wait.
+pub(super) mod mask {
+    pub(crate) const NOTHING: u64 = 0xff;
+    pub(crate) const ORDINARY: u64 = super::ORDINARY as u64;
 }
 
 /// The address of the redistributors.
@@ -40,8 +47,9 @@ const PRIORITY: u64 = OWN + 0x400;
 const LAST: u64 = 1 << 4;
 const SLEEP: u32 = 1 << 1;
 const ASLEEP: u32 = 1 << 2;
-/// The priority of all interrupts except the one that stops a CPU, which comes before them.
+/// The priority of all interrupts except two: the doorbell comes before them, and the one that stops a CPU before all.
 const ORDINARY: u8 = 0xa0;
+const URGENT: u8 = 0x80;
 
 /// The number of a spurious interrupt. No number from here on is an interrupt.
 const NONE: u32 = 1020;
@@ -93,23 +101,31 @@ pub(super) fn enable(affinity: u64) -> bool {
         core::hint::spin_loop();
     }
     write(own + GROUP, !(1 << number::STOP));
-    for interrupt in [number::SHOOTDOWN, number::WAKE, number::STOP, clock::INTERRUPT] {
-        let priority = if interrupt == number::STOP { 0 } else { ORDINARY };
+    let ordinary = [number::SHOOTDOWN, number::WAKE, clock::INTERRUPT].map(|interrupt| (interrupt, ORDINARY));
+    let all = ordinary.into_iter().chain([(number::DOORBELL, URGENT), (number::STOP, 0)]);
+    let mut enabled = 0;
+    for (interrupt, priority) in all {
+        enabled |= 1 << interrupt;
         // SAFETY: as in `write`; priorities have a byte each.
         unsafe { direct::<u8>(own + PRIORITY + u64::from(interrupt)).write_volatile(priority) };
     }
-    write(
-        own + ENABLE,
-        1 << number::SHOOTDOWN | 1 << number::WAKE | 1 << number::STOP | 1 << clock::INTERRUPT,
-    );
+    write(own + ENABLE, enabled);
     // SAFETY: turns the interface on, for both groups and all priorities.
     unsafe {
         asm!("msr icc_sre_el1, {}", "isb", in(reg) 7_u64, options(nostack, preserves_flags));
-        asm!("msr icc_pmr_el1, {}", in(reg) 0xff_u64, options(nostack, preserves_flags));
+        asm!("msr icc_pmr_el1, {}", in(reg) mask::NOTHING, options(nostack, preserves_flags));
         asm!("msr icc_igrpen0_el1, {}", in(reg) 1_u64, options(nostack, preserves_flags));
         asm!("msr icc_igrpen1_el1, {}", "isb", in(reg) 1_u64, options(nostack, preserves_flags));
     }
     true
+}
+
+/// Sets this CPU's priority mask, to a value of [`mask`].
+pub(super) fn set_mask(mask: u64) {
+    // SAFETY: interrupts are delayed. The barriers make the controller know the mask before the CPU halts.
+    unsafe {
+        asm!("msr icc_pmr_el1, {}", "isb", "dsb sy", in(reg) mask, options(nostack, preserves_flags));
+    }
 }
 
 /// Turns this CPU's interface off.

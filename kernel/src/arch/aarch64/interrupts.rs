@@ -84,6 +84,27 @@ pub(crate) fn send_wake(cpu: usize) {
     gic::send(gic::number::WAKE, affinity(cpu));
 }
 
+/// Ends the halt of `cpu`, also while it admits nothing else.
+pub(crate) fn send_doorbell(cpu: usize) {
+    gic::send(gic::number::DOORBELL, affinity(cpu));
+}
+
+/// The interrupts that reach this CPU while they are on. Others wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    All,
+    /// Those of [`send_doorbell`].
+    Doorbell,
+}
+
+/// Sets which interrupts reach this CPU.
+pub(crate) fn admit(admitted: Admitted) {
+    gic::set_mask(match admitted {
+        Admitted::All => gic::mask::NOTHING,
+        Admitted::Doorbell => gic::mask::ORDINARY,
+    });
+}
+
 /// Stops all other CPUs, even those with interrupts off.
 pub(crate) fn stop_others() {
     gic::stop_others();

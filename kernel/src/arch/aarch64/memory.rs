@@ -55,6 +55,8 @@ pub(super) fn kernel_end() -> u64 {
     physical(&raw const kernel_end)
 }
 
+/// The address of the areas of kernel ranges; each has a GiB.
+pub(crate) const AREAS: u64 = 0xffff_8100_0000_0000;
 /// The address of kernel stacks, each above an unmapped page.
 pub(crate) const STACKS: u64 = 0xffff_8080_0000_0000;
 

@@ -13,7 +13,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
+use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, Root};
 use ceasefire_memory::{FrameNumber, Table, ENTRIES, PAGE_SHIFT};
 
 use super::features;
@@ -75,6 +75,20 @@ pub(super) fn enable_asids() {
     invalidate_all();
 }
 
+/// The frame of the kernel's own root.
+pub(crate) fn kernel_root_frame() -> FrameNumber {
+    unsafe extern "C" {
+        static boot_root: u8;
+    }
+    FrameNumber::new((physical(&raw const boot_root) >> PAGE_SHIFT) as u32)
+}
+
+/// Makes translations of the kernel that were installed visible to walkers.
+pub(crate) fn publish_kernel() {
+    // SAFETY: waits.
+    unsafe { asm!("dsb ishst", "isb", options(nostack, preserves_flags)) };
+}
+
 /// Does nothing: the kernel has tables of its own.
 pub(crate) fn share_kernel(_root: &Table) {}
 
@@ -114,10 +128,11 @@ pub(crate) fn load_kernel_root() {
     set_root(physical(&raw const EMPTY));
 }
 
+/// In an operand of TLBI: the number of the page.
+const NUMBER: u64 = (1 << 44) - 1;
+
 /// Invalidates the entries that `flush` covers, tagged with `asid`.
 pub(crate) fn invalidate(asid: Asid, flush: Flush) {
-    /// In an operand: the number of a page.
-    const NUMBER: u64 = (1 << 44) - 1;
     let Some(addresses) = flush.addresses() else { return invalidate_asid(asid) };
     // SAFETY: translations that are still valid are found again.
     unsafe {
@@ -145,6 +160,20 @@ fn invalidate_asid(asid: Asid) {
 pub(crate) fn invalidate_all() {
     // SAFETY: as above.
     unsafe { asm!("dsb nsh", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+}
+
+/// Invalidates a part of the kernel's half, with the entries that walkers cached on the way. Its entries have no tag.
+pub(crate) fn invalidate_kernel(flush: Flush) {
+    let Some(addresses) = flush.addresses() else { return invalidate_all() };
+    // SAFETY: as above.
+    unsafe {
+        asm!("dsb nsh", options(nostack, preserves_flags));
+        for address in addresses {
+            let page = address >> PAGE_SHIFT & NUMBER;
+            asm!("tlbi vaae1, {}", in(reg) page, options(nostack, preserves_flags));
+        }
+        asm!("dsb nsh", "isb", options(nostack, preserves_flags));
+    }
 }
 
 /// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
@@ -196,6 +225,42 @@ fn start_broadcast(operation: Operation, tables: bool) {
             }
             (Operation::Range(bits), false) => {
                 asm!("sys #0, c8, c2, #5, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Starts the invalidation of a part of the kernel's half on every CPU. Returns that the processor can.
+pub(crate) fn broadcast_kernel(Flush { extent, tables, mixed }: Flush) -> bool {
+    let Extent::Pages { start, count, size } = extent else {
+        broadcast_everything();
+        return true;
+    };
+    // SAFETY: as above.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    let alone = !tables && !mixed;
+    for operation in features::tlbi().operations(0, start, count.max(1), size, alone) {
+        start_kernel_broadcast(operation, tables);
+    }
+    true
+}
+
+/// Starts one broadcast as [`start_broadcast`] does, under every tag: `RVAAE1IS` and `RVAALE1IS` are given by number.
+fn start_kernel_broadcast(operation: Operation, tables: bool) {
+    // SAFETY: as above.
+    unsafe {
+        match (operation, tables) {
+            (Operation::Page(bits), true) => {
+                asm!("tlbi vaae1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Page(bits), false) => {
+                asm!("tlbi vaale1is, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), true) => {
+                asm!("sys #0, c8, c2, #3, {}", in(reg) bits, options(nostack, preserves_flags));
+            }
+            (Operation::Range(bits), false) => {
+                asm!("sys #0, c8, c2, #7, {}", in(reg) bits, options(nostack, preserves_flags));
             }
         }
     }

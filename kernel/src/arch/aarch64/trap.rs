@@ -46,6 +46,9 @@ extern "C" fn trap(frame: &mut Frame) {
         ),
         _ => interrupts::let_be_stopped(),
     }
+    if frame.is_program() {
+        traps::come_from_program();
+    }
     match frame.entry {
         KERNEL_IRQ | PROGRAM_IRQ => interrupt(frame),
         KERNEL_EXCEPTION | PROGRAM_EXCEPTION => exception(frame),
@@ -66,7 +69,7 @@ fn interrupt(frame: &Frame) {
             Some(Interrupt::Tick)
         }
         gic::number::SHOOTDOWN => Some(Interrupt::Shootdown),
-        gic::number::WAKE => Some(Interrupt::Wake),
+        gic::number::WAKE | gic::number::DOORBELL => Some(Interrupt::Wake),
         _ => None,
     };
     if let Some(interrupt) = interrupt {
@@ -114,6 +117,10 @@ fn access(frame: &mut Frame, store: bool) {
                 frame.pc, frame.syndrome
             ),
         ),
+    }
+    if let Some(way_out) = user::way_out_of_word(frame.pc) {
+        frame.pc = way_out;
+        return;
     }
     let way_out = user::way_out(frame.pc);
     if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {

@@ -212,6 +212,24 @@ switch_stacks:
     add sp, sp, #160
     ret
 
+// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether
+// the access was possible. A fault in the first instruction continues at word_failed.
+.global load_word
+load_word:
+    ldr x2, [x0]
+    str x2, [x1]
+    mov x0, #1
+    ret
+.global store_word
+store_word:
+    str x1, [x0]
+    mov x0, #1
+    ret
+.global word_failed
+word_failed:
+    mov x0, #0
+    ret
+
 // copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: returns how many bytes were not copied, or more.
 // After a fault that cannot be resolved it continues at its end.
 .global copy_user

@@ -13,6 +13,8 @@ pub(super) mod vector {
     pub(crate) const TICK: u8 = 0x20;
     pub(crate) const SHOOTDOWN: u8 = 0x21;
     pub(crate) const WAKE: u8 = 0x22;
+    /// Of a higher class than those above: see [`super::admit`].
+    pub(crate) const DOORBELL: u8 = 0x30;
     pub(crate) const SYSTEM_CALL: u8 = 0x80;
     pub(crate) const SPURIOUS: u8 = 0xff;
 }
@@ -75,6 +77,27 @@ pub(crate) fn send_wake(cpu: usize) {
 
 fn send(cpu: usize, vector: u8) {
     without(|| local_apic::send(APICS[cpu].load(Ordering::Relaxed), vector));
+}
+
+/// Ends the halt of `cpu`, also while it admits nothing else.
+pub(crate) fn send_doorbell(cpu: usize) {
+    send(cpu, vector::DOORBELL);
+}
+
+/// The interrupts that reach this CPU while they are on. Others wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    All,
+    /// Those of [`send_doorbell`].
+    Doorbell,
+}
+
+/// Sets which interrupts reach this CPU.
+pub(crate) fn admit(admitted: Admitted) {
+    local_apic::block_up_to(match admitted {
+        Admitted::All => 0,
+        Admitted::Doorbell => vector::WAKE,
+    });
 }
 
 /// Stops all other CPUs, even those with interrupts off.

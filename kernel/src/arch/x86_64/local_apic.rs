@@ -87,6 +87,11 @@ pub(super) fn enable(spurious: u8) {
     write(Register::Spurious, ENABLE | u32::from(spurious));
 }
 
+/// Keeps interrupts of the class of `vector`, its upper four bits, and of lower classes from this CPU. With 0 all come.
+pub(super) fn block_up_to(vector: u8) {
+    write(Register::TaskPriority, u32::from(vector & 0xf0));
+}
+
 /// The number of this CPU's APIC.
 pub(super) fn id() -> u32 {
     let id = read(Register::Id);

@@ -45,16 +45,24 @@ pub(crate) fn set_asid_bits(bits: u32) {
 
 /// Copies the kernel's half into a program's root. It never changes once programs run.
 pub(crate) fn share_kernel(root: &Table) {
-    let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
+    let kernel = table(kernel_root_frame());
     for index in KERNEL_ENTRIES {
         root.set(index, kernel.get(index));
     }
 }
 
+/// The frame of the kernel's own root.
+pub(crate) fn kernel_root_frame() -> FrameNumber {
+    FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32)
+}
+
+/// Makes translations of the kernel that were installed visible to walkers, which see all stores in order.
+pub(crate) fn publish_kernel() {}
+
 /// Removes from the kernel's own root the mappings that `boot.s` made in the half of programs. Each CPU runs it when
 /// all have started.
 pub(super) fn forget_low_memory() {
-    let kernel = table(FrameNumber::new((kernel_root() >> PAGE_SHIFT) as u32));
+    let kernel = table(kernel_root_frame());
     kernel.set(0, Entry::NONE);
     reload();
 }
@@ -132,16 +140,73 @@ pub(crate) fn invalidate_all() {
         // SAFETY: the processor has the instruction.
         unsafe { tlb::flush_pcid(InvPcidCommand::AllExceptGlobal) };
     } else if features::PCID.is_there() {
-        // Changing PGE flushes everything (SDM volume 3, section 4.10.4.1).
-        let flags = Cr4::read();
-        // SAFETY: the kernel's pages translate alike whether they are global or not.
-        unsafe {
-            Cr4::write(flags - Cr4Flags::PAGE_GLOBAL);
-            Cr4::write(flags);
-        }
+        toggle_global();
     } else {
         reload();
     }
+}
+
+/// Invalidates all entries, those that are global and those of any tag, by a change of PGE (SDM volume 3, section
+/// 4.10.4.1).
+fn toggle_global() {
+    let flags = Cr4::read();
+    // SAFETY: the kernel's pages translate alike whether they are global or not.
+    unsafe {
+        Cr4::write(flags - Cr4Flags::PAGE_GLOBAL);
+        Cr4::write(flags);
+    }
+}
+
+/// Invalidates a part of the kernel's half.
+///
+/// INVLPG takes global entries of any tag, and what walkers cached under the loaded tag alone (SDM volume 3, section
+/// 4.10.4.1). Where there are other tags, freed page-table pages need a flush of everything.
+pub(crate) fn invalidate_kernel(flush: Flush) {
+    match flush.extent {
+        Extent::Pages { start, count, size } if !(flush.tables && features::PCID.is_there()) => {
+            for index in 0..u64::from(count) {
+                tlb::flush(VirtAddr::new_truncate(start + (index << size.shift())));
+            }
+        }
+        _ if features::INVPCID.is_there() => {
+            // SAFETY: the processor has the instruction.
+            unsafe { tlb::flush_pcid(InvPcidCommand::All) };
+        }
+        _ => toggle_global(),
+    }
+}
+
+/// Starts the invalidation of a part of the kernel's half on every CPU, under any tag, with the entries that walkers
+/// cached on the way. Returns whether the processor can.
+pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
+    let Some(hardware) = features::invlpgb() else { return false };
+    match flush.extent {
+        Extent::All => {
+            let mut all = hardware.build();
+            all.include_global();
+            all.flush();
+        }
+        Extent::Pages { start, count, size } => {
+            let start = VirtAddr::new_truncate(start);
+            match size {
+                PageSize::KIB_4 => {
+                    let first = Page::<Size4KiB>::containing_address(start);
+                    let end = first + u64::from(count);
+                    let mut pages = hardware.build().pages(PageRange { start: first, end });
+                    pages.include_global();
+                    pages.flush();
+                }
+                _ => {
+                    let first = Page::<Size2MiB>::containing_address(start);
+                    let end = first + u64::from(count);
+                    let mut pages = hardware.build().pages(PageRange { start: first, end });
+                    pages.include_global();
+                    pages.flush();
+                }
+            }
+        }
+    }
+    true
 }
 
 /// Starts the invalidation of `flush` on every CPU, with the entries that walkers cached on the way.

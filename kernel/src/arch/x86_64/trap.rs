@@ -66,7 +66,7 @@ fn table() -> InterruptDescriptorTable {
         table.simd_floating_point.set_handler_addr(entry(19));
         table.virtualization.set_handler_addr(entry(20));
         table.cp_protection_exception.set_handler_addr(entry(21));
-        for vector in [vector::TICK, vector::SHOOTDOWN, vector::WAKE, vector::SPURIOUS] {
+        for vector in [vector::TICK, vector::SHOOTDOWN, vector::WAKE, vector::DOORBELL, vector::SPURIOUS] {
             table[vector].set_handler_addr(entry(u64::from(vector)));
         }
         table[vector::SYSTEM_CALL]
@@ -79,6 +79,9 @@ fn table() -> InterruptDescriptorTable {
 /// The common entry. Interrupts are off.
 extern "C" fn trap(frame: &mut Frame) {
     const SYSTEM_CALL: u64 = vector::SYSTEM_CALL as u64;
+    if frame.is_program() {
+        traps::come_from_program();
+    }
     match frame.vector {
         PAGE_FAULT => page_fault(frame),
         SYSTEM_CALL => {
@@ -90,7 +93,7 @@ extern "C" fn trap(frame: &mut Frame) {
             let interrupt = match number as u8 {
                 vector::TICK => Some(Interrupt::Tick),
                 vector::SHOOTDOWN => Some(Interrupt::Shootdown),
-                vector::WAKE => Some(Interrupt::Wake),
+                vector::WAKE | vector::DOORBELL => Some(Interrupt::Wake),
                 _ => None,
             };
             if let Some(interrupt) = interrupt {
@@ -130,6 +133,10 @@ fn page_fault(frame: &mut Frame) {
             frame,
             format_args!("an entry on the way to {address:#x} has reserved bits set"),
         );
+    }
+    if let Some(way_out) = user::way_out_of_word(frame.rip) {
+        frame.rip = way_out;
+        return;
     }
     let way_out = user::way_out(frame.rip);
     if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {

@@ -121,6 +121,25 @@ switch_stacks:
     pop rbp
     ret
 
+// load_word(address: *const u64, value: *mut u64) -> bool, store_word(address: *mut u64, value: u64) -> bool: whether
+// the access was possible. A fault in the first instruction continues at word_failed.
+    .balign 16
+.global load_word
+load_word:
+    mov rax, [rdi]
+    mov [rsi], rax
+    mov eax, 1
+    ret
+.global store_word
+store_word:
+    mov [rdi], rsi
+    mov eax, 1
+    ret
+.global word_failed
+word_failed:
+    xor eax, eax
+    ret
+
 // copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize: returns how many bytes were not copied. After a fault
 // that cannot be resolved it continues at its end.
     .balign 16

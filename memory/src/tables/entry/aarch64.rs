@@ -24,6 +24,8 @@ const SHARED: u64 = 3 << 8;
 const TAGGED: u64 = 1 << 11;
 /// The kernel cannot execute it (PXN).
 const NOT_KERNEL_CODE: u64 = 1 << 53;
+/// Programs cannot execute it (UXN).
+const NOT_PROGRAM_CODE: u64 = 1 << 54;
 /// The entry leads to a table or, at the lowest level, to a page. Without this bit it translates 2 MiB or, at the
 /// lowest level, nothing.
 const TABLE_OR_PAGE: u64 = 1 << 1;
@@ -31,6 +33,7 @@ const TABLE_OR_PAGE: u64 = 1 << 1;
 impl Format for Aarch64 {
     const PRESENT: u64 = 1;
     const PAGE: u64 = USER | SHARED | TAGGED | NOT_KERNEL_CODE;
+    const KERNEL: u64 = SHARED | NOT_KERNEL_CODE | NOT_PROGRAM_CODE;
     const TABLE: u64 = TABLE_OR_PAGE;
     const WRITABLE: u64 = 1 << 51;
     const CLEAN: u64 = 1 << 7;
@@ -58,6 +61,8 @@ mod tests {
         assert_eq!(page.bits(), 0x0028_0123_4567_8bc3);
         assert_eq!(page.read_only().bits(), 0x0020_0123_4567_8bc3);
         assert_eq!(page.huge().bits(), 0x0128_0123_4567_8bc1);
+        let kernel = Entry::kernel(FrameNumber::new(0x1234_5678));
+        assert_eq!(kernel.bits(), 0x0068_0123_4567_8703);
         assert_eq!(Entry::table(FrameNumber::new(1)).bits(), 0x1003);
     }
 

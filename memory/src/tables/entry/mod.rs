@@ -39,6 +39,9 @@ pub trait Format: Copy + Eq {
     const PRESENT: u64;
     /// Further bits of an entry of the lowest level for a page of a program.
     const PAGE: u64;
+    /// Further bits of an entry of the lowest level for a page of the kernel: the same in every space, and not
+    /// executable. They may be bits with another meaning in entries that are not present.
+    const KERNEL: u64;
     /// Further bits of an entry that leads to a table.
     const TABLE: u64;
     /// Stores are allowed, once the entry is marked as stored through if the hardware needs that.
@@ -110,6 +113,11 @@ impl<F: Format> EntryOf<F> {
     pub const fn page(frame: FrameNumber, writable: bool) -> Self {
         let rights = if writable { F::WRITABLE } else { 0 };
         Self::from_bits(F::PRESENT | F::PAGE | F::SMALL | F::CLEAN | rights).to(frame)
+    }
+
+    /// A translation of the kernel's to `frame`, for loads and stores, marked as used.
+    pub(crate) const fn kernel(frame: FrameNumber) -> Self {
+        Self::from_bits(F::PRESENT | F::KERNEL | F::SMALL | F::WRITABLE).to(frame).used(true)
     }
 
     /// An entry that leads to a table of the level below.

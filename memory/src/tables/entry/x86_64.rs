@@ -11,10 +11,14 @@ pub enum X86_64 {}
 
 /// Programs can reach the page or table.
 const USER: u64 = 1 << 2;
+/// The entry is the same in every space.
+const GLOBAL: u64 = 1 << 8;
+const NOT_CODE: u64 = 1 << 63;
 
 impl Format for X86_64 {
     const PRESENT: u64 = 1;
     const PAGE: u64 = USER;
+    const KERNEL: u64 = GLOBAL | NOT_CODE;
     const TABLE: u64 = USER | Self::WRITABLE | Self::ACCESSED;
     const WRITABLE: u64 = 1 << 1;
     const CLEAN: u64 = 0;
@@ -41,6 +45,8 @@ mod tests {
         assert_eq!(page.bits(), 0x0123_4567_8007);
         assert_eq!(page.used(true).bits(), 0x0123_4567_8067);
         assert_eq!(page.used(true).read_only().huge().bits(), 0x0123_4567_80e5);
+        let kernel = EntryOf::<X86_64>::kernel(FrameNumber::new(0x1234_5678));
+        assert_eq!(kernel.bits(), 0x8000_0123_4567_8163);
         assert_eq!(EntryOf::<X86_64>::table(FrameNumber::new(1)).bits(), 0x1027);
     }
 }

@@ -12,6 +12,7 @@ use crate::call;
 use crate::memory::PAGE;
 use crate::stale::law::Law;
 use crate::stale::placement::OPERATOR;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 
@@ -21,7 +22,7 @@ const AROUND: u64 = 16;
 pub(super) const ALIAS: Scenario = Scenario {
     name: "alias",
     process: Process::Moving,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::LOADED],
     law: Law::Kept,
     possible: always,

@@ -7,12 +7,13 @@ use ceasefire_kernel_abi::Advice;
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 pub(super) const DISCARD: Scenario = Scenario {
     name: "discard",
     process: Process::Faulting,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED],
     law: Law::Zero,
     possible: always,

@@ -14,6 +14,7 @@ use crate::memory::PAGE;
 use crate::stale::law::Law;
 use crate::stale::mark::{Owner, STRANGER};
 use crate::stale::placement::OPERATOR;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
@@ -30,7 +31,7 @@ const VERSION: u64 = 1;
 pub(super) const DRAIN: Scenario = Scenario {
     name: "drain",
     process: Process::Moving,
-    large: true,
+    region: Region::Large,
     // The pages come, and go.
     phases: &[Phase::LOADED; 2],
     law: Law::Kept,

@@ -12,6 +12,7 @@ use crate::line::log;
 use crate::memory::PAGE;
 use crate::stale::law::Law;
 use crate::stale::mark::{Owner, SLOTS, STRANGER};
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
@@ -21,7 +22,7 @@ const LOOKS: u64 = 4;
 pub(super) const FORK: Scenario = Scenario {
     name: "fork",
     process: Process::Forking,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED],
     law: Law::Kept,
     possible: always,

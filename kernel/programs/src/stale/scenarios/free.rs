@@ -7,6 +7,7 @@ use ceasefire_kernel_abi::Advice;
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 /// Free, then reclaim.
@@ -15,7 +16,7 @@ const ADVICE: [Advice; 2] = [Advice::Free, Advice::PageOut];
 pub(super) const FREE: Scenario = Scenario {
     name: "free",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED; ADVICE.len()],
     law: Law::MayBeZero,
     possible: always,

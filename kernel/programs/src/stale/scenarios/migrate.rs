@@ -6,12 +6,13 @@
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{Phase, Process, Scenario};
 
 pub(super) const MIGRATE: Scenario = Scenario {
     name: "migrate",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED],
     law: Law::Kept,
     possible: |machine| machine.nodes > 1,

@@ -7,7 +7,9 @@ mod displace;
 mod drain;
 mod fork;
 mod free;
+mod kernel_ranges;
 mod migrate;
+mod offline;
 mod page_out;
 mod protect;
 mod reclaim;
@@ -43,6 +45,9 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
     remap::REMAP_TABLES,
     reclaim::RECLAIM,
     drain::DRAIN,
+    kernel_ranges::KERNEL_UNMAP,
+    kernel_ranges::KERNEL_PURGE,
+    offline::OFFLINE,
 ];
 
 #[cfg(test)]
@@ -62,6 +67,7 @@ mod tests {
         pages: 0,
         threads: 0,
         swap: 0,
+        scenarios: 0,
     };
 
     #[test]
@@ -74,6 +80,11 @@ mod tests {
             let stacks = ceasefire_kernel_abi::sizes::stacks(1, threads, true);
             assert!(used <= stacks, "{used} threads with {threads} readers, {stacks} stacks");
         }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_options() {
+        assert_eq!(SCENARIOS.each_ref().map(|scenario| scenario.name), ceasefire_kernel_abi::SCENARIOS);
     }
 
     #[test]

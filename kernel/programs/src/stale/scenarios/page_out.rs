@@ -7,6 +7,7 @@ use ceasefire_kernel_abi::Advice;
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 /// The two kinds, in turn.
@@ -15,7 +16,7 @@ const ADVICE: [Advice; 2] = [Advice::PageOut, Advice::Cold];
 pub(super) const PAGE_OUT: Scenario = Scenario {
     name: "page-out",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED; ADVICE.len()],
     law: Law::Kept,
     possible: always,

@@ -13,6 +13,7 @@ use crate::line::log;
 use crate::machine::Machine;
 use crate::memory::PAGE;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 use crate::stale::{mark::Owner, placement::OPERATOR};
@@ -27,7 +28,7 @@ const LOADS: u64 = 4;
 pub(super) const RECLAIM: Scenario = Scenario {
     name: "reclaim",
     process: Process::Greedy,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED],
     law: Law::Kept,
     possible: always,
@@ -121,7 +122,8 @@ mod tests {
         for frames in [1000, 10_000, 1 << 24] {
             let (cpus, nodes, seconds, seed, pinned, pages, threads, swap) =
                 (4, 1, 5, 0, false, 0, 0, 1 << 20);
-            let machine = Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap };
+            let machine =
+                Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap, scenarios: 0 };
             let Parts { cold, swapped, hole } = Parts::of(&machine);
             assert!(cold < 1 << 16 && swapped < 1 << 16 && hole > frames && cold + swapped < frames / 2);
         }

@@ -5,13 +5,14 @@
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 /// Entries move: the two places lie differently in their tables.
 pub(super) const REMAP: Scenario = Scenario {
     name: "remap",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase { empty: Some(1), ..Phase::USED }, Phase { place: 1, empty: Some(0), ..Phase::USED }],
     law: Law::Kept,
     possible: always,
@@ -22,4 +23,4 @@ pub(super) const REMAP: Scenario = Scenario {
 
 /// A whole table moves, and some entries of the next.
 pub(super) const REMAP_TABLES: Scenario =
-    Scenario { name: "remap-tables", process: Process::Faulting, large: true, ..REMAP };
+    Scenario { name: "remap-tables", process: Process::Faulting, region: Region::Large, ..REMAP };

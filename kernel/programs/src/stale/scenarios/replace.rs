@@ -14,6 +14,7 @@ use crate::call;
 use crate::memory::PAGE;
 use crate::stale::law::Law;
 use crate::stale::placement::OPERATOR;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::{map_at, Site};
 
@@ -23,7 +24,7 @@ const PART: u64 = 8;
 pub(super) const REPLACE: Scenario = Scenario {
     name: "replace",
     process: Process::Replacing,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::LOADED],
     law: Law::Kept,
     possible: always,

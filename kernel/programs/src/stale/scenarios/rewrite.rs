@@ -9,6 +9,7 @@ use super::displace::displace;
 use crate::call;
 use crate::stale::law::Law;
 use crate::stale::placement::OPERATOR;
+use crate::stale::region::Region;
 use crate::stale::scenario::{Phase, Process, Scenario};
 use crate::stale::site::Site;
 
@@ -18,7 +19,7 @@ const SWEEPS: u64 = 4;
 pub(super) const REWRITE: Scenario = Scenario {
     name: "rewrite",
     process: Process::Moving,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::LOADED],
     law: Law::Kept,
     // By way of the device it takes too long.

@@ -7,12 +7,13 @@ use ceasefire_kernel_abi::Advice;
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 pub(super) const SYNC: Scenario = Scenario {
     name: "sync",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED; 2],
     law: Law::Kept,
     possible: always,

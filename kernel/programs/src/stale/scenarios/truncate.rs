@@ -5,12 +5,13 @@
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 
 pub(super) const TRUNCATE: Scenario = Scenario {
     name: "truncate",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED, Phase::GONE],
     law: Law::Zero,
     possible: always,

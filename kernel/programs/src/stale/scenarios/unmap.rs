@@ -8,6 +8,7 @@ use ceasefire_kernel_abi::{Advice, Error};
 
 use crate::call;
 use crate::stale::law::Law;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
@@ -15,7 +16,7 @@ use crate::stale::site::Site;
 pub(super) const UNMAP: Scenario = Scenario {
     name: "unmap",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::USED, Phase::GONE],
     law: Law::Zero,
     possible: always,
@@ -28,7 +29,7 @@ pub(super) const UNMAP: Scenario = Scenario {
 pub(super) const UNMAP_HUGE: Scenario = Scenario {
     name: "unmap-huge",
     process: Process::Faulting,
-    large: true,
+    region: Region::Large,
     step: |site, phase| {
         site.unmap(0)?;
         if phase == 0 {

@@ -9,13 +9,14 @@ use crate::call;
 use crate::line::log;
 use crate::stale::law::Law;
 use crate::stale::placement::OPERATOR;
+use crate::stale::region::Region;
 use crate::stale::scenario::{always, Phase, Process, Scenario};
 use crate::stale::site::Site;
 
 pub(super) const WRITE: Scenario = Scenario {
     name: "write",
     process: Process::Home,
-    large: false,
+    region: Region::Small,
     phases: &[Phase::LOADS],
     law: Law::Kept,
     possible: always,
