@@ -162,11 +162,9 @@ fn toggle_global() {
 /// INVLPG takes global entries of any tag, and what walkers cached under the loaded tag alone (SDM volume 3, section
 /// 4.10.4.1). Where there are other tags, freed page-table pages need a flush of everything.
 pub(crate) fn invalidate_kernel(flush: Flush) {
-    match flush.extent {
-        Extent::Pages { start, count, size } if !(flush.tables && features::PCID.is_there()) => {
-            for index in 0..u64::from(count) {
-                tlb::flush(VirtAddr::new_truncate(start + (index << size.shift())));
-            }
+    match flush.addresses() {
+        Some(addresses) if !(flush.tables && features::PCID.is_there()) => {
+            addresses.for_each(|address| tlb::flush(VirtAddr::new_truncate(address)));
         }
         _ if features::INVPCID.is_there() => {
             // SAFETY: the processor has the instruction.
