@@ -5,6 +5,8 @@
 //! flush serves all of them, and only then the addresses are used again (Linux: vmap's lazy purge). In the strict form
 //! the gather is finished before the call returns.
 
+use core::fmt;
+
 use crate::debt::{Room, Span};
 use crate::entry::{may_be_held_in_kernel, Translation};
 use crate::flush::PageSize;
@@ -41,7 +43,6 @@ use crate::Engine;
 /// # }
 /// ```
 #[must_use = "a gather that is dropped flushes at once"]
-#[derive(Debug)]
 pub struct KernelGather<'e, P: Platform, T, R: FnMut(T)> {
     engine: &'e Engine<P>,
     release: R,
@@ -115,6 +116,13 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Flushes and releases.
     pub fn finish(self) {}
+}
+
+/// Written by hand, so that `release` may be a closure.
+impl<P: Platform, T, R: FnMut(T)> fmt::Debug for KernelGather<'_, P, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelGather").field("changed", &self.changed).finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform, T, R: FnMut(T)> Drop for KernelGather<'_, P, T, R> {
