@@ -81,7 +81,7 @@ use transport::GlobalAsids;
 /// broadcasts use, and the ledger of lazy debts. All other state lives in the [`Cpu`]s and [`AddressSpace`]s that the
 /// kernel embeds.
 ///
-/// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 49 KiB by default
+/// Its size depends on the limits that the kernel states at build time ([`MAX_CPUS`], [`MAX_ASIDS`]): 50 KiB by default
 /// (8192 CPUs, 65536 ASIDs), under 1 KiB for 4 CPUs without broadcasts. `tests/laws/sizes.rs` checks these figures. A
 /// kernel keeps the engine in a `static`.
 #[derive(Debug)]

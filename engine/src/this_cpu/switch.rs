@@ -80,16 +80,9 @@ impl<P: Platform> Engine<P> {
     pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
         let left = here.own.left.give_up();
         for space in left.iter().flatten() {
-            self.leave(here.id, here.cpu, space.as_ref());
+            leave(here.id, here.cpu, space.as_ref());
         }
         Previous(left)
-    }
-
-    /// Leaves the set of a space whose root this CPU has not loaded. If it left earlier, a flush could skip a CPU that
-    /// still fills entries (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
-    fn leave(&self, id: CpuId, cpu: &Cpu<P::Space>, space: &AddressSpace) {
-        space.cpus().remove(id);
-        cpu.tally.places_given_up.add(1);
     }
 
     /// Catches up with the flushes made while this CPU was lazy.
@@ -140,7 +133,7 @@ impl<P: Platform> Engine<P> {
         }
         let given_up = own.left.excess();
         if let Some(left) = &given_up {
-            self.leave(id, cpu, left.as_ref());
+            leave(id, cpu, left.as_ref());
         }
         // The root is loaded before it is named. A flush that still reads SWITCHING interrupts needlessly. A flush that
         // read the space too early would be answered before the root was loaded.
@@ -216,4 +209,11 @@ impl<P: Platform> Engine<P> {
     fn trace_switch(&self, space: SpaceId, pages: Option<u32>) {
         self.platform().trace(FlushEvent { reason: Reason::TaskSwitch, pages, space });
     }
+}
+
+/// Leaves the set of a space whose root the CPU has not loaded. If it left earlier, a flush could skip a CPU that still
+/// fills entries (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
+fn leave<S>(id: CpuId, cpu: &Cpu<S>, space: &AddressSpace) {
+    space.cpus().remove(id);
+    cpu.tally.places_given_up.add(1);
 }

@@ -13,7 +13,6 @@
 //!
 //! Until the ASID is given back, a flush covers both groups of CPUs, as in any [transition](super::transition). The
 //! exchange that ends the transition succeeds for one caller only, so the ASID is given back once.
-//! that ends the transition succeeds for one caller, so the ASID is given back once.
 
 use core::fmt;
 

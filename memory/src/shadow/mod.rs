@@ -246,14 +246,14 @@ impl Shadow {
     }
 
     /// The CPU is about to invalidate the entries that translate an address, of any size
-    /// ([`Platform::invalidate_page`](ceasefire::Platform::invalidate_page)).
+    /// ([`Platform::invalidate`](ceasefire::Platform::invalidate), for each address of its flush).
     pub fn forgets_page(&mut self, cpu: CpuId, asid: Asid, address: u64) {
         let now = self.tick();
         self.forget_page(cpu, asid, address, now);
     }
 
     /// The CPU is about to invalidate all entries tagged with `asid`
-    /// ([`Platform::invalidate_asid`](ceasefire::Platform::invalidate_asid)).
+    /// ([`Platform::invalidate`](ceasefire::Platform::invalidate) without addresses).
     pub fn forgets_asid(&mut self, cpu: CpuId, asid: Asid) {
         self.flush(self.slot(cpu, asid));
     }

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all checks of a change, cheapest first where the order is free.
 
+mod guide;
 mod hosts;
 mod licences;
 mod links;
@@ -21,11 +22,12 @@ pub(crate) const BARE_METAL: [&str; 2] = ["x86_64-unknown-none", "aarch64-unknow
 pub(crate) fn run() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     failure::run(&mut workspace.cargo("fmt --all --check"))?;
-    println!("==> registry hosts, licences, links, named tests, packages");
+    println!("==> registry hosts, licences, links, named tests, guide, packages");
     hosts::check(&workspace)?;
     licences::check(&workspace)?;
     links::check(&workspace)?;
     named_tests::check(&workspace)?;
+    guide::check(&workspace)?;
     packages::check(&workspace)?;
     failure::run(&mut workspace.cargo("clippy --workspace --all-targets -- -D warnings"))?;
     let guarded = "clippy --package ceasefire --package ceasefire-memory --package ceasefire-machine --tests";
