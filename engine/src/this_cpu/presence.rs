@@ -4,7 +4,7 @@
 //! holds none when it comes back. In between no flush may wait for it. A flush may have picked the CPU before it went,
 //! and post its request afterwards. It then finds the inbox closed and counts the answer itself (`Inbox::post`).
 
-use super::switch::Previous;
+use super::switch::{give_up_places, Previous};
 use crate::cpu::{Cpu, Own, Slots};
 use crate::cpu_set::CpuId;
 use crate::limits::PLACES;
@@ -24,7 +24,7 @@ impl<P: Platform> Engine<P> {
             here.cpu.inbox.close();
             self.kernel.leave(here.id);
             self.answer_all(&mut here);
-            (here.id, self.give_up_places(&mut here))
+            (here.id, give_up_places(&mut here))
         });
         self.forgive(id);
         previous

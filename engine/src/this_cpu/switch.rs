@@ -72,17 +72,8 @@ impl<P: Platform> Engine<P> {
     pub fn unload(&self) -> Previous<P::Space, PLACES> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            self.give_up_places(&mut here)
+            give_up_places(&mut here)
         })
-    }
-
-    /// Leaves the sets of all spaces. The CPU is on the kernel's own tables.
-    pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
-        let left = here.own.left.give_up();
-        for space in left.iter().flatten() {
-            leave(here.id, here.cpu, space.as_ref());
-        }
-        Previous(left)
     }
 
     /// Catches up with the flushes made while this CPU was lazy.
@@ -209,6 +200,15 @@ impl<P: Platform> Engine<P> {
     fn trace_switch(&self, space: SpaceId, pages: Option<u32>) {
         self.platform().trace(FlushEvent { reason: Reason::TaskSwitch, pages, space });
     }
+}
+
+/// Leaves the sets of all spaces. The CPU is on the kernel's own tables.
+pub(super) fn give_up_places<P: Platform>(here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
+    let left = here.own.left.give_up();
+    for space in left.iter().flatten() {
+        leave(here.id, here.cpu, space.as_ref());
+    }
+    Previous(left)
 }
 
 /// Leaves the set of a space whose root the CPU has not loaded. If it left earlier, a flush could skip a CPU that still
