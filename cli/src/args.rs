@@ -33,7 +33,7 @@ pub(crate) struct CompareArguments {
     /// How the debts of lazy and all are settled: by switches and ticks that happen anyway (free), or only by
     /// interrupts, when frames run out (demand) [default: free]
     #[arg(long, value_enum)]
-    pub(crate) settle: Option<Settle>,
+    pub(crate) settle: Option<Payment>,
     /// The machine: a name, `host`, or a machine file [default: the paper's machines]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
@@ -95,16 +95,16 @@ impl Default for CompareArguments {
 
 /// The values of `--settle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Settle {
+pub(crate) enum Payment {
     Free,
     Demand,
 }
 
-impl From<Settle> for ceasefire_experiments::Settle {
-    fn from(settle: Settle) -> Self {
+impl From<Payment> for ceasefire_experiments::Payment {
+    fn from(settle: Payment) -> Self {
         match settle {
-            Settle::Free => Self::Free,
-            Settle::Demand => Self::Demand,
+            Payment::Free => Self::Free,
+            Payment::Demand => Self::Demand,
         }
     }
 }

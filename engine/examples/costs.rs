@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use ceasefire::{
     AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
-    Owed, PageSize, Platform, Root, Schedule, Settle, Stamp, TableGuard, DEFAULT_AGE, MAX_CPUS,
+    Owed, PageSize, Payment, Platform, Root, Schedule, Stamp, TableGuard, DEFAULT_AGE, MAX_CPUS,
 };
 
 /// The number of calls of each case's function.
@@ -118,7 +118,7 @@ unsafe impl Platform for Idle {
 
 fn engine() -> &'static Engine<Idle> {
     ENGINE.get_or_init(|| {
-        let bounds = Bounds::new(DEFAULT_AGE, TICK, Settle::Free).expect("ticks keep the default");
+        let bounds = Bounds::new(DEFAULT_AGE, TICK, Payment::Free).expect("ticks keep the default");
         Engine::new(Idle).with_bounds(bounds)
     })
 }

@@ -7,7 +7,7 @@ use std::{cell::Cell, panic::catch_unwind, process::exit, thread};
 
 use ceasefire::{
     AddressSpace, Asid, Batch, Bounds, Capabilities, Condition, Cpu, CpuId, CpuSet, Engine, Entry, Flush,
-    Gather, Owed, PageSize, Platform, Root, Schedule, Settle, TableGuard,
+    Gather, Owed, PageSize, Payment, Platform, Root, Schedule, TableGuard,
 };
 
 static ENGINE: Engine<Port> = Engine::new(Port).with_bounds(BOUNDS);
@@ -15,7 +15,7 @@ static CPUS: [Cpu<Space>; 2] = [Cpu::new(), Cpu::new()];
 type Space = &'static AddressSpace; // A kernel that frees spaces counts the references.
 /// Debts may be 10 ms old. Each CPU ticks every 4 ms.
 const BOUNDS: Bounds =
-    if let Ok(bounds) = Bounds::new(10_000_000, 4_000_000, Settle::Free) { bounds } else { panic!() };
+    if let Ok(bounds) = Bounds::new(10_000_000, 4_000_000, Payment::Free) { bounds } else { panic!() };
 
 // The hardware. Page n leads to frame n. Bit n of the page table or of a TLB is the entry for page n.
 static TABLE: AtomicU64 = AtomicU64::new(0b1111);

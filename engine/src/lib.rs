@@ -59,7 +59,7 @@ pub use debt::{
 pub use entry::{Access, Entry, Translation};
 pub use flush::{Extent, Flush, PageSize, SINGLE_PAGE_CEILING};
 pub use kernel_ranges::KernelGather;
-pub use lazy::{Bounds, BoundsError, Condition, Owed, Settle, DEFAULT_AGE, LONGEST_AGE};
+pub use lazy::{Bounds, BoundsError, Condition, Owed, Payment, DEFAULT_AGE, LONGEST_AGE};
 pub use limits::{MAX_ASIDS, MAX_CPUS, PLACES};
 pub use platform::{
     Broadcast, BroadcastError, Capabilities, FlushEvent, Holders, InterruptsOff, Look, Pinned, Platform,

@@ -13,7 +13,7 @@ mod run;
 mod workloads;
 
 pub use catalogue::EXPERIMENTS;
-pub use ceasefire::{Schedule, Settle};
+pub use ceasefire::{Payment, Schedule};
 pub use ceasefire_memory::LruDrain;
 pub use compare::compare;
 pub use experiment::{Experiment, Mechanism, RunError, Sweep, UnknownMechanism};

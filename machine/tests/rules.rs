@@ -5,7 +5,7 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ceasefire::{Schedule, Settle};
+use ceasefire::{Payment, Schedule};
 #[cfg(ceasefire_sabotage)]
 use ceasefire_machine::config::builtin;
 use ceasefire_machine::config::Machine;
@@ -22,7 +22,7 @@ use common::{rules, with_small_tlb, SECOND};
 #[derive(Debug, Clone, Copy)]
 struct Setup {
     schedule: Schedule,
-    settle: Settle,
+    payment: Payment,
     without: Option<Guard>,
     slack: Option<u64>,
     /// Whether the kernel turns the processor's broadcasts on.
@@ -31,10 +31,10 @@ struct Setup {
 
 /// Every schedule, exact and with slack, with all guards.
 fn guarded() -> impl Iterator<Item = Setup> {
-    let free = SCHEDULES.map(|schedule| (schedule, Settle::Free));
-    let all = free.into_iter().chain([(Schedule::Lazy, Settle::Demand)]);
-    all.flat_map(|(schedule, settle)| {
-        [Some(0), None].map(|slack| Setup { schedule, settle, without: None, slack, broadcast: false })
+    let free = SCHEDULES.map(|schedule| (schedule, Payment::Free));
+    let all = free.into_iter().chain([(Schedule::Lazy, Payment::Demand)]);
+    all.flat_map(|(schedule, payment)| {
+        [Some(0), None].map(|slack| Setup { schedule, payment, without: None, slack, broadcast: false })
     })
 }
 
@@ -42,7 +42,7 @@ fn guarded() -> impl Iterator<Item = Setup> {
 fn without(guard: Guard) -> Setup {
     Setup {
         schedule: Schedule::Batched,
-        settle: Settle::Free,
+        payment: Payment::Free,
         without: Some(guard),
         slack: Some(0),
         broadcast: false,
@@ -50,8 +50,8 @@ fn without(guard: Guard) -> Setup {
 }
 
 fn set_up(machine: &Machine, setup: Setup) -> Simulation {
-    let Setup { schedule, settle, slack, broadcast, .. } = setup;
-    let options = Options { slack, settle, broadcast, ..Options::new(schedule) };
+    let Setup { schedule, payment, slack, broadcast, .. } = setup;
+    let options = Options { slack, payment, broadcast, ..Options::new(schedule) };
     let simulation = Simulation::new(machine, options).expect("the machine fits the host");
     guards::remove(simulation.memory().engine(), setup.without);
     simulation

@@ -133,8 +133,8 @@ impl From<BoundsError> for ConfigError {
 
 /// The bounds on the age of debts on a machine of this configuration. The nodes enforce the other bounds.
 pub(crate) fn bounds(config: &Config) -> Result<Bounds, ConfigError> {
-    let Lazy { max_age, tick, settle, max_owed, reserve } = config.lazy;
-    let bounds = Bounds::new(max_age, tick, settle)?;
+    let Lazy { max_age, tick, payment, max_owed, reserve } = config.lazy;
+    let bounds = Bounds::new(max_age, tick, payment)?;
     // A node without memory has nothing to keep within bounds.
     for (number, layout) in (0..).zip(&config.nodes).filter(|(_, layout)| layout.frames > 0) {
         let (node, frames) = (NodeId(number), layout.frames);

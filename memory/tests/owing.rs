@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire::{Batch, Condition, PageSize, Platform, Schedule, Settle, Stamp};
+use ceasefire::{Batch, Condition, PageSize, Payment, Platform, Schedule, Stamp};
 use ceasefire_memory::{
     Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, PAGE_BYTES,
 };
@@ -118,7 +118,7 @@ fn debts_that_settle_by_themselves_are_never_paid_for() {
 
 #[test]
 fn on_demand_the_watermarks_count_owing_frames_and_allocations_pay() {
-    let (rig, space) = machine(Lazy { settle: Settle::Demand, ..bounds() });
+    let (rig, space) = machine(Lazy { payment: Payment::Demand, ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let (_, there) = near_owes(&rig, &space, 0);
     rig.memory.reclaim_node(NEAR);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use ceasefire::{Broadcast, Holders, Platform, Schedule, Settle, DYNAMIC_ASIDS};
+use ceasefire::{Broadcast, Holders, Payment, Platform, Schedule, DYNAMIC_ASIDS};
 use ceasefire_memory::{
     Config, FaultError, ForkError, FrameNumber, Lazy, NodeId, NodeLayout, Placement, Protection, RemapError,
     UnmapError, Work, PAGE_BYTES,
@@ -131,12 +131,12 @@ fn broadcast() -> impl Strategy<Value = Option<Broadcast>> {
     prop_oneof![2 => Just(None), 1 => Just(wide), 1 => Just(few(3, Holders::Every))]
 }
 
-fn schedule() -> impl Strategy<Value = (Schedule, Settle)> {
-    let lazily = prop_oneof![Just(Settle::Free), Just(Settle::Demand)];
+fn schedule() -> impl Strategy<Value = (Schedule, Payment)> {
+    let lazily = prop_oneof![Just(Payment::Free), Just(Payment::Demand)];
     prop_oneof![
-        1 => Just((Schedule::PerPage, Settle::Free)),
-        2 => Just((Schedule::Batched, Settle::Free)),
-        3 => lazily.prop_map(|settle| (Schedule::Lazy, settle)),
+        1 => Just((Schedule::PerPage, Payment::Free)),
+        2 => Just((Schedule::Batched, Payment::Free)),
+        3 => lazily.prop_map(|payment| (Schedule::Lazy, payment)),
     ]
 }
 
@@ -421,7 +421,7 @@ proptest! {
 
     #[test]
     fn programs_see_what_they_stored_and_leave_nothing(
-        (schedule, settle) in schedule(),
+        (schedule, payment) in schedule(),
         broadcast in broadcast(),
         machine in 0..3usize,
         steps in prop::collection::vec(step(), 1..200),
@@ -435,7 +435,7 @@ proptest! {
             swap_pages: slots,
             objects: 1024,
             // In reads of the clock.
-            lazy: Lazy { max_age: 400, tick: 100, settle, ..Lazy::default() },
+            lazy: Lazy { max_age: 400, tick: 100, payment, ..Lazy::default() },
             ..Config::new(nodes, 2, schedule)
         };
         let rig = Rig::by_hand_with(config, broadcast);

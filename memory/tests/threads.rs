@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use ceasefire::{Broadcast, Counters, Holders, Platform, Schedule, Settle, DYNAMIC_ASIDS};
+use ceasefire::{Broadcast, Counters, Holders, Payment, Platform, Schedule, DYNAMIC_ASIDS};
 use ceasefire_memory::{
     Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
 };
@@ -31,7 +31,7 @@ const READS: u32 = 4_000;
 /// A worker's timer ticks at one of so many steps.
 const STEPS_A_TICK: u64 = 4;
 /// In reads of the clock, which are few: about one for each batch.
-const BOUNDS: Lazy = Lazy { max_age: 80, tick: 40, settle: Settle::Free, max_owed: None, reserve: None };
+const BOUNDS: Lazy = Lazy { max_age: 80, tick: 40, payment: Payment::Free, max_owed: None, reserve: None };
 const NODES: [NodeLayout; 2] = [NodeLayout::new(1000), NodeLayout::new(1000)];
 
 /// The known state of a page of a worker's memory: twice the number of the last finished change, plus one if it was a
@@ -368,10 +368,10 @@ fn run_worker(world: &World, me: usize, steps: u32) {
 }
 
 /// A schedule, the flushes that settle debts, and the processors' broadcasts.
-type Mechanism = (Schedule, Settle, Option<Broadcast>);
+type Mechanism = (Schedule, Payment, Option<Broadcast>);
 
-fn world((schedule, settle, broadcast): Mechanism, mix: Mix, without: Option<Guard>) -> World {
-    let lazy = Lazy { settle, ..BOUNDS };
+fn world((schedule, payment, broadcast): Mechanism, mix: Mix, without: Option<Guard>) -> World {
+    let lazy = Lazy { payment, ..BOUNDS };
     let config = Config { objects: 64, lazy, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
     let rig = Rig::threaded_with(config, broadcast);
     guards::remove(rig.memory.engine(), without);
@@ -442,8 +442,8 @@ fn run_and_finish(mechanism: Mechanism, mix: Mix) -> (Counters, Statistics) {
     (counters, statistics)
 }
 
-const PER_PAGE: Mechanism = (Schedule::PerPage, Settle::Free, None);
-const BATCHED: Mechanism = (Schedule::Batched, Settle::Free, None);
+const PER_PAGE: Mechanism = (Schedule::PerPage, Payment::Free, None);
+const BATCHED: Mechanism = (Schedule::Batched, Payment::Free, None);
 
 /// Processors with `asids` ASIDs that mean the same on every CPU.
 fn broadcast(asids: u32, holders: Holders) -> Broadcast {
@@ -466,10 +466,10 @@ fn nothing_is_lost_or_stale_on_many_cpus_and_batching_saves_interrupts() {
 
 #[test]
 fn nothing_is_lost_or_stale_on_many_cpus_while_frames_owe() {
-    for settle in [Settle::Free, Settle::Demand] {
+    for payment in [Payment::Free, Payment::Demand] {
         for mix in [Mix::All, Mix::Readers] {
-            let (_, statistics) = run_and_finish((Schedule::Lazy, settle, None), mix);
-            assert!(statistics.frames_matured > 1000, "{settle:?} {mix:?}: {statistics:?}");
+            let (_, statistics) = run_and_finish((Schedule::Lazy, payment, None), mix);
+            assert!(statistics.frames_matured > 1000, "{payment:?} {mix:?}: {statistics:?}");
         }
     }
 }
@@ -480,7 +480,7 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
         for mix in [Mix::All, Mix::Readers] {
-            run_and_finish((schedule, Settle::Free, Some(one)), mix);
+            run_and_finish((schedule, Payment::Free, Some(one)), mix);
         }
     }
 }
@@ -489,7 +489,7 @@ fn nothing_is_lost_or_stale_while_spaces_move_between_slots_and_a_global_asid() 
 fn nothing_is_lost_or_stale_when_every_space_has_a_global_asid() {
     let few = broadcast(3, Holders::Every);
     for schedule in [Schedule::Batched, Schedule::Lazy] {
-        run_and_finish((schedule, Settle::Free, Some(few)), Mix::All);
+        run_and_finish((schedule, Payment::Free, Some(few)), Mix::All);
     }
 }
 
@@ -497,7 +497,7 @@ fn nothing_is_lost_or_stale_when_every_space_has_a_global_asid() {
 #[test]
 fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
-    let world = world((Schedule::Batched, Settle::Free, Some(one)), Mix::All, Some(Guard::Transition));
+    let world = world((Schedule::Batched, Payment::Free, Some(one)), Mix::All, Some(Guard::Transition));
     run(&world, STEPS);
     assert!(world.rig.platform().violations() > 0);
 }
@@ -513,7 +513,7 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_stamps_of_debts_stale_entries_are_seen() {
-    let world = world((Schedule::Lazy, Settle::Free, None), Mix::Readers, Some(Guard::Stamp));
+    let world = world((Schedule::Lazy, Payment::Free, None), Mix::Readers, Some(Guard::Stamp));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }

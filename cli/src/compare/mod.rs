@@ -61,7 +61,7 @@ fn sound(reports: &[Report]) -> Done {
 
 #[cfg(test)]
 mod tests {
-    use ceasefire_experiments::{Experiment, Mechanism, Plan, Settle};
+    use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan};
     use ceasefire_machine::config::builtin;
 
     use super::*;
@@ -72,7 +72,7 @@ mod tests {
             experiment: Experiment::find("migrate").expect("an experiment"),
             machine: machine.with_cpus(2).expect("allowed"),
             mechanism: Mechanism::Batched,
-            settle: Settle::Free,
+            payment: Payment::Free,
             threads: None,
             lru_drain: None,
             scale: 0.0001,

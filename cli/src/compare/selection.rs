@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ceasefire_experiments::{Experiment, Mechanism, Plan, Schedule, Settle, Sweep, EXPERIMENTS};
+use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, BUILTIN};
 
 use super::{files, names};
@@ -52,7 +52,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 experiment,
                 machine,
                 mechanism: experiment.baseline(),
-                settle: arguments.settle.map_or(Settle::Free, Into::into),
+                payment: arguments.settle.map_or(Payment::Free, Into::into),
                 threads: None,
                 lru_drain: None,
                 scale: arguments.scale.unwrap_or(experiment.scale),

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use ceasefire_experiments::{Comparison, Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_experiments::{Comparison, Experiment, Mechanism, Payment, Plan, Report};
 use ceasefire_machine::config::builtin;
 
 fn plan() -> Plan {
@@ -13,7 +13,7 @@ fn plan() -> Plan {
         experiment: Experiment::find("migrate").expect("an experiment"),
         machine: machine.with_cpus(2).expect("allowed"),
         mechanism: Mechanism::Batched,
-        settle: Settle::Free,
+        payment: Payment::Free,
         scale: 0.0001,
         seed: 1,
         oracle: false,

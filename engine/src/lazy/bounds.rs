@@ -12,9 +12,9 @@ pub const LONGEST_AGE: u64 = 1_000_000_000;
 /// The default greatest age of a debt: 10 ms, in nanoseconds.
 pub const DEFAULT_AGE: u64 = 10_000_000;
 
-/// What settles the debts of lazy unmaps.
+/// The means by which lazy debts are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Settle {
+pub enum Payment {
     /// Events that happen anyway: switches, leaving a space, timer ticks. Interrupts only where an operation cannot
     /// wait.
     #[default]
@@ -28,7 +28,7 @@ pub enum Settle {
 pub struct Bounds {
     max_age: u64,
     tick: u64,
-    settle: Settle,
+    payment: Payment,
 }
 
 /// Why bounds cannot be kept.
@@ -66,14 +66,14 @@ impl fmt::Display for BoundsError {
 
 impl Bounds {
     /// Nothing is owed longer than an operation lasts.
-    pub const STRICT: Self = Self { max_age: 0, tick: 1, settle: Settle::Free };
+    pub const STRICT: Self = Self { max_age: 0, tick: 1, payment: Payment::Free };
 
     /// Allows debts up to `max_age` old, on a machine whose CPUs each call [`Engine::tick`](crate::Engine::tick) every
     /// `tick`. Both are in nanoseconds. An age of 0 is [`Bounds::STRICT`].
     ///
     /// # Errors
     /// [`BoundsError`] names the bound that is broken: [`LONGEST_AGE`], two ticks, or a tick of 0.
-    pub const fn new(max_age: u64, tick: u64, settle: Settle) -> Result<Self, BoundsError> {
+    pub const fn new(max_age: u64, tick: u64, payment: Payment) -> Result<Self, BoundsError> {
         if tick == 0 {
             return Err(BoundsError::NoTick);
         }
@@ -84,7 +84,7 @@ impl Bounds {
         if max_age != 0 && max_age < least {
             return Err(BoundsError::TooYoung { max_age, least });
         }
-        Ok(Self { max_age, tick, settle })
+        Ok(Self { max_age, tick, payment })
     }
 
     /// The age that no debt exceeds by more than a tick, in nanoseconds; 0 if nothing may be owed.
@@ -97,9 +97,9 @@ impl Bounds {
         self.tick
     }
 
-    /// What settles debts.
-    pub const fn settle(self) -> Settle {
-        self.settle
+    /// The means by which debts are paid.
+    pub const fn payment(self) -> Payment {
+        self.payment
     }
 
     /// Whether nothing may be owed.
@@ -122,10 +122,10 @@ impl Bounds {
 
     /// The age at which any CPU that notices a debt pays it. If ticks alone should have settled it, some CPU had none.
     pub(crate) const fn overdue(self) -> u64 {
-        match self.settle {
-            Settle::Free => self.max_age,
+        match self.payment {
+            Payment::Free => self.max_age,
             // Ticks only notice here, so the last tick in time must already count.
-            Settle::Demand => self.max_age.saturating_sub(self.tick),
+            Payment::Demand => self.max_age.saturating_sub(self.tick),
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn ages_that_ticks_cannot_keep_are_refused_with_the_bound() {
-        let refused = |max_age, tick| Bounds::new(max_age, tick, Settle::Free).expect_err("refused");
+        let refused = |max_age, tick| Bounds::new(max_age, tick, Payment::Free).expect_err("refused");
         assert_eq!(refused(LONGEST_AGE + 1, MS), BoundsError::TooOld { max_age: LONGEST_AGE + 1 });
         assert_eq!(refused(7 * MS, 4 * MS), BoundsError::TooYoung { max_age: 7 * MS, least: 8 * MS });
         assert_eq!(refused(MS, 0), BoundsError::NoTick);
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn an_epoch_and_two_ticks_are_an_age_and_at_most_a_tick() {
         for (max_age, tick) in [(10, 4), (8, 4), (1000, 1), (20, 10), (10, 1)] {
-            let bounds = Bounds::new(max_age * MS, tick * MS, Settle::Free).expect("they can be kept");
+            let bounds = Bounds::new(max_age * MS, tick * MS, Payment::Free).expect("they can be kept");
             assert!(bounds.epoch() + 2 * tick * MS <= (max_age + tick) * MS, "{bounds:?}");
             assert!(!bounds.is_strict() && bounds.overdue() == max_age * MS);
         }
-        assert!(Bounds::new(0, 4 * MS, Settle::Free).expect("strict").is_strict());
+        assert!(Bounds::new(0, 4 * MS, Payment::Free).expect("strict").is_strict());
         assert!(Bounds::STRICT.is_strict());
     }
 }

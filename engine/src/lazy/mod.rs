@@ -12,7 +12,7 @@ mod ledger;
 mod owed;
 mod settling;
 
-pub use bounds::{Bounds, BoundsError, Settle, DEFAULT_AGE, LONGEST_AGE};
+pub use bounds::{Bounds, BoundsError, Payment, DEFAULT_AGE, LONGEST_AGE};
 pub use eligible::Condition;
 pub(crate) use eligible::{may_owe, Met};
 pub(crate) use ledger::Ledger;

@@ -18,9 +18,9 @@
 //! An operation that cannot wait pays. It interrupts once, for all debts that exist at that moment. Where the hardware
 //! broadcasts, it broadcasts instead, whatever the spaces, and interrupts no CPU. If a CPU that runs programs has no
 //! ticks, the age of the debt makes another CPU pay: [`Engine::tick`] says when. (LATR, ASPLOS 2018, sweeps at ticks
-//! too. LUF pays only on demand, which is [`Settle::Demand`].)
+//! too. LUF pays only on demand, which is [`Payment::Demand`].)
 
-use super::bounds::{Bounds, Settle};
+use super::bounds::{Bounds, Payment};
 use super::ledger::Closed;
 use crate::cpu::Asked;
 use crate::cpu_set::{CpuId, CpuSet};
@@ -80,7 +80,7 @@ impl<P: Platform> Engine<P> {
         }
         let (now, bounds) = (self.platform().now(), self.bounds);
         self.ledger.close_after(bounds.epoch(), now);
-        if bounds.settle() == Settle::Free {
+        if bounds.payment() == Payment::Free {
             let by = self.sweep();
             // Every CPU that runs a program has had a tick since these were closed. The CPUs that remain have none.
             let waiting = self.ledger.closed_for(self.ledger.closed(), bounds.tick(), now);

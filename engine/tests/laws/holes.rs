@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, PageSize, Schedule, Settle, Stamp,
+    AddressSpace, Batch, Bounds, CpuSet, Engine, Flush, Gather, Owed, PageSize, Payment, Schedule, Stamp,
     PLACES, SINGLE_PAGE_CEILING,
 };
 
@@ -23,7 +23,7 @@ fn first_forgotten(mut is_remembered: impl FnMut() -> bool) -> Option<u64> {
 
 #[test]
 fn hole_02_numbers_that_wrap() {
-    let m = lazy_until(2, Settle::Demand);
+    let m = lazy_until(2, Payment::Demand);
     let p = m.space(1);
     m.switch(1, &p);
     let mut last = Stamp::SETTLED;
@@ -52,7 +52,7 @@ fn hole_02_numbers_that_wrap() {
 
 #[test]
 fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
-    let m = lazy_until(3, Settle::Demand);
+    let m = lazy_until(3, Payment::Demand);
     let (p, q) = (m.space(1), m.space(2));
     // CPU 1 ran the first space and runs the second.
     m.switch(1, &p);
@@ -77,7 +77,7 @@ fn hole_07_a_flush_of_one_space_that_settles_the_debt_of_another() {
 /// A machine that broadcasts and may leave debts, whose CPU 1 has a page cached.
 fn broadcasting_lazily() -> (Machine, Space) {
     let capabilities = every(256);
-    let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
+    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
     let m = within(2, capabilities, SINGLE_PAGE_CEILING, bounds);
     let p = m.space(1);
     m.switch(1, &p);

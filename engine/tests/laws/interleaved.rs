@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use ceasefire::{
     AddressSpace, Batch, Bounds, Capabilities, Condition, Engine, Entry, Flush, Gather, Owed, PageSize,
-    Platform, Root, Schedule, Settle, Stamp, TableGuard,
+    Payment, Platform, Root, Schedule, Stamp, TableGuard,
 };
 
 use crate::hands::room;
@@ -253,8 +253,8 @@ pub(crate) fn play(
     schedule: Schedule,
     prepare: impl Fn(&Engine<Threads>),
 ) -> Result<(), String> {
-    let settle = if seed % 5 == 0 { Settle::Demand } else { Settle::Free };
-    let bounds = Bounds::new(200, 50, settle).expect("they can be kept");
+    let payment = if seed % 5 == 0 { Payment::Demand } else { Payment::Free };
+    let bounds = Bounds::new(200, 50, payment).expect("they can be kept");
     let engine = Arc::new(Threads::engine(seed, 2 + (seed % 3) as usize, capabilities, bounds));
     prepare(&engine);
     let places = 1 + seed / 3 % 3;

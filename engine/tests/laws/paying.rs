@@ -1,6 +1,6 @@
 //! Paying: all debts that exist at the time of the call, however many.
 
-use ceasefire::{Bounds, Settle, Stamp, SINGLE_PAGE_CEILING};
+use ceasefire::{Bounds, Payment, Stamp, SINGLE_PAGE_CEILING};
 
 use crate::hands::let_go;
 use crate::script::{every, lazy_until, within, Machine, Space};
@@ -26,7 +26,7 @@ fn owe_in_every_epoch(m: &Machine) -> (Space, Vec<Stamp>) {
 
 #[test]
 fn paying_all_pays_the_open_epoch_too_where_none_is_free_to_follow_it() {
-    let m = lazy_until(2, Settle::Demand);
+    let m = lazy_until(2, Payment::Demand);
     let (p, stamps) = owe_in_every_epoch(&m);
     assert!(m.cached(1, PAGE).is_some());
     m.events();
@@ -40,7 +40,7 @@ fn paying_all_pays_the_open_epoch_too_where_none_is_free_to_follow_it() {
 
 #[test]
 fn paying_all_by_broadcast_pays_the_open_epoch_too() {
-    let bounds = Bounds::new(1000, 100, Settle::Demand).expect("they can be kept");
+    let bounds = Bounds::new(1000, 100, Payment::Demand).expect("they can be kept");
     let m = within(2, every(256), SINGLE_PAGE_CEILING, bounds);
     let (p, stamps) = owe_in_every_epoch(&m);
     m.pay_all();
@@ -51,7 +51,7 @@ fn paying_all_by_broadcast_pays_the_open_epoch_too() {
 /// A batch that enters debts while another CPU pays does not keep it paying.
 #[test]
 fn a_later_debt_is_not_waited_for() {
-    let m = lazy_until(3, Settle::Demand);
+    let m = lazy_until(3, Payment::Demand);
     let (p, stamps) = owe_in_every_epoch(&m);
     let space = p.clone();
     m.at(crate::script::Point::Wait, move |m| {

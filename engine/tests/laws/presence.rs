@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Engine, Flush, PageSize, Settle};
+use ceasefire::{Engine, Flush, PageSize, Payment};
 
 use crate::hands::let_go;
 use crate::script::{broadcasting, hybrid, lazy, lazy_until, machine, Machine, Point};
@@ -61,7 +61,7 @@ fn a_request_that_comes_too_late_is_answered_by_its_sender() {
 /// Debts of a CPU in closed epochs and in the open one. They end when the CPU goes offline.
 #[test]
 fn debts_do_not_wait_for_a_cpu_that_is_gone() {
-    for m in [lazy(3), lazy_until(3, Settle::Demand)] {
+    for m in [lazy(3), lazy_until(3, Payment::Demand)] {
         let p = m.space(1);
         m.switch(1, &p);
         m.fill(1, PAGE, 1);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use ceasefire::{
-    Asid, Batch, Bounds, Entry, Gather, Holders, Owed, PageSize, Platform, Schedule, Settle, Stamp,
+    Asid, Batch, Bounds, Entry, Gather, Holders, Owed, PageSize, Payment, Platform, Schedule, Stamp,
     SINGLE_PAGE_CEILING,
 };
 use proptest::prelude::*;
@@ -535,7 +535,7 @@ proptest! {
 
     #[test]
     fn random_histories_keep_every_rule_when_debts_are_paid_on_demand((cpus, spaces, steps) in history()) {
-        let machine = lazy_until(cpus, Settle::Demand);
+        let machine = lazy_until(cpus, Payment::Demand);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }
 
@@ -547,7 +547,7 @@ proptest! {
 
     #[test]
     fn random_histories_keep_every_rule_with_debts_settled_by_broadcasts((cpus, spaces, steps) in history(), asids in 2..=4_u32) {
-        let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
+        let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
         let machine = within(cpus, every(asids), SINGLE_PAGE_CEILING, bounds);
         prop_assert_eq!(play(&machine, Schedule::Lazy, cpus, spaces, &steps), Ok(()));
     }

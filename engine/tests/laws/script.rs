@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 
 use ceasefire::{
     AddressSpace, Asid, Bounds, Broadcast, Capabilities, Cpu, CpuId, CpuSet, Engine, Extent, Flush,
-    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Platform, Reason, Root, Settle, Settled,
+    FlushEvent, Generation, Holders, InterruptsOff, Look, PageSize, Payment, Platform, Reason, Root, Settled,
     SpaceId, DYNAMIC_ASIDS, SINGLE_PAGE_CEILING,
 };
 
@@ -518,7 +518,7 @@ pub(crate) fn hybrid(cpus: usize, asids: u32) -> Machine {
 
 /// The same, whose batches may leave debts.
 pub(crate) fn lazy_hybrid(cpus: usize, asids: u32) -> Machine {
-    let bounds = Bounds::new(1000, 100, Settle::Free).expect("they can be kept");
+    let bounds = Bounds::new(1000, 100, Payment::Free).expect("they can be kept");
     within(cpus, wide(asids), SINGLE_PAGE_CEILING, bounds)
 }
 
@@ -534,12 +534,12 @@ pub(crate) fn machine_with_ceiling(cpus: usize, ceiling: u32) -> Machine {
 /// A machine that promises everything but broadcasts, whose lazy batches may leave debts of up to 1000 ns. Time
 /// advances by a nanosecond each time it is read.
 pub(crate) fn lazy(cpus: usize) -> Machine {
-    lazy_until(cpus, Settle::Free)
+    lazy_until(cpus, Payment::Free)
 }
 
 /// The same, with debts settled as `settle` says.
-pub(crate) fn lazy_until(cpus: usize, settle: Settle) -> Machine {
-    within(cpus, PROMISES, SINGLE_PAGE_CEILING, Bounds::new(1000, 100, settle).expect("they can be kept"))
+pub(crate) fn lazy_until(cpus: usize, payment: Payment) -> Machine {
+    within(cpus, PROMISES, SINGLE_PAGE_CEILING, Bounds::new(1000, 100, payment).expect("they can be kept"))
 }
 
 fn build(cpus: usize, capabilities: Capabilities, ceiling: u32) -> Machine {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use ceasefire::Settle;
+use ceasefire::Payment;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::Options;
 use ceasefire_memory::{LruDrain, NodeId};
@@ -24,7 +24,7 @@ pub struct Plan {
     /// The mechanism.
     pub mechanism: Mechanism,
     /// The way in which the debts of [`Mechanism::Lazy`] and [`Mechanism::All`] are settled.
-    pub settle: Settle,
+    pub payment: Payment,
     /// The number of threads, if the experiment lets it be chosen. `None`: the experiment's own number.
     pub threads: Option<u16>,
     /// The time at which a CPU puts its new pages on the LRU list, if the experiment lets it be chosen. `None`: the
@@ -126,7 +126,7 @@ impl Plan {
                 oracle: self.oracle,
                 contents: self.keeps_contents(),
                 trace: self.open_trace()?,
-                settle: self.settle,
+                payment: self.payment,
                 broadcast: self.mechanism.broadcasts(),
                 ..Options::new(self.mechanism.schedule())
             },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire::{Schedule, Settle};
+use ceasefire::{Payment, Schedule};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
@@ -179,9 +179,9 @@ impl Report {
             cpus: plan.machine.topology.cpu_count(),
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
-            settle: (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.settle {
-                Settle::Free => "free",
-                Settle::Demand => "demand",
+            settle: (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.payment {
+                Payment::Free => "free",
+                Payment::Demand => "demand",
             }),
             lru_drain: plan.experiment.sweep.map(|_| drain_name(plan.lru_drain.unwrap_or_default())),
             elapsed_s,

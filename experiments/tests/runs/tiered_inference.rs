@@ -1,6 +1,6 @@
 //! Runs of `tiered-inference`: every page of weights comes from the device, for every token.
 
-use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
 use ceasefire_machine::config::builtin;
 use ceasefire_memory::PAGE_BYTES;
 
@@ -11,7 +11,7 @@ fn run(cpus: u32) -> Report {
         experiment: Experiment::find("tiered-inference").expect("an experiment"),
         machine,
         mechanism: Mechanism::Batched,
-        settle: Settle::Free,
+        payment: Payment::Free,
         threads: None,
         lru_drain: None,
         scale: 1.0 / 1000.0,

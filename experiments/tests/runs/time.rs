@@ -1,6 +1,6 @@
 //! The fields `time` and `series` of a report account for a whole run.
 
-use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
 use ceasefire_machine::config::builtin;
 
 fn run(experiment: &'static str, machine: &str, scale: f64) -> Report {
@@ -11,7 +11,7 @@ fn run(experiment: &'static str, machine: &str, scale: f64) -> Report {
         experiment: Experiment::find(experiment).expect("an experiment"),
         machine: machine.with_cpus(4).expect("allowed"),
         mechanism: Mechanism::PerPage,
-        settle: Settle::Free,
+        payment: Payment::Free,
         scale,
         seed: 1,
         oracle: false,

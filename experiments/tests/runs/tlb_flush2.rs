@@ -1,6 +1,6 @@
 //! Runs of `tlb-flush2`: loads are right, errors have reasons, and the figures have the shape of the paper's tables.
 
-use ceasefire_experiments::{compare, published, Experiment, LruDrain, Mechanism, Plan, Report, Settle};
+use ceasefire_experiments::{compare, published, Experiment, LruDrain, Mechanism, Payment, Plan, Report};
 use ceasefire_machine::config::builtin;
 
 fn plan(machine: &str, mechanism: Mechanism) -> Plan {
@@ -8,7 +8,7 @@ fn plan(machine: &str, mechanism: Mechanism) -> Plan {
         experiment: Experiment::find("tlb-flush2").expect("an experiment"),
         machine: builtin(machine).expect("a listed name").expect("a valid file"),
         mechanism,
-        settle: Settle::Free,
+        payment: Payment::Free,
         threads: None,
         lru_drain: None,
         scale: 1.0 / 4096.0,

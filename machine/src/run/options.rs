@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use ceasefire::{Schedule, Settle, LOOK_EVERY, WIDE};
+use ceasefire::{Payment, Schedule, LOOK_EVERY, WIDE};
 use ceasefire_memory::Config;
 
 use crate::config::Picoseconds;
@@ -43,7 +43,7 @@ pub struct Options {
     /// right to within 2 us.
     pub slack: Option<Picoseconds>,
     /// The way in which the debts of [`Schedule::Lazy`] are settled.
-    pub settle: Settle,
+    pub payment: Payment,
     /// The period, in picoseconds, of the timer of a CPU that runs threads; 0 for no ticks.
     pub tick: Picoseconds,
     /// Changes the memory manager's setup before it starts. It must keep the machine's nodes and frame numbers.
@@ -64,7 +64,7 @@ impl Options {
             shadow: cfg!(debug_assertions),
             contents: false,
             slack: None,
-            settle: Settle::Free,
+            payment: Payment::Free,
             tick: TICK,
             configure: Box::new(|_| {}),
             trace: None,

@@ -46,7 +46,7 @@ impl Simulation {
             .map(|node| NodeLayout { frames: frames_of(node.bytes) as u32, tier: node.tier })
             .collect();
         let mut config = Config::new(nodes, machine.topology.cpu_count() as usize, options.schedule);
-        config.lazy.settle = options.settle;
+        config.lazy.payment = options.payment;
         config.lazy.tick = (options.tick / 1000).max(1);
         (options.configure)(&mut config);
         let capabilities = Sim::promises(&machine.processor, options.broadcast).map_err(SetupError::Asids)?;

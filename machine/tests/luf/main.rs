@@ -18,7 +18,7 @@ mod scenarios;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Schedule, Settle, LONGEST_AGE};
+use ceasefire::{Payment, Schedule, LONGEST_AGE};
 use ceasefire_machine::{Options, Outcome, Program, Sim, Simulation};
 use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
 
@@ -54,7 +54,7 @@ pub(crate) enum Mapped {
 /// The setup of a play.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
-    pub(crate) settle: Settle,
+    pub(crate) payment: Payment,
     pub(crate) way: Way,
     pub(crate) mapped: Mapped,
     pub(crate) without: &'static [Guard],
@@ -178,7 +178,7 @@ pub(crate) fn write(memory: &Memory<Sim>, file: ObjectId, word: u64) {
 fn options(setup: Setup) -> Options {
     Options {
         contents: true,
-        settle: setup.settle,
+        payment: setup.payment,
         tick: TICK,
         configure: Box::new(|config| {
             (config.fault_around, config.read_ahead, config.lru_batch) = (1, 1, 1);
@@ -233,8 +233,8 @@ pub(crate) fn all() -> impl Iterator<Item = Setup> {
 
 /// The same with the given mapping.
 pub(crate) fn setups(mapped: Mapped) -> impl Iterator<Item = Setup> {
-    [Settle::Free, Settle::Demand].into_iter().flat_map(move |settle| {
-        [Way::Moves, Way::Goes].map(|way| Setup { settle, way, mapped, without: &[] })
+    [Payment::Free, Payment::Demand].into_iter().flat_map(move |payment| {
+        [Way::Moves, Way::Goes].map(|way| Setup { payment, way, mapped, without: &[] })
     })
 }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire::{Schedule, Settle, LONGEST_AGE};
+use ceasefire::{Payment, Schedule, LONGEST_AGE};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
 use ceasefire_memory::{Block, FrameNumber, Machine as _, Moved, NodeId, Placement, Store, PAGE_BYTES};
 
@@ -194,10 +194,10 @@ fn scenario_09_a_missing_flush_before_reuse_is_seen_by_the_oracle_itself() {
 /// A thread stores to the pages of a file and loads the stored words. Another syncs the file, which removes the right
 /// to store until the next store. A third moves the pages to and fro. Returns the number of lost stores and the
 /// outcome.
-fn stores_beside_sync(settle: Settle) -> (u64, Outcome) {
+fn stores_beside_sync(payment: Payment) -> (u64, Outcome) {
     const ROUNDS: u64 = 200;
     const FILE: u64 = 24;
-    let options = Options { contents: true, settle, ..exact(Schedule::Lazy) };
+    let options = Options { contents: true, payment, ..exact(Schedule::Lazy) };
     let simulation = Simulation::new(&machine(&[4, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(FILE as u32).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
@@ -240,12 +240,12 @@ fn stores_beside_sync(settle: Settle) -> (u64, Outcome) {
 /// `hole_12`.
 #[test]
 fn scenario_10_a_writable_entry_outlives_the_right_to_store() {
-    for settle in [Settle::Free, Settle::Demand] {
-        let (lost, outcome) = stores_beside_sync(settle);
-        assert_eq!(lost, 0, "{settle:?}");
+    for payment in [Payment::Free, Payment::Demand] {
+        let (lost, outcome) = stores_beside_sync(payment);
+        assert_eq!(lost, 0, "{payment:?}");
         let (statistics, counters) = (outcome.reading.statistics, outcome.reading.counters);
         assert!(statistics.written > 100 && statistics.migrated > 100, "{statistics:?}");
-        assert!(counters.debts_created > 100 && outcome.stale_hits > 0, "{settle:?}: {counters:?}");
+        assert!(counters.debts_created > 100 && outcome.stale_hits > 0, "{payment:?}: {counters:?}");
     }
 }
 
@@ -265,14 +265,14 @@ fn scenario_11_another_page_takes_the_place_of_one() {
 
 /// A page is taken away lazily, and no operation requires a flush. Returns the time for which the reader continued to
 /// use the old entry, in ns, and the outcome.
-fn no_operation_requires_a_flush(settle: Settle, tick: u64, max_age: u64) -> (u64, Outcome) {
+fn no_operation_requires_a_flush(payment: Payment, tick: u64, max_age: u64) -> (u64, Outcome) {
     let configure = move |config: &mut ceasefire_memory::Config| {
         (config.fault_around, config.read_ahead, config.lru_batch) = (1, 1, 1);
         config.lazy.max_age = max_age;
         config.lazy.tick = MILLISECOND;
     };
     let options =
-        Options { settle, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
+        Options { payment, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
     let simulation = Simulation::new(&machine(&[2, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(1).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
@@ -311,17 +311,17 @@ const MILLISECOND: u64 = 1_000_000;
 
 #[test]
 fn scenario_12_a_window_without_an_end() {
-    for (settle, max_age) in
-        [(Settle::Free, 2), (Settle::Free, 10), (Settle::Demand, 2), (Settle::Demand, 10)]
+    for (payment, max_age) in
+        [(Payment::Free, 2), (Payment::Free, 10), (Payment::Demand, 2), (Payment::Demand, 10)]
     {
-        let (used, outcome) = no_operation_requires_a_flush(settle, MILLISECOND, max_age * MILLISECOND);
-        assert_eq!(outcome.violations, 0, "{settle:?}: {:?}", outcome.broken);
-        assert!(used > 0 && used <= (max_age + 1) * MILLISECOND, "{settle:?}, {max_age} ms: {used} ns");
+        let (used, outcome) = no_operation_requires_a_flush(payment, MILLISECOND, max_age * MILLISECOND);
+        assert_eq!(outcome.violations, 0, "{payment:?}: {:?}", outcome.broken);
+        assert!(used > 0 && used <= (max_age + 1) * MILLISECOND, "{payment:?}, {max_age} ms: {used} ns");
         let counters = outcome.reading.counters;
         assert!(counters.debt_age_max_ns <= (max_age + 1) * MILLISECOND, "{counters:?}");
-        assert_eq!(counters.interrupts > 0, settle == Settle::Demand, "{counters:?}");
+        assert_eq!(counters.interrupts > 0, payment == Payment::Demand, "{counters:?}");
         // Without ticks the window has no end.
-        let (used, outcome) = no_operation_requires_a_flush(settle, 0, max_age * MILLISECOND);
+        let (used, outcome) = no_operation_requires_a_flush(payment, 0, max_age * MILLISECOND);
         assert!(
             used > (max_age + 1) * MILLISECOND && rules(&outcome) == [Rule::Bounded],
             "{used} ns: {outcome:?}"
@@ -331,7 +331,7 @@ fn scenario_12_a_window_without_an_end() {
 
 /// One program streams through a file that is larger than memory, and owes. An unrelated one uses some fresh memory
 /// from time to time. Returns the number of frames that an allocation paid for, and the outcome.
-fn paid_for_frames(settle: Settle, max_age: u64) -> (u64, Outcome) {
+fn paid_for_frames(payment: Payment, max_age: u64) -> (u64, Outcome) {
     const FILE: u64 = 6000;
     let tick = MILLISECOND / 4;
     let configure = move |config: &mut ceasefire_memory::Config| {
@@ -340,7 +340,7 @@ fn paid_for_frames(settle: Settle, max_age: u64) -> (u64, Outcome) {
         (config.lazy.max_age, config.lazy.max_owed) = (max_age, Some(128));
     };
     let options =
-        Options { settle, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
+        Options { payment, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
     let simulation = Simulation::new(&machine(&[4], 16384), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(FILE as u32).expect("a free object");
     let done = Rc::new(Cell::new(0));
@@ -374,12 +374,12 @@ fn paid_for_frames(settle: Settle, max_age: u64) -> (u64, Outcome) {
 
 #[test]
 fn scenario_13_an_unrelated_program_pays_for_anothers_debts() {
-    let (paid, outcome) = paid_for_frames(Settle::Free, MILLISECOND / 2);
+    let (paid, outcome) = paid_for_frames(Payment::Free, MILLISECOND / 2);
     // At most twice, before the kernel has measured the demand for frames.
     assert!(paid <= 2, "{:?}", outcome.reading);
     assert!(outcome.reading.counters.debts_by_tick > 100, "{:?}", outcome.reading.counters);
     // As published, on demand and without an age limit: allocations of any program pay again and again.
-    let (paid, outcome) = paid_for_frames(Settle::Demand, LONGEST_AGE);
+    let (paid, outcome) = paid_for_frames(Payment::Demand, LONGEST_AGE);
     assert!(paid > 2, "{:?}", outcome.reading);
 }
 

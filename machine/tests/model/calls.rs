@@ -134,7 +134,7 @@ impl Subject for Simulated {
         Options {
             contents: true,
             slack: Some(u64::from(setup.slack) * 1000),
-            settle: setup.settle(),
+            payment: setup.payment(),
             tick: u64::from(setup.tick) * 1000,
             configure: Box::new(move |config| {
                 for (node, setup) in config.nodes.iter_mut().zip(&numbers.nodes) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ceasefire::{Schedule, Settle};
+use ceasefire::{Payment, Schedule};
 use ceasefire_machine::config::Processor;
 use ceasefire_memory::LruDrain;
 
@@ -101,11 +101,11 @@ impl Setup {
     }
 
     /// The way in which lazy debts are settled.
-    pub(crate) fn settle(&self) -> Settle {
+    pub(crate) fn payment(&self) -> Payment {
         if self.schedule == 3 {
-            Settle::Demand
+            Payment::Demand
         } else {
-            Settle::Free
+            Payment::Free
         }
     }
 

@@ -6,7 +6,7 @@
 //! frames of a node are a reserve for allocations that must not wait; an allocation that may wait leaves them and
 //! waits.
 
-use ceasefire::{Settle, DEFAULT_AGE};
+use ceasefire::{Payment, DEFAULT_AGE};
 
 use crate::frames::node::Watermarks;
 
@@ -20,7 +20,7 @@ pub struct Lazy {
     /// (Linux: `CONFIG_HZ=250`).
     pub tick: u64,
     /// The flushes that settle debts.
-    pub settle: Settle,
+    pub payment: Payment,
     /// The most free frames of a node that may owe. `None` for an eighth of its frames, but at least 64 if it has as
     /// many.
     pub max_owed: Option<u32>,
@@ -30,7 +30,7 @@ pub struct Lazy {
 
 impl Default for Lazy {
     fn default() -> Self {
-        Self { max_age: DEFAULT_AGE, tick: 4_000_000, settle: Settle::Free, max_owed: None, reserve: None }
+        Self { max_age: DEFAULT_AGE, tick: 4_000_000, payment: Payment::Free, max_owed: None, reserve: None }
     }
 }
 

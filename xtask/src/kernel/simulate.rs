@@ -123,7 +123,7 @@ mod tests {
             experiment: Experiment::find(program).unwrap(),
             machine: ceasefire_machine::config::Machine::from_toml("f", &text, "".as_ref()).unwrap(),
             mechanism: Mechanism::Batched,
-            settle: ceasefire::Settle::Free,
+            payment: ceasefire::Payment::Free,
             // As it passes through the command line.
             scale: scale.to_string().parse().unwrap(),
             seed: 1,

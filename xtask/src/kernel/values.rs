@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ceasefire::{Bounds, Settle};
+use ceasefire::{Bounds, Payment};
 use ceasefire_kernel_abi::{PROGRAMS, SCENARIOS, TICK};
 
 use super::options::MIB;
@@ -36,7 +36,7 @@ pub(super) fn number(name: &str, text: &str, bounds: RangeInclusive<u64>) -> Res
 pub(super) fn max_age(text: &str) -> Result<u64, Failure> {
     const NANOSECONDS: u64 = 1_000_000;
     let milliseconds = number("--max-age", text, 0..=u64::MAX / NANOSECONDS)?;
-    Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Settle::Free)
+    Bounds::new(milliseconds * NANOSECONDS, TICK * NANOSECONDS, Payment::Free)
         .map(|_| milliseconds)
         .map_err(|error| Failure::usage(format!("--max-age {text}: {error}")))
 }
