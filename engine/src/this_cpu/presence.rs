@@ -24,7 +24,7 @@ impl<P: Platform> Engine<P> {
             here.cpu.inbox.close();
             self.kernel.leave(here.id);
             self.answer_all(&mut here);
-            (here.id, self.give_up_places(&mut here))
+            (here.id, Self::give_up_places(&mut here))
         });
         self.forgive(id);
         previous

@@ -77,22 +77,22 @@ impl<P: Platform> Engine<P> {
     pub fn unload(&self) -> Previous<P::Space, PLACES> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);
-            self.give_up_places(&mut here)
+            Self::give_up_places(&mut here)
         })
     }
 
     /// Leaves the sets of all spaces. The CPU is on the kernel's own tables.
-    pub(super) fn give_up_places(&self, here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
+    pub(super) fn give_up_places(here: &mut Here<'_, P>) -> Previous<P::Space, PLACES> {
         let left = here.own.left.give_up();
         for space in left.iter().flatten() {
-            self.leave(here.id, here.cpu, space.as_ref());
+            Self::leave(here.id, here.cpu, space.as_ref());
         }
         Previous(left)
     }
 
     /// Leaves the set of a space whose root this CPU has not loaded. If it left earlier, a flush could skip a CPU that
     /// still fills entries (tlb-bugs D4). The slot's generation covers the entries left under the ASID.
-    fn leave(&self, id: CpuId, cpu: &Cpu<P::Space>, space: &AddressSpace) {
+    fn leave(id: CpuId, cpu: &Cpu<P::Space>, space: &AddressSpace) {
         space.cpus().remove(id);
         cpu.tally.places_given_up.add(1);
     }
@@ -145,7 +145,7 @@ impl<P: Platform> Engine<P> {
         }
         let given_up = own.left.excess();
         if let Some(left) = &given_up {
-            self.leave(id, cpu, left.as_ref());
+            Self::leave(id, cpu, left.as_ref());
         }
         // The root is loaded before it is named. A flush that still reads SWITCHING interrupts needlessly. A flush that
         // read the space too early would be answered before the root was loaded.
