@@ -200,7 +200,7 @@ impl Test {
         let now = program.now();
         match self.first.get() {
             None if self.cold.get() == 0 && now >= self.warm_at.get() + WAIT => {
-                self.first.set(Some((program.reading(), self.turns.get())))
+                self.first.set(Some((program.reading(), self.turns.get())));
             }
             Some((first, _)) if self.last.get().is_none() => {
                 let passed = now.saturating_sub(first.time);
