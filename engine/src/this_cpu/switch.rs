@@ -44,7 +44,7 @@ impl<P: Platform> Engine<P> {
     /// Makes this CPU run `next`, and leaves lazy mode if the CPU was in it.
     ///
     /// The CPU keeps a reference to the space that it leaves, and its place in the space's set, for its return. With
-    /// [`PLACES`](crate::PLACES) of them it gives up the oldest.
+    /// [`PLACES`] of them it gives up the oldest.
     pub fn switch_to(&self, next: &P::Space) -> Previous<P::Space> {
         let space = next.as_ref();
         self.on_this_cpu(|here| {
