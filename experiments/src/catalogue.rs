@@ -2,7 +2,7 @@
 
 use crate::experiment::Experiment;
 use crate::workloads::{
-    allocation_latency, fork_heavy, migrate, mmap_read, tiered_inference, tlb_flush2, write_heavy,
+    allocation_latency, fork_heavy, migrate, mmap_read, switching, tiered_inference, tlb_flush2, write_heavy,
 };
 
 /// All experiments, in the order in which the command line lists and runs them.
@@ -17,6 +17,9 @@ pub static EXPERIMENTS: &[Experiment] = &[
     fork_heavy::EXPERIMENT,
     allocation_latency::EXPERIMENT,
     mmap_read::EXPERIMENT_SMALL,
+    switching::EXPERIMENT,
+    switching::EXPERIMENT_UNMAP,
+    switching::EXPERIMENT_LEFT,
 ];
 
 impl Experiment {

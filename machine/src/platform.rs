@@ -79,6 +79,7 @@ unsafe impl Platform for Sim {
     }
 
     fn unpin(&self) {
+        self.charge_looks();
         let cpu = World::cpu(self);
         // Where a simulation is given up, its threads are unwound on whichever CPU had its turn.
         cpu.pins.set(cpu.pins.get().saturating_sub(1));
@@ -149,6 +150,8 @@ unsafe impl Platform for Sim {
     }
 
     fn interrupt(&self, targets: &CpuSet) {
+        // The sender has looked at all CPUs of the set before.
+        self.charge_looks();
         let me = self.here.get();
         let costs = &self.machine.costs;
         for target in targets.iter() {

@@ -9,7 +9,7 @@ use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation};
 use ceasefire_memory::PAGE_BYTES;
-use common::{arrival, at, ended, exact, machine, now, run_clean, simulation, Sink, FAR, US};
+use common::{arrival_after, at, ended, exact, machine, now, run_clean, simulation, Sink, FAR, US};
 
 /// Computes in small steps, between which it can be interrupted.
 fn compute(program: &Program, micros: u64) {
@@ -61,11 +61,11 @@ fn an_interrupt_delays_only_the_program_that_it_interrupts() {
     let costs = &machine.costs;
     // The handler is entered and left, invalidates a page, and answers the sender.
     let handler = costs.interrupt_handle + costs.invalidate_page + FAR;
-    for name in ["computes/1", "computes/2"] {
-        assert_eq!(ended(&outcome, name), arrival(&machine) + 100 * US + handler);
+    for (name, earlier) in [("computes/1", 1), ("computes/2", 2)] {
+        assert_eq!(ended(&outcome, name), arrival_after(earlier, &machine) + 100 * US + handler);
     }
     let hit = outcome.threads.iter().find(|thread| thread.name == "computes/1").expect("it ran");
-    assert_eq!((hit.user, hit.system), (100 * US, arrival(&machine) + handler));
+    assert_eq!((hit.user, hit.system), (100 * US, arrival_after(1, &machine) + handler));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_request_to_a_cpu_with_an_interrupt_under_way_sends_none() {
     // Four requests cause two entries to the handler. The first flush serves two requests, so there is no second.
     let costs = &machine.costs;
     let handlers = 2 * (costs.interrupt_handle + costs.invalidate_asid + 2 * FAR);
-    assert_eq!(ended(&outcome, "computes"), arrival(&machine) + 100 * US + handlers);
+    assert_eq!(ended(&outcome, "computes"), arrival_after(2, &machine) + 100 * US + handlers);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use ceasefire::Schedule;
 use ceasefire_machine::config::Picoseconds;
 use ceasefire_machine::{Outcome, Program};
 use ceasefire_memory::ObjectId;
-use common::{arrival, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US};
+use common::{arrival, arrival_after, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US};
 
 fn compute(micros: u64) -> impl FnOnce(&Program) + 'static {
     move |program| {
@@ -111,7 +111,7 @@ fn a_cpu_that_is_ahead_does_not_take_a_thread_from_one_behind() {
     simulation.spawn("ahead", 0, 0, &space, |program| program.compute(100 * US)).expect("a stack");
     simulation.spawn("behind", 1, 50 * US, &space, compute(10)).expect("a stack");
     let outcome = run_clean(&simulation);
-    assert_eq!(ended(&outcome, "behind"), 50 * US + arrival(&machine) + 10 * US);
+    assert_eq!(ended(&outcome, "behind"), 50 * US + arrival_after(1, &machine) + 10 * US);
 }
 
 /// Reads the 4096 pages of a file once.

@@ -33,6 +33,11 @@ impl<S, const N: usize> Previous<S, N> {
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
+
+    /// The spaces whose references and places the CPU gave up.
+    pub fn spaces(&self) -> impl Iterator<Item = &S> {
+        self.0.iter().flatten()
+    }
 }
 
 impl<P: Platform> Engine<P> {

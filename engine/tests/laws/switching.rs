@@ -315,6 +315,34 @@ fn switches_between_a_few_spaces_write_nothing_shared() {
     assert_eq!((shared(), since.places_taken, since.places_given_up), (before, 0, 0));
 }
 
+/// The lines that CPUs write when they switch between two spaces in turn: of each space, the line of the set with the
+/// CPU's bit, and that of the count of references. Every other CPU has written the same lines since the last switch.
+#[test]
+fn cpus_that_switch_back_and_forth_write_four_shared_lines_or_none() {
+    for cpus in [2, 64] {
+        let m = machine(cpus);
+        let spaces = [m.space(1), m.space(2)];
+        let shared = |cpu| {
+            spaces.each_ref().map(|space| (space.cpus().contains(id(cpu)), std::rc::Rc::strong_count(space)))
+        };
+        let mut written = 0;
+        for round in 0..4 {
+            for space in &spaces {
+                for cpu in 0..cpus {
+                    let before = shared(cpu);
+                    m.switch(cpu, space);
+                    for (before, after) in before.into_iter().zip(shared(cpu)) {
+                        let lines = usize::from(before.0 != after.0) + usize::from(before.1 != after.1);
+                        written += if round > 0 { lines } else { 0 };
+                    }
+                }
+            }
+        }
+        let switches = 3 * spaces.len() * cpus;
+        assert_eq!(written, if PLACES == 1 { 4 * switches } else { 0 }, "{cpus} CPUs");
+    }
+}
+
 /// A CPU that keeps its place and runs another space is passed over, and flushes when it comes back.
 #[test]
 fn a_cpu_that_keeps_its_place_is_not_interrupted() {

@@ -102,7 +102,9 @@ impl Plan {
     /// Whether one process cannot hold two such runs at a time. Each thread's stack takes two mappings, and Linux
     /// allows a process 65530 mappings (`vm.max_map_count`).
     pub fn runs_alone(&self) -> bool {
-        u32::from(self.threads.unwrap_or(0)) * 2 > 65_530 / 2
+        // Where the number of threads cannot be chosen, there are at most two for each CPU.
+        let threads = self.threads.unwrap_or(2 * self.machine.topology.cpu_count());
+        u32::from(threads) * 2 > 65_530 / 2
     }
 
     /// Whether frames keep their bytes and every load is compared with the expected value. They do if the oracle is on

@@ -8,6 +8,7 @@ pub(crate) mod migrate;
 pub(crate) mod mmap_read;
 mod random;
 mod stream;
+pub(crate) mod switching;
 pub(crate) mod tiered_inference;
 pub(crate) mod tlb_flush2;
 pub(crate) mod write_heavy;

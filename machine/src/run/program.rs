@@ -84,6 +84,12 @@ impl Program {
         self.sim.give_way();
     }
 
+    /// Gives the CPU to the thread that has waited for it longest (`sched_yield`). Returns at once if none waits.
+    pub fn yield_cpu(&self) {
+        self.sim.spend(self.sim.machine.costs.system_call);
+        self.sim.yield_cpu();
+    }
+
     /// Loads `count` times from the page at `address`, and works on the loaded data for as long as the machine file
     /// says. Returns the 8 bytes at `address & !7` at the first of these loads; 0 if pages have no contents.
     ///

@@ -21,6 +21,7 @@ use ceasefire_memory::LockClass;
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Doing;
+use crate::world::line::Line;
 use crate::world::state::{Sim, World};
 use crate::world::task::{Sleep, Stop, TaskId};
 
@@ -44,9 +45,7 @@ struct Turnstile {
     /// the next CPU.
     free_at: Cell<Picoseconds>,
     unread_at: Cell<Picoseconds>,
-    /// The CPU that touched it last, and the time at which it was done with that.
-    last: Cell<usize>,
-    line_at: Cell<Picoseconds>,
+    line: Line,
     waiters: RefCell<VecDeque<Waiter>>,
 }
 
@@ -58,26 +57,9 @@ impl Turnstile {
             readers: Cell::new(0),
             free_at: Cell::new(0),
             unread_at: Cell::new(0),
-            last: Cell::new(usize::MAX),
-            line_at: Cell::new(0),
+            line: Line::new(),
             waiters: RefCell::default(),
         }
-    }
-
-    /// Brings the lock's line to this CPU after all other CPUs that came to it. If there were any, the line moves
-    /// once for each of the `touches`. Returns the time of one transfer.
-    fn fetch_line(&self, world: &World, touches: u32) -> Picoseconds {
-        let index = world.here.get();
-        let last = self.last.replace(index);
-        if last == index {
-            return 0;
-        }
-        let transfer = if last == usize::MAX { 0 } else { world.between(last, index) };
-        let contended = self.line_at.get() > world.cpu().clock.get();
-        world.spend_until(self.line_at.get());
-        world.stall(transfer * u64::from(if contended { touches } else { 1 }));
-        self.line_at.set(world.cpu().clock.get());
-        transfer
     }
 
     fn enter(&self, world: &World, shared: bool) {
@@ -91,7 +73,7 @@ impl Turnstile {
         let touches = if shared { world.machine.contention.shared } else { 1 };
         let mut begun = None;
         loop {
-            let transfer = self.fetch_line(world, touches);
+            let transfer = self.line.fetch(world, touches);
             world.spend(world.machine.costs.lock);
             let sleeps = self.may_sleep(world);
             // A woken thread has been at the head of the queue already. A CPU that cannot sleep must not wait for a
@@ -174,7 +156,7 @@ impl Turnstile {
     fn leave(&self, world: &World, shared: bool) {
         let cpu = world.cpu();
         if shared {
-            world.during(Doing::Locks, || self.fetch_line(world, 1));
+            world.during(Doing::Locks, || self.line.fetch(world, 1));
         }
         let now = cpu.clock.get();
         let count = if shared { &self.readers } else { &self.writers };
@@ -236,7 +218,7 @@ impl Turnstile {
             world.wake_task_at(task, Sleep::Amid, arrival);
             return;
         }
-        self.last.set(next.cpu);
+        self.line.moved_to(next.cpu);
         let contention = world.machine.contention;
         let transfers = contention.hand_over + if next.shared { 0 } else { contention.guarded };
         world.wake_at(next.cpu, from + travel * u64::from(transfers));

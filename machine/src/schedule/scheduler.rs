@@ -128,15 +128,27 @@ impl World {
     /// Whether the thread of this CPU should give way.
     pub(crate) fn should_give_way(&self) -> bool {
         let cpu = self.cpu();
-        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get())
-            && (self.next_sleeper() <= cpu.clock.get()
-                || cpu.ready.borrow().iter().any(|&id| self.started(id)))
+        (cpu.preempt.get() || cpu.clock.get() >= cpu.slice_end.get()) && self.another_waits()
+    }
+
+    /// Whether another thread waits for this CPU.
+    fn another_waits(&self) -> bool {
+        let cpu = self.cpu();
+        self.next_sleeper() <= cpu.clock.get() || cpu.ready.borrow().iter().any(|&id| self.started(id))
     }
 
     /// A point where another thread may take the CPU, if no lock is held.
     pub(crate) fn give_way(&self) {
         self.sync();
         if self.running.in_task() && self.cpu().held.is_empty() && self.should_give_way() {
+            self.running.stop(Stop::Preempted);
+        }
+    }
+
+    /// The running thread, which holds no lock, lets the next thread that waits have the CPU.
+    pub(crate) fn yield_cpu(&self) {
+        self.sync();
+        if self.running.in_task() && self.another_waits() {
             self.running.stop(Stop::Preempted);
         }
     }

@@ -252,7 +252,8 @@ mod tests {
         let done: Notes<u64> = Notes::default();
         let sender = || {
             let done = done.clone();
-            thread(50 * US, move |program: &Program| {
+            thread(0, move |program: &Program| {
+                program.compute(50 * US - now(program));
                 program.sim.broadcast(3, Extent::All);
                 program.sim.broadcast_wait();
                 done.borrow_mut().push(now(program));

@@ -26,12 +26,12 @@ impl World {
     /// This CPU runs no program from now on.
     pub(crate) fn rest(&self) {
         self.tell(Shadow::rests);
-        self.memory().engine().enter_lazy();
+        self.noting_record(|| self.memory().engine().enter_lazy());
     }
 
     /// This CPU runs a program of `space` from now on.
     pub(crate) fn run_space(&self, space: &SpaceHandle<Sim>) {
-        drop(self.memory().engine().switch_to(space));
+        self.switch_to(space);
         self.ask(Shadow::runs);
     }
 }

@@ -29,6 +29,7 @@ use crate::measure::tallies::Tallies;
 use crate::measure::trace::Trace;
 use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
+use crate::world::places::{Records, Shared};
 use crate::world::task::{Running, Task, TaskId};
 use crate::world::timeline::{Timeline, NEVER};
 use crate::world::timer::Timer;
@@ -87,6 +88,7 @@ pub(crate) struct CpuState {
     /// The time at which the interconnect finishes the last of them.
     pub(crate) broadcast_at: Cell<Picoseconds>,
     pub(crate) engine: Cpu<SpaceHandle<Sim>>,
+    pub(crate) records: Records,
     /// The locks of its thread. No thread leaves a CPU with any.
     pub(crate) held: HeldLocks,
 }
@@ -132,6 +134,8 @@ pub struct World {
     pub(crate) here: Cell<usize>,
     /// The time of the next CPU's event.
     pub(crate) horizon: Cell<Picoseconds>,
+    /// The lines that CPUs write when they switch.
+    pub(crate) shared: Shared,
     /// How far a CPU may run ahead before it lets the next one go on.
     pub(crate) slack: Picoseconds,
     pub(crate) running: Running,
@@ -203,6 +207,7 @@ impl World {
                 broadcasts: RefCell::default(),
                 broadcast_at: Cell::new(0),
                 engine: Cpu::new(),
+                records: Records::default(),
                 held: HeldLocks::new(),
             })
             .collect();
@@ -228,6 +233,7 @@ impl World {
             timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
             here: Cell::new(0),
             horizon: Cell::new(NEVER),
+            shared: Shared::default(),
             slack,
             running: Running::default(),
             tasks: RefCell::default(),

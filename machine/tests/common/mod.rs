@@ -51,6 +51,12 @@ pub(crate) fn arrival(machine: &Machine) -> Picoseconds {
     machine.costs.context_switch + machine.costs.root_load + machine.costs.invalidate_asid
 }
 
+/// The same on the last of several CPUs that come to a space at once, `earlier` of them before it: its CPU waits for the
+/// line of the set of CPUs until each of them has had it, and then for that of the count of references.
+pub(crate) fn arrival_after(earlier: u64, machine: &Machine) -> Picoseconds {
+    arrival(machine) + (earlier + 1) * FAR
+}
+
 /// The exact machine: the CPU that is furthest behind always goes first.
 pub(crate) fn exact(schedule: Schedule) -> Options {
     Options { slack: Some(0), ..Options::new(schedule) }

@@ -181,6 +181,8 @@ fn readers_that_come_together_get_the_line_one_after_the_other() {
     let reader = || {
         let (lock, got) = (lock.clone(), got.clone());
         thread(US, move |program: &Program| {
+            // They came to their CPUs one after the other: each waited for the lines of the space.
+            program.compute(50 * US - now(program));
             let guard = lock.read(&program.sim);
             got.borrow_mut().push(now(program));
             program.compute(10 * US);
