@@ -1,6 +1,6 @@
 //! Runs of `switching` and the experiments beside it: every load is right, and the figures have the expected order.
 
-use ceasefire_experiments::{Experiment, Mechanism, Plan, Report, Settle};
+use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
 use ceasefire_machine::config::builtin;
 
 fn run(experiment: &str, cpus: u32) -> Report {
@@ -9,7 +9,7 @@ fn run(experiment: &str, cpus: u32) -> Report {
         experiment: Experiment::find(experiment).expect("an experiment"),
         machine: machine.with_cpus(cpus).expect("allowed"),
         mechanism: Mechanism::Batched,
-        settle: Settle::Free,
+        payment: Payment::Free,
         threads: None,
         lru_drain: None,
         scale: 0.25,
