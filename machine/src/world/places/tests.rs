@@ -27,8 +27,8 @@ fn timed(sim: &Sim, cpu: usize, body: impl FnOnce(&Sim)) -> Picoseconds {
 fn lines(sim: &Sim, cpu: usize, space: &SpaceHandle<Sim>) -> Picoseconds {
     let flushes = sim.cpus[cpu].engine.counters().flushes_full;
     let time = timed(sim, cpu, |sim| sim.run_space(space));
-    let flushed = sim.cpus[cpu].engine.counters().flushes_full - flushes;
-    time - sim.machine.costs.root_load - flushed * sim.machine.costs.invalidate_asid
+    let full = sim.cpus[cpu].engine.counters().flushes_full - flushes;
+    time - sim.machine.costs.root_load - full * sim.machine.costs.invalidate_asid
 }
 
 /// The same, long after all other CPUs were at any line.
@@ -120,7 +120,7 @@ fn a_space_gets_new_lines_though_its_root_was_anothers() {
 
 /// Flushes a page of a space, and returns the time for looks.
 fn looks(sim: &Sim, cpu: usize, space: &SpaceHandle<Sim>) -> Picoseconds {
-    let flushed = sim.cpus[cpu].engine.counters();
+    let full = sim.cpus[cpu].engine.counters();
     let time = timed(sim, cpu, |sim| {
         sim.memory().engine().flush(space.coherence(), Flush::page(0x1000, PageSize::KIB_4));
     });
