@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
+/// The chapter about the engine, which states its whole interface. The other chapters of the guide state no signatures.
 const GUIDE: &str = "docs/src/adopting.md";
 
 const ENGINE: &str = "engine/src";
