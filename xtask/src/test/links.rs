@@ -171,4 +171,9 @@ mod tests {
             assert_eq!(resolves(&here, target).unwrap(), expected, "{target}");
         }
     }
+
+    #[test]
+    fn every_link_of_the_repository_leads_somewhere() {
+        check(&Workspace::load().unwrap()).unwrap();
+    }
 }
