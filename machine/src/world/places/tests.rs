@@ -120,7 +120,7 @@ fn a_space_gets_new_lines_though_its_root_was_anothers() {
 
 /// Flushes a page of a space, and returns the time for looks.
 fn looks(sim: &Sim, cpu: usize, space: &SpaceHandle<Sim>) -> Picoseconds {
-    let full = sim.cpus[cpu].engine.counters();
+    let flushed = sim.cpus[cpu].engine.counters();
     let time = timed(sim, cpu, |sim| {
         sim.memory().engine().flush(space.coherence(), Flush::page(0x1000, PageSize::KIB_4));
     });
