@@ -55,8 +55,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The engine's tests in a build for four CPUs and no broadcasts, in a target folder of its own, but for those that need
-/// broadcasts or more CPUs.
+/// The engine's tests in a build for four CPUs, no broadcasts and no places that are kept, in a target folder of its own,
+/// without those that need broadcasts or more CPUs.
 fn small(workspace: &Workspace) -> Command {
     let skipped = [
         "broadcast",
@@ -71,7 +71,7 @@ fn small(workspace: &Workspace) -> Command {
     .map(|name| format!("--skip {name}"))
     .join(" ");
     let mut command = workspace.cargo(&format!("test --package ceasefire -- {skipped}"));
-    command.envs([("CEASEFIRE_MAX_CPUS", "4"), ("CEASEFIRE_MAX_ASIDS", "0")]);
+    command.envs([("CEASEFIRE_MAX_CPUS", "4"), ("CEASEFIRE_MAX_ASIDS", "0"), ("CEASEFIRE_PLACES", "1")]);
     command.env("CARGO_TARGET_DIR", workspace.target.join("small"));
     command
 }
