@@ -186,21 +186,18 @@ pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
         }
         Extent::Pages { start, count, size } => {
             let start = VirtAddr::new_truncate(start);
-            match size {
-                PageSize::KIB_4 => {
-                    let first = Page::<Size4KiB>::containing_address(start);
-                    let end = first + u64::from(count);
-                    let mut pages = hardware.build().pages(PageRange { start: first, end });
-                    pages.include_global();
-                    pages.flush();
-                }
-                _ => {
-                    let first = Page::<Size2MiB>::containing_address(start);
-                    let end = first + u64::from(count);
-                    let mut pages = hardware.build().pages(PageRange { start: first, end });
-                    pages.include_global();
-                    pages.flush();
-                }
+            if size == PageSize::KIB_4 {
+                let first = Page::<Size4KiB>::containing_address(start);
+                let end = first + u64::from(count);
+                let mut pages = hardware.build().pages(PageRange { start: first, end });
+                pages.include_global();
+                pages.flush();
+            } else {
+                let first = Page::<Size2MiB>::containing_address(start);
+                let end = first + u64::from(count);
+                let mut pages = hardware.build().pages(PageRange { start: first, end });
+                pages.include_global();
+                pages.flush();
             }
         }
     }
@@ -220,23 +217,20 @@ pub(crate) fn broadcast(asid: Asid, flush: Flush) {
         }
         Extent::Pages { start, count, size } => {
             let (start, bytes) = (VirtAddr::new_truncate(start), u64::from(count.max(1)) << size.shift());
-            match size {
-                PageSize::KIB_4 => {
-                    let first = Page::<Size4KiB>::containing_address(start);
-                    let mut pages =
-                        hardware.build().pages(PageRange { start: first, end: first + (bytes >> 12) });
-                    // SAFETY: as above.
-                    unsafe { pages.pcid(pcid) };
-                    pages.flush();
-                }
-                _ => {
-                    let first = Page::<Size2MiB>::containing_address(start);
-                    let mut pages =
-                        hardware.build().pages(PageRange { start: first, end: first + (bytes >> 21) });
-                    // SAFETY: as above.
-                    unsafe { pages.pcid(pcid) };
-                    pages.flush();
-                }
+            if size == PageSize::KIB_4 {
+                let first = Page::<Size4KiB>::containing_address(start);
+                let mut pages =
+                    hardware.build().pages(PageRange { start: first, end: first + (bytes >> 12) });
+                // SAFETY: as above.
+                unsafe { pages.pcid(pcid) };
+                pages.flush();
+            } else {
+                let first = Page::<Size2MiB>::containing_address(start);
+                let mut pages =
+                    hardware.build().pages(PageRange { start: first, end: first + (bytes >> 21) });
+                // SAFETY: as above.
+                unsafe { pages.pcid(pcid) };
+                pages.flush();
             }
         }
     }
