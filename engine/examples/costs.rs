@@ -323,7 +323,7 @@ cases! {
     batch_hold [case_batch_hold] "instructions/page", "-",
         first go_on(), each settled(Schedule::Batched), measured hold();
     /// A whole batch, from the first page to the flush that another CPU answers.
-    batch_whole [case_batch_whole] "instructions/page", "-",
+    batch_whole [case_batch_whole] "instructions/page", "105",
         first run_on([63]), each { go(0); settled(Schedule::Batched); }, measured whole_batch();
     /// Recording a page as above and letting it go before any flush.
     batch_let_go_64 [case_batch_let_go_64] "instructions/page", "150",
