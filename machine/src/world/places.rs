@@ -46,13 +46,13 @@ pub(crate) struct Shared {
     spaces: RefCell<HashMap<u64, SpaceLines>>,
     /// The number of writes to records so far.
     writes: Cell<u64>,
+    /// The number of the last write to each CPU's record. They stand together, since each flush goes through them.
+    written: OnceCell<Box<[Cell<u64>]>>,
 }
 
 /// What one CPU has done to records.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// The number of the last write to its own.
-    written: Cell<u64>,
     /// The number of writes of all CPUs when it last looked at others.
     looked: Cell<u64>,
     /// The number of CPUs that it had passed over then.
@@ -70,9 +70,13 @@ impl World {
         let result = change();
         if record() != before {
             self.shared.writes.set(self.shared.writes.get() + 1);
-            cpu.records.written.set(self.shared.writes.get());
+            self.written()[self.here.get()].set(self.shared.writes.get());
         }
         result
+    }
+
+    fn written(&self) -> &[Cell<u64>] {
+        self.shared.written.get_or_init(|| self.cpus.iter().map(|_| Cell::new(0)).collect())
     }
 
     /// The engine makes this CPU run `space`. Takes the time for the lines of the places that the CPU takes and gives
@@ -114,8 +118,8 @@ impl World {
             return;
         }
         let since = cpu.records.looked.replace(self.shared.writes.get());
-        let others = self.cpus.iter().enumerate().filter(|&(other, _)| other != here);
-        let changed = others.filter(|(_, other)| other.records.written.get() > since);
+        let others = self.written().iter().enumerate().filter(|&(other, _)| other != here);
+        let changed = others.filter(|(_, written)| written.get() > since);
         let transfers = changed.take(looks as usize).count() as u64;
         let mean = *cpu.records.mean.get_or_init(|| {
             let sum: Picoseconds = (0..self.cpus.len()).map(|other| self.between(here, other)).sum();
