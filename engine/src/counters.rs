@@ -92,6 +92,24 @@ counters! {
     debt_age_max_ns,
 }
 
+impl Tally {
+    /// Counts an invalidation of single pages, or of everything, with interrupts off.
+    pub(crate) fn invalidated(&self, pages: Option<u32>) {
+        match pages {
+            Some(pages) => self.flushes_page.add(u64::from(pages)),
+            None => self.flushes_full.add(1),
+        }
+    }
+
+    /// Counts an invalidation that was broadcast, with interrupts on.
+    pub(crate) fn invalidated_everywhere(&self, pages: Option<u32>) {
+        match pages {
+            Some(pages) => self.flushes_page.add_at_once(u64::from(pages)),
+            None => self.flushes_full.add_at_once(1),
+        }
+    }
+}
+
 /// One counter, written by one CPU.
 #[derive(Debug)]
 pub(crate) struct Count(AtomicU64);

@@ -169,17 +169,10 @@ impl CpuSet {
 
     /// Adds all members of a shared set. Each word is read at some moment during the call.
     pub fn unite(&mut self, other: &AtomicCpuSet) {
-        // Like `words` with `insert_all`, without finding each word's summary again: it runs for each recorded page.
-        for at in 0..SUMMARIES {
-            each_bit(other.summary[at].load(Ordering::SeqCst), |bit| {
-                let word = at * WORD + bit;
-                let members = other.words[word].load(Ordering::SeqCst);
-                if members != 0 {
-                    self.words[word] |= members;
-                    self.summary[at] |= 1 << bit;
-                }
-            });
-        }
+        other.words(|(at, bit), members| {
+            self.words[at * WORD + bit] |= members;
+            self.summary[at] |= 1 << bit;
+        });
     }
 
     /// Moves all members into `other`. Touches only the words that have any.
@@ -322,20 +315,20 @@ impl AtomicCpuSet {
 
     /// Calls `visit` with the members, lowest first. Each word is read at some moment during the call.
     pub fn for_each(&self, mut visit: impl FnMut(CpuId)) {
-        self.words(|word, members| {
+        self.words(|(at, bit), members| {
+            let word = at * WORD + bit;
             each_bit(members, |member| visit(CpuId((word * WORD + member) as u16)));
         });
     }
 
-    /// Calls `visit` with each word that has members.
+    /// Calls `visit` with each word that has members, by its place: the summary, and the bit there.
     #[inline]
-    fn words(&self, mut visit: impl FnMut(usize, u64)) {
+    fn words(&self, mut visit: impl FnMut((usize, usize), u64)) {
         for at in 0..SUMMARIES {
             each_bit(self.summary[at].load(Ordering::SeqCst), |bit| {
-                let word = at * WORD + bit;
-                let members = self.words[word].load(Ordering::SeqCst);
+                let members = self.words[at * WORD + bit].load(Ordering::SeqCst);
                 if members != 0 {
-                    visit(word, members);
+                    visit((at, bit), members);
                 }
             });
         }

@@ -31,7 +31,8 @@ pub const MAX_ASIDS: u32 = match bound(option_env!("CEASEFIRE_MAX_ASIDS"), 1 << 
 /// The number of spaces in whose sets a CPU is at most, the one that it runs among them: `CEASEFIRE_PLACES` when the
 /// engine was built, 1 to 16; 2 if it was not set. With 1 a CPU leaves a space's set at every switch.
 ///
-/// A CPU holds a reference to each of these spaces, so a space that ends may live on for as long as a CPU runs no other.
+/// A CPU holds a reference to each of these spaces, so a space that ends may live on for as long as a CPU runs no
+/// other.
 pub const PLACES: usize = match bound(option_env!("CEASEFIRE_PLACES"), 2, 1, 16) {
     Some(bound) => bound as usize,
     None => panic!("CEASEFIRE_PLACES must be a whole number, 1 to 16"),

@@ -40,8 +40,8 @@ pub enum Guard {
     /// The interrupts to CPUs that do not run under a space's global ASID yet, or no longer do: without it R1 and R3
     /// break.
     Transition = 1024,
-    /// The flush of kernel ranges before what a [`KernelGather`](crate::KernelGather) holds is released: without it R1 and R2
-    /// break.
+    /// The flush of kernel ranges before what a [`KernelGather`](crate::KernelGather) holds is released: without it R1
+    /// and R2 break.
     KernelFlush = 2048,
     /// The flush at an entry into the kernel to which flushes were deferred: without it R1 breaks.
     KernelEntry = 4096,

@@ -1,7 +1,7 @@
 //! One CPU: its ASID slots, its requests, and the state that other CPUs read.
 //!
-//! - `slots`: the ASIDs of the CPU's own. `places`: the sets of CPUs that it is in. `request`: the two ends of a shootdown. `mode`: whether a program or the kernel
-//!   runs. Read these first.
+//! - `slots`: the ASIDs of the CPU's own. `places`: the sets of CPUs that it is in. `request`: the two ends of a
+//!   shootdown. `mode`: whether a program or the kernel runs. Read these first.
 //! - `state`: the record that holds them.
 
 mod mode;

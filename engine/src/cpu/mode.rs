@@ -1,8 +1,8 @@
-//! Whether a CPU runs a program that flushes of the kernel's ranges leave undisturbed, and the generation of these ranges
-//! that it has reached.
+//! Whether a CPU runs a program that flushes of the kernel's ranges leave undisturbed, and the generation of these
+//! ranges that it has reached.
 //!
-//! One word decides the race between a flush and an entry into the kernel. The flush changes `USER` to `USER|PENDING` by
-//! compare-exchange. The CPU that enters exchanges the word for `KERNEL`. If the entry comes first, the flush finds
+//! One word decides the race between a flush and an entry into the kernel. The flush changes `USER` to `USER|PENDING`
+//! by compare-exchange. The CPU that enters exchanges the word for `KERNEL`. If the entry comes first, the flush finds
 //! `KERNEL` and interrupts the CPU. If the flush comes first, the entry finds `PENDING` and flushes. There is no third
 //! order.
 
@@ -37,7 +37,8 @@ impl Mode {
 
     /// The CPU enters the kernel. True if flushes were deferred.
     ///
-    /// The first read suffices on a CPU that never leaves by [`Mode::leave_kernel`]: only the CPU itself changes `KERNEL`.
+    /// The first read suffices on a CPU that never leaves by [`Mode::leave_kernel`]: only the CPU itself changes
+    /// `KERNEL`.
     pub(crate) fn enter_kernel(&self) -> bool {
         self.word.load(Ordering::Relaxed) != KERNEL && self.word.swap(KERNEL, Ordering::SeqCst) & PENDING != 0
     }

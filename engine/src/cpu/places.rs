@@ -2,12 +2,13 @@
 //!
 //! A flush looks at the CPUs in the space's set. A CPU could leave the set whenever it switches to another space. But
 //! every CPU that runs the space would then write the set at each switch, and the count of references to the space as
-//! well, and the cache lines of both would move from CPU to CPU. So a CPU keeps its place in the set, with its reference,
-//! for a few spaces that it has left. Switching back and forth between them writes nothing that other CPUs write.
+//! well, and the cache lines of both would move from CPU to CPU. So a CPU keeps its place in the set, with its
+//! reference, for a few spaces that it has left. Switching back and forth between them writes nothing that other CPUs
+//! write.
 //!
 //! A place that is kept costs a flush one look: it reads in the CPU's own record that the CPU runs another space, and
-//! passes over it. (Linux keeps places until a flush finds them, once a second: commit 209954cbc7d0. docs/src/results.md
-//! has the measurement that decided the number here.)
+//! passes over it. (Linux keeps places until a flush finds them, once a second: commit 209954cbc7d0.
+//! docs/src/results.md has the measurement that decided the number here.)
 
 use crate::limits::PLACES;
 use crate::space::{AddressSpace, SpaceId};
@@ -36,7 +37,8 @@ impl<S: AsRef<AddressSpace>> Places<S> {
         found
     }
 
-    /// Keeps the place in a space that the CPU has just left. There is room for one more than [`Places::excess`] leaves.
+    /// Keeps the place in a space that the CPU has just left. There is room for one more than [`Places::excess`]
+    /// leaves.
     #[inline]
     pub(crate) fn keep(&mut self, left: S) {
         self.0.rotate_right(1);
@@ -44,8 +46,8 @@ impl<S: AsRef<AddressSpace>> Places<S> {
         debug_assert!(displaced.is_none(), "a place was lost");
     }
 
-    /// Takes out the oldest place if they are too many for a CPU that runs a space. The CPU leaves the set and drops the
-    /// reference where that may take time.
+    /// Takes out the oldest place if they are too many for a CPU that runs a space. The CPU leaves the set and drops
+    /// the reference where that may take time.
     #[inline]
     pub(crate) fn excess(&mut self) -> Option<S> {
         self.0[PLACES - 1].take()

@@ -105,8 +105,8 @@ impl<P: Platform> Engine<P> {
             && cpus.iter().filter(uses).take(WIDE as usize).count() == WIDE as usize
     }
 
-    /// Pays what is due in the spaces that it `concerns`: with one broadcast of everything if `all`, else by waiting for
-    /// the broadcasts that were `started`, and by interrupts.
+    /// Pays what is due in the spaces that it `concerns`: with one broadcast of everything if `all`, else by waiting
+    /// for the broadcasts that were `started`, and by interrupts.
     pub(super) fn pay_batch(
         &self,
         due: &mut Part,

@@ -247,7 +247,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
 
     /// Unlinks a page-table page under the lock, like [`Gather::unlink`].
     pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce(&G) -> U) -> U {
-        self.take_table(address, size, size.bytes(), unlink)
+        self.detach(address, size, size.bytes(), unlink)
     }
 
     /// Takes a page-table page in use out of its place, to be linked elsewhere. `exchange` does so and returns the
@@ -260,16 +260,6 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         bytes: u64,
         exchange: impl FnOnce(&G) -> E,
     ) -> E {
-        self.take_table(address, size, bytes, exchange)
-    }
-
-    fn take_table<U>(
-        &mut self,
-        address: u64,
-        size: PageSize,
-        bytes: u64,
-        exchange: impl FnOnce(&G) -> U,
-    ) -> U {
         let old = exchange(&self.lock);
         if self.is_foreign() {
             self.flush_foreign(Flush::ALL);

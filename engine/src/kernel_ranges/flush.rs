@@ -8,13 +8,14 @@ use crate::space::{Generation, SpaceId};
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
-    /// Flushes a part of the kernel's ranges on every online CPU and every device that shares the kernel's tables, before
-    /// it returns.
+    /// Flushes a part of the kernel's ranges on every online CPU and every device that shares the kernel's tables,
+    /// before it returns.
     ///
-    /// Change the page tables first: the flush covers all changes that were made before the call. It reaches lazy and idle
-    /// CPUs too. A CPU that runs a program [undisturbed](Platform::runs_undisturbed) flushes at its next [entry into the
-    /// kernel](Engine::enter_kernel) instead. It is interrupted only if `flush.tables` is set, since its walker may read
-    /// freed page-table pages while the program runs. More pages than the engine's ceiling are flushed as everything.
+    /// Change the page tables first: the flush covers all changes that were made before the call. It reaches lazy and
+    /// idle CPUs too. A CPU that runs a program [undisturbed](Platform::runs_undisturbed) flushes at its next [entry
+    /// into the kernel](Engine::enter_kernel) instead. It is interrupted only if `flush.tables` is set, since its
+    /// walker may read freed page-table pages while the program runs. More pages than the engine's ceiling are flushed
+    /// as everything.
     ///
     /// Every CPU must call [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on. With
     /// interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else.
@@ -55,41 +56,37 @@ impl<P: Platform> Engine<P> {
     /// Interrupts are off.
     #[cold]
     pub(crate) fn answer_kernel(&self, cpu: &Cpu<P::Space>, asked: Asked, reason: Reason) -> bool {
-        let mode = &cpu.seen.mode;
-        let local = mode.reached();
+        let local = cpu.seen.mode.reached();
         if asked.generation <= local {
             return false;
         }
         let newest = self.kernel.generation.load();
-        match work(asked.flush.extent, local, asked.generation, newest) {
+        let flush = match work(asked.flush.extent, local, asked.generation, newest) {
             Work::Nothing => return false,
-            Work::Pages => {
-                let pages = asked.flush.pages();
-                self.platform().invalidate_kernel(asked.flush);
-                cpu.tally.flushes_page.add(pages.map_or(0, u64::from));
-                self.trace(reason, pages, SpaceId::KERNEL);
-            }
-            Work::Everything => self.invalidate_all_kernel(cpu, reason),
-        }
-        mode.reach(newest);
+            Work::Pages => asked.flush,
+            Work::Everything => Flush::ALL,
+        };
+        self.bring_up_to(newest, cpu, flush, reason);
         true
     }
 
-    /// Catches up with all flushes of kernel ranges that this CPU has missed. True if there were any. Interrupts are off.
+    /// Catches up with all flushes of kernel ranges that this CPU has missed. True if there were any. Interrupts are
+    /// off.
     pub(crate) fn catch_up_kernel(&self, cpu: &Cpu<P::Space>) -> bool {
         let newest = self.kernel.generation.load();
         if cpu.seen.mode.reached() >= newest {
             return false;
         }
-        self.invalidate_all_kernel(cpu, Reason::TaskSwitch);
-        cpu.seen.mode.reach(newest);
+        self.bring_up_to(newest, cpu, Flush::ALL, Reason::TaskSwitch);
         true
     }
 
-    fn invalidate_all_kernel(&self, cpu: &Cpu<P::Space>, reason: Reason) {
-        self.platform().invalidate_kernel(Flush::ALL);
-        cpu.tally.flushes_full.add(1);
-        self.trace(reason, None, SpaceId::KERNEL);
+    /// Does `flush` on this CPU, which has then done every flush of kernel ranges up to `newest`.
+    fn bring_up_to(&self, newest: Generation, cpu: &Cpu<P::Space>, flush: Flush, reason: Reason) {
+        self.platform().invalidate_kernel(flush);
+        cpu.tally.invalidated(flush.pages());
+        self.trace(reason, flush.pages(), SpaceId::KERNEL);
+        cpu.seen.mode.reach(newest);
     }
 
     /// Whether `cpu` is online, so that flushes of kernel ranges reach it.

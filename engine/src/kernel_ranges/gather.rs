@@ -1,9 +1,9 @@
 //! Unmaps of kernel ranges: addresses and frames are kept back until a flush.
 //!
-//! No program sees a translation of a kernel range, so no program waits for its flush. The kernel chooses when to flush.
-//! In the lazy form a [`KernelGather`] lives behind a lock of the kernel and collects address ranges from many calls. One
-//! flush serves all of them, and only then the addresses are used again (Linux: vmap's lazy purge). In the strict form
-//! the gather is finished before the call returns.
+//! No program sees a translation of a kernel range, so no program waits for its flush. The kernel chooses when to
+//! flush. In the lazy form a [`KernelGather`] lives behind a lock of the kernel and collects address ranges from many
+//! calls. One flush serves all of them, and only then the addresses are used again (Linux: vmap's lazy purge). In the
+//! strict form the gather is finished before the call returns.
 
 use core::fmt;
 
@@ -17,8 +17,8 @@ use crate::Engine;
 /// Translations of kernel ranges changed and not flushed yet, with the things that they led to.
 ///
 /// `release` gets each held thing (an address range, a frame or a page-table page) once no CPU can reach it. The caller
-/// lends the room; a full gather flushes by itself. Dropping a gather finishes it. The caller changes the tables under a
-/// lock of its own.
+/// lends the room; a full gather flushes by itself. Dropping a gather finishes it. The caller changes the tables under
+/// a lock of its own.
 ///
 /// ```
 /// use ceasefire::{Engine, Entry, KernelGather, PageSize, Platform};
@@ -66,8 +66,8 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
         old
     }
 
-    /// Narrows the translation of `size` at `address`. `exchange` puts an entry with fewer rights to the same frame in its
-    /// place, in one atomic step, and returns the old entry. CPUs may use the old rights until the flush is done.
+    /// Narrows the translation of `size` at `address`. `exchange` puts an entry with fewer rights to the same frame in
+    /// its place, in one atomic step, and returns the old entry. CPUs may use the old rights until the flush is done.
     pub fn narrow<E: Translation>(
         &mut self,
         address: u64,

@@ -1,8 +1,8 @@
 //! Kernel ranges: translations of the kernel's own addresses, which are the same in every space.
 //!
-//! They are stacks, vmalloc and module text. Their entries are global, so every online CPU may hold them, also a lazy CPU
-//! and one on the kernel's own tables. They have a generation of their own. Every flush raises it, and every CPU records
-//! the generation that it has reached.
+//! They are stacks, vmalloc and module text. Their entries are global, so every online CPU may hold them, also a lazy
+//! CPU and one on the kernel's own tables. They have a generation of their own. Every flush raises it, and every CPU
+//! records the generation that it has reached.
 //!
 //! - `flush` reaches the CPUs.
 //! - `gather` keeps addresses, frames and page-table pages back until a flush.
@@ -29,8 +29,8 @@ impl KernelRanges {
         Self { online: AtomicCpuSet::new(), generation: AtomicGeneration::new(Generation::FIRST) }
     }
 
-    /// Adds a CPU that comes online. The CPU reads the generation afterwards. A flush that does not find the CPU here has
-    /// raised the generation before.
+    /// Adds a CPU that comes online. The CPU reads the generation afterwards. A flush that does not find the CPU here
+    /// has raised the generation before.
     pub(crate) fn join(&self, cpu: CpuId) {
         self.online.insert(cpu);
     }

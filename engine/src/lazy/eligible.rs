@@ -3,8 +3,8 @@
 //! CPUs can still reach such a page. So it may be reused later only if they can do no more than read what the program
 //! was meant to read. Three conditions follow:
 //!
-//! - No translation of the page allowed stores, neither in the page table nor in a TLB that may still hold an older one.
-//!   (LUF checked only the page table: reference scenario 10.)
+//! - No translation of the page allowed stores, neither in the page table nor in a TLB that may still hold an older
+//!   one. (LUF checked only the page table: reference scenario 10.)
 //! - Its bytes stay unchanged while it is free.
 //! - The program was not promised that the page stays mapped where it is.
 //!

@@ -147,8 +147,8 @@ impl<P: Platform> Engine<P> {
             .for_each(|cpu| self.ledger.leave(closed, cpu));
     }
 
-    /// Enters `debts` translations that those of `cpus` may still use that run a space which `concerns` names, and any CPU
-    /// if `everywhere`. The first was recorded at `since`. The spaces' generations were raised before.
+    /// Enters `debts` translations that CPUs may still use: those of `cpus` that run a space which it `concerns`, and any
+    /// CPU if `everywhere`. The first was recorded at `since`. The spaces' generations were raised before.
     pub(crate) fn enter(
         &self,
         (cpus, everywhere): (&CpuSet, bool),

@@ -106,9 +106,8 @@ pub unsafe trait Platform: Sized + Debug {
     /// Invalidates every non-global entry of this CPU, under every tag.
     fn invalidate_all(&self);
 
-    /// Flushes `space` for some of `targets`, and removes those CPUs from the set. [`SpaceId::NONE`] stands for the space
-    /// that each of them has loaded. The engine does not interrupt them and waits
-    /// for no answer from them.
+    /// Flushes `space` for some of `targets`, and removes those CPUs from the set. [`SpaceId::NONE`] stands for the
+    /// space that each of them has loaded. The engine does not interrupt them and waits for no answer from them.
     ///
     /// It is for a hypervisor that flushes the entries of a virtual CPU that is not running, before that CPU runs again
     /// (KVM's flag for preempted CPUs, the hypercalls of Hyper-V and Xen). It is also for hardware that invalidates on
@@ -208,8 +207,8 @@ pub unsafe trait Platform: Sized + Debug {
         let _ = (space, flush);
     }
 
-    /// Invalidates the entries of the kernel's ranges that `flush` covers on this CPU: global ones, and those under every
-    /// tag. The rules for `flush` are those of [`Platform::invalidate`].
+    /// Invalidates the entries of the kernel's ranges that `flush` covers on this CPU: global ones, and those under
+    /// every tag. The rules for `flush` are those of [`Platform::invalidate`].
     ///
     /// A kernel that calls [`Engine::flush_kernel`](crate::Engine::flush_kernel) must implement it. Interrupts are off.
     fn invalidate_kernel(&self, flush: Flush) {
@@ -218,9 +217,9 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Starts to invalidate the entries of the kernel's ranges that `flush` covers on every CPU, this one included, as
-    /// [`Platform::invalidate_kernel`] does on one. Returns before it is done; [`Platform::broadcast_wait`] waits for it.
-    /// If the hardware takes fewer pages at a time, the platform makes several operations. The rule for page-table stores
-    /// of [`Platform::broadcast`] holds here too.
+    /// [`Platform::invalidate_kernel`] does on one. Returns before it is done; [`Platform::broadcast_wait`] waits for
+    /// it. If the hardware takes fewer pages at a time, the platform makes several operations. The rule for page-table
+    /// stores of [`Platform::broadcast`] holds here too.
     ///
     /// Returns false, with nothing started, if the hardware does not carry it. The engine then interrupts.
     fn broadcast_kernel(&self, flush: Flush) -> bool {
@@ -229,16 +228,16 @@ pub unsafe trait Platform: Sized + Debug {
     }
 
     /// Whether `cpu`, which is this CPU and about to run a program, must not be interrupted for flushes of the kernel's
-    /// ranges. It is for isolated CPUs that run a program without ticks. [`Engine::enter_user`](crate::Engine::enter_user)
-    /// asks.
+    /// ranges. It is for isolated CPUs that run a program without ticks.
+    /// [`Engine::enter_user`](crate::Engine::enter_user) asks.
     fn runs_undisturbed(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
     }
 
-    /// Invalidates the entries that `flush` covers in every TLB outside the CPUs that translates the kernel's ranges (of a
-    /// device that shares the kernel's tables), before it returns. Each flush of kernel ranges calls it once, after the
-    /// CPUs are done, with interrupts as the caller of the flush has them.
+    /// Invalidates the entries that `flush` covers in every TLB outside the CPUs that translates the kernel's ranges
+    /// (of a device that shares the kernel's tables), before it returns. Each flush of kernel ranges calls it once,
+    /// after the CPUs are done, with interrupts as the caller of the flush has them.
     fn invalidate_kernel_devices(&self, flush: Flush) {
         let _ = flush;
     }

@@ -123,8 +123,8 @@ impl AddressSpace {
     }
 
     /// The CPUs at which a flush of the space looks: those that have it loaded, lazily or not, and those that left it
-    /// lately ([`PLACES`](crate::PLACES)). A CPU that left may still hold entries; the generation in its ASID slot covers
-    /// them.
+    /// lately ([`PLACES`](crate::PLACES)). A CPU that left may still hold entries; the generation in its ASID slot
+    /// covers them.
     pub fn cpus(&self) -> &AtomicCpuSet {
         &self.cpus
     }

@@ -70,10 +70,10 @@ impl<P: Platform> Engine<P> {
         });
     }
 
-    /// Unloads this CPU's space, and gives up its references to spaces that it has left: before deep idle, or before the
-    /// space's page tables are torn down. A CPU that goes
-    /// offline calls [`Engine::offline`] instead. A CPU that broadcasts did not reach meanwhile must call
-    /// [`Engine::flush_here`] before it runs a space again, since ASIDs may have changed owners.
+    /// Unloads this CPU's space, and gives up its references to spaces that it has left: before deep idle, or before
+    /// the space's page tables are torn down. A CPU that goes offline calls [`Engine::offline`] instead. A CPU that
+    /// broadcasts did not reach meanwhile must call [`Engine::flush_here`] before it runs a space again, since ASIDs
+    /// may have changed owners.
     pub fn unload(&self) -> Previous<P::Space, PLACES> {
         self.on_this_cpu(|mut here| {
             self.load_kernel(&mut here);

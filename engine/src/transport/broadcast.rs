@@ -55,10 +55,7 @@ impl<P: Platform> Engine<P> {
         if space.used_on.read() != Users::None {
             self.on_this_cpu(|here| {
                 self.platform().invalidate(asid, flush);
-                match flush.pages() {
-                    Some(count) => here.cpu.tally.flushes_page.add(u64::from(count)),
-                    None => here.cpu.tally.flushes_full.add(1),
-                }
+                here.cpu.tally.invalidated(flush.pages());
                 self.trace(Reason::LocalSpaceShootdown, flush.pages(), space.id());
             });
         }
@@ -98,13 +95,8 @@ impl<P: Platform> Engine<P> {
 
     /// Waits for the broadcasts of a flush of `space`. The caller is pinned.
     pub(crate) fn finish_flush(&self, space: SpaceId, flush: Flush) {
-        let pages = flush.pages();
-        self.await_broadcasts(pages, space);
-        let tally = &self.platform().cpu(self.platform().this_cpu()).tally;
-        match pages {
-            Some(count) => tally.flushes_page.add_at_once(u64::from(count)),
-            None => tally.flushes_full.add_at_once(1),
-        }
+        self.await_broadcasts(flush.pages(), space);
+        self.platform().cpu(self.platform().this_cpu()).tally.invalidated_everywhere(flush.pages());
     }
 
     /// Waits for the broadcasts of `pages` single pages that a batch started.

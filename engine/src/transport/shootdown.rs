@@ -56,8 +56,8 @@ impl<P: Platform> Engine<P> {
         None
     }
 
-    /// Brings the space that each CPU of `targets` runs up to date, if the flush `concerns` it, before it returns; empties
-    /// `targets`. True if any CPU was interrupted.
+    /// Brings the space that each CPU of `targets` runs up to date, if the flush `concerns` it, before it returns;
+    /// empties `targets`. True if any CPU was interrupted.
     pub(crate) fn flush_loaded(&self, targets: &mut CpuSet, concerns: impl Fn(SpaceId) -> bool) -> bool {
         self.platform().pinned(|| {
             // A CPU on the kernel's own tables has nothing to bring up to date. A CPU that is switching may have.
@@ -264,25 +264,20 @@ impl<P: Platform> Engine<P> {
             return false;
         }
         let newest = space.generation();
-        let work = work(asked.flush.extent, local, asked.generation, newest);
-        match work {
-            Work::Nothing => self.trace(reason, Some(0), loaded),
-            Work::Pages => {
-                let pages = asked.flush.pages();
-                self.platform().invalidate(asid, asked.flush);
-                here.cpu.tally.flushes_page.add(pages.map_or(0, u64::from));
-                self.trace(reason, pages, loaded);
-                here.own.slots.reach(asid, newest);
+        let flush = match work(asked.flush.extent, local, asked.generation, newest) {
+            Work::Nothing => {
+                self.trace(reason, Some(0), loaded);
+                return false;
             }
-            Work::Everything => {
-                // It may have missed flushes of page-table pages too.
-                self.platform().invalidate(asid, Flush::ALL);
-                here.cpu.tally.flushes_full.add(1);
-                self.trace(reason, None, loaded);
-                here.own.slots.reach(asid, newest);
-            }
-        }
-        work != Work::Nothing
+            Work::Pages => asked.flush,
+            // The CPU may have missed flushes of page-table pages too.
+            Work::Everything => Flush::ALL,
+        };
+        self.platform().invalidate(asid, flush);
+        here.cpu.tally.invalidated(flush.pages());
+        self.trace(reason, flush.pages(), loaded);
+        here.own.slots.reach(asid, newest);
+        true
     }
 
     pub(crate) fn trace(&self, reason: Reason, pages: Option<u32>, space: SpaceId) {

@@ -289,7 +289,8 @@ impl World<'_> {
         }
         for cpu in 0..self.cpus {
             let idles = self.machine.root(cpu) == Some(owner.root()) && self.runs(cpu) != Some(space);
-            // A CPU that loads a space with the shared ASID flushes it, so what stands there belongs to its loaded space.
+            // A CPU that loads a space with the shared ASID flushes it, so what stands there belongs to its loaded
+            // space.
             let remembers = owner.asid().is_some_and(|asid| {
                 let own = asid != Asid::SHARED || self.machine.root(cpu) == Some(owner.root());
                 own && self.machine.walked(cpu, asid, 0)

@@ -13,8 +13,8 @@
 //! - `switching-left` times the same where the other CPUs ran the first process once and now run only the second. No
 //!   unmap needs to interrupt any of them.
 //!
-//! At first all CPUs compete for the lines of both spaces, to take their places. The measurement begins when every thread
-//! has had its second turn, or has left for good. The scale applies to the measured time.
+//! At first all CPUs compete for the lines of both spaces, to take their places. The measurement begins when every
+//! thread has had its second turn, or has left for good. The scale applies to the measured time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,8 +33,8 @@ const UNMAPS_FOR: u64 = 20_000_000_000;
 /// unmaps.
 const COUNTED_TURN: u64 = 8_000_000;
 const TURN: u64 = 400_000_000;
-/// The same where turns are counted, while other threads have not had their second turn; and the time from then until the
-/// measurement begins: 100 us.
+/// The same where turns are counted, while other threads have not had their second turn; and the time from then until
+/// the measurement begins: 100 us.
 const WAIT: u64 = 100_000_000;
 /// The greatest time between two unmaps: 200 us.
 const PAUSE: u64 = 200_000_000;

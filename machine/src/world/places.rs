@@ -1,9 +1,9 @@
 //! The shared lines of CPUs that switch between spaces, and of flushes that look at CPUs.
 //!
 //! A CPU that takes a place in a space's set of CPUs writes two lines that other CPUs write too: the line of the set
-//! with its bit (64 bytes, the bits of 512 CPUs), and the line of the count of references to the space. A CPU that gives
-//! up a place writes both again. Each line comes from the CPU that wrote it last ([`Line`]). The time is charged to the
-//! switch, as `kernel` work.
+//! with its bit (64 bytes, the bits of 512 CPUs), and the line of the count of references to the space. A CPU that
+//! gives up a place writes both again. Each line comes from the CPU that wrote it last ([`Line`]). The time is charged
+//! to the switch, as `kernel` work.
 //!
 //! A flush that passes over a CPU in the set has read that CPU's record. If the CPU has written its record since this
 //! CPU last looked at any, its line is transferred; otherwise the line is still in this CPU's cache. The engine counts
