@@ -1,4 +1,5 @@
-//! The kernel's interface to an architecture: one folder each, with the same names in every folder.
+//! The kernel's interface to an architecture: one folder each, with the same names in every folder. [`user`] alone is
+//! the same for all of them: each folder has its instructions in assembly, under the same names.
 //!
 //! - [`Frame`]: the registers at a trap, which hold a system call's arguments and take its result;
 //! - [`memory`]: where the kernel maps physical memory, mapping its stacks, and making code visible;
@@ -6,7 +7,7 @@
 //! - [`interrupts`]: turning them on and off, waiting for one, sending one to another CPU, the timer;
 //! - [`tlb`]: loading roots and invalidating, the processor's side of `ceasefire::Platform`;
 //! - [`stack`]: kernel stacks, switching from one to another, and leaving for a program;
-//! - [`user`]: the copy that may fault, to or from a program's memory;
+//! - [`user`]: the accesses that may fault: copies to or from a program's memory, and words of kernel areas;
 //! - [`this_cpu`]: the CPU's own data;
 //! - [`clock`]: time in nanoseconds;
 //! - [`console`]: output of bytes, and the end of the machine with a status.
@@ -17,10 +18,12 @@
 mod aarch64;
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
 mod aarch64_formats;
+#[cfg(target_os = "none")]
+pub(crate) mod user;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
 mod x86_64;
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
-pub(crate) use aarch64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};
+pub(crate) use aarch64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, Frame, NAME};
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
-pub(crate) use x86_64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, user, Frame, NAME};
+pub(crate) use x86_64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, Frame, NAME};

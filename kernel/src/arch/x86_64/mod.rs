@@ -14,7 +14,6 @@ pub(crate) mod stack;
 pub(crate) mod this_cpu;
 pub(crate) mod tlb;
 mod trap;
-pub(crate) mod user;
 
 pub(crate) use frame::Frame;
 
