@@ -189,79 +189,68 @@ pub(super) fn invalidate_narrow(address: u64) {
     }
 }
 
-/// Starts the invalidation of `flush` on every CPU.
-pub(crate) fn broadcast(asid: Asid, Flush { extent, tables, mixed }: Flush) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("dsb ish", options(nostack, preserves_flags));
-        match extent {
-            Extent::All => {
-                asm!("tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
-            }
-            Extent::Pages { start, count, size } => {
-                let alone = !tables && !mixed;
-                for operation in features::tlbi().operations(tag(asid), start, count.max(1), size, alone) {
-                    start_broadcast(operation, tables);
-                }
-            }
-        }
-    }
+/// Whose entries a broadcast of single translations takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Those tagged with the ASID in the operand, and those without a tag.
+    Tagged,
+    /// Those of every tag.
+    Every,
 }
 
-/// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
-fn start_broadcast(operation: Operation, tables: bool) {
-    // The assembler takes the names of ranges only where it may assume them, so they are given by number: `RVAE1IS` and
-    // `RVALE1IS`. SAFETY: as above. A range is made only where the processor has ranges.
-    unsafe {
-        match (operation, tables) {
-            (Operation::Page(bits), true) => {
-                asm!("tlbi vae1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Page(bits), false) => {
-                asm!("tlbi vale1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), true) => {
-                asm!("sys #0, c8, c2, #1, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), false) => {
-                asm!("sys #0, c8, c2, #5, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
+/// Starts the invalidation of `flush` on every CPU.
+pub(crate) fn broadcast(asid: Asid, flush: Flush) {
+    if !broadcast_pages(tag(asid), Whose::Tagged, flush) {
+        // SAFETY: as above.
+        unsafe {
+            asm!("dsb ish", "tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
         }
     }
 }
 
 /// Starts the invalidation of a part of the kernel's half on every CPU. Returns that the processor can.
-pub(crate) fn broadcast_kernel(Flush { extent, tables, mixed }: Flush) -> bool {
-    let Extent::Pages { start, count, size } = extent else {
+pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
+    if !broadcast_pages(0, Whose::Every, flush) {
         broadcast_everything();
-        return true;
-    };
-    // SAFETY: as above.
-    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
-    let alone = !tables && !mixed;
-    for operation in features::tlbi().operations(0, start, count.max(1), size, alone) {
-        start_kernel_broadcast(operation, tables);
     }
     true
 }
 
-/// Starts one broadcast as [`start_broadcast`] does, under every tag: `RVAAE1IS` and `RVAALE1IS` are given by number.
-fn start_kernel_broadcast(operation: Operation, tables: bool) {
+/// Starts the invalidation of the single translations of `flush` on every CPU. Returns whether it has any: a flush of
+/// everything has none.
+fn broadcast_pages(tag: u64, whose: Whose, Flush { extent, tables, mixed }: Flush) -> bool {
+    let Extent::Pages { start, count, size } = extent else { return false };
     // SAFETY: as above.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    let alone = !tables && !mixed;
+    for operation in features::tlbi().operations(tag, start, count, size, alone) {
+        start_broadcast(operation, whose, tables);
+    }
+    true
+}
+
+/// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
+fn start_broadcast(operation: Operation, whose: Whose, tables: bool) {
+    // The assembler takes the names of ranges only where it may assume them, so all are given by number, in this order:
+    // `VAE1IS`, `VALE1IS`, `VAAE1IS`, `VAALE1IS`, and the same with an `R` for ranges.
+    macro_rules! start {
+        ($group:literal, $bits:expr) => {
+            match (whose, tables) {
+                (Whose::Tagged, true) => start!($group, "#1", $bits),
+                (Whose::Tagged, false) => start!($group, "#5", $bits),
+                (Whose::Every, true) => start!($group, "#3", $bits),
+                (Whose::Every, false) => start!($group, "#7", $bits),
+            }
+        };
+        ($group:literal, $number:literal, $bits:expr) => {
+            asm!(concat!("sys #0, c8, ", $group, ", ", $number, ", {}"), in(reg) $bits, options(nostack, preserves_flags))
+        };
+    }
+    // SAFETY: as above. A range is made only where the processor has ranges.
     unsafe {
-        match (operation, tables) {
-            (Operation::Page(bits), true) => {
-                asm!("tlbi vaae1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Page(bits), false) => {
-                asm!("tlbi vaale1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), true) => {
-                asm!("sys #0, c8, c2, #3, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), false) => {
-                asm!("sys #0, c8, c2, #7, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
+        match operation {
+            Operation::Page(bits) => start!("c3", bits),
+            Operation::Range(bits) => start!("c2", bits),
         }
     }
 }
