@@ -77,6 +77,16 @@ fn is_deaf() -> bool {
     DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
 }
 
+/// Records an invalidation by its first address and number of pages. One of all addresses is recorded as `all`, the
+/// ASID or `u64::MAX` for every tag, and `u64::MAX` pages.
+fn record_invalidation(extent: Extent, all: u64) {
+    let (what, pages) = match extent {
+        Extent::All => (all, u64::MAX),
+        Extent::Pages { start, count, .. } => (start, u64::from(count)),
+    };
+    record(What::Invalidated, what, pages);
+}
+
 // SAFETY: `this_cpu` comes from a register of the CPU. Only the scheduler moves a thread to another CPU; it refuses to
 // move a pinned thread, and code that runs with interrupts off does not enter it. `save_interrupts` turns interrupts
 // off, and the only other way into a CPU's code, an NMI, ends the run. Each `Cpu` lies in its CPU's own data. The
@@ -137,18 +147,14 @@ unsafe impl Platform for Kernel {
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
-        let (what, pages) = match flush.extent {
-            Extent::All => (u64::from(asid.get()), u64::MAX),
-            Extent::Pages { start, count, .. } => (start, u64::from(count)),
-        };
-        record(What::Invalidated, what, pages);
+        record_invalidation(flush.extent, u64::from(asid.get()));
         if !is_deaf() {
             tlb::invalidate(asid, flush);
         }
     }
 
     fn invalidate_all(&self) {
-        record(What::Invalidated, u64::MAX, u64::MAX);
+        record_invalidation(Extent::All, u64::MAX);
         if !is_deaf() {
             tlb::invalidate_all();
         }
@@ -190,11 +196,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
-        let (start, count) = match flush.extent {
-            Extent::All => (u64::MAX, u64::MAX),
-            Extent::Pages { start, count, .. } => (start, u64::from(count)),
-        };
-        record(What::Invalidated, start, count);
+        record_invalidation(flush.extent, u64::MAX);
         if !is_deaf() {
             tlb::invalidate_kernel(flush);
         }
