@@ -19,7 +19,7 @@ use crate::memory::{device, poison, ranges, reclaimer};
 use crate::report::failure::refuse;
 use crate::report::{log, parameters};
 use crate::threads::stack::Stack;
-use crate::threads::{cpu, image, lifecycle, schedule};
+use crate::threads::{cpu, idle, image, lifecycle};
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -85,7 +85,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     if lifecycle::start_first().is_err() {
         refuse(format_args!("out of memory for the first process"));
     }
-    schedule::idle()
+    idle::idle()
 }
 
 /// Pages of the swap device: the number in the options, or for `stale` without one a quarter of the devices' memory.
@@ -106,7 +106,7 @@ pub(crate) fn start_other() -> ! {
     }
     boot::forget_low_memory();
     take_part();
-    schedule::idle()
+    idle::idle()
 }
 
 /// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.

@@ -20,7 +20,6 @@ use crate::memory::kernel;
 use crate::report::event::{self, What};
 use crate::threads::cpu::{self, count, PerCpu};
 use crate::threads::current;
-use crate::threads::presence;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{Body, Leave, Thread, ANYWHERE, NOTIFIED, PARKED, PARKING, RUNNING};
@@ -103,24 +102,18 @@ pub(crate) fn end() -> ! {
     unreachable!("a thread that has ended runs again")
 }
 
-/// The loop of a CPU that has nothing to run.
-pub(crate) fn idle() -> ! {
-    loop {
-        interrupts::off();
-        let here = this_cpu::get();
-        if here.presence.is_leaving() {
-            presence::stay_away(here);
-        }
-        // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is
-        // found below.
-        here.halted.store(true, Ordering::SeqCst);
-        if here.waiting.load(Ordering::SeqCst) > 0 || steal(here) {
-            here.halted.store(false, Ordering::Relaxed);
-            leave(Leave::Idle);
-            continue;
-        }
-        interrupts::wait();
+/// Runs a thread that waits for this CPU, or that waits for another CPU and may run here. Returns whether there was
+/// one; if not, this CPU is marked as halted. Only the idle thread calls it, with interrupts off.
+pub(super) fn run_waiting(here: &PerCpu) -> bool {
+    // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is found
+    // below.
+    here.halted.store(true, Ordering::SeqCst);
+    if here.waiting.load(Ordering::SeqCst) == 0 && !steal(here) {
+        return false;
     }
+    here.halted.store(false, Ordering::Relaxed);
+    leave(Leave::Idle);
+    true
 }
 
 /// Puts a thread into the queue of the CPU where it will run.

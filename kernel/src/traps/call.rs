@@ -22,7 +22,7 @@ use crate::memory::ranges;
 use crate::memory::sleep::Sleep;
 use crate::report::failure::{self, Kind};
 use crate::report::{log, parameters, result};
-use crate::threads::{cpu, current, lifecycle, presence, schedule, thread};
+use crate::threads::{cpu, current, lifecycle, offline, schedule, thread};
 
 /// The lock of a file, for system calls that change its bytes or its length. It ranks below all locks of the memory
 /// manager.
@@ -130,7 +130,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
         Call::MapKernel | Call::UnmapKernel | Call::PurgeKernel | Call::LoadKernel | Call::StoreKernel => {
             use_kernel_range(call, [a, b])
         }
-        Call::Offline => presence::take_offline(place(a)?, b).map(|()| 0),
+        Call::Offline => offline::take_offline(place(a)?, b).map(|()| 0),
     }
 }
 
