@@ -1,5 +1,6 @@
-//! The kernel's interface to an architecture: one folder each, with the same names in every folder. [`user`] alone is
-//! the same for all of them: each folder has its instructions in assembly, under the same names.
+//! The kernel's interface to an architecture: one folder each, with the same names in every folder. Three
+//! files are the same for all of them: [`user`], whose instructions each folder has in assembly, under the same names;
+//! [`cpus`], the numbers of CPUs; and [`first_stacks`], on which they begin.
 //!
 //! - [`Frame`]: the registers at a trap, which hold a system call's arguments and take its result;
 //! - [`memory`]: where the kernel maps physical memory, mapping its stacks, and making code visible;
@@ -8,7 +9,7 @@
 //! - [`tlb`]: loading roots and invalidating, the processor's side of `ceasefire::Platform`;
 //! - [`stack`]: kernel stacks, switching from one to another, and leaving for a program;
 //! - [`user`]: the accesses that may fault: copies to or from a program's memory, and words of kernel areas;
-//! - [`this_cpu`]: the CPU's own data;
+//! - [`this_cpu`]: the number of the running CPU;
 //! - [`clock`]: time in nanoseconds;
 //! - [`console`]: output of bytes, and the end of the machine with a status.
 //!
@@ -18,6 +19,10 @@
 mod aarch64;
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
 mod aarch64_formats;
+#[cfg(target_os = "none")]
+pub(crate) mod cpus;
+#[cfg(target_os = "none")]
+pub(crate) mod first_stacks;
 #[cfg(target_os = "none")]
 pub(crate) mod user;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]

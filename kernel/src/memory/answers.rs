@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{fence, Ordering};
 
-use crate::arch::{clock, interrupts, this_cpu};
+use crate::arch::{clock, interrupts};
 use crate::lock::{give_up, PATIENCE};
-use crate::threads::cpu::PerCpu;
+use crate::threads::cpu::{self, PerCpu};
 
 /// How many times a CPU looks before it halts until it is woken.
 const LOOKS: u32 = 1 << 8;
@@ -19,7 +19,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
         }
         core::hint::spin_loop();
     }
-    let here = this_cpu::get();
+    let here = cpu::here();
     let deadline = clock::now() + PATIENCE;
     loop {
         interrupts::off();

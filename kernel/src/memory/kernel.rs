@@ -7,7 +7,8 @@ use ceasefire::Platform;
 use ceasefire_memory::{Memory, SpaceHandle};
 use spin::Once;
 
-use crate::arch::{this_cpu, tlb};
+use crate::arch::tlb;
+use crate::threads::cpu;
 
 /// The machine, as the engine and the memory manager see it.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub(crate) fn leave() {
 
 /// Answers the requests of other CPUs.
 pub(crate) fn answer() {
-    let here = this_cpu::get();
+    let here = cpu::here();
     here.answering.store(true, Ordering::Relaxed);
     memory().engine().handle_interrupt();
     here.answering.store(false, Ordering::Relaxed);

@@ -74,7 +74,7 @@ pub(crate) fn broadcasts_everything() -> u64 {
 
 /// Whether this CPU is answering a request and must ignore it.
 fn is_deaf() -> bool {
-    DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
+    DEAF.load(Ordering::Relaxed) && cpu::here().answering.load(Ordering::Relaxed)
 }
 
 /// Records an invalidation by its first address and number of pages. One of all addresses is recorded as `all`, the
@@ -103,7 +103,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn this_cpu(&self) -> CpuId {
-        CpuId::new(this_cpu::get().number()).unwrap_or_else(|error| unreachable!("{error}"))
+        CpuId::new(this_cpu::number()).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
@@ -172,7 +172,7 @@ unsafe impl Platform for Kernel {
         let begun = clock::now();
         answers::halt_until("other CPUs' answers", done);
         // Only this CPU writes it: the thread is pinned while it waits.
-        let waited = &this_cpu::get().answer_wait;
+        let waited = &cpu::here().answer_wait;
         waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
     }
 
@@ -297,7 +297,7 @@ impl Machine for Kernel {
     }
 
     fn reschedule(&self) {
-        this_cpu::get().note_progress();
+        cpu::here().note_progress();
         if current::thread().held.may_sleep() {
             schedule::give_way();
         }

@@ -3,7 +3,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::arch::{clock, this_cpu};
+use crate::arch::clock;
+use crate::threads::cpu;
 
 /// How many events of each CPU are kept.
 const KEPT: usize = 64;
@@ -86,7 +87,7 @@ impl Events {
 
 /// Records an event of this CPU.
 pub(crate) fn record(what: What, one: u64, other: u64) {
-    let events = &this_cpu::get().events;
+    let events = &cpu::here().events;
     let count = events.count.load(Ordering::Relaxed);
     events.count.store(count.wrapping_add(1), Ordering::Relaxed);
     let slot = &events.slots[count % KEPT];

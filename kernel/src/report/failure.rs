@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use ceasefire_kernel_abi::status;
 
-use crate::arch::{clock, console, interrupts, this_cpu, Frame};
+use crate::arch::{clock, console, interrupts, Frame};
 use crate::report::log;
 use crate::report::log::line_at_once;
 use crate::threads::{cpu, current};
@@ -73,12 +73,12 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     interrupts::off();
     if STOPPING.swap(true, Ordering::SeqCst) {
         // Another CPU is reporting, or this CPU failed again while it was.
-        if core::ptr::eq(FAILED.load(Ordering::SeqCst), this_cpu::get()) {
+        if core::ptr::eq(FAILED.load(Ordering::SeqCst), cpu::here()) {
             console::exit(kind.status());
         }
         stopped(frame);
     }
-    let here = this_cpu::get();
+    let here = cpu::here();
     FAILED.store(core::ptr::from_ref(here).cast_mut(), Ordering::SeqCst);
     interrupts::stop_others();
     let deadline = clock::now() + PATIENCE;
@@ -112,7 +112,7 @@ static FAILED: core::sync::atomic::AtomicPtr<cpu::PerCpu> =
 
 /// Another CPU has ended the run: notes this CPU's registers and stops it.
 pub(crate) fn stopped(frame: &Frame) -> ! {
-    let here = this_cpu::get();
+    let here = cpu::here();
     // The NMI also finds a CPU that stopped here by itself. The registers from before count.
     if !here.is_stopped.load(Ordering::Relaxed) {
         // SAFETY: this CPU's own, which other CPUs read only once the flag is up.

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
-use crate::arch::{boot, interrupts, this_cpu, tlb};
+use crate::arch::cpus::{set_count, MOST_CPUS};
+use crate::arch::{boot, interrupts, tlb};
 use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
 use crate::memory::kernel::{self, Kernel};
@@ -26,10 +27,11 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// The first CPU begins here, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
+    cpu::adopt_idle();
     let options = Options::parse(loaded.command_line).unwrap_or_else(|error| refuse(format_args!("{error}")));
     let cpus = boot::count_cpus();
-    if cpus > cpu::MOST_CPUS {
-        refuse(format_args!("{cpus} CPUs: at most {} can be used", cpu::MOST_CPUS));
+    if cpus > MOST_CPUS {
+        refuse(format_args!("{cpus} CPUs: at most {MOST_CPUS} can be used"));
     }
     if options.nodes == 0 || options.nodes > cpus {
         refuse(format_args!("{} nodes: from 1 to {cpus}, the number of CPUs", options.nodes));
@@ -66,7 +68,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     if started < cpus {
         refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
     }
-    cpu::set_count(cpus);
+    set_count(cpus);
     // Before anything is allocated: a node that runs low wakes its reclaimer only once.
     reclaimer::start(options.nodes);
     image::load(loaded.programs);
@@ -99,9 +101,10 @@ fn swap(options: &Options, disk: u32) -> u32 {
 
 /// Every other CPU begins here, with interrupts off, on the stack that it was given.
 pub(crate) fn start_other() -> ! {
+    cpu::adopt_idle();
     bring_up::arrived();
     // The first CPU lets it go on when all have started.
-    while !this_cpu::get().may_run() {
+    while !cpu::here().may_run() {
         core::hint::spin_loop();
     }
     boot::forget_low_memory();

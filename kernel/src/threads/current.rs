@@ -3,13 +3,12 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use crate::arch::this_cpu;
-use crate::threads::cpu::PerCpu;
+use crate::threads::cpu::{self, PerCpu};
 use crate::threads::thread::Thread;
 
 /// The running thread.
 pub(crate) fn thread() -> &'static Thread {
-    thread_of(this_cpu::get())
+    thread_of(cpu::here())
 }
 
 /// The thread that a CPU runs. Ask for another CPU's only when that CPU is stopped.

@@ -83,7 +83,7 @@ fn add_thread(process: &Arc<Process>, number: u64, place: usize, stack: Stack, f
 pub(crate) fn start_first() -> Result<(), Error> {
     // It may end before this returns, but not before its number is stored: it may run on this CPU alone, which runs no
     // other thread yet.
-    let number = spawn(None, 0, this_cpu::get().number())?;
+    let number = spawn(None, 0, this_cpu::number())?;
     FIRST.store(number, Ordering::Relaxed);
     Ok(())
 }

@@ -46,7 +46,7 @@ extern "C" fn begin() -> ! {
             let frame = *frame;
             interrupts::off();
             kernel::leave();
-            stack::leave_to(&frame);
+            stack::leave_to(&frame, current::thread().stack_end());
         }
         None => {}
     }
@@ -79,7 +79,7 @@ pub(crate) fn unpark(thread: &Arc<Thread>) {
 
 /// Lets another thread run, if one waits and this thread may leave its CPU.
 pub(crate) fn give_way() {
-    let here = this_cpu::get();
+    let here = cpu::here();
     here.turn_over.store(false, Ordering::Relaxed);
     let wanted = here.waiting.load(Ordering::Relaxed) > 0 || here.presence.is_leaving();
     if wanted && current::thread().may_leave() {
@@ -91,7 +91,7 @@ pub(crate) fn give_way() {
 pub(crate) fn move_to(place: usize) {
     let me = current::thread();
     me.place.store(place, Ordering::Relaxed);
-    if place != ANYWHERE && place != this_cpu::get().number() {
+    if place != ANYWHERE && place != this_cpu::number() {
         leave(Leave::Requeue);
     }
 }
@@ -151,7 +151,7 @@ fn put_there(cpu: &PerCpu, thread: Arc<Thread>) -> Result<(), Arc<Thread>> {
         queue.push_back(thread);
         cpu.waiting.store(queue.len(), Ordering::SeqCst);
     }
-    if cpu.halted.swap(false, Ordering::SeqCst) && !core::ptr::eq(cpu, this_cpu::get()) {
+    if cpu.halted.swap(false, Ordering::SeqCst) && !core::ptr::eq(cpu, cpu::here()) {
         interrupts::send_wake(cpu.number());
     }
     Ok(())
@@ -210,7 +210,7 @@ fn steal(here: &PerCpu) -> bool {
 fn leave(how: Leave) {
     let were_on = interrupts::are_on();
     interrupts::off();
-    let here = this_cpu::get();
+    let here = cpu::here();
     let me = current::thread();
     debug_assert!(how == Leave::Idle || me.may_leave(), "{me} leaves its CPU while it is pinned");
     if how == Leave::Park
@@ -241,7 +241,7 @@ fn leave(how: Leave) {
 
 /// Runs first on a stack that was switched to: from now on no CPU uses the stack that was left.
 pub(crate) fn arrived() {
-    let here = this_cpu::get();
+    let here = cpu::here();
     current::thread().last.store(here.number(), Ordering::Relaxed);
     let Some((left, how)) = here.left.take() else { return };
     if how == Leave::Idle {

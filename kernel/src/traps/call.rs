@@ -91,7 +91,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
             Ok(0)
         }
         Call::Now => Ok(clock::now()),
-        Call::Cpu => Ok(this_cpu::get().number() as u64),
+        Call::Cpu => Ok(this_cpu::number() as u64),
         Call::Pin => {
             schedule::move_to(place(a)?);
             Ok(0)

@@ -6,19 +6,18 @@ use spin::Once;
 
 use super::memory::{self, direct, kernel_end, physical, DIRECT_BYTES};
 use super::{clock, console, features, gic, interrupts, psci, this_cpu, tlb, trap};
+use crate::arch::{cpus, first_stacks};
 use crate::loader::device_tree::{self, Node, Tree};
 use crate::loader::free_memory::{largest, piece, Piece};
 use crate::loader::Loaded;
 use crate::report::failure::refuse;
-use crate::start::bring_up;
-use crate::threads::cpu;
 
 global_asm!(
     include_str!("boot.s"),
     start = sym start,
     start_other = sym start_other,
-    stacks = sym bring_up::STACKS,
-    boot_stack = const bring_up::BOOT_STACK,
+    stacks = sym first_stacks::STACKS,
+    boot_stack = const first_stacks::BOOT_STACK,
     mair = const memory::MAIR,
     tcr = const tlb::TCR,
     sctlr = const tlb::SCTLR,
@@ -39,8 +38,7 @@ static TREE: Once<Tree<'static>> = Once::new();
 extern "C" fn start(argument: u64) -> ! {
     clock::begin();
     // SAFETY: this is the first CPU, and no other CPU knows its data yet.
-    unsafe { this_cpu::set(cpu::get(0)) };
-    cpu::adopt_idle();
+    unsafe { this_cpu::set(0) };
     trap::load();
     tlb::set_asid_bits(0);
     if !features::manages_entries() {
@@ -113,7 +111,7 @@ fn loaded(place: Piece, tree: &Tree<'static>) -> Loaded {
 /// How many CPUs there are, the first included. Their numbers follow the order of the device tree.
 pub(crate) fn count_cpus() -> usize {
     let listed = TREE.get().into_iter().flat_map(|tree| tree.of_type("cpu").filter_map(Node::number));
-    bring_up::number(interrupts::affinity(0), listed, interrupts::set_affinity)
+    cpus::number(interrupts::affinity(0), listed, interrupts::set_affinity)
 }
 
 /// Starts `count` other CPUs.
@@ -136,8 +134,7 @@ pub(crate) unsafe fn start_others(count: usize) {
 /// Another CPU enters here from the firmware.
 extern "C" fn start_other(number: usize) -> ! {
     // SAFETY: this CPU's own data, by the number with which it was started.
-    unsafe { this_cpu::set(cpu::get(number)) };
-    cpu::adopt_idle();
+    unsafe { this_cpu::set(number) };
     trap::load();
     tlb::enable_asids();
     take_interrupts();

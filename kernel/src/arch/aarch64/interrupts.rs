@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{clock, gic};
-use crate::threads::cpu::MOST_CPUS;
+use crate::arch::cpus::MOST_CPUS;
 
 /// The CPUs' affinities, their names in the interrupt controller and in firmware.
 static AFFINITIES: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];

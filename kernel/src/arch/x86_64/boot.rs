@@ -5,10 +5,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::memory::{adopt_kernel_root, direct, kernel_end, DIRECT_BYTES};
 use super::{clock, features, interrupts, local_apic, madt, this_cpu, tlb, trap};
+use crate::arch::{cpus, first_stacks};
 use crate::loader::free_memory::{largest, piece};
 use crate::loader::Loaded;
-use crate::start::bring_up;
-use crate::threads::cpu;
 
 /// The address of the trampoline of application processors: a page below 1 MiB that firmware does not use.
 const TRAMPOLINE: u64 = 0x8000;
@@ -18,8 +17,8 @@ global_asm!(
     start = sym start,
     ap_start = sym ap_start,
     next = sym NEXT,
-    stacks = sym bring_up::STACKS,
-    boot_stack = const bring_up::BOOT_STACK,
+    stacks = sym first_stacks::STACKS,
+    boot_stack = const first_stacks::BOOT_STACK,
     trampoline_at = const TRAMPOLINE,
 );
 
@@ -66,8 +65,7 @@ extern "C" fn start(at: u64) -> ! {
     clock::begin();
     features::detect();
     // SAFETY: this is the first CPU, and no other CPU knows its data yet.
-    unsafe { this_cpu::set(cpu::get(0)) };
-    cpu::adopt_idle();
+    unsafe { this_cpu::set(0) };
     trap::load();
     features::enable();
     adopt_kernel_root();
@@ -120,7 +118,7 @@ fn loaded(at: u64, info: &StartInfo) -> Loaded {
 /// How many CPUs there are, the first included. Their numbers follow the order of the firmware's table.
 pub(crate) fn count_cpus() -> usize {
     let listed = madt::apics(ROOT_POINTER.load(Ordering::Relaxed));
-    bring_up::number(local_apic::id(), listed, interrupts::set_apic)
+    cpus::number(local_apic::id(), listed, interrupts::set_apic)
 }
 
 /// Starts all other CPUs. On this architecture the count has no effect.
@@ -153,8 +151,7 @@ extern "C" fn ap_start() -> ! {
         }
     };
     // SAFETY: this CPU's own data, by the number of its APIC.
-    unsafe { this_cpu::set(cpu::get(number)) };
-    cpu::adopt_idle();
+    unsafe { this_cpu::set(number) };
     trap::load();
     features::enable();
     crate::start_other()

@@ -6,7 +6,7 @@ use x86_64::instructions::interrupts as processor;
 use x86_64::instructions::port::Port;
 
 use super::{clock, local_apic};
-use crate::threads::cpu::MOST_CPUS;
+use crate::arch::cpus::MOST_CPUS;
 
 /// The vectors of interrupts.
 pub(super) mod vector {
