@@ -19,6 +19,8 @@ mod arch;
 mod loader;
 
 #[cfg(target_os = "none")]
+mod failure;
+#[cfg(target_os = "none")]
 mod lock;
 #[cfg(target_os = "none")]
 mod memory;

@@ -15,13 +15,13 @@ use spin::Once;
 
 use crate::arch::memory::{direct, publish_code};
 use crate::arch::{clock, interrupts, this_cpu, tlb};
+use crate::failure::event::{record, What};
+use crate::failure::refuse;
 use crate::loader::options::{Mechanism, Options, Without};
 use crate::memory::kernel::{Kernel, MEMORY};
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
 use crate::memory::{answers, device, page_wait, poison, reclaimer};
-use crate::report::event::{record, What};
-use crate::report::failure::refuse;
 use crate::threads::{cpu, current, schedule};
 
 static NODES: AtomicUsize = AtomicUsize::new(1);

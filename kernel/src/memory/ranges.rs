@@ -10,8 +10,8 @@ use spin::Once;
 use super::kernel::{memory, Kernel};
 use crate::arch::memory::AREAS;
 use crate::arch::tlb;
+use crate::failure::refuse;
 use crate::lock::IrqLock;
-use crate::report::failure::refuse;
 
 /// Things that lazy unmaps of an area keep back.
 const MOST: usize = 256;

@@ -2,8 +2,6 @@
 //! [`result`] prints the result, and [`watchdog`] ends a run that makes no progress. [`failure`] ends a run that
 //! failed, and prints the last events of each CPU from [`event`].
 
-pub(crate) mod event;
-pub(crate) mod failure;
 pub(crate) mod log;
 pub(crate) mod parameters;
 pub(crate) mod result;

@@ -12,12 +12,12 @@ use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
 use crate::arch::cpus::{set_count, MOST_CPUS};
 use crate::arch::{boot, interrupts, tlb};
+use crate::failure::refuse;
 use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
 use crate::memory::kernel::{self, Kernel};
 use crate::memory::platform;
 use crate::memory::{device, poison, ranges, reclaimer};
-use crate::report::failure::refuse;
 use crate::report::{log, parameters};
 use crate::threads::stack::Stack;
 use crate::threads::{cpu, idle, image, lifecycle};

@@ -9,9 +9,9 @@ use ceasefire::{Cpu, CpuId};
 
 use crate::arch::cpus::{self, MOST_CPUS};
 use crate::arch::{this_cpu, Frame};
+use crate::failure::event::Events;
 use crate::lock::IrqLock;
 use crate::memory::kernel::Kernel;
-use crate::report::event::Events;
 use crate::threads::presence::Presence;
 use crate::threads::thread::{Leave, Thread};
 

@@ -7,8 +7,8 @@ use elf::endian::LittleEndian;
 use elf::ElfBytes;
 use spin::Once;
 
+use crate::failure::refuse;
 use crate::memory::kernel::{memory, Kernel};
-use crate::report::failure::refuse;
 
 /// The image, once it is loaded.
 struct Image {

@@ -15,9 +15,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::{clock, interrupts, stack, this_cpu};
+use crate::failure::event::{self, What};
 use crate::lock::IrqLock;
 use crate::memory::kernel;
-use crate::report::event::{self, What};
 use crate::threads::cpu::{self, count, PerCpu};
 use crate::threads::current;
 use crate::threads::process::Process;

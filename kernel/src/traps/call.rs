@@ -16,11 +16,11 @@ use ceasefire_memory::{
 use super::user;
 use crate::arch::user::{load_kernel, store_kernel};
 use crate::arch::{clock, this_cpu, Frame};
+use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
 use crate::memory::kernel::{memory, Kernel};
 use crate::memory::ranges;
 use crate::memory::sleep::Sleep;
-use crate::report::failure::{self, Kind};
 use crate::report::{log, parameters, result};
 use crate::threads::{cpu, current, lifecycle, offline, schedule, thread};
 

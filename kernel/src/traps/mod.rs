@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering;
 use ceasefire_memory::{Access, FaultError};
 
 use crate::arch::{clock, interrupts, Frame};
+use crate::failure::event::{record, What};
+use crate::failure::{self, Kind};
 use crate::memory::kernel::{self, memory};
-use crate::report::event::{record, What};
-use crate::report::failure::{self, Kind};
 use crate::report::{result, watchdog};
 use crate::threads::cpu::{self, count};
 use crate::threads::{current, schedule};

@@ -7,10 +7,10 @@ use spin::Once;
 use super::memory::{self, direct, kernel_end, physical, DIRECT_BYTES};
 use super::{clock, console, features, gic, interrupts, psci, this_cpu, tlb, trap};
 use crate::arch::{cpus, first_stacks};
+use crate::failure::refuse;
 use crate::loader::device_tree::{self, Node, Tree};
 use crate::loader::free_memory::{largest, piece, Piece};
 use crate::loader::Loaded;
-use crate::report::failure::refuse;
 
 global_asm!(
     include_str!("boot.s"),

@@ -8,7 +8,7 @@ use super::this_cpu::ArchCpu;
 use super::{clock, console, gic, interrupts, tlb, Frame};
 use crate::arch::aarch64_formats::syndrome::{class, Syndrome, Why};
 use crate::arch::user;
-use crate::report::failure::{self, Kind};
+use crate::failure::{self, Kind};
 use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(include_str!("trap.s"), trap = sym trap, last_stack = const ArchCpu::LAST_STACK_END);

@@ -75,7 +75,7 @@ extern "C" fn start(at: u64) -> ! {
     // SAFETY: the loader put it there, in memory that the kernel maps and has not used yet.
     let info = unsafe { &*direct::<StartInfo>(at) };
     if info.magic != MAGIC || info.version < 1 {
-        crate::report::failure::refuse(format_args!(
+        crate::failure::refuse(format_args!(
             "the loader does not speak PVH with a memory map (QEMU from 4.0 on does)"
         ));
     }

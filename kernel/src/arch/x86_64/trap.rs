@@ -11,7 +11,7 @@ use x86_64::{PrivilegeLevel, VirtAddr};
 use super::interrupts::{self, vector};
 use super::{local_apic, Frame};
 use crate::arch::user;
-use crate::report::failure::{self, Kind};
+use crate::failure::{self, Kind};
 use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(
