@@ -27,6 +27,8 @@ mod memory;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]
+mod serial;
+#[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]
 mod threads;

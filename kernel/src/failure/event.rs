@@ -3,8 +3,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::cpu_state;
 use crate::arch::clock;
-use crate::threads::cpu;
 
 /// How many events of each CPU are kept.
 const KEPT: usize = 64;
@@ -87,7 +87,7 @@ impl Events {
 
 /// Records an event of this CPU.
 pub(crate) fn record(what: What, one: u64, other: u64) {
-    let events = &cpu::here().events;
+    let events = &cpu_state::here().events;
     let count = events.count.load(Ordering::Relaxed);
     events.count.store(count.wrapping_add(1), Ordering::Relaxed);
     let slot = &events.slots[count % KEPT];

@@ -2,14 +2,13 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use ceasefire::{Cpu, CpuId};
 
 use crate::arch::cpus::{self, MOST_CPUS};
-use crate::arch::{this_cpu, Frame};
-use crate::failure::event::Events;
+use crate::arch::this_cpu;
 use crate::lock::IrqLock;
 use crate::memory::kernel::Kernel;
 use crate::threads::presence::Presence;
@@ -48,15 +47,10 @@ pub(crate) struct PerCpu {
     pub(crate) switches: AtomicU64,
     /// Nanoseconds that it waited for other CPUs' answers.
     pub(crate) answer_wait: AtomicU64,
-    pub(crate) events: Events,
-    /// The registers where an NMI stopped it, once `is_stopped`.
-    pub(crate) stopped: UnsafeCell<Option<Frame>>,
-    pub(crate) is_stopped: AtomicBool,
 }
 
-// SAFETY: the CPU itself uses `left`, with interrupts off. It writes `stopped` before it raises `is_stopped`; other
-// CPUs read `stopped` after they saw that. All other fields are atomic or locked, or state themselves how they are
-// shared.
+// SAFETY: the CPU itself uses `left`, with interrupts off. All other fields are atomic or locked, or state themselves
+// how they are shared.
 unsafe impl Sync for PerCpu {}
 
 impl PerCpu {
@@ -79,9 +73,6 @@ impl PerCpu {
             idle_ticks: AtomicU64::new(0),
             switches: AtomicU64::new(0),
             answer_wait: AtomicU64::new(0),
-            events: Events::new(),
-            stopped: UnsafeCell::new(None),
-            is_stopped: AtomicBool::new(false),
         }
     }
 

@@ -15,6 +15,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::{clock, interrupts, stack, this_cpu};
+use crate::failure::cpu_state;
 use crate::failure::event::{self, What};
 use crate::lock::IrqLock;
 use crate::memory::kernel;
@@ -227,6 +228,7 @@ fn leave(how: Leave) {
             // SAFETY: it was taken from the queue, or is this CPU's own.
             let next = unsafe { &*next };
             event::record(What::Thread, next.number, 0);
+            cpu_state::set_thread(next.name());
             kernel::run(next.space());
             // SAFETY: interrupts are off. No CPU runs on the next thread's stack. Either the thread was in a queue,
             // where only `arrived` and `start` put threads, when they are off their stacks; or it is this CPU's own.
