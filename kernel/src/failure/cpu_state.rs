@@ -1,10 +1,9 @@
-//! What a report says about each CPU: the thread that it runs, its last events, and the registers where it stopped.
+//! What a report says about each CPU: the thread that it runs, and the registers where it stopped.
 
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::event::Events;
 use crate::arch::cpus::{self, MOST_CPUS};
 use crate::arch::{this_cpu, Frame};
 
@@ -32,7 +31,6 @@ pub(super) struct CpuState {
     /// The numbers of its thread's [`ThreadName`].
     thread: AtomicU64,
     process: AtomicU64,
-    pub(super) events: Events,
     /// The registers where the CPU stopped, once `is_stopped`.
     stopped: UnsafeCell<Option<Frame>>,
     is_stopped: AtomicBool,
@@ -49,7 +47,6 @@ impl CpuState {
         Self {
             thread: AtomicU64::new(0),
             process: AtomicU64::new(0),
-            events: Events::new(),
             stopped: UnsafeCell::new(None),
             is_stopped: AtomicBool::new(false),
         }

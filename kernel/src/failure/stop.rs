@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ceasefire_kernel_abi::status;
 
-use super::cpu_state;
+use super::{cpu_state, event};
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
 use crate::serial;
 
@@ -90,7 +90,7 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     let own = cpu_state::here();
     serial::line(format_args!("CPU {here}, {}, failed", own.thread()));
     serial::line(format_args!("{frame}"));
-    serial::line(format_args!("{}", own.events));
+    serial::line(format_args!("{}", event::of(here)));
     for (number, cpu) in others() {
         if let Some(frame) = cpu.stopped() {
             serial::line(format_args!("CPU {number}, {}", cpu.thread()));
@@ -98,7 +98,7 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
         } else {
             serial::line(format_args!("CPU {number} did not stop"));
         }
-        serial::line(format_args!("{}", cpu.events));
+        serial::line(format_args!("{}", event::of(number)));
     }
     console::exit(kind.status())
 }
