@@ -18,7 +18,7 @@ use crate::arch::{clock, interrupts, this_cpu, tlb};
 use crate::failure::event::{record, What};
 use crate::failure::refuse;
 use crate::loader::options::{Mechanism, Options, Without};
-use crate::memory::kernel::{Kernel, MEMORY};
+use crate::manager::{self, Kernel};
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
 use crate::memory::{answers, device, page_wait, poison, reclaimer};
@@ -42,7 +42,8 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
         let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
         BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
     }
-    let memory = MEMORY.call_once(make);
+    manager::set(make);
+    let memory = manager::memory();
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
     UNDISTURBED.store(options.undisturbed, Ordering::Relaxed);

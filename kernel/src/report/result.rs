@@ -11,7 +11,7 @@ use super::parameters::{frames, options};
 use crate::arch::{boot, clock, Frame, NAME};
 use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
-use crate::memory::kernel::memory;
+use crate::manager::memory;
 use crate::memory::platform::broadcasts_everything;
 use crate::report::log;
 use crate::threads::cpu;

@@ -15,12 +15,13 @@ use crate::arch::{boot, interrupts, tlb};
 use crate::failure::refuse;
 use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
-use crate::memory::kernel::{self, Kernel};
+use crate::manager::{self, Kernel};
 use crate::memory::platform;
 use crate::memory::{device, poison, ranges, reclaimer};
+use crate::processes::{image, lifecycle};
 use crate::report::{log, parameters};
 use crate::threads::stack::Stack;
-use crate::threads::{cpu, idle, image, lifecycle};
+use crate::threads::{cpu, idle};
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -114,6 +115,6 @@ pub(crate) fn start_other() -> ! {
 
 /// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
 fn take_part() {
-    kernel::memory().engine().online();
+    manager::memory().engine().online();
     interrupts::start_ticks(TICK);
 }

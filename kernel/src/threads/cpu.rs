@@ -10,7 +10,7 @@ use ceasefire::{Cpu, CpuId};
 use crate::arch::cpus::{self, MOST_CPUS};
 use crate::arch::this_cpu;
 use crate::lock::IrqLock;
-use crate::memory::kernel::Kernel;
+use crate::manager::Kernel;
 use crate::threads::presence::Presence;
 use crate::threads::thread::{Leave, Thread};
 

@@ -3,8 +3,6 @@
 pub(crate) mod cpu;
 pub(crate) mod current;
 pub(crate) mod idle;
-pub(crate) mod image;
-pub(crate) mod lifecycle;
 pub(crate) mod offline;
 mod presence;
 pub(crate) mod process;

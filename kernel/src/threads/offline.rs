@@ -10,7 +10,7 @@ use ceasefire_kernel_abi::Error;
 use crate::arch::clock;
 use crate::arch::interrupts::{self, Admitted};
 use crate::failure::event::{record, What};
-use crate::memory::kernel::memory;
+use crate::manager::memory;
 use crate::threads::cpu::{self, PerCpu};
 use crate::threads::presence::{Presence, AWAY, HERE, RETURNING};
 use crate::threads::schedule;

@@ -18,7 +18,7 @@ use crate::arch::{clock, interrupts, stack, this_cpu};
 use crate::failure::cpu_state;
 use crate::failure::event::{self, What};
 use crate::lock::IrqLock;
-use crate::memory::kernel;
+use crate::manager;
 use crate::threads::cpu::{self, count, PerCpu};
 use crate::threads::current;
 use crate::threads::process::Process;
@@ -46,7 +46,7 @@ extern "C" fn begin() -> ! {
             // Moved off the heap: control never returns here.
             let frame = *frame;
             interrupts::off();
-            kernel::leave();
+            manager::leave();
             stack::leave_to(&frame, current::thread().stack_end());
         }
         None => {}
@@ -229,7 +229,7 @@ fn leave(how: Leave) {
             let next = unsafe { &*next };
             event::record(What::Thread, next.number, 0);
             cpu_state::set_thread(next.name());
-            kernel::run(next.space());
+            manager::run(next.space());
             // SAFETY: interrupts are off. No CPU runs on the next thread's stack. Either the thread was in a queue,
             // where only `arrived` and `start` put threads, when they are off their stacks; or it is this CPU's own.
             unsafe { stack::switch(me.saved.get(), *next.saved.get(), next.stack_end()) };

@@ -10,7 +10,7 @@ use ceasefire_memory::{HeldLocks, SpaceHandle};
 
 use crate::arch::{stack, Frame};
 use crate::failure::cpu_state::ThreadName;
-use crate::memory::kernel::Kernel;
+use crate::manager::Kernel;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 

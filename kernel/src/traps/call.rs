@@ -18,11 +18,12 @@ use crate::arch::user::{load_kernel, store_kernel};
 use crate::arch::{clock, this_cpu, Frame};
 use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
-use crate::memory::kernel::{memory, Kernel};
+use crate::manager::{memory, Kernel};
 use crate::memory::ranges;
 use crate::memory::sleep::Sleep;
+use crate::processes::lifecycle;
 use crate::report::{log, parameters, result};
-use crate::threads::{cpu, current, lifecycle, offline, schedule, thread};
+use crate::threads::{cpu, current, offline, schedule, thread};
 
 /// The lock of a file, for system calls that change its bytes or its length. It ranks below all locks of the memory
 /// manager.

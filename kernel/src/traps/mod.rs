@@ -10,7 +10,8 @@ use ceasefire_memory::{Access, FaultError};
 use crate::arch::{clock, interrupts, Frame};
 use crate::failure::event::{record, What};
 use crate::failure::{self, Kind};
-use crate::memory::kernel::{self, memory};
+use crate::manager::{self, memory};
+use crate::memory::answers;
 use crate::report::{result, watchdog};
 use crate::threads::cpu::{self, count};
 use crate::threads::{current, schedule};
@@ -92,7 +93,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             } else if here.halted.load(Ordering::Relaxed) {
                 count(&here.idle_ticks);
             }
-            kernel::memory().tick();
+            manager::memory().tick();
             schedule::tick(here);
             schedule::wake_sleepers();
             if here.number() == 0 {
@@ -101,7 +102,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
         }
         Interrupt::Shootdown => {
             record(What::Asked, 0, 0);
-            kernel::answer();
+            answers::answer();
         }
         Interrupt::Wake => {
             record(What::Woken, 0, 0);
@@ -112,7 +113,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
 
 /// Runs first when a program was stopped. Interrupts must be off.
 pub(crate) fn come_from_program() {
-    kernel::enter();
+    manager::enter();
 }
 
 /// Runs last before a program continues. Interrupts must be off.
@@ -122,5 +123,5 @@ pub(crate) fn leave_for_program() {
         schedule::give_way();
         interrupts::off();
     }
-    kernel::leave();
+    manager::leave();
 }

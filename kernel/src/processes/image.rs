@@ -8,7 +8,7 @@ use elf::ElfBytes;
 use spin::Once;
 
 use crate::failure::refuse;
-use crate::memory::kernel::{memory, Kernel};
+use crate::manager::{memory, Kernel};
 
 /// The image, once it is loaded.
 struct Image {
