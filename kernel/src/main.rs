@@ -7,7 +7,7 @@
 //! Each folder or file uses only those before it in this list:
 //!
 //! - `loader`: the information of the loader, and the kernel's options;
-//! - `arch`: the processors, one folder for each architecture. Its entry points call `traps` and `start`;
+//! - `arch`: the processors, one folder for each architecture;
 //! - `serial` and `failure`: lines on the serial port, and the end of a run that failed;
 //! - `lock`: the kernel's own locks;
 //! - `manager`: the one memory manager;
@@ -16,7 +16,8 @@
 //! - `report`: the run's lines, counters and result;
 //! - `processes`: the beginning and the end of programs;
 //! - `traps`: faults, interrupts and system calls;
-//! - `start`: brings all of it up.
+//! - `start`: brings all of it up;
+//! - `entry`: the ways into the kernel, from the loader and by traps.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(any(target_os = "none", test))]
@@ -28,6 +29,8 @@ mod arch;
 #[cfg(any(target_os = "none", test))]
 mod loader;
 
+#[cfg(target_os = "none")]
+mod entry;
 #[cfg(target_os = "none")]
 mod failure;
 #[cfg(target_os = "none")]
@@ -48,9 +51,6 @@ mod start;
 mod threads;
 #[cfg(target_os = "none")]
 mod traps;
-
-#[cfg(target_os = "none")]
-pub(crate) use start::{start, start_other};
 
 #[cfg(not(target_os = "none"))]
 fn main() {

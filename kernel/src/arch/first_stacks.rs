@@ -7,7 +7,7 @@ use super::cpus::MOST_CPUS;
 
 /// Bytes of the stack on which the first CPU begins; it becomes the stack of that CPU's idle thread. The memory
 /// manager, 33 KiB, is built on this stack and moved a few times on its way to its final place.
-pub(super) const BOOT_STACK: usize = 256 * 1024;
+pub(crate) const BOOT_STACK: usize = 256 * 1024;
 
 #[repr(C, align(16))]
 struct BootStack(UnsafeCell<[u8; BOOT_STACK]>);

@@ -4,7 +4,7 @@
 //!
 //! - [`Frame`]: the registers at a trap, which hold a system call's arguments and take its result;
 //! - [`memory`]: where the kernel maps physical memory, mapping its stacks, and making code visible;
-//! - [`boot`]: reading the loader's information, and starting the other CPUs;
+//! - [`boot`]: counting the CPUs and starting them;
 //! - [`interrupts`]: turning them on and off, waiting for one, sending one to another CPU, the timer;
 //! - [`tlb`]: loading roots and invalidating, the processor's side of `ceasefire::Platform`;
 //! - [`stack`]: kernel stacks, switching from one to another, and leaving for a program;
@@ -16,9 +16,9 @@
 //! `aarch64_formats` is the part of 64-bit Arm that is tested on any host.
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
-mod aarch64;
+pub(crate) mod aarch64;
 #[cfg(any(all(target_os = "none", target_arch = "aarch64"), test))]
-mod aarch64_formats;
+pub(crate) mod aarch64_formats;
 #[cfg(target_os = "none")]
 pub(crate) mod cpus;
 #[cfg(target_os = "none")]
@@ -26,7 +26,7 @@ pub(crate) mod first_stacks;
 #[cfg(target_os = "none")]
 pub(crate) mod user;
 #[cfg(all(target_os = "none", target_arch = "x86_64"))]
-mod x86_64;
+pub(crate) mod x86_64;
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 pub(crate) use aarch64::{boot, clock, console, interrupts, memory, stack, this_cpu, tlb, Frame, NAME};

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arch::first_stacks::STACKS;
 use crate::arch::{boot, clock};
+use crate::failure::refuse;
 
 /// The time in which all CPUs together must start, in nanoseconds. It is long because few host CPUs may emulate many.
 const PATIENCE: u64 = 10_000_000_000;
@@ -21,7 +22,7 @@ pub(crate) unsafe fn start_others(stacks: &[u64]) -> usize {
         slot.store(stack, Ordering::SeqCst);
     }
     // SAFETY: each CPU has a stack that nothing else uses.
-    unsafe { boot::start_others(stacks.len()) };
+    unsafe { boot::start_others(stacks.len()) }.unwrap_or_else(|error| refuse(format_args!("{error}")));
     let deadline = clock::now() + PATIENCE;
     while STARTED.load(Ordering::Acquire) < stacks.len() && clock::now() < deadline {
         core::hint::spin_loop();

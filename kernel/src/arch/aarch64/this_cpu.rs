@@ -12,7 +12,7 @@ const LAST_STACK: usize = 16 << 10;
 
 /// The architecture's data for each CPU.
 #[repr(C, align(16))]
-pub(super) struct ArchCpu {
+pub(crate) struct ArchCpu {
     /// The stack for a trap that finds no room on the kernel stack. It must be the first field: see `trap.s`.
     last_stack: UnsafeCell<[u8; LAST_STACK]>,
     number: AtomicUsize,
@@ -25,7 +25,7 @@ static CPUS: [ArchCpu; MOST_CPUS] = [const { ArchCpu::new() }; MOST_CPUS];
 
 impl ArchCpu {
     /// The end of the stack of last resort, from the start of this structure.
-    pub(super) const LAST_STACK_END: usize = LAST_STACK;
+    pub(crate) const LAST_STACK_END: usize = LAST_STACK;
 
     #[allow(clippy::large_stack_arrays, reason = "it is made for a static, on no stack")]
     const fn new() -> Self {
@@ -48,7 +48,7 @@ pub(crate) fn number() -> usize {
 ///
 /// # Safety
 /// Call it once on each CPU, before the CPU takes interrupts, with a number that no other CPU is given.
-pub(super) unsafe fn set(number: usize) {
+pub(crate) unsafe fn set(number: usize) {
     let cpu = &CPUS[number];
     cpu.number.store(number, Ordering::Relaxed);
     // SAFETY: only the kernel uses the register.

@@ -23,7 +23,7 @@ use crate::arch::aarch64_formats::tlbi::Operation;
 /// `TCR_EL1` without the width of ASIDs. Both halves have 48 bits and pages of 4 KiB. Tables are cached, written back
 /// and shared with all CPUs (inner). Physical addresses have 32 bits. Hardware sets access flags and marks entries as
 /// dirty.
-pub(super) const TCR: u64 = {
+pub(crate) const TCR: u64 = {
     const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
     const PAGES_OF_UPPER_HALF: u64 = 2 << 30;
     const MANAGED: u64 = 1 << 39 | 1 << 40;
@@ -32,7 +32,7 @@ pub(super) const TCR: u64 = {
 /// In it: ASIDs have 16 bits.
 const WIDE: u64 = 1 << 36;
 /// `SCTLR_EL1`: the bits that must be one; stack pointers are checked, caches and MMU are on.
-pub(super) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
+pub(crate) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
 
 /// Bits of an ASID.
 static ASID_BITS: AtomicU32 = AtomicU32::new(8);
@@ -67,7 +67,7 @@ pub(crate) fn set_asid_bits(bits: u32) {
 }
 
 /// Makes this CPU use ASIDs as wide as the first CPU's. Call it before the CPU loads any program's root.
-pub(super) fn enable_asids() {
+pub(crate) fn enable_asids() {
     // Hardware knows two widths. For a narrower limit fewer ASIDs are given out.
     let wide = if ASID_BITS.load(Ordering::Relaxed) > 8 { WIDE } else { 0 };
     // SAFETY: all else stays as `boot.s` set it, and nothing is tagged with an ASID yet.
@@ -178,7 +178,7 @@ pub(crate) fn invalidate_kernel(flush: Flush) {
 
 /// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
 /// architectures drop it themselves when they refuse an access.)
-pub(super) fn invalidate_narrow(address: u64) {
+pub(crate) fn invalidate_narrow(address: u64) {
     const TAG: u64 = 0xffff << 48;
     let loaded: u64;
     // SAFETY: as above; reads which root is loaded.

@@ -40,7 +40,7 @@ pub(super) fn segments() -> &'static Segments {
 ///
 /// # Safety
 /// Call it once on each CPU, before the CPU takes interrupts, with a number that no other CPU is given.
-pub(super) unsafe fn set(number: usize) {
+pub(crate) unsafe fn set(number: usize) {
     let cpu = &CPUS[number];
     cpu.number.store(number, Ordering::Relaxed);
     // SAFETY: no other CPU uses the tables, and this one takes no interrupt yet. Loading segments clears the base, so

@@ -4,8 +4,8 @@ use core::arch::{asm, global_asm};
 
 use ceasefire_memory::USER_END;
 
-use super::this_cpu::ArchCpu;
-use super::{clock, console, gic, interrupts, tlb, Frame};
+use crate::arch::aarch64::this_cpu::ArchCpu;
+use crate::arch::aarch64::{clock, console, gic, interrupts, tlb, Frame};
 use crate::arch::aarch64_formats::syndrome::{class, Syndrome, Why};
 use crate::arch::user;
 use crate::failure::{self, Kind};

@@ -8,9 +8,9 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
-use super::interrupts::{self, vector};
-use super::{local_apic, Frame};
 use crate::arch::user;
+use crate::arch::x86_64::interrupts::{self, vector};
+use crate::arch::x86_64::{local_apic, Frame};
 use crate::failure::{self, Kind};
 use crate::traps::{self, Fault, Interrupt};
 
