@@ -1,6 +1,5 @@
-//! The kernel's interface to an architecture: one folder each, with the same names in every folder. Three
-//! files are the same for all of them: [`user`], whose instructions each folder has in assembly, under the same names;
-//! [`cpus`], the numbers of CPUs; and [`first_stacks`], on which they begin.
+//! The kernel's interface to an architecture: one folder each, with the same names in every folder.
+//! `entry` has the assembly and calls the kernel.
 //!
 //! - [`Frame`]: the registers at a trap, which hold a system call's arguments and take its result;
 //! - [`memory`]: where the kernel maps physical memory, mapping its stacks, and making code visible;
@@ -13,7 +12,8 @@
 //! - [`clock`]: time in nanoseconds;
 //! - [`console`]: output of bytes, and the end of the machine with a status.
 //!
-//! `aarch64_formats` is the part of 64-bit Arm that is tested on any host.
+//! Three files are the same for all architectures: [`user`], [`cpus`], which counts the CPUs, and [`first_stacks`], on
+//! which they begin. `aarch64_formats` is the part of 64-bit Arm that is tested on any host.
 
 #[cfg(all(target_os = "none", target_arch = "aarch64"))]
 pub(crate) mod aarch64;

@@ -1,5 +1,5 @@
 //! Accesses that may fault: copies between the kernel's memory and a program's, and words of kernel areas. `trap.s` of
-//! each architecture makes them.
+//! each architecture in `entry` has the instructions.
 
 unsafe extern "C" {
     fn copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize;

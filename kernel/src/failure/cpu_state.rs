@@ -59,15 +59,6 @@ impl CpuState {
         }
     }
 
-    /// Notes the registers where this CPU stops. Those that were noted first count.
-    pub(super) fn stop(&self, frame: &Frame) {
-        if !self.is_stopped.load(Ordering::Relaxed) {
-            // SAFETY: this CPU's own, which other CPUs read only once the flag is up.
-            unsafe { *self.stopped.get() = Some(*frame) };
-            self.is_stopped.store(true, Ordering::Release);
-        }
-    }
-
     /// The registers where the CPU stopped; none if it has not.
     pub(super) fn stopped(&self) -> Option<&Frame> {
         if !self.is_stopped.load(Ordering::Acquire) {
@@ -86,6 +77,16 @@ pub(super) fn here() -> &'static CpuState {
 /// Those of all CPUs that run, by number.
 pub(super) fn all() -> &'static [CpuState] {
     &STATES[..cpus::count()]
+}
+
+/// Notes the registers where this CPU stops. Those that were noted first count.
+pub(super) fn set_stopped(frame: &Frame) {
+    let here = here();
+    if !here.is_stopped.load(Ordering::Relaxed) {
+        // SAFETY: this CPU's own, which other CPUs read only once the flag is up.
+        unsafe { *here.stopped.get() = Some(*frame) };
+        here.is_stopped.store(true, Ordering::Release);
+    }
 }
 
 /// Notes the thread that this CPU runs from now on.

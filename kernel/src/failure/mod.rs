@@ -1,5 +1,5 @@
-//! The end of a run. `stop` stops every CPU and prints the report of a failure; [`event`] and [`cpu_state`] keep what it
-//! says about each CPU. It takes no lock, since a CPU that waits for a lock in vain ends the run too.
+//! The end of a run. `stop` stops every CPU and prints the report of a failure. [`event`] and [`cpu_state`] keep what
+//! the report says about each CPU. A report takes no lock, since a CPU that waits for a lock in vain makes one too.
 
 pub(crate) mod cpu_state;
 pub(crate) mod event;

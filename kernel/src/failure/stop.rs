@@ -109,7 +109,7 @@ static FAILED: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Another CPU has ended the run: notes this CPU's registers and stops it.
 pub(crate) fn stopped(frame: &Frame) -> ! {
     // The NMI also finds a CPU that stopped here by itself. The registers from before count.
-    cpu_state::here().stop(frame);
+    cpu_state::set_stopped(frame);
     loop {
         interrupts::off();
         core::hint::spin_loop();

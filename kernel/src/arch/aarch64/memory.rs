@@ -1,5 +1,5 @@
 //! The kernel's addresses: the first 4 GiB, devices and memory with the kernel in it, from the middle of the upper half
-//! on (see `boot.s` and `kernel.ld`). The kernel has tables of its own, for the upper half alone.
+//! on (see `boot.s` in `entry`, and `kernel.ld`). The kernel has tables of its own, for the upper half alone.
 
 use core::arch::asm;
 

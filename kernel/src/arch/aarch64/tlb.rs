@@ -231,26 +231,27 @@ fn broadcast_pages(tag: u64, whose: Whose, Flush { extent, tables, mixed }: Flus
 
 /// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
 fn start_broadcast(operation: Operation, whose: Whose, tables: bool) {
-    // The assembler takes the names of ranges only where it may assume them, so all are given by number, in this order:
-    // `VAE1IS`, `VALE1IS`, `VAAE1IS`, `VAALE1IS`, and the same with an `R` for ranges.
-    macro_rules! start {
-        ($group:literal, $bits:expr) => {
-            match (whose, tables) {
-                (Whose::Tagged, true) => start!($group, "#1", $bits),
-                (Whose::Tagged, false) => start!($group, "#5", $bits),
-                (Whose::Every, true) => start!($group, "#3", $bits),
-                (Whose::Every, false) => start!($group, "#7", $bits),
-            }
-        };
-        ($group:literal, $number:literal, $bits:expr) => {
-            asm!(concat!("sys #0, c8, ", $group, ", ", $number, ", {}"), in(reg) $bits, options(nostack, preserves_flags))
-        };
+    // `VAE1IS`, `VALE1IS`, `VAAE1IS`, `VAALE1IS`, and for ranges the same with an `R` before them.
+    match (whose, tables) {
+        (Whose::Tagged, true) => start_numbered::<1>(operation),
+        (Whose::Tagged, false) => start_numbered::<5>(operation),
+        (Whose::Every, true) => start_numbered::<3>(operation),
+        (Whose::Every, false) => start_numbered::<7>(operation),
     }
+}
+
+/// Starts one broadcast by the number of its TLBI instruction, since the assembler takes the names of ranges only where
+/// it may assume ranges.
+fn start_numbered<const NUMBER: u8>(operation: Operation) {
     // SAFETY: as above. A range is made only where the processor has ranges.
     unsafe {
         match operation {
-            Operation::Page(bits) => start!("c3", bits),
-            Operation::Range(bits) => start!("c2", bits),
+            Operation::Page(bits) => {
+                asm!("sys #0, c8, c3, #{}, {}", const NUMBER, in(reg) bits, options(nostack, preserves_flags));
+            }
+            Operation::Range(bits) => {
+                asm!("sys #0, c8, c2, #{}, {}", const NUMBER, in(reg) bits, options(nostack, preserves_flags));
+            }
         }
     }
 }

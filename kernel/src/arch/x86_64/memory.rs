@@ -1,5 +1,5 @@
 //! The kernel's addresses: all of memory from the start of the upper half on, and the kernel itself in the last 2 GiB
-//! (see `boot.s`).
+//! (see `boot.s` in `entry`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
