@@ -4,9 +4,20 @@
 //! programs of `ceasefire-kernel-programs` in user mode. There a stale TLB entry has its real effect: a CPU that was
 //! not told of a change keeps using the old frame. `cargo xtask kernel` builds and boots the kernel.
 //!
-//! `memory` implements what the memory manager and the engine ask of a kernel. It stands on `threads`, `lock` and
-//! `arch`, which has one folder for each architecture. `traps` serves programs; `start` brings all of it up with the
-//! information that `loader` reads; `report` prints the run's lines, result and failure.
+//! Each folder or file uses only those before it in this list:
+//!
+//! - `loader`: the information of the loader, and the kernel's options;
+//! - `arch`: the processors, one folder for each architecture;
+//! - `serial` and `failure`: lines on the serial port, and the end of a run that failed;
+//! - `lock`: the kernel's own locks;
+//! - `manager`: the one memory manager;
+//! - `threads`: threads, and the CPUs that they run on;
+//! - `memory`: what the memory manager and the engine ask of a kernel;
+//! - `report`: the run's lines, counters and result;
+//! - `processes`: the beginning and the end of programs;
+//! - `traps`: faults, interrupts and system calls;
+//! - `start`: brings all of it up;
+//! - `entry`: the ways into the kernel, from the loader and by traps.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(any(target_os = "none", test))]
@@ -19,20 +30,27 @@ mod arch;
 mod loader;
 
 #[cfg(target_os = "none")]
+mod entry;
+#[cfg(target_os = "none")]
+mod failure;
+#[cfg(target_os = "none")]
 mod lock;
+#[cfg(target_os = "none")]
+mod manager;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
+mod processes;
+#[cfg(target_os = "none")]
 mod report;
+#[cfg(target_os = "none")]
+mod serial;
 #[cfg(target_os = "none")]
 mod start;
 #[cfg(target_os = "none")]
 mod threads;
 #[cfg(target_os = "none")]
 mod traps;
-
-#[cfg(target_os = "none")]
-pub(crate) use start::{start, start_other};
 
 #[cfg(not(target_os = "none"))]
 fn main() {

@@ -7,7 +7,7 @@ mod irq;
 pub(crate) use irq::{IrqLock, RawIrqLock};
 
 use crate::arch::{clock, Frame};
-use crate::report::failure::{self, Kind};
+use crate::failure::{self, Kind};
 
 /// How long a CPU waits for another CPU's short operation, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 10_000_000_000;

@@ -1,10 +1,11 @@
-//! Waiting for other CPUs to answer an interrupt.
+//! Answering the interrupts of other CPUs, and waiting for their answers.
 
 use core::sync::atomic::{fence, Ordering};
 
-use crate::arch::{clock, interrupts, this_cpu};
+use crate::arch::{clock, interrupts};
 use crate::lock::{give_up, PATIENCE};
-use crate::threads::cpu::PerCpu;
+use crate::manager::memory;
+use crate::threads::cpu::{self, PerCpu};
 
 /// How many times a CPU looks before it halts until it is woken.
 const LOOKS: u32 = 1 << 8;
@@ -19,7 +20,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
         }
         core::hint::spin_loop();
     }
-    let here = this_cpu::get();
+    let here = cpu::here();
     let deadline = clock::now() + PATIENCE;
     loop {
         interrupts::off();
@@ -44,4 +45,12 @@ pub(crate) fn wake(cpu: &PerCpu) {
     if cpu.stopped_for_answers.swap(false, Ordering::Relaxed) {
         interrupts::send_wake(cpu.number());
     }
+}
+
+/// Answers the requests of other CPUs.
+pub(crate) fn answer() {
+    let here = cpu::here();
+    here.answering.store(true, Ordering::Relaxed);
+    memory().engine().handle_interrupt();
+    here.answering.store(false, Ordering::Relaxed);
 }

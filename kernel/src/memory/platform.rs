@@ -15,13 +15,13 @@ use spin::Once;
 
 use crate::arch::memory::{direct, publish_code};
 use crate::arch::{clock, interrupts, this_cpu, tlb};
+use crate::failure::event::{record, What};
+use crate::failure::refuse;
 use crate::loader::options::{Mechanism, Options, Without};
-use crate::memory::kernel::{Kernel, MEMORY};
+use crate::manager::{self, Kernel};
 use crate::memory::sleep::Sleep;
 use crate::memory::spin::Spin;
 use crate::memory::{answers, device, page_wait, poison, reclaimer};
-use crate::report::event::{record, What};
-use crate::report::failure::refuse;
 use crate::threads::{cpu, current, schedule};
 
 static NODES: AtomicUsize = AtomicUsize::new(1);
@@ -42,7 +42,8 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
         let missing = |what| refuse(format_args!("mechanism {name}: this processor has no {what}"));
         BROADCAST.call_once(|| tlb::broadcasting().unwrap_or_else(missing));
     }
-    let memory = MEMORY.call_once(make);
+    manager::set(make);
+    let memory = manager::memory();
     NODES.store(memory.config().nodes.len(), Ordering::Relaxed);
     DEAF.store(options.mechanism == Mechanism::None, Ordering::Relaxed);
     UNDISTURBED.store(options.undisturbed, Ordering::Relaxed);
@@ -74,7 +75,17 @@ pub(crate) fn broadcasts_everything() -> u64 {
 
 /// Whether this CPU is answering a request and must ignore it.
 fn is_deaf() -> bool {
-    DEAF.load(Ordering::Relaxed) && this_cpu::get().answering.load(Ordering::Relaxed)
+    DEAF.load(Ordering::Relaxed) && cpu::here().answering.load(Ordering::Relaxed)
+}
+
+/// Records an invalidation by its first address and number of pages. One of all addresses is recorded as `all`, the
+/// ASID or `u64::MAX` for every tag, and `u64::MAX` pages.
+fn record_invalidation(extent: Extent, all: u64) {
+    let (what, pages) = match extent {
+        Extent::All => (all, u64::MAX),
+        Extent::Pages { start, count, .. } => (start, u64::from(count)),
+    };
+    record(What::Invalidated, what, pages);
 }
 
 // SAFETY: `this_cpu` comes from a register of the CPU. Only the scheduler moves a thread to another CPU; it refuses to
@@ -93,7 +104,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn this_cpu(&self) -> CpuId {
-        CpuId::new(this_cpu::get().number()).unwrap_or_else(|error| unreachable!("{error}"))
+        CpuId::new(this_cpu::number()).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
@@ -137,18 +148,14 @@ unsafe impl Platform for Kernel {
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
-        let (what, pages) = match flush.extent {
-            Extent::All => (u64::from(asid.get()), u64::MAX),
-            Extent::Pages { start, count, .. } => (start, u64::from(count)),
-        };
-        record(What::Invalidated, what, pages);
+        record_invalidation(flush.extent, u64::from(asid.get()));
         if !is_deaf() {
             tlb::invalidate(asid, flush);
         }
     }
 
     fn invalidate_all(&self) {
-        record(What::Invalidated, u64::MAX, u64::MAX);
+        record_invalidation(Extent::All, u64::MAX);
         if !is_deaf() {
             tlb::invalidate_all();
         }
@@ -166,7 +173,7 @@ unsafe impl Platform for Kernel {
         let begun = clock::now();
         answers::halt_until("other CPUs' answers", done);
         // Only this CPU writes it: the thread is pinned while it waits.
-        let waited = &this_cpu::get().answer_wait;
+        let waited = &cpu::here().answer_wait;
         waited.store(waited.load(Ordering::Relaxed) + (clock::now() - begun), Ordering::Relaxed);
     }
 
@@ -190,11 +197,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
-        let (start, count) = match flush.extent {
-            Extent::All => (u64::MAX, u64::MAX),
-            Extent::Pages { start, count, .. } => (start, u64::from(count)),
-        };
-        record(What::Invalidated, start, count);
+        record_invalidation(flush.extent, u64::MAX);
         if !is_deaf() {
             tlb::invalidate_kernel(flush);
         }
@@ -295,7 +298,7 @@ impl Machine for Kernel {
     }
 
     fn reschedule(&self) {
-        this_cpu::get().note_progress();
+        cpu::here().note_progress();
         if current::thread().held.may_sleep() {
             schedule::give_way();
         }

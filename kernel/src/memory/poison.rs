@@ -16,7 +16,7 @@ use spin::Once;
 
 use crate::arch::memory::{direct, POISON};
 use crate::arch::Frame;
-use crate::report::failure::{self, Kind};
+use crate::failure::{self, Kind};
 
 /// The frames that are watched, if any.
 static WATCHED: Once<Watched> = Once::new();

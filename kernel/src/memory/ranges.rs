@@ -7,11 +7,11 @@ use ceasefire_kernel_abi::{KERNEL_AREAS, KERNEL_AREA_PAGES};
 use ceasefire_memory::{KernelArea, KernelMapError, KernelMapping, PAGE_BYTES};
 use spin::Once;
 
-use super::kernel::{memory, Kernel};
 use crate::arch::memory::AREAS;
 use crate::arch::tlb;
+use crate::failure::refuse;
 use crate::lock::IrqLock;
-use crate::report::failure::refuse;
+use crate::manager::{memory, Kernel};
 
 /// Things that lazy unmaps of an area keep back.
 const MOST: usize = 256;

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use ceasefire_memory::NodeId;
 
-use super::kernel::memory;
 use crate::lock::IrqLock;
+use crate::manager::memory;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{next_number, Body, Thread, ANYWHERE};
 use crate::threads::{current, schedule};

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use ceasefire_memory::{LockClass, RwLock};
 
 use crate::lock::IrqLock;
-use crate::memory::kernel::Kernel;
+use crate::manager::Kernel;
 use crate::threads::current;
 use crate::threads::schedule;
 use crate::threads::thread::Thread;

@@ -9,7 +9,7 @@ use ceasefire_memory::{Lock, LockClass};
 
 use crate::arch::interrupts;
 use crate::lock::spin_until;
-use crate::memory::kernel::Kernel;
+use crate::manager::Kernel;
 use crate::threads::current;
 
 /// A lock whose waiters spin. A waiter holds nothing yet, so it answers interrupts even where the class has them off

@@ -1,9 +1,6 @@
 //! The output of a run. [`log`] prints lines on the serial port, [`parameters`] holds the run's options and counters,
-//! [`result`] prints the result, and [`watchdog`] ends a run that makes no progress. [`failure`] ends a run that
-//! failed, and prints the last events of each CPU from [`event`].
+//! [`result`] prints the result, and [`watchdog`] ends a run that makes no progress.
 
-pub(crate) mod event;
-pub(crate) mod failure;
 pub(crate) mod log;
 pub(crate) mod parameters;
 pub(crate) mod result;

@@ -4,7 +4,7 @@ use ceasefire_kernel_abi::{Counter, Parameter};
 use spin::Once;
 
 use crate::loader::options::Options;
-use crate::memory::kernel::memory;
+use crate::manager::memory;
 use crate::threads::cpu;
 
 static OPTIONS: Once<Options> = Once::new();

@@ -9,10 +9,10 @@ use ceasefire_memory::Statistics;
 
 use super::parameters::{frames, options};
 use crate::arch::{boot, clock, Frame, NAME};
+use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
-use crate::memory::kernel::memory;
+use crate::manager::memory;
 use crate::memory::platform::broadcasts_everything;
-use crate::report::failure::{self, Kind};
 use crate::report::log;
 use crate::threads::cpu;
 

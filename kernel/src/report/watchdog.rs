@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::failure::{self, Kind};
 use crate::arch::{clock, Frame};
+use crate::failure::{self, Kind};
 use crate::threads::cpu;
 
 /// The longest time without progress, in nanoseconds.

@@ -16,6 +16,6 @@ pub(crate) unsafe fn give(start: u64, end: u64) {
     let span = Span::new(direct(start), direct(end));
     // SAFETY: the memory is the caller's to give, and mapped for good.
     if unsafe { HEAP.lock().claim(span) }.is_err() {
-        crate::report::failure::refuse(format_args!("{} bytes are too few for the heap", end - start));
+        crate::failure::refuse(format_args!("{} bytes are too few for the heap", end - start));
     }
 }

@@ -3,8 +3,8 @@
 use ceasefire_kernel_abi::sizes::{self, ALIGNMENT, DEVICES, LEAST_OF_NODE, STACK, STACK_TABLES};
 use ceasefire_memory::{FrameNumber, PAGE_BYTES};
 
+use crate::failure::refuse;
 use crate::loader::options::Options;
-use crate::report::failure::refuse;
 use crate::threads::stack;
 
 /// Physical memory by use.

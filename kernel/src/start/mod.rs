@@ -10,26 +10,29 @@ use alloc::vec::Vec;
 use ceasefire_kernel_abi::TICK;
 use ceasefire_memory::{Config, Lazy, Memory, NodeLayout};
 
-use crate::arch::{boot, interrupts, this_cpu, tlb};
+use crate::arch::cpus::{set_count, MOST_CPUS};
+use crate::arch::{boot, interrupts, tlb};
+use crate::failure::refuse;
 use crate::loader::options::{Options, Without};
 use crate::loader::Loaded;
-use crate::memory::kernel::{self, Kernel};
+use crate::manager::{self, Kernel};
 use crate::memory::platform;
 use crate::memory::{device, poison, ranges, reclaimer};
-use crate::report::failure::refuse;
+use crate::processes::{image, lifecycle};
 use crate::report::{log, parameters};
 use crate::threads::stack::Stack;
-use crate::threads::{cpu, image, lifecycle, schedule};
+use crate::threads::{cpu, idle};
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 /// The first CPU begins here, with interrupts off, on its first stack.
 pub(crate) fn start(loaded: Loaded) -> ! {
+    cpu::adopt_idle();
     let options = Options::parse(loaded.command_line).unwrap_or_else(|error| refuse(format_args!("{error}")));
     let cpus = boot::count_cpus();
-    if cpus > cpu::MOST_CPUS {
-        refuse(format_args!("{cpus} CPUs: at most {} can be used", cpu::MOST_CPUS));
+    if cpus > MOST_CPUS {
+        refuse(format_args!("{cpus} CPUs: at most {MOST_CPUS} can be used"));
     }
     if options.nodes == 0 || options.nodes > cpus {
         refuse(format_args!("{} nodes: from 1 to {cpus}, the number of CPUs", options.nodes));
@@ -66,7 +69,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     if started < cpus {
         refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
     }
-    cpu::set_count(cpus);
+    set_count(cpus);
     // Before anything is allocated: a node that runs low wakes its reclaimer only once.
     reclaimer::start(options.nodes);
     image::load(loaded.programs);
@@ -85,7 +88,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     if lifecycle::start_first().is_err() {
         refuse(format_args!("out of memory for the first process"));
     }
-    schedule::idle()
+    idle::idle()
 }
 
 /// Pages of the swap device: the number in the options, or for `stale` without one a quarter of the devices' memory.
@@ -99,18 +102,19 @@ fn swap(options: &Options, disk: u32) -> u32 {
 
 /// Every other CPU begins here, with interrupts off, on the stack that it was given.
 pub(crate) fn start_other() -> ! {
+    cpu::adopt_idle();
     bring_up::arrived();
     // The first CPU lets it go on when all have started.
-    while !this_cpu::get().may_run() {
+    while !cpu::here().may_run() {
         core::hint::spin_loop();
     }
     boot::forget_low_memory();
     take_part();
-    schedule::idle()
+    idle::idle()
 }
 
 /// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
 fn take_part() {
-    kernel::memory().engine().online();
+    manager::memory().engine().online();
     interrupts::start_ticks(TICK);
 }

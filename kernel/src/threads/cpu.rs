@@ -2,34 +2,20 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use ceasefire::{Cpu, CpuId};
 
-use crate::arch::this_cpu::ArchCpu;
-use crate::arch::Frame;
+use crate::arch::cpus::{self, MOST_CPUS};
+use crate::arch::this_cpu;
 use crate::lock::IrqLock;
-use crate::memory::kernel::Kernel;
-use crate::report::event::Events;
+use crate::manager::Kernel;
 use crate::threads::presence::Presence;
 use crate::threads::thread::{Leave, Thread};
 
-/// The most CPUs that can be used.
-pub(crate) const MOST_CPUS: usize = 64;
-
-// On the host the rest of the workspace shares the engine, built for more.
-#[cfg(target_os = "none")]
-const _: () = assert!(
-    ceasefire::MAX_CPUS == MOST_CPUS,
-    "the kernel is built with CEASEFIRE_MAX_CPUS=64 in the environment, as `cargo xtask kernel` does"
-);
-
 /// One CPU.
-#[repr(C)]
 pub(crate) struct PerCpu {
-    /// Must be the first field: see [`ArchCpu`].
-    pub(crate) arch: ArchCpu,
     pub(crate) engine: Cpu<ceasefire_memory::SpaceHandle<Kernel>>,
     /// The thread that it runs; never null once the CPU has started.
     pub(crate) current: AtomicPtr<Thread>,
@@ -61,21 +47,15 @@ pub(crate) struct PerCpu {
     pub(crate) switches: AtomicU64,
     /// Nanoseconds that it waited for other CPUs' answers.
     pub(crate) answer_wait: AtomicU64,
-    pub(crate) events: Events,
-    /// The registers where an NMI stopped it, once `is_stopped`.
-    pub(crate) stopped: UnsafeCell<Option<Frame>>,
-    pub(crate) is_stopped: AtomicBool,
 }
 
-// SAFETY: the CPU itself uses `left`, with interrupts off. It writes `stopped` before it raises `is_stopped`; other
-// CPUs read `stopped` after they saw that. All other fields are atomic or locked, or state themselves how they are
-// shared.
+// SAFETY: the CPU itself uses `left`, with interrupts off. All other fields are atomic or locked, or state themselves
+// how they are shared.
 unsafe impl Sync for PerCpu {}
 
 impl PerCpu {
     const fn new() -> Self {
         Self {
-            arch: ArchCpu::new(),
             engine: Cpu::new(),
             current: AtomicPtr::new(core::ptr::null_mut()),
             idle: Thread::idle(),
@@ -93,9 +73,6 @@ impl PerCpu {
             idle_ticks: AtomicU64::new(0),
             switches: AtomicU64::new(0),
             answer_wait: AtomicU64::new(0),
-            events: Events::new(),
-            stopped: UnsafeCell::new(None),
-            is_stopped: AtomicBool::new(false),
         }
     }
 
@@ -110,18 +87,16 @@ impl PerCpu {
     pub(crate) fn note_progress(&self) {
         count(&self.progress);
     }
-}
 
-impl PerCpu {
     /// Whether the first CPU has found all the others.
     pub(crate) fn may_run(&self) -> bool {
-        COUNT.load(Ordering::Acquire) > self.number()
+        cpus::count() > self.number()
     }
 }
 
 /// Makes this CPU run its idle thread.
 pub(crate) fn adopt_idle() {
-    let here = crate::arch::this_cpu::get();
+    let here = here();
     here.current.store((&raw const here.idle).cast_mut(), Ordering::Relaxed);
 }
 
@@ -131,7 +106,12 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 static CPUS: [PerCpu; MOST_CPUS] = [const { PerCpu::new() }; MOST_CPUS];
-static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+/// The data of the running CPU. They remain valid for the thread until it sleeps or gives way, since only the scheduler
+/// moves a thread.
+pub(crate) fn here() -> &'static PerCpu {
+    get(this_cpu::number())
+}
 
 /// A CPU by its number.
 pub(crate) fn get(number: usize) -> &'static PerCpu {
@@ -145,10 +125,5 @@ pub(crate) fn of(id: CpuId) -> &'static PerCpu {
 
 /// All CPUs that run.
 pub(crate) fn all() -> &'static [PerCpu] {
-    &CPUS[..COUNT.load(Ordering::Acquire)]
-}
-
-/// Sets the number of CPUs that run.
-pub(crate) fn set_count(count: usize) {
-    COUNT.store(count, Ordering::Release);
+    &CPUS[..cpus::count()]
 }

@@ -3,20 +3,14 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use crate::arch::this_cpu;
-use crate::threads::cpu::PerCpu;
+use crate::threads::cpu;
 use crate::threads::thread::Thread;
 
 /// The running thread.
 pub(crate) fn thread() -> &'static Thread {
-    thread_of(this_cpu::get())
-}
-
-/// The thread that a CPU runs. Ask for another CPU's only when that CPU is stopped.
-pub(crate) fn thread_of(cpu: &PerCpu) -> &'static Thread {
     // SAFETY: never null once the CPU has started. The CPU owns its running thread, and gives up the reference only
     // after another thread has taken its place.
-    unsafe { &*cpu.current.load(Ordering::Relaxed) }
+    unsafe { &*cpu::here().current.load(Ordering::Relaxed) }
 }
 
 /// A new reference to the running thread.

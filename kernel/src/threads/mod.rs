@@ -2,9 +2,9 @@
 
 pub(crate) mod cpu;
 pub(crate) mod current;
-pub(crate) mod image;
-pub(crate) mod lifecycle;
-pub(crate) mod presence;
+pub(crate) mod idle;
+pub(crate) mod offline;
+mod presence;
 pub(crate) mod process;
 pub(crate) mod schedule;
 pub(crate) mod stack;

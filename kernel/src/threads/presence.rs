@@ -1,32 +1,15 @@
-//! CPUs that go offline and come back.
-//!
-//! A thread asks, and waits. The CPU gives up its thread at the next chance and takes no other. Its idle thread closes
-//! the queue, moves all threads that wait there to other CPUs, and tells the engine. The CPU then halts, and admits no
-//! interrupt but the doorbell that calls it back. A thread that is tied to the CPU runs on others meanwhile. The first
-//! CPU never goes.
+//! Whether a CPU takes part. `offline` takes CPUs through these states.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use ceasefire_kernel_abi::Error;
-
-use crate::arch::clock;
-use crate::arch::interrupts::{self, Admitted};
-use crate::memory::kernel::memory;
-use crate::report::event::{record, What};
-use crate::threads::cpu::{self, PerCpu};
-use crate::threads::schedule;
-
 /// It takes part.
-const HERE: u8 = 0;
+pub(super) const HERE: u8 = 0;
 /// It is asked to go.
 const LEAVING: u8 = 1;
 /// It is offline.
-const AWAY: u8 = 2;
+pub(super) const AWAY: u8 = 2;
 /// It is asked to come back.
-const RETURNING: u8 = 3;
-
-/// The time from one look at a CPU's state to the next, in nanoseconds; it is rounded up to a tick.
-const LOOK: u64 = 1_000_000;
+pub(super) const RETURNING: u8 = 3;
 
 /// Whether a CPU takes part.
 #[derive(Debug)]
@@ -48,59 +31,16 @@ impl Presence {
         self.is(LEAVING)
     }
 
-    fn is(&self, state: u8) -> bool {
+    /// Asks it to go. Returns false if it does not take part, or is asked already.
+    pub(super) fn ask_to_go(&self) -> bool {
+        self.0.compare_exchange(HERE, LEAVING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    pub(super) fn is(&self, state: u8) -> bool {
         self.0.load(Ordering::SeqCst) == state
     }
 
-    fn set(&self, state: u8) {
+    pub(super) fn set(&self, state: u8) {
         self.0.store(state, Ordering::SeqCst);
     }
-
-    /// Sleeps until the CPU has come to `state`.
-    fn wait_for(&self, state: u8) {
-        while !self.is(state) {
-            // It may be this CPU, which waits for this thread to leave.
-            schedule::give_way();
-            schedule::sleep_until(clock::now() + LOOK);
-        }
-    }
-}
-
-/// Takes a CPU offline, and brings it back after some time. The calling thread sleeps meanwhile.
-///
-/// # Errors
-/// [`Error::Invalid`] for the first CPU, [`Error::Busy`] if another thread is taking the CPU offline.
-pub(crate) fn take_offline(number: usize, nanoseconds: u64) -> Result<(), Error> {
-    if number == 0 || number >= cpu::all().len() {
-        return Err(Error::Invalid);
-    }
-    let presence = &cpu::get(number).presence;
-    let asked = presence.0.compare_exchange(HERE, LEAVING, Ordering::SeqCst, Ordering::SeqCst);
-    asked.map_err(|_| Error::Busy)?;
-    interrupts::send_wake(number);
-    presence.wait_for(AWAY);
-    schedule::sleep_until(clock::now().saturating_add(nanoseconds));
-    presence.set(RETURNING);
-    interrupts::send_doorbell(number);
-    presence.wait_for(HERE);
-    Ok(())
-}
-
-/// Leaves, and returns when this CPU has come back. The idle thread of a CPU that is asked to go calls it, with
-/// interrupts off.
-pub(super) fn stay_away(here: &PerCpu) {
-    schedule::close(here);
-    record(What::Offline, 1, 0);
-    drop(memory().engine().offline());
-    interrupts::admit(Admitted::Doorbell);
-    here.presence.set(AWAY);
-    while !here.presence.is(RETURNING) {
-        interrupts::wait();
-        interrupts::off();
-    }
-    memory().engine().online();
-    interrupts::admit(Admitted::All);
-    record(What::Offline, 0, 0);
-    schedule::open(here);
-    here.presence.set(HERE);
 }

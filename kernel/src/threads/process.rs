@@ -6,16 +6,16 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 use ceasefire_memory::SpaceHandle;
 
 use crate::lock::IrqLock;
-use crate::memory::kernel::Kernel;
+use crate::manager::Kernel;
 
 /// An address space of a program, with the number of threads that run in it.
 pub(crate) struct Process {
     pub(crate) number: u64,
     pub(crate) space: SpaceHandle<Kernel>,
     /// How many of its threads have not ended.
-    pub(super) threads: AtomicUsize,
+    pub(crate) threads: AtomicUsize,
     /// The code of the first thread that ended with a code other than 0.
-    pub(super) code: AtomicU64,
+    pub(crate) code: AtomicU64,
     /// An impossible access by an instruction from the first address up to the second continues at the third.
     recovery: IrqLock<(u64, u64, u64)>,
 }
@@ -27,7 +27,7 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    pub(super) fn new(number: u64, space: SpaceHandle<Kernel>, recovery: (u64, u64, u64)) -> Self {
+    pub(crate) fn new(number: u64, space: SpaceHandle<Kernel>, recovery: (u64, u64, u64)) -> Self {
         Self {
             number,
             space,
@@ -49,7 +49,7 @@ impl Process {
     }
 
     /// The setting of [`Process::set_recovery`], for a copy of the process.
-    pub(super) fn recoveries(&self) -> (u64, u64, u64) {
+    pub(crate) fn recoveries(&self) -> (u64, u64, u64) {
         *self.recovery.lock()
     }
 }

@@ -15,12 +15,12 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::{clock, interrupts, stack, this_cpu};
+use crate::failure::cpu_state;
+use crate::failure::event::{self, What};
 use crate::lock::IrqLock;
-use crate::memory::kernel;
-use crate::report::event::{self, What};
+use crate::manager;
 use crate::threads::cpu::{self, count, PerCpu};
 use crate::threads::current;
-use crate::threads::presence;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{Body, Leave, Thread, ANYWHERE, NOTIFIED, PARKED, PARKING, RUNNING};
@@ -46,8 +46,8 @@ extern "C" fn begin() -> ! {
             // Moved off the heap: control never returns here.
             let frame = *frame;
             interrupts::off();
-            kernel::leave();
-            stack::leave_to(&frame);
+            manager::leave();
+            stack::leave_to(&frame, current::thread().stack_end());
         }
         None => {}
     }
@@ -80,7 +80,7 @@ pub(crate) fn unpark(thread: &Arc<Thread>) {
 
 /// Lets another thread run, if one waits and this thread may leave its CPU.
 pub(crate) fn give_way() {
-    let here = this_cpu::get();
+    let here = cpu::here();
     here.turn_over.store(false, Ordering::Relaxed);
     let wanted = here.waiting.load(Ordering::Relaxed) > 0 || here.presence.is_leaving();
     if wanted && current::thread().may_leave() {
@@ -92,7 +92,7 @@ pub(crate) fn give_way() {
 pub(crate) fn move_to(place: usize) {
     let me = current::thread();
     me.place.store(place, Ordering::Relaxed);
-    if place != ANYWHERE && place != this_cpu::get().number() {
+    if place != ANYWHERE && place != this_cpu::number() {
         leave(Leave::Requeue);
     }
 }
@@ -103,24 +103,18 @@ pub(crate) fn end() -> ! {
     unreachable!("a thread that has ended runs again")
 }
 
-/// The loop of a CPU that has nothing to run.
-pub(crate) fn idle() -> ! {
-    loop {
-        interrupts::off();
-        let here = this_cpu::get();
-        if here.presence.is_leaving() {
-            presence::stay_away(here);
-        }
-        // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is
-        // found below.
-        here.halted.store(true, Ordering::SeqCst);
-        if here.waiting.load(Ordering::SeqCst) > 0 || steal(here) {
-            here.halted.store(false, Ordering::Relaxed);
-            leave(Leave::Idle);
-            continue;
-        }
-        interrupts::wait();
+/// Runs a thread that waits for this CPU, or that waits for another CPU and may run here. Returns whether there was
+/// one; if not, this CPU is marked as halted. Only the idle thread calls it, with interrupts off.
+pub(super) fn run_waiting(here: &PerCpu) -> bool {
+    // A thread that is added after this store finds it set, and this CPU is woken. One that was added before is found
+    // below.
+    here.halted.store(true, Ordering::SeqCst);
+    if here.waiting.load(Ordering::SeqCst) == 0 && !steal(here) {
+        return false;
     }
+    here.halted.store(false, Ordering::Relaxed);
+    leave(Leave::Idle);
+    true
 }
 
 /// Puts a thread into the queue of the CPU where it will run.
@@ -158,7 +152,7 @@ fn put_there(cpu: &PerCpu, thread: Arc<Thread>) -> Result<(), Arc<Thread>> {
         queue.push_back(thread);
         cpu.waiting.store(queue.len(), Ordering::SeqCst);
     }
-    if cpu.halted.swap(false, Ordering::SeqCst) && !core::ptr::eq(cpu, this_cpu::get()) {
+    if cpu.halted.swap(false, Ordering::SeqCst) && !core::ptr::eq(cpu, cpu::here()) {
         interrupts::send_wake(cpu.number());
     }
     Ok(())
@@ -217,7 +211,7 @@ fn steal(here: &PerCpu) -> bool {
 fn leave(how: Leave) {
     let were_on = interrupts::are_on();
     interrupts::off();
-    let here = this_cpu::get();
+    let here = cpu::here();
     let me = current::thread();
     debug_assert!(how == Leave::Idle || me.may_leave(), "{me} leaves its CPU while it is pinned");
     if how == Leave::Park
@@ -234,7 +228,8 @@ fn leave(how: Leave) {
             // SAFETY: it was taken from the queue, or is this CPU's own.
             let next = unsafe { &*next };
             event::record(What::Thread, next.number, 0);
-            kernel::run(next.space());
+            cpu_state::set_thread(next.name());
+            manager::run(next.space());
             // SAFETY: interrupts are off. No CPU runs on the next thread's stack. Either the thread was in a queue,
             // where only `arrived` and `start` put threads, when they are off their stacks; or it is this CPU's own.
             unsafe { stack::switch(me.saved.get(), *next.saved.get(), next.stack_end()) };
@@ -248,7 +243,7 @@ fn leave(how: Leave) {
 
 /// Runs first on a stack that was switched to: from now on no CPU uses the stack that was left.
 pub(crate) fn arrived() {
-    let here = this_cpu::get();
+    let here = cpu::here();
     current::thread().last.store(here.number(), Ordering::Relaxed);
     let Some((left, how)) = here.left.take() else { return };
     if how == Leave::Idle {

@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, AtomicUsize
 use ceasefire_memory::{HeldLocks, SpaceHandle};
 
 use crate::arch::{stack, Frame};
-use crate::memory::kernel::Kernel;
+use crate::failure::cpu_state::ThreadName;
+use crate::manager::Kernel;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 
@@ -126,6 +127,12 @@ impl Thread {
         }
     }
 
+    /// Its name in reports.
+    pub(crate) fn name(&self) -> ThreadName {
+        let process = self.process.as_ref().map_or(0, |process| process.number);
+        ThreadName { number: self.number, process }
+    }
+
     /// The address space that it runs in; none for a kernel thread, and for a thread that is leaving its space for
     /// good.
     pub(crate) fn space(&self) -> Option<&SpaceHandle<Kernel>> {
@@ -166,10 +173,6 @@ impl Thread {
 
 impl fmt::Display for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.process, self.number) {
-            (None, 0) => f.write_str("idle"),
-            (None, number) => write!(f, "kernel thread {number}"),
-            (Some(process), number) => write!(f, "thread {number} of process {}", process.number),
-        }
+        self.name().fmt(f)
     }
 }

@@ -16,13 +16,14 @@ use ceasefire_memory::{
 use super::user;
 use crate::arch::user::{load_kernel, store_kernel};
 use crate::arch::{clock, this_cpu, Frame};
+use crate::failure::{self, Kind};
 use crate::lock::IrqLock;
-use crate::memory::kernel::{memory, Kernel};
+use crate::manager::{memory, Kernel};
 use crate::memory::ranges;
 use crate::memory::sleep::Sleep;
-use crate::report::failure::{self, Kind};
+use crate::processes::lifecycle;
 use crate::report::{log, parameters, result};
-use crate::threads::{cpu, current, lifecycle, presence, schedule, thread};
+use crate::threads::{cpu, current, offline, schedule, thread};
 
 /// The lock of a file, for system calls that change its bytes or its length. It ranks below all locks of the memory
 /// manager.
@@ -91,7 +92,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
             Ok(0)
         }
         Call::Now => Ok(clock::now()),
-        Call::Cpu => Ok(this_cpu::get().number() as u64),
+        Call::Cpu => Ok(this_cpu::number() as u64),
         Call::Pin => {
             schedule::move_to(place(a)?);
             Ok(0)
@@ -130,7 +131,7 @@ pub(crate) fn handle(frame: &mut Frame) -> Result<u64, Error> {
         Call::MapKernel | Call::UnmapKernel | Call::PurgeKernel | Call::LoadKernel | Call::StoreKernel => {
             use_kernel_range(call, [a, b])
         }
-        Call::Offline => presence::take_offline(place(a)?, b).map(|()| 0),
+        Call::Offline => offline::take_offline(place(a)?, b).map(|()| 0),
     }
 }
 

@@ -7,12 +7,13 @@ use core::sync::atomic::Ordering;
 
 use ceasefire_memory::{Access, FaultError};
 
-use crate::arch::{clock, interrupts, this_cpu, Frame};
-use crate::memory::kernel::{self, memory};
-use crate::report::event::{record, What};
-use crate::report::failure::{self, Kind};
+use crate::arch::{clock, interrupts, Frame};
+use crate::failure::event::{record, What};
+use crate::failure::{self, Kind};
+use crate::manager::{self, memory};
+use crate::memory::answers;
 use crate::report::{result, watchdog};
-use crate::threads::cpu::count;
+use crate::threads::cpu::{self, count};
 use crate::threads::{current, schedule};
 
 /// An access that faulted.
@@ -34,7 +35,7 @@ pub(crate) fn fault(fault: Fault) -> Result<(), FaultError> {
         schedule::sleep_until(clock::now() + 1);
         result = memory().fault(space, fault.address, access);
     }
-    this_cpu::get().note_progress();
+    cpu::here().note_progress();
     result
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn system_call(frame: &mut Frame) {
     let result = call::handle(frame).unwrap_or_else(ceasefire_kernel_abi::Error::encode);
     record(What::Returned, number, result);
     frame.set_result(result);
-    this_cpu::get().note_progress();
+    cpu::here().note_progress();
 }
 
 /// Kinds of interrupts.
@@ -78,7 +79,7 @@ pub(crate) enum Interrupt {
 
 /// Handles an interrupt. Interrupts must be off.
 pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
-    let here = this_cpu::get();
+    let here = cpu::here();
     match interrupt {
         Interrupt::Tick => {
             // Ticks of an idle CPU would push out all other events.
@@ -92,7 +93,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             } else if here.halted.load(Ordering::Relaxed) {
                 count(&here.idle_ticks);
             }
-            kernel::memory().tick();
+            manager::memory().tick();
             schedule::tick(here);
             schedule::wake_sleepers();
             if here.number() == 0 {
@@ -101,7 +102,7 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
         }
         Interrupt::Shootdown => {
             record(What::Asked, 0, 0);
-            kernel::answer();
+            answers::answer();
         }
         Interrupt::Wake => {
             record(What::Woken, 0, 0);
@@ -112,15 +113,15 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
 
 /// Runs first when a program was stopped. Interrupts must be off.
 pub(crate) fn come_from_program() {
-    kernel::enter();
+    manager::enter();
 }
 
 /// Runs last before a program continues. Interrupts must be off.
 pub(crate) fn leave_for_program() {
-    if this_cpu::get().turn_over.load(Ordering::Relaxed) {
+    if cpu::here().turn_over.load(Ordering::Relaxed) {
         interrupts::on();
         schedule::give_way();
         interrupts::off();
     }
-    kernel::leave();
+    manager::leave();
 }

@@ -1,147 +1,61 @@
-//! From the loader to the kernel's main function, on every CPU.
+//! Counting the CPUs and starting them. `entry` leads them from the firmware into the kernel.
 
-use core::arch::global_asm;
+use core::fmt;
 
 use spin::Once;
 
-use super::memory::{self, direct, kernel_end, physical, DIRECT_BYTES};
-use super::{clock, console, features, gic, interrupts, psci, this_cpu, tlb, trap};
-use crate::loader::device_tree::{self, Node, Tree};
-use crate::loader::free_memory::{largest, piece, Piece};
-use crate::loader::Loaded;
-use crate::report::failure::refuse;
-use crate::start::bring_up;
-use crate::threads::cpu;
-
-global_asm!(
-    include_str!("boot.s"),
-    start = sym start,
-    start_other = sym start_other,
-    stacks = sym bring_up::STACKS,
-    boot_stack = const bring_up::BOOT_STACK,
-    mair = const memory::MAIR,
-    tcr = const tlb::TCR,
-    sctlr = const tlb::SCTLR,
-    direct = const memory::DIRECT,
-    normal = const memory::NORMAL,
-    device = const memory::DEVICE,
-);
+use super::memory::physical;
+use super::{features, interrupts, psci, tlb};
+use crate::arch::cpus;
+use crate::loader::device_tree::{Node, Tree};
 
 unsafe extern "C" {
     fn boot_other();
-    /// Where memory begins, from the linker script.
-    static memory_start: u8;
 }
 
 static TREE: Once<Tree<'static>> = Once::new();
 
-/// The first CPU enters here from the loader, with interrupts off.
-extern "C" fn start(argument: u64) -> ! {
-    clock::begin();
-    // SAFETY: this is the first CPU, and no other CPU knows its data yet.
-    unsafe { this_cpu::set(cpu::get(0)) };
-    cpu::adopt_idle();
-    trap::load();
-    tlb::set_asid_bits(0);
-    if !features::manages_entries() {
-        refuse(format_args!(
-            "the processor does not manage dirty state (FEAT_HAFDBS; QEMU's `-cpu max` does)"
-        ));
-    }
-    let (bytes, tree) = find_tree(argument);
-    let tree = TREE.call_once(|| tree);
-    if let Some((port, _)) = tree.find("arm,pl011").and_then(|node| places(node).next()) {
-        console::set_port(port);
-    }
-    let firmware = ["arm,psci-1.0", "arm,psci-0.2"].iter().find_map(|name| tree.find(name));
-    psci::set_secure(firmware.is_some_and(|node| node.text("method") == Some("smc")));
-    let mut controller = tree.find("arm,gic-v3").into_iter().flat_map(places);
-    let (Some((distributor, _)), Some(redistributors)) = (controller.next(), controller.next()) else {
-        refuse(format_args!(
-            "the machine has no interrupt controller of version 3 (QEMU's `-M virt,gic-version=3` has)"
-        ));
-    };
-    gic::set_place(distributor, redistributors);
-    interrupts::set_affinity(0, interrupts::own_affinity());
-    take_interrupts();
-    crate::start(loaded(piece(physical(bytes.as_ptr()), bytes.len() as u64), tree))
-}
-
-/// Prepares this CPU for interrupts, which it then turns on. From now on it can be stopped.
-fn take_interrupts() {
-    let affinity = interrupts::own_affinity();
-    if !gic::enable(affinity) {
-        refuse(format_args!(
-            "the interrupt controller has no redistributor for the CPU with affinity {affinity:#x}"
-        ));
-    }
-    interrupts::let_be_stopped();
-}
-
-/// A node's registers at the kernel's addresses: the first, and how many bytes.
-fn places(node: Node<'static>) -> impl Iterator<Item = (u64, u64)> {
-    node.registers().filter(|&(start, bytes)| piece(start, bytes).1 <= DIRECT_BYTES)
-}
-
-/// The device tree and its bytes. They lie where the loader says, or at the start of memory, where QEMU puts them for a
-/// kernel that is not Linux.
-fn find_tree(argument: u64) -> (&'static [u8], Tree<'static>) {
-    let start = physical(&raw const memory_start);
-    // SAFETY: memory that the kernel maps and has not used yet. A tree there is not changed, because `loaded` leaves it
-    // out.
-    let found = [argument, start]
-        .into_iter()
-        .filter(|address| (start..DIRECT_BYTES).contains(address) && address % device_tree::ALIGNMENT == 0)
-        .filter_map(|address| unsafe { device_tree::bytes_at(direct::<u8>(address)) })
-        .find_map(|bytes| Some((bytes, Tree::new(bytes)?)));
-    found.unwrap_or_else(|| refuse(format_args!("the loader gave no device tree")))
-}
-
-/// Reads the loader's information from the device tree, which lies in `place`.
-fn loaded(place: Piece, tree: &Tree<'static>) -> Loaded {
-    let programs = tree.find("multiboot,ramdisk").and_then(|node| places(node).next()).unwrap_or((0, 0));
-    let memory = tree.of_type("memory").flat_map(Node::registers);
-    let taken = [(0, kernel_end()), place, piece(programs.0, programs.1), (DIRECT_BYTES, u64::MAX)];
-    Loaded {
-        memory: largest(memory.map(|(start, bytes)| piece(start, bytes)), &taken),
-        // SAFETY: the loader put it there, where it stays: it is `taken`.
-        programs: unsafe { core::slice::from_raw_parts(direct(programs.0), programs.1 as usize) },
-        command_line: tree.text("chosen", "bootargs").unwrap_or(""),
-    }
+/// Sets the device tree, once.
+pub(crate) fn set_tree(tree: Tree<'static>) -> &'static Tree<'static> {
+    TREE.call_once(|| tree)
 }
 
 /// How many CPUs there are, the first included. Their numbers follow the order of the device tree.
 pub(crate) fn count_cpus() -> usize {
     let listed = TREE.get().into_iter().flat_map(|tree| tree.of_type("cpu").filter_map(Node::number));
-    bring_up::number(interrupts::affinity(0), listed, interrupts::set_affinity)
+    cpus::number(interrupts::affinity(0), listed, interrupts::set_affinity)
+}
+
+/// The firmware refused to start a CPU.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    number: usize,
+    cpus: usize,
+    error: i64,
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, cpus, error } = self;
+        write!(f, "the firmware does not start CPU {number} of {cpus}: PSCI error {error}")
+    }
 }
 
 /// Starts `count` other CPUs.
 ///
+/// # Errors
+/// [`NotStarted`] at the first CPU that the firmware refuses to start.
+///
 /// # Safety
 /// Each must have a stack.
-pub(crate) unsafe fn start_others(count: usize) {
+pub(crate) unsafe fn start_others(count: usize) -> Result<(), NotStarted> {
     let entry = physical(boot_other as *const u8);
     for number in 1..=count {
         // SAFETY: the entry point makes it a CPU of the kernel, on its own stack.
-        if let Err(error) = unsafe { psci::start(interrupts::affinity(number), entry, number as u64) } {
-            refuse(format_args!(
-                "the firmware does not start CPU {number} of {}: PSCI error {error}",
-                count + 1
-            ));
-        }
+        let started = unsafe { psci::start(interrupts::affinity(number), entry, number as u64) };
+        started.map_err(|error| NotStarted { number, cpus: count + 1, error })?;
     }
-}
-
-/// Another CPU enters here from the firmware.
-extern "C" fn start_other(number: usize) -> ! {
-    // SAFETY: this CPU's own data, by the number with which it was started.
-    unsafe { this_cpu::set(cpu::get(number)) };
-    cpu::adopt_idle();
-    trap::load();
-    tlb::enable_asids();
-    take_interrupts();
-    crate::start_other()
+    Ok(())
 }
 
 /// The processor's features that the kernel uses, by name.

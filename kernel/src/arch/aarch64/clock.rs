@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The interrupt of the virtual timer, private to each CPU (by the Arm Base System Architecture, and on QEMU).
-pub(super) const INTERRUPT: u32 = 27;
+pub(crate) const INTERRUPT: u32 = 27;
 
 /// The count when the kernel started.
 static START: AtomicU64 = AtomicU64::new(0);
@@ -36,7 +36,7 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Notes the start of time.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     START.store(count(), Ordering::Relaxed);
     SCALE.store(((1_000_000_000_u128 << 32) / u128::from(frequency())) as u64, Ordering::Relaxed);
 }
@@ -51,7 +51,7 @@ pub(super) fn start_ticks(milliseconds: u64) {
 
 /// Sets the next tick while an interrupt of the timer is handled: a period after the last tick, or after now if that
 /// time is past.
-pub(super) fn next_tick() {
+pub(crate) fn next_tick() {
     let last: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mrs {}, cntv_cval_el0", out(reg) last, options(nomem, nostack, preserves_flags)) };

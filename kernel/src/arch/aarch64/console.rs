@@ -16,7 +16,7 @@ const FLAGS: u64 = 0x18;
 const FULL: u32 = 1 << 5;
 
 /// Sets the address of the port.
-pub(super) fn set_port(address: u64) {
+pub(crate) fn set_port(address: u64) {
     PORT.store(address, Ordering::Relaxed);
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn exit(status: u32) -> ! {
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// Handles an undefined instruction of the kernel. Without semihosting its call is one; the machine is then turned off.
-pub(super) fn undefined() {
+pub(crate) fn undefined() {
     if LEAVING.load(Ordering::SeqCst) {
         psci::off();
     }

@@ -34,7 +34,7 @@ pub(super) fn asid_bits() -> u32 {
 
 /// Whether hardware sets access flags on walks and marks entries as dirty on stores (`FEAT_HAFDBS`,
 /// `ID_AA64MMFR1_EL1.HAFDBS`).
-pub(super) fn manages_entries() -> bool {
+pub(crate) fn manages_entries() -> bool {
     field(memory_model_1(), 0) >= 2
 }
 

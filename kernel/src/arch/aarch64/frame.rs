@@ -9,16 +9,16 @@ use core::fmt;
 pub(crate) struct Frame {
     x: [u64; 31],
     sp: u64,
-    pub(super) pc: u64,
+    pub(crate) pc: u64,
     /// `SPSR_EL1`: the lowest bits hold the exception level.
     pstate: u64,
     /// `ESR_EL1` and `FAR_EL1`: the syndrome, and the address that was accessed.
-    pub(super) syndrome: u64,
-    pub(super) address: u64,
+    pub(crate) syndrome: u64,
+    pub(crate) address: u64,
     float_control: u64,
     float_status: u64,
     /// The entry of the trap: see `trap`.
-    pub(super) entry: u64,
+    pub(crate) entry: u64,
     unused: u64,
     vectors: [u128; 32],
 }
@@ -102,7 +102,7 @@ impl Frame {
     }
 
     /// Whether interrupts were on.
-    pub(super) fn had_interrupts(&self) -> bool {
+    pub(crate) fn had_interrupts(&self) -> bool {
         self.pstate & MASKED == 0
     }
 }

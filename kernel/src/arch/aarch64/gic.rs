@@ -11,7 +11,7 @@ use super::clock;
 use super::memory::direct;
 
 /// Interrupts between CPUs, by number.
-pub(super) mod number {
+pub(crate) mod number {
     pub(crate) const SHOOTDOWN: u32 = 0;
     pub(crate) const WAKE: u32 = 1;
     pub(crate) const STOP: u32 = 2;
@@ -65,7 +65,7 @@ fn write(address: u64, value: u32) {
 }
 
 /// Sets the addresses of the distributor and of the redistributors with their bytes, and turns the distributor on.
-pub(super) fn set_place(distributor: u64, (redistributors, bytes): (u64, u64)) {
+pub(crate) fn set_place(distributor: u64, (redistributors, bytes): (u64, u64)) {
     REDISTRIBUTORS.store(redistributors, Ordering::Relaxed);
     END.store(redistributors + bytes, Ordering::Relaxed);
     write(distributor + CONTROL, ON);
@@ -94,7 +94,7 @@ fn redistributor(affinity: u64) -> Option<u64> {
 }
 
 /// Turns on the interrupts of this CPU, which has that affinity. Returns whether it has a redistributor.
-pub(super) fn enable(affinity: u64) -> bool {
+pub(crate) fn enable(affinity: u64) -> bool {
     let Some(own) = redistributor(affinity) else { return false };
     write(own + WAKER, read(own + WAKER) & !SLEEP);
     while read(own + WAKER) & ASLEEP != 0 {
@@ -142,7 +142,7 @@ pub(super) fn disable() {
 }
 
 /// The interrupt that has come as an IRQ. Its handling begins here.
-pub(super) fn begin() -> Option<u32> {
+pub(crate) fn begin() -> Option<u32> {
     let number: u64;
     // SAFETY: acknowledges the interrupt. The barrier makes the controller know it before the handler does anything.
     unsafe { asm!("mrs {}, icc_iar1_el1", "dsb sy", out(reg) number, options(nostack, preserves_flags)) };
@@ -150,7 +150,7 @@ pub(super) fn begin() -> Option<u32> {
 }
 
 /// Ends the handling of an interrupt.
-pub(super) fn end(number: u32) {
+pub(crate) fn end(number: u32) {
     // SAFETY: lets the next interrupt come.
     unsafe {
         asm!("msr icc_eoir1_el1, {}", "isb", in(reg) u64::from(number), options(nostack, preserves_flags));

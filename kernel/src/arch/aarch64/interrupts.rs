@@ -4,14 +4,14 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{clock, gic};
-use crate::threads::cpu::MOST_CPUS;
+use crate::arch::cpus::MOST_CPUS;
 
 /// The CPUs' affinities, their names in the interrupt controller and in firmware.
 static AFFINITIES: [AtomicU64; MOST_CPUS] = [const { AtomicU64::new(0) }; MOST_CPUS];
 /// In DAIF: IRQs are masked.
 const MASKED: u64 = 1 << 7;
 
-pub(super) fn set_affinity(cpu: usize, affinity: u64) {
+pub(crate) fn set_affinity(cpu: usize, affinity: u64) {
     AFFINITIES[cpu].store(affinity, Ordering::Relaxed);
 }
 
@@ -20,7 +20,7 @@ pub(super) fn affinity(cpu: usize) -> u64 {
 }
 
 /// The affinity of the running CPU: fields Aff3 and Aff2 to Aff0 of `MPIDR_EL1`.
-pub(super) fn own_affinity() -> u64 {
+pub(crate) fn own_affinity() -> u64 {
     let value: u64;
     // SAFETY: reads a register.
     unsafe { asm!("mrs {}, mpidr_el1", out(reg) value, options(nomem, nostack, preserves_flags)) };
@@ -48,7 +48,7 @@ pub(crate) fn off() {
 }
 
 /// Unmasks the interrupt that stops a CPU, as soon as the CPU has its data.
-pub(super) fn let_be_stopped() {
+pub(crate) fn let_be_stopped() {
     // SAFETY: a trap leads into the kernel, which then stops.
     unsafe { asm!("msr daifclr, #1", options(nostack, preserves_flags)) };
 }

@@ -1,14 +1,14 @@
 //! The kernel's addresses: the first 4 GiB, devices and memory with the kernel in it, from the middle of the upper half
-//! on (see `boot.s` and `kernel.ld`). The kernel has tables of its own, for the upper half alone.
+//! on (see `boot.s` in `entry`, and `kernel.ld`). The kernel has tables of its own, for the upper half alone.
 
 use core::arch::asm;
 
 use ceasefire_memory::{Table, PAGE_BYTES};
 
 /// The address at which the kernel maps all of memory.
-pub(super) const DIRECT: u64 = 0xffff_8000_0000_0000;
+pub(crate) const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// Bytes that are mapped there.
-pub(super) const DIRECT_BYTES: u64 = 1 << 32;
+pub(crate) const DIRECT_BYTES: u64 = 1 << 32;
 
 /// Kinds of memory, by their place in `MAIR_EL1`. Entries of programs' pages name the first (see
 /// `ceasefire_memory::Aarch64`).
@@ -20,14 +20,14 @@ mod kind {
 }
 
 /// `MAIR_EL1`: the attributes of those kinds.
-pub(super) const MAIR: u64 = 0xff << (8 * kind::NORMAL) | 0x04 << (8 * kind::DEVICE);
+pub(crate) const MAIR: u64 = 0xff << (8 * kind::NORMAL) | 0x04 << (8 * kind::DEVICE);
 
 /// Attributes of all entries of the kernel: accessed, and not executable by programs.
 const KERNEL: u64 = 1 << 10 | 1 << 54;
 /// Of memory: shared with the other CPUs (inner).
-pub(super) const NORMAL: u64 = KERNEL | 3 << 8 | kind::NORMAL << 2;
+pub(crate) const NORMAL: u64 = KERNEL | 3 << 8 | kind::NORMAL << 2;
 /// Of devices: not executable by the kernel either.
-pub(super) const DEVICE: u64 = KERNEL | 1 << 53 | kind::DEVICE << 2;
+pub(crate) const DEVICE: u64 = KERNEL | 1 << 53 | kind::DEVICE << 2;
 /// An entry that leads to a table, or of the lowest level to a page.
 const VALID: u64 = 3;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
@@ -43,12 +43,12 @@ pub(crate) fn direct<T>(address: u64) -> *mut T {
 }
 
 /// The physical address of an item in the kernel's image.
-pub(super) fn physical<T>(pointer: *const T) -> u64 {
+pub(crate) fn physical<T>(pointer: *const T) -> u64 {
     pointer as u64 - DIRECT
 }
 
 /// The end of the kernel's image in physical memory.
-pub(super) fn kernel_end() -> u64 {
+pub(crate) fn kernel_end() -> u64 {
     unsafe extern "C" {
         static kernel_end: u8;
     }

@@ -4,17 +4,15 @@
 pub(crate) mod boot;
 pub(crate) mod clock;
 pub(crate) mod console;
-mod features;
+pub(crate) mod features;
 mod frame;
-mod gic;
+pub(crate) mod gic;
 pub(crate) mod interrupts;
 pub(crate) mod memory;
-mod psci;
+pub(crate) mod psci;
 pub(crate) mod stack;
 pub(crate) mod this_cpu;
 pub(crate) mod tlb;
-mod trap;
-pub(crate) mod user;
 
 pub(crate) use frame::Frame;
 

@@ -12,7 +12,7 @@ const SYSTEM_OFF: u64 = 0x8400_0008;
 static SECURE: AtomicBool = AtomicBool::new(false);
 
 /// Sets the way of calling, from the device tree.
-pub(super) fn set_secure(secure: bool) {
+pub(crate) fn set_secure(secure: bool) {
     SECURE.store(secure, Ordering::Relaxed);
 }
 

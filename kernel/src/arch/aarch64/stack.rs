@@ -1,7 +1,6 @@
 //! Kernel stacks: their first contents, and switching from one to another.
 
 use super::Frame;
-use crate::threads::current;
 
 unsafe extern "C" {
     fn switch_stacks(save: *mut u64, load: u64);
@@ -37,12 +36,12 @@ pub(crate) unsafe fn switch(save: *mut u64, load: u64, _end: u64) {
     unsafe { switch_stacks(save, load) };
 }
 
-/// Leaves for the program in `frame`, giving up the contents of the present stack, which is the thread's own. The frame
-/// may lie there too.
-pub(crate) fn leave_to(frame: &Frame) -> ! {
+/// Leaves for the program in `frame`, giving up the contents of the present stack, which is the thread's own and ends
+/// at `end`. The frame may lie there too.
+pub(crate) fn leave_to(frame: &Frame, end: u64) -> ! {
     super::interrupts::off();
     // SAFETY: the frame is moved to the end of the stack, from which all registers are restored. Nothing else on this
     // stack is used any more, as this function does not return. The frame is a program's, made by the kernel or copied
     // from one that trapped.
-    unsafe { leave_for_program(frame, current::thread().stack_end()) }
+    unsafe { leave_for_program(frame, end) }
 }

@@ -23,7 +23,7 @@ use crate::arch::aarch64_formats::tlbi::Operation;
 /// `TCR_EL1` without the width of ASIDs. Both halves have 48 bits and pages of 4 KiB. Tables are cached, written back
 /// and shared with all CPUs (inner). Physical addresses have 32 bits. Hardware sets access flags and marks entries as
 /// dirty.
-pub(super) const TCR: u64 = {
+pub(crate) const TCR: u64 = {
     const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
     const PAGES_OF_UPPER_HALF: u64 = 2 << 30;
     const MANAGED: u64 = 1 << 39 | 1 << 40;
@@ -32,7 +32,7 @@ pub(super) const TCR: u64 = {
 /// In it: ASIDs have 16 bits.
 const WIDE: u64 = 1 << 36;
 /// `SCTLR_EL1`: the bits that must be one; stack pointers are checked, caches and MMU are on.
-pub(super) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
+pub(crate) const SCTLR: u64 = 0x30d0_0800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1;
 
 /// Bits of an ASID.
 static ASID_BITS: AtomicU32 = AtomicU32::new(8);
@@ -67,7 +67,7 @@ pub(crate) fn set_asid_bits(bits: u32) {
 }
 
 /// Makes this CPU use ASIDs as wide as the first CPU's. Call it before the CPU loads any program's root.
-pub(super) fn enable_asids() {
+pub(crate) fn enable_asids() {
     // Hardware knows two widths. For a narrower limit fewer ASIDs are given out.
     let wide = if ASID_BITS.load(Ordering::Relaxed) > 8 { WIDE } else { 0 };
     // SAFETY: all else stays as `boot.s` set it, and nothing is tagged with an ASID yet.
@@ -178,7 +178,7 @@ pub(crate) fn invalidate_kernel(flush: Flush) {
 
 /// Makes this CPU drop a translation with fewer rights, after an access was refused that the tables now allow. (Other
 /// architectures drop it themselves when they refuse an access.)
-pub(super) fn invalidate_narrow(address: u64) {
+pub(crate) fn invalidate_narrow(address: u64) {
     const TAG: u64 = 0xffff << 48;
     let loaded: u64;
     // SAFETY: as above; reads which root is loaded.
@@ -189,78 +189,68 @@ pub(super) fn invalidate_narrow(address: u64) {
     }
 }
 
-/// Starts the invalidation of `flush` on every CPU.
-pub(crate) fn broadcast(asid: Asid, Flush { extent, tables, mixed }: Flush) {
-    // SAFETY: as above.
-    unsafe {
-        asm!("dsb ish", options(nostack, preserves_flags));
-        match extent {
-            Extent::All => {
-                asm!("tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
-            }
-            Extent::Pages { start, count, size } => {
-                let alone = !tables && !mixed;
-                for operation in features::tlbi().operations(tag(asid), start, count.max(1), size, alone) {
-                    start_broadcast(operation, tables);
-                }
-            }
-        }
-    }
+/// Whose entries a broadcast of single translations takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Those tagged with the ASID in the operand, and those without a tag.
+    Tagged,
+    /// Those of every tag.
+    Every,
 }
 
-/// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
-fn start_broadcast(operation: Operation, tables: bool) {
-    // The assembler takes the names of ranges only where it may assume them, so they are given by number: `RVAE1IS` and
-    // `RVALE1IS`. SAFETY: as above. A range is made only where the processor has ranges.
-    unsafe {
-        match (operation, tables) {
-            (Operation::Page(bits), true) => {
-                asm!("tlbi vae1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Page(bits), false) => {
-                asm!("tlbi vale1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), true) => {
-                asm!("sys #0, c8, c2, #1, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), false) => {
-                asm!("sys #0, c8, c2, #5, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
+/// Starts the invalidation of `flush` on every CPU.
+pub(crate) fn broadcast(asid: Asid, flush: Flush) {
+    if !broadcast_pages(tag(asid), Whose::Tagged, flush) {
+        // SAFETY: as above.
+        unsafe {
+            asm!("dsb ish", "tlbi aside1is, {}", in(reg) tag(asid), options(nostack, preserves_flags));
         }
     }
 }
 
 /// Starts the invalidation of a part of the kernel's half on every CPU. Returns that the processor can.
-pub(crate) fn broadcast_kernel(Flush { extent, tables, mixed }: Flush) -> bool {
-    let Extent::Pages { start, count, size } = extent else {
+pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
+    if !broadcast_pages(0, Whose::Every, flush) {
         broadcast_everything();
-        return true;
-    };
-    // SAFETY: as above.
-    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
-    let alone = !tables && !mixed;
-    for operation in features::tlbi().operations(0, start, count.max(1), size, alone) {
-        start_kernel_broadcast(operation, tables);
     }
     true
 }
 
-/// Starts one broadcast as [`start_broadcast`] does, under every tag: `RVAAE1IS` and `RVAALE1IS` are given by number.
-fn start_kernel_broadcast(operation: Operation, tables: bool) {
+/// Starts the invalidation of the single translations of `flush` on every CPU. Returns whether it has any: a flush of
+/// everything has none.
+fn broadcast_pages(tag: u64, whose: Whose, Flush { extent, tables, mixed }: Flush) -> bool {
+    let Extent::Pages { start, count, size } = extent else { return false };
     // SAFETY: as above.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    let alone = !tables && !mixed;
+    for operation in features::tlbi().operations(tag, start, count, size, alone) {
+        start_broadcast(operation, whose, tables);
+    }
+    true
+}
+
+/// Starts one broadcast, of entries of the last level or with the `tables` on the way to them.
+fn start_broadcast(operation: Operation, whose: Whose, tables: bool) {
+    // `VAE1IS`, `VALE1IS`, `VAAE1IS`, `VAALE1IS`, and for ranges the same with an `R` before them.
+    match (whose, tables) {
+        (Whose::Tagged, true) => start_numbered::<1>(operation),
+        (Whose::Tagged, false) => start_numbered::<5>(operation),
+        (Whose::Every, true) => start_numbered::<3>(operation),
+        (Whose::Every, false) => start_numbered::<7>(operation),
+    }
+}
+
+/// Starts one broadcast by the number of its TLBI instruction, since the assembler takes the names of ranges only where
+/// it may assume ranges.
+fn start_numbered<const NUMBER: u8>(operation: Operation) {
+    // SAFETY: as above. A range is made only where the processor has ranges.
     unsafe {
-        match (operation, tables) {
-            (Operation::Page(bits), true) => {
-                asm!("tlbi vaae1is, {}", in(reg) bits, options(nostack, preserves_flags));
+        match operation {
+            Operation::Page(bits) => {
+                asm!("sys #0, c8, c3, #{}, {}", const NUMBER, in(reg) bits, options(nostack, preserves_flags));
             }
-            (Operation::Page(bits), false) => {
-                asm!("tlbi vaale1is, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), true) => {
-                asm!("sys #0, c8, c2, #3, {}", in(reg) bits, options(nostack, preserves_flags));
-            }
-            (Operation::Range(bits), false) => {
-                asm!("sys #0, c8, c2, #7, {}", in(reg) bits, options(nostack, preserves_flags));
+            Operation::Range(bits) => {
+                asm!("sys #0, c8, c2, #{}, {}", const NUMBER, in(reg) bits, options(nostack, preserves_flags));
             }
         }
     }

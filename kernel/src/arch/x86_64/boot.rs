@@ -1,133 +1,38 @@
-//! From the loader to the kernel's main function, on every CPU.
+//! Counting the CPUs and starting them. `entry` leads them from real mode into the kernel.
 
-use core::arch::global_asm;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::convert::Infallible;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::{adopt_kernel_root, direct, kernel_end, DIRECT_BYTES};
-use super::{clock, features, interrupts, local_apic, madt, this_cpu, tlb, trap};
-use crate::loader::free_memory::{largest, piece};
-use crate::loader::Loaded;
-use crate::start::bring_up;
-use crate::threads::cpu;
+use super::memory::direct;
+use super::{clock, features, interrupts, local_apic, madt, tlb};
+use crate::arch::cpus;
 
 /// The address of the trampoline of application processors: a page below 1 MiB that firmware does not use.
-const TRAMPOLINE: u64 = 0x8000;
+pub(crate) const TRAMPOLINE: u64 = 0x8000;
 
-global_asm!(
-    include_str!("boot.s"),
-    start = sym start,
-    ap_start = sym ap_start,
-    next = sym NEXT,
-    stacks = sym bring_up::STACKS,
-    boot_stack = const bring_up::BOOT_STACK,
-    trampoline_at = const TRAMPOLINE,
-);
-
-/// The number of the next application processor.
-static NEXT: AtomicUsize = AtomicUsize::new(1);
 /// The root pointer of the ACPI tables.
 static ROOT_POINTER: AtomicU64 = AtomicU64::new(0);
 
-/// The loader's information: Xen's `hvm_start_info`, from version 1 on with a memory map.
-#[repr(C)]
-struct StartInfo {
-    magic: u32,
-    version: u32,
-    flags: u32,
-    modules: u32,
-    module_list: u64,
-    command_line: u64,
-    root_pointer: u64,
-    memory_map: u64,
-    memory_entries: u32,
-}
-
-/// A file that the loader loaded.
-#[repr(C)]
-struct Module {
-    address: u64,
-    bytes: u64,
-}
-
-/// A piece of memory.
-#[repr(C)]
-struct MemoryEntry {
-    address: u64,
-    bytes: u64,
-    kind: u32,
-    reserved: u32,
-}
-
-const MAGIC: u32 = 0x336e_c578;
-const RAM: u32 = 1;
-
-/// The first CPU enters here from the loader, with interrupts off.
-extern "C" fn start(at: u64) -> ! {
-    clock::begin();
-    features::detect();
-    // SAFETY: this is the first CPU, and no other CPU knows its data yet.
-    unsafe { this_cpu::set(cpu::get(0)) };
-    cpu::adopt_idle();
-    trap::load();
-    features::enable();
-    adopt_kernel_root();
-    interrupts::mask_old_controllers();
-    local_apic::enable(interrupts::vector::SPURIOUS);
-    clock::measure();
-    // SAFETY: the loader put it there, in memory that the kernel maps and has not used yet.
-    let info = unsafe { &*direct::<StartInfo>(at) };
-    if info.magic != MAGIC || info.version < 1 {
-        crate::report::failure::refuse(format_args!(
-            "the loader does not speak PVH with a memory map (QEMU from 4.0 on does)"
-        ));
-    }
-    ROOT_POINTER.store(info.root_pointer, Ordering::Relaxed);
-    crate::start(loaded(at, info))
-}
-
-/// Reads the loader's information `info`, which lies at physical address `at`.
-fn loaded(at: u64, info: &StartInfo) -> Loaded {
-    // SAFETY: the lists and the memory that they name lie where the loader says, and stay there: they are `taken`
-    // below.
-    let (map, modules, command_line) = unsafe {
-        (
-            core::slice::from_raw_parts(direct::<MemoryEntry>(info.memory_map), info.memory_entries as usize),
-            core::slice::from_raw_parts(direct::<Module>(info.module_list), info.modules as usize),
-            core::ffi::CStr::from_ptr(direct(info.command_line)),
-        )
-    };
-    let programs = modules.first().map_or(&[][..], |module| {
-        // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts(direct::<u8>(module.address), module.bytes as usize) }
-    });
-    let ram = map.iter().filter(|entry| entry.kind == RAM);
-    let taken = [
-        (0, kernel_end()),
-        piece(at, size_of_val(info) as u64),
-        piece(info.memory_map, size_of_val(map) as u64),
-        piece(info.module_list, size_of_val(modules) as u64),
-        piece(info.command_line, command_line.count_bytes() as u64 + 1),
-        modules.first().map_or((0, 0), |module| piece(module.address, module.bytes)),
-        (DIRECT_BYTES, u64::MAX),
-    ];
-    Loaded {
-        memory: largest(ram.map(|entry| piece(entry.address, entry.bytes)), &taken),
-        programs,
-        command_line: command_line.to_str().unwrap_or(""),
-    }
+/// Sets the root pointer of the ACPI tables.
+pub(crate) fn set_root_pointer(address: u64) {
+    ROOT_POINTER.store(address, Ordering::Relaxed);
 }
 
 /// How many CPUs there are, the first included. Their numbers follow the order of the firmware's table.
 pub(crate) fn count_cpus() -> usize {
     let listed = madt::apics(ROOT_POINTER.load(Ordering::Relaxed));
-    bring_up::number(local_apic::id(), listed, interrupts::set_apic)
+    cpus::number(local_apic::id(), listed, interrupts::set_apic)
 }
 
 /// Starts all other CPUs. On this architecture the count has no effect.
 ///
+/// # Errors
+/// None.
+///
 /// # Safety
 /// Each must have a stack.
-pub(crate) unsafe fn start_others(_count: usize) {
+#[allow(clippy::unnecessary_wraps, reason = "on other architectures firmware may refuse")]
+pub(crate) unsafe fn start_others(_count: usize) -> Result<(), Infallible> {
     unsafe extern "C" {
         static trampoline: u8;
         static trampoline_end: u8;
@@ -141,23 +46,7 @@ pub(crate) unsafe fn start_others(_count: usize) {
         core::hint::spin_loop();
     }
     local_apic::send_startup_to_others((TRAMPOLINE >> 12) as u8);
-}
-
-/// Another CPU enters here from the trampoline.
-extern "C" fn ap_start() -> ! {
-    local_apic::enable(interrupts::vector::SPURIOUS);
-    let Some(number) = interrupts::cpu_of_apic(local_apic::id()) else {
-        // A CPU that the firmware's table does not list is not used.
-        loop {
-            x86_64::instructions::hlt();
-        }
-    };
-    // SAFETY: this CPU's own data, by the number of its APIC.
-    unsafe { this_cpu::set(cpu::get(number)) };
-    cpu::adopt_idle();
-    trap::load();
-    features::enable();
-    crate::start_other()
+    Ok(())
 }
 
 /// The processor's features that the kernel uses, by name.

@@ -33,12 +33,12 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Notes the start of time.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     START.store(cycles(), Ordering::Relaxed);
 }
 
 /// Measures the clocks. The local APIC must be on.
-pub(super) fn measure() {
+pub(crate) fn measure() {
     let (first, last) = loop {
         let mut timer = Timer::start();
         local_apic::start_count();

@@ -42,7 +42,7 @@ pub(super) fn invlpgb() -> Option<&'static Invlpgb> {
 }
 
 /// Reads the features of the first CPU; all CPUs are alike.
-pub(super) fn detect() {
+pub(crate) fn detect() {
     let cpuid = CpuId::new();
     let basic = cpuid.get_feature_info();
     PCID.set(basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_pcid));
@@ -54,7 +54,7 @@ pub(super) fn detect() {
 }
 
 /// Turns on the features that the kernel uses. Each CPU must run it before it loads its first space.
-pub(super) fn enable() {
+pub(crate) fn enable() {
     let mut flags = Cr4::read() | Cr4Flags::PAGE_GLOBAL;
     flags.set(Cr4Flags::PCID, PCID.is_there());
     // SAFETY: the kernel's pages have no user bit, so SMEP does not affect it. CR3 holds PCID 0, as the switch to PCIDs

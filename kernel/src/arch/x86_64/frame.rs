@@ -26,9 +26,9 @@ pub(crate) struct Frame {
     rcx: u64,
     rbx: u64,
     rax: u64,
-    pub(super) vector: u64,
-    pub(super) error: u64,
-    pub(super) rip: u64,
+    pub(crate) vector: u64,
+    pub(crate) error: u64,
+    pub(crate) rip: u64,
     cs: u64,
     rflags: u64,
     rsp: u64,
@@ -122,7 +122,7 @@ impl Frame {
     }
 
     /// Whether interrupts were on.
-    pub(super) fn had_interrupts(&self) -> bool {
+    pub(crate) fn had_interrupts(&self) -> bool {
         self.rflags & RFlags::INTERRUPT_FLAG.bits() != 0
     }
 }

@@ -6,10 +6,10 @@ use x86_64::instructions::interrupts as processor;
 use x86_64::instructions::port::Port;
 
 use super::{clock, local_apic};
-use crate::threads::cpu::MOST_CPUS;
+use crate::arch::cpus::MOST_CPUS;
 
 /// The vectors of interrupts.
-pub(super) mod vector {
+pub(crate) mod vector {
     pub(crate) const TICK: u8 = 0x20;
     pub(crate) const SHOOTDOWN: u8 = 0x21;
     pub(crate) const WAKE: u8 = 0x22;
@@ -26,13 +26,13 @@ pub(super) fn set_apic(cpu: usize, id: u32) {
     APICS[cpu].store(id, Ordering::Relaxed);
 }
 
-pub(super) fn cpu_of_apic(id: u32) -> Option<usize> {
+pub(crate) fn cpu_of_apic(id: u32) -> Option<usize> {
     APICS.iter().position(|apic| apic.load(Ordering::Relaxed) == id)
 }
 
 /// Masks the old interrupt controllers (8259) for good. Nothing is connected to them, and as firmware leaves them their
 /// interrupts look like exceptions.
-pub(super) fn mask_old_controllers() {
+pub(crate) fn mask_old_controllers() {
     for port in [0x21, 0xa1] {
         // SAFETY: the controllers' mask registers touch no memory.
         unsafe { Port::<u8>::new(port).write(0xff) };

@@ -73,7 +73,7 @@ fn write(register: Register, value: u32) {
 }
 
 /// Turns this CPU's APIC on. `spurious` is the vector of spurious interrupts.
-pub(super) fn enable(spurious: u8) {
+pub(crate) fn enable(spurious: u8) {
     let mut base = Msr::new(BASE);
     // SAFETY: turns the APIC on, in the mode that the processor has.
     unsafe {
@@ -93,7 +93,7 @@ pub(super) fn block_up_to(vector: u8) {
 }
 
 /// The number of this CPU's APIC.
-pub(super) fn id() -> u32 {
+pub(crate) fn id() -> u32 {
     let id = read(Register::Id);
     if X2APIC.is_there() {
         id
@@ -103,7 +103,7 @@ pub(super) fn id() -> u32 {
 }
 
 /// Ends the handling of the present interrupt.
-pub(super) fn end_of_interrupt() {
+pub(crate) fn end_of_interrupt() {
     write(Register::EndOfInterrupt, 0);
 }
 

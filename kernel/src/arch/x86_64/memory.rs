@@ -1,5 +1,5 @@
 //! The kernel's addresses: all of memory from the start of the upper half on, and the kernel itself in the last 2 GiB
-//! (see `boot.s`).
+//! (see `boot.s` in `entry`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use x86_64::registers::control::Cr3;
 /// The address at which the kernel maps all of memory.
 const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// Bytes of memory that are mapped there.
-pub(super) const DIRECT_BYTES: u64 = 1 << 39;
+pub(crate) const DIRECT_BYTES: u64 = 1 << 39;
 
 /// The pattern in free frames. As a page-table entry it is present and has reserved bits set.
 pub(crate) const POISON: u64 = 0x5eed_dead_f4ee_d001;
@@ -32,7 +32,7 @@ pub(crate) fn kernel_end() -> u64 {
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
 /// Notes that the root that is loaded now is the kernel's own.
-pub(super) fn adopt_kernel_root() {
+pub(crate) fn adopt_kernel_root() {
     KERNEL_ROOT.store(Cr3::read().0.start_address().as_u64(), Ordering::Relaxed);
 }
 

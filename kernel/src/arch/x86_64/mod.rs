@@ -3,18 +3,16 @@
 pub(crate) mod boot;
 pub(crate) mod clock;
 pub(crate) mod console;
-mod features;
+pub(crate) mod features;
 mod frame;
 pub(crate) mod interrupts;
-mod local_apic;
+pub(crate) mod local_apic;
 mod madt;
 pub(crate) mod memory;
 mod segments;
 pub(crate) mod stack;
 pub(crate) mod this_cpu;
 pub(crate) mod tlb;
-mod trap;
-pub(crate) mod user;
 
 pub(crate) use frame::Frame;
 

@@ -21,7 +21,7 @@ const ANYWHERE_BYTES: usize = 8192;
 struct Stack([u8; ANYWHERE_BYTES]);
 
 /// One CPU's descriptor tables.
-pub(crate) struct Segments(UnsafeCell<Tables>);
+pub(super) struct Segments(UnsafeCell<Tables>);
 
 struct Tables {
     segments: GlobalDescriptorTable,
@@ -34,7 +34,7 @@ unsafe impl Sync for Segments {}
 
 impl Segments {
     #[allow(clippy::large_stack_arrays, reason = "it is made for a static, on no stack")]
-    pub(crate) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self(UnsafeCell::new(Tables {
             segments: GlobalDescriptorTable::new(),
             task: TaskStateSegment::new(),

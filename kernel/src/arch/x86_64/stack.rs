@@ -29,13 +29,14 @@ pub(crate) unsafe fn prepare(end: u64, main: extern "C" fn() -> !) -> u64 {
 pub(crate) unsafe fn switch(save: *mut u64, load: u64, end: u64) {
     // SAFETY: interrupts are off, and the caller guarantees the stack.
     unsafe {
-        this_cpu::get().arch.segments.set_kernel_stack(end);
+        this_cpu::segments().set_kernel_stack(end);
         switch_stacks(save, load);
     }
 }
 
-/// Leaves for the program in `frame`, giving up the contents of the present stack.
-pub(crate) fn leave_to(frame: &super::Frame) -> ! {
+/// Leaves for the program in `frame`, giving up the contents of the present stack. Its end is not needed:
+/// [`switch`] has noted it.
+pub(crate) fn leave_to(frame: &super::Frame, _end: u64) -> ! {
     // Copied to this stack, from wherever it lies.
     let frame = *frame;
     x86_64::instructions::interrupts::disable();

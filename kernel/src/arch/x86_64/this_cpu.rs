@@ -1,53 +1,51 @@
-//! The CPU's own data. Its address is in the base of GS while the kernel runs.
+//! The number of the running CPU, and the architecture's data for it. Their address is in the base of GS while the
+//! kernel runs.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use x86_64::registers::model_specific::{GsBase, KernelGsBase};
 use x86_64::VirtAddr;
 
 use super::segments::Segments;
-use crate::threads::cpu::PerCpu;
+use crate::arch::cpus::MOST_CPUS;
 
-/// The architecture's data for each CPU. It is the first field of [`PerCpu`], so that GS leads to it.
+/// The architecture's data for each CPU.
 #[repr(C)]
-pub(crate) struct ArchCpu {
-    /// Its own address, because reading through the base is the fastest way to learn the base.
-    own: core::cell::UnsafeCell<*const PerCpu>,
-    pub(super) segments: Segments,
+struct ArchCpu {
+    /// Must be the first field: [`number`] reads it through GS.
+    number: AtomicUsize,
+    segments: Segments,
 }
 
-// SAFETY: its own CPU writes `own` once, before it reads it.
-unsafe impl Sync for ArchCpu {}
+static CPUS: [ArchCpu; MOST_CPUS] =
+    [const { ArchCpu { number: AtomicUsize::new(0), segments: Segments::new() } }; MOST_CPUS];
 
-impl ArchCpu {
-    pub(crate) const fn new() -> Self {
-        Self { own: core::cell::UnsafeCell::new(core::ptr::null()), segments: Segments::new() }
-    }
+/// The number of the running CPU. It remains valid for the thread until it sleeps or gives way, since only the
+/// scheduler moves a thread.
+pub(crate) fn number() -> usize {
+    let number: usize;
+    // SAFETY: in the kernel GS leads to this CPU's `ArchCpu`, whose first field is the number. `set` wrote both before
+    // any call of this.
+    unsafe { asm!("mov {}, gs:[0]", out(reg) number, options(nostack, preserves_flags, readonly)) };
+    number
 }
 
-/// The data of the running CPU. They remain valid for the thread until it sleeps or gives way, since only the scheduler
-/// moves a thread.
-pub(crate) fn get() -> &'static PerCpu {
-    let cpu: *const PerCpu;
-    // SAFETY: in the kernel GS leads to this CPU's `ArchCpu`, whose first field leads to the `PerCpu` in a static.
-    // `set` wrote both before any call of this.
-    unsafe {
-        asm!("mov {}, gs:[0]", out(reg) cpu, options(nostack, preserves_flags, readonly));
-        &*cpu
-    }
+/// This CPU's descriptor tables.
+pub(super) fn segments() -> &'static Segments {
+    &CPUS[number()].segments
 }
 
-/// Gives this CPU its data, and loads its descriptor tables.
+/// Gives this CPU its number and its data, and loads its descriptor tables.
 ///
 /// # Safety
-/// Call it once on each CPU, before the CPU takes interrupts, with data that no other CPU is given.
-pub(super) unsafe fn set(cpu: &'static PerCpu) {
-    // SAFETY: no other CPU uses the data, and this one takes no interrupt yet. Loading segments clears the base, so the
-    // base is set after it. Programs begin with a base of 0.
-    unsafe {
-        *cpu.arch.own.get() = cpu;
-        cpu.arch.segments.load();
-    }
-    GsBase::write(VirtAddr::from_ptr(&raw const cpu.arch));
+/// Call it once on each CPU, before the CPU takes interrupts, with a number that no other CPU is given.
+pub(crate) unsafe fn set(number: usize) {
+    let cpu = &CPUS[number];
+    cpu.number.store(number, Ordering::Relaxed);
+    // SAFETY: no other CPU uses the tables, and this one takes no interrupt yet. Loading segments clears the base, so
+    // the base is set after it. Programs begin with a base of 0.
+    unsafe { cpu.segments.load() };
+    GsBase::write(VirtAddr::from_ptr(cpu));
     KernelGsBase::write(VirtAddr::zero());
 }

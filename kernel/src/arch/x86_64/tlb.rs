@@ -7,9 +7,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use ceasefire::{Asid, Broadcast, Capabilities, Extent, Flush, Holders, PageSize, Root};
 use ceasefire_memory::{Entry, FrameNumber, Table, KERNEL_ENTRIES, PAGE_SHIFT};
-use x86_64::instructions::tlb::{self, InvPcidCommand, Pcid};
+use x86_64::instructions::tlb::{self, InvPcidCommand, InvlpgbFlushBuilder, Pcid};
 use x86_64::registers::control::{Cr3, Cr3Flags, Cr4, Cr4Flags};
-use x86_64::structures::paging::page::PageRange;
+use x86_64::structures::paging::page::{NotGiantPageSize, PageRange};
 use x86_64::structures::paging::{Page, PhysFrame, Size2MiB, Size4KiB};
 use x86_64::{PhysAddr, VirtAddr};
 
@@ -174,33 +174,20 @@ pub(crate) fn invalidate_kernel(flush: Flush) {
     }
 }
 
+/// Whose entries a broadcast takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Those tagged with a PCID.
+    Tagged(Pcid),
+    /// Those of any tag and those that are global.
+    Every,
+}
+
 /// Starts the invalidation of a part of the kernel's half on every CPU, under any tag, with the entries that walkers
 /// cached on the way. Returns whether the processor can.
 pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
     let Some(hardware) = features::invlpgb() else { return false };
-    match flush.extent {
-        Extent::All => {
-            let mut all = hardware.build();
-            all.include_global();
-            all.flush();
-        }
-        Extent::Pages { start, count, size } => {
-            let start = VirtAddr::new_truncate(start);
-            if size == PageSize::KIB_4 {
-                let first = Page::<Size4KiB>::containing_address(start);
-                let end = first + u64::from(count);
-                let mut pages = hardware.build().pages(PageRange { start: first, end });
-                pages.include_global();
-                pages.flush();
-            } else {
-                let first = Page::<Size2MiB>::containing_address(start);
-                let end = first + u64::from(count);
-                let mut pages = hardware.build().pages(PageRange { start: first, end });
-                pages.include_global();
-                pages.flush();
-            }
-        }
-    }
+    start_broadcast(hardware.build(), Whose::Every, flush.extent);
     true
 }
 
@@ -208,32 +195,36 @@ pub(crate) fn broadcast_kernel(flush: Flush) -> bool {
 pub(crate) fn broadcast(asid: Asid, flush: Flush) {
     let Some(hardware) = features::invlpgb() else { return };
     let Ok(pcid) = Pcid::new(asid.pcid()) else { return };
-    match flush.extent {
-        Extent::All => {
-            let mut all = hardware.build();
-            // SAFETY: PCIDs are on where broadcasts are claimed.
-            unsafe { all.pcid(pcid) };
-            all.flush();
+    start_broadcast(hardware.build(), Whose::Tagged(pcid), flush.extent);
+}
+
+/// Starts a broadcast. INVLPGB steps through a range by 4 KiB or 2 MiB (AMD's manual, volume 3); a larger page is
+/// covered by steps of 2 MiB.
+fn start_broadcast(flush: InvlpgbFlushBuilder<'_>, whose: Whose, extent: Extent) {
+    match extent {
+        Extent::All => flush_of(flush, whose),
+        Extent::Pages { start, count, size } if size < PageSize::MIB_2 => {
+            flush_of(flush.pages(steps::<Size4KiB>(start, count, size)), whose);
         }
         Extent::Pages { start, count, size } => {
-            let (start, bytes) = (VirtAddr::new_truncate(start), u64::from(count.max(1)) << size.shift());
-            if size == PageSize::KIB_4 {
-                let first = Page::<Size4KiB>::containing_address(start);
-                let mut pages =
-                    hardware.build().pages(PageRange { start: first, end: first + (bytes >> 12) });
-                // SAFETY: as above.
-                unsafe { pages.pcid(pcid) };
-                pages.flush();
-            } else {
-                let first = Page::<Size2MiB>::containing_address(start);
-                let mut pages =
-                    hardware.build().pages(PageRange { start: first, end: first + (bytes >> 21) });
-                // SAFETY: as above.
-                unsafe { pages.pcid(pcid) };
-                pages.flush();
-            }
+            flush_of(flush.pages(steps::<Size2MiB>(start, count, size)), whose);
         }
     }
+}
+
+/// The steps over `count` pages of `size`, which is at least a step.
+fn steps<S: NotGiantPageSize>(start: u64, count: u32, size: PageSize) -> PageRange<S> {
+    let first = Page::containing_address(VirtAddr::new_truncate(start));
+    PageRange { start: first, end: first + (u64::from(count) << size.shift()) / S::SIZE }
+}
+
+fn flush_of<S: NotGiantPageSize>(mut flush: InvlpgbFlushBuilder<'_, S>, whose: Whose) {
+    match whose {
+        // SAFETY: PCIDs are on where broadcasts are claimed.
+        Whose::Tagged(pcid) => unsafe { flush.pcid(pcid) },
+        Whose::Every => flush.include_global(),
+    };
+    flush.flush();
 }
 
 /// Starts the invalidation of all entries that are not global on every CPU.

@@ -4,10 +4,11 @@ use core::arch::{asm, global_asm};
 
 use ceasefire_memory::USER_END;
 
-use super::this_cpu::ArchCpu;
-use super::{clock, console, gic, interrupts, tlb, user, Frame};
+use crate::arch::aarch64::this_cpu::ArchCpu;
+use crate::arch::aarch64::{clock, console, gic, interrupts, tlb, Frame};
 use crate::arch::aarch64_formats::syndrome::{class, Syndrome, Why};
-use crate::report::failure::{self, Kind};
+use crate::arch::user;
+use crate::failure::{self, Kind};
 use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(include_str!("trap.s"), trap = sym trap, last_stack = const ArchCpu::LAST_STACK_END);
@@ -122,7 +123,7 @@ fn access(frame: &mut Frame, store: bool) {
         frame.pc = way_out;
         return;
     }
-    let way_out = user::way_out(frame.pc);
+    let way_out = user::way_out_of_copy(frame.pc);
     if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {
         failure::stop(
             Kind::Kernel,

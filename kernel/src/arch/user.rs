@@ -1,4 +1,5 @@
-//! Accesses that may fault: copies between the kernel's memory and a program's, and words of kernel areas.
+//! Accesses that may fault: copies between the kernel's memory and a program's, and words of kernel areas. `trap.s` of
+//! each architecture in `entry` has the instructions.
 
 unsafe extern "C" {
     fn copy_user(to: *mut u8, from: *const u8, bytes: usize) -> usize;
@@ -41,12 +42,13 @@ pub(crate) unsafe fn store_kernel(address: u64, value: u64) -> bool {
 
 /// Where an access to a kernel area that faults at `instruction` continues; none if the instruction makes no such
 /// access.
-pub(super) fn way_out_of_word(instruction: u64) -> Option<u64> {
+pub(crate) fn way_out_of_word(instruction: u64) -> Option<u64> {
     let words = [load_word as *const () as u64, store_word as *const () as u64];
     words.contains(&instruction).then_some(&raw const word_failed as u64)
 }
 
 /// Where a copy that faults at `instruction` continues; none if the instruction belongs to no copy.
-pub(super) fn way_out(instruction: u64) -> Option<u64> {
-    (instruction == &raw const copy_user_access as u64).then_some(&raw const copy_user_end as u64)
+pub(crate) fn way_out_of_copy(instruction: u64) -> Option<u64> {
+    let (start, end) = (&raw const copy_user_access as u64, &raw const copy_user_end as u64);
+    (start..end).contains(&instruction).then_some(end)
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::arch::cpus::MOST_CPUS;
 use crate::arch::{clock, this_cpu};
 
 /// How many events of each CPU are kept.
@@ -64,13 +65,13 @@ struct Slot {
 
 /// The last events of a CPU, which alone writes them. An interrupt in the middle of a write may mix two events. That is
 /// good enough for a report that people read.
-pub(crate) struct Events {
+pub(super) struct Events {
     count: AtomicUsize,
     slots: [Slot; KEPT],
 }
 
 impl Events {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
             slots: [const {
@@ -84,9 +85,16 @@ impl Events {
     }
 }
 
+static EVENTS: [Events; MOST_CPUS] = [const { Events::new() }; MOST_CPUS];
+
+/// A CPU's events, by its number.
+pub(super) fn of(cpu: usize) -> &'static Events {
+    &EVENTS[cpu]
+}
+
 /// Records an event of this CPU.
 pub(crate) fn record(what: What, one: u64, other: u64) {
-    let events = &this_cpu::get().events;
+    let events = of(this_cpu::number());
     let count = events.count.load(Ordering::Relaxed);
     events.count.store(count.wrapping_add(1), Ordering::Relaxed);
     let slot = &events.slots[count % KEPT];

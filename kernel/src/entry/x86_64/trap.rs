@@ -8,9 +8,10 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::InterruptDescriptorTable;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
-use super::interrupts::{self, vector};
-use super::{local_apic, user, Frame};
-use crate::report::failure::{self, Kind};
+use crate::arch::user;
+use crate::arch::x86_64::interrupts::{self, vector};
+use crate::arch::x86_64::{local_apic, Frame};
+use crate::failure::{self, Kind};
 use crate::traps::{self, Fault, Interrupt};
 
 global_asm!(
@@ -138,7 +139,7 @@ fn page_fault(frame: &mut Frame) {
         frame.rip = way_out;
         return;
     }
-    let way_out = user::way_out(frame.rip);
+    let way_out = user::way_out_of_copy(frame.rip);
     if !frame.is_program() && (way_out.is_none() || address >= USER_END || !frame.had_interrupts()) {
         kernel();
     }

@@ -2,14 +2,13 @@
 
 use core::fmt;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ceasefire_kernel_abi::status;
 
+use super::{cpu_state, event};
 use crate::arch::{clock, console, interrupts, this_cpu, Frame};
-use crate::report::log;
-use crate::report::log::line_at_once;
-use crate::threads::{cpu, current};
+use crate::serial;
 
 /// The time in which the other CPUs must stop, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -64,61 +63,53 @@ pub(crate) fn done() -> ! {
 
 /// Ends a run before it began, with a line that gives the reason.
 pub(crate) fn refuse(why: fmt::Arguments<'_>) -> ! {
-    line_at_once(format_args!("FAILED {}: {why}", Kind::Options.name()));
+    serial::line(format_args!("FAILED {}: {why}", Kind::Options.name()));
     console::exit(Kind::Options.status())
 }
 
 /// Ends the run. Prints the reason, the registers in `frame`, and the state of every CPU.
 pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     interrupts::off();
+    let here = this_cpu::number();
     if STOPPING.swap(true, Ordering::SeqCst) {
         // Another CPU is reporting, or this CPU failed again while it was.
-        if core::ptr::eq(FAILED.load(Ordering::SeqCst), this_cpu::get()) {
+        if FAILED.load(Ordering::SeqCst) == here {
             console::exit(kind.status());
         }
         stopped(frame);
     }
-    let here = this_cpu::get();
-    FAILED.store(core::ptr::from_ref(here).cast_mut(), Ordering::SeqCst);
+    FAILED.store(here, Ordering::SeqCst);
     interrupts::stop_others();
     let deadline = clock::now() + PATIENCE;
-    let others = || cpu::all().iter().filter(|cpu| !core::ptr::eq(*cpu, here));
-    while others().any(|cpu| !cpu.is_stopped.load(Ordering::Acquire)) && clock::now() < deadline {
+    let others = || cpu_state::all().iter().enumerate().filter(|&(number, _)| number != here);
+    while others().any(|(_, cpu)| cpu.stopped().is_none()) && clock::now() < deadline {
         core::hint::spin_loop();
     }
-    log::end_broken_line();
-    line_at_once(format_args!("FAILED {}: {why}", kind.name()));
-    line_at_once(format_args!("CPU {}, {}, failed", here.number(), current::thread()));
-    line_at_once(format_args!("{frame}"));
-    line_at_once(format_args!("{}", here.events));
-    for cpu in others() {
-        if cpu.is_stopped.load(Ordering::Acquire) {
-            line_at_once(format_args!("CPU {}, {}", cpu.number(), current::thread_of(cpu)));
-            // SAFETY: the CPU wrote it before it raised the flag, and has stopped.
-            if let Some(frame) = unsafe { &*cpu.stopped.get() } {
-                line_at_once(format_args!("{frame}"));
-            }
+    serial::end_broken_line();
+    serial::line(format_args!("FAILED {}: {why}", kind.name()));
+    let own = cpu_state::here();
+    serial::line(format_args!("CPU {here}, {}, failed", own.thread()));
+    serial::line(format_args!("{frame}"));
+    serial::line(format_args!("{}", event::of(here)));
+    for (number, cpu) in others() {
+        if let Some(frame) = cpu.stopped() {
+            serial::line(format_args!("CPU {number}, {}", cpu.thread()));
+            serial::line(format_args!("{frame}"));
         } else {
-            line_at_once(format_args!("CPU {} did not stop", cpu.number()));
+            serial::line(format_args!("CPU {number} did not stop"));
         }
-        line_at_once(format_args!("{}", cpu.events));
+        serial::line(format_args!("{}", event::of(number)));
     }
     console::exit(kind.status())
 }
 
-/// The CPU that reports.
-static FAILED: core::sync::atomic::AtomicPtr<cpu::PerCpu> =
-    core::sync::atomic::AtomicPtr::new(core::ptr::null_mut());
+/// The number of the CPU that reports.
+static FAILED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Another CPU has ended the run: notes this CPU's registers and stops it.
 pub(crate) fn stopped(frame: &Frame) -> ! {
-    let here = this_cpu::get();
     // The NMI also finds a CPU that stopped here by itself. The registers from before count.
-    if !here.is_stopped.load(Ordering::Relaxed) {
-        // SAFETY: this CPU's own, which other CPUs read only once the flag is up.
-        unsafe { *here.stopped.get() = Some(*frame) };
-        here.is_stopped.store(true, Ordering::Release);
-    }
+    cpu_state::set_stopped(frame);
     loop {
         interrupts::off();
         core::hint::spin_loop();

@@ -9,14 +9,15 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use ceasefire_kernel_abi::{Error, STACK_PAGES};
 use ceasefire_memory::{SpaceHandle, PAGE_BYTES};
 
+use super::image;
 use crate::arch::{interrupts, this_cpu, Frame};
 use crate::lock::IrqLock;
-use crate::memory::kernel::{self, memory, Kernel};
+use crate::manager::{self, memory, Kernel};
 use crate::report::result;
 use crate::threads::process::Process;
 use crate::threads::stack::Stack;
 use crate::threads::thread::{next_number, Body, Thread, ANYWHERE};
-use crate::threads::{current, image, schedule};
+use crate::threads::{current, schedule};
 
 /// The first process. The run ends when it does.
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -83,7 +84,7 @@ fn add_thread(process: &Arc<Process>, number: u64, place: usize, stack: Stack, f
 pub(crate) fn start_first() -> Result<(), Error> {
     // It may end before this returns, but not before its number is stored: it may run on this CPU alone, which runs no
     // other thread yet.
-    let number = spawn(None, 0, this_cpu::get().number())?;
+    let number = spawn(None, 0, this_cpu::number())?;
     FIRST.store(number, Ordering::Relaxed);
     Ok(())
 }
@@ -112,7 +113,7 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
             PROCESSES.lock().remove(&process.number);
             memory().exit(process.space.clone());
             // `exit` has also taken this CPU out of the caller's space.
-            interrupts::without(|| kernel::run(current::thread().space()));
+            interrupts::without(|| manager::run(current::thread().space()));
             ENDINGS.lock().remove(&process.number);
             Err(error)
         }
@@ -165,7 +166,7 @@ pub(crate) fn exit(code: u64) -> ! {
         // From here on this CPU may keep the space loaded but runs no program in it. The last thread takes the space
         // apart while other threads may still be here.
         me.leave_space();
-        interrupts::without(|| kernel::run(None));
+        interrupts::without(|| manager::run(None));
         if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
             PROCESSES.lock().remove(&process.number);
             memory().exit(process.space.clone());

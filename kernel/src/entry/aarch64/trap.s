@@ -234,6 +234,8 @@ word_failed:
 // After a fault that cannot be resolved it continues at its end.
 .global copy_user
 copy_user:
+.global copy_user_access
+copy_user_access:
     cmp x2, #8
     b.lo 2f
 1:

@@ -1,23 +1,27 @@
 //! The kernel's one memory manager, with the calls that the kernel itself makes to the engine: a CPU changes its
-//! space, enters the kernel or leaves it, and answers another CPU's interrupt.
-
-use core::sync::atomic::Ordering;
+//! space, and enters the kernel or leaves it. `memory` implements what the memory manager asks for.
 
 use ceasefire::Platform;
 use ceasefire_memory::{Memory, SpaceHandle};
 use spin::Once;
 
-use crate::arch::{this_cpu, tlb};
+use crate::arch::tlb;
 
 /// The machine, as the engine and the memory manager see it.
 #[derive(Debug)]
 pub(crate) struct Kernel;
 
-pub(super) static MEMORY: Once<Memory<Kernel>> = Once::new();
+static MEMORY: Once<Memory<Kernel>> = Once::new();
+
+/// Sets the memory manager, once.
+pub(crate) fn set(make: impl FnOnce() -> Memory<Kernel>) {
+    MEMORY.call_once(make);
+}
+
 /// The memory manager.
 ///
 /// # Panics
-/// If [`set_memory`](super::platform::set_memory) was not called before.
+/// If [`set`] was not called before.
 pub(crate) fn memory() -> &'static Memory<Kernel> {
     MEMORY.get().expect("the memory manager is made at the start")
 }
@@ -43,12 +47,4 @@ pub(crate) fn enter() {
 /// This CPU leaves the kernel for a program, with interrupts off. No kernel range is used after it.
 pub(crate) fn leave() {
     memory().engine().enter_user();
-}
-
-/// Answers the requests of other CPUs.
-pub(crate) fn answer() {
-    let here = this_cpu::get();
-    here.answering.store(true, Ordering::Relaxed);
-    memory().engine().handle_interrupt();
-    here.answering.store(false, Ordering::Relaxed);
 }

@@ -7,8 +7,8 @@ use elf::endian::LittleEndian;
 use elf::ElfBytes;
 use spin::Once;
 
-use crate::memory::kernel::{memory, Kernel};
-use crate::report::failure::refuse;
+use crate::failure::refuse;
+use crate::manager::{memory, Kernel};
 
 /// The image, once it is loaded.
 struct Image {

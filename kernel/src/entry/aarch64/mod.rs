@@ -1,0 +1,2 @@
+mod boot;
+mod trap;
