@@ -378,7 +378,7 @@ fn a_store_that_copies_waits_for_reclaims_debt_at_its_address() {
 /// Unmaps a page for which reclaim owes a flush; returns whether CPU 1 can still read it.
 fn unmap_while_owed(without: Option<Guard>) -> bool {
     let (rig, space) = owing_rig();
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     let private = owed_translation(&rig, &space);
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (result, stale) = std::sync::mpsc::channel();
@@ -395,13 +395,16 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
 fn munmap_pays_the_debt_of_reclaim() {
     assert!(!unmap_while_owed(None));
     #[cfg(ceasefire_sabotage)]
-    assert!(unmap_while_owed(Some(Guard::Settle)), "R3 must be seen to break without its guard");
+    assert!(
+        unmap_while_owed(Some(guards::Engine::Settle.into())),
+        "R3 must be seen to break without its guard"
+    );
 }
 
 /// Reclaims a page that CPU 1 has read; returns the number of violations when CPU 1 reads it again.
 fn read_after_reclaim(without: Option<Guard>) -> u64 {
     let (rig, space) = owing_rig();
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     let file = rig.memory.create_file(1).unwrap();
     let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
     rig.on(1, || rig.load(&space, start)).unwrap();
@@ -416,7 +419,7 @@ fn read_after_reclaim(without: Option<Guard>) -> u64 {
 fn no_cpu_reaches_a_reclaimed_page() {
     assert_eq!(read_after_reclaim(None), 0);
     #[cfg(ceasefire_sabotage)]
-    assert!(read_after_reclaim(Some(Guard::BatchFlush)) > 0, "R1 breaks without its guard");
+    assert!(read_after_reclaim(Some(guards::Engine::BatchFlush.into())) > 0, "R1 breaks without its guard");
 }
 
 #[test]

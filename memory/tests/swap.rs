@@ -11,6 +11,8 @@ use ceasefire_memory::{
 
 mod common;
 
+#[cfg(ceasefire_sabotage)]
+use common::guards::{self, Guard};
 use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const SLOTS: u32 = 256;
@@ -346,6 +348,26 @@ fn a_store_keeps_a_page_that_was_given_up() {
         assert_eq!(rig.load(&space, at(start, 3)), Ok(0));
     });
     finish_all(&rig, space, free);
+}
+
+/// CPU 1 stores to a page after its program gave it up; returns the value that is there after reclaim.
+#[cfg(ceasefire_sabotage)]
+fn stored_after_given_up(without: Guard) -> Result<u64, FaultError> {
+    let (rig, space, start, _) = stored(swapping(512, 0), 1);
+    guards::remove(&rig.memory, [without]);
+    rig.memory.advise_free(&space, start, PAGE_BYTES).unwrap();
+    rig.on(1, || rig.store(&space, start, 7)).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    rig.load(&space, start)
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_its_guards_a_store_to_a_page_that_was_given_up_is_lost() {
+    for guard in [guards::Own::Restore.into(), guards::Engine::GatherFlush.into()] {
+        assert_eq!(stored_after_given_up(guard), Ok(0), "{guard:?}");
+    }
 }
 
 #[test]

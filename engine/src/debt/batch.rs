@@ -568,6 +568,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         exchange: impl FnOnce() -> E,
     ) -> E {
         let old = exchange();
+        let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing);
         self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), narrowed);
         old
     }

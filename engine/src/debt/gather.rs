@@ -325,7 +325,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P,
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
     fn drop(&mut self) {
         // Before the lock, which is a field, is released.
-        if !self.gather.keeps {
+        if !self.gather.keeps && self.gather.engine.guarded(Guard::UnlockFlush) {
             self.gather.flush();
         }
     }
