@@ -53,6 +53,10 @@ pub enum Guard {
     Narrowing = 16384,
     /// A tick leaves only epochs that were closed before its flush: without that order R1 breaks.
     Leaving = 32768,
+    /// The flush of everything by a gather that is not alone in its space: without it R3 breaks.
+    Nested = 65536,
+    /// The flush of a translation whose debt a batch may not defer: without it R1 breaks.
+    AtOnce = 131_072,
 }
 
 /// The guards that were removed. Without the cfg it takes no memory.

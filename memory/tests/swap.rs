@@ -386,6 +386,20 @@ fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
     finish_all(&rig, space, free);
 }
 
+/// Reclaim owes a flush for a page that was given up, and CPU 0 stores to a fresh page there.
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_settling_a_fresh_page_is_mapped_while_the_page_given_up_is_read() {
+    let (rig, space, start, _) = stored(swapping(512, 0), 4);
+    guards::remove(&rig.memory, [guards::Engine::Settle]);
+    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
+    while_going_out(&rig, &space, start, move |rig, space| {
+        rig.on(0, || rig.store(space, start, 9)).unwrap();
+        assert_eq!(rig.load(space, start), Ok(1), "R7: CPU 1 reads the old page");
+    });
+}
+
 #[test]
 fn giving_a_page_up_and_storing_to_it_both_survive_a_move() {
     let (rig, space, start, free) = stored(swapping(512, 0), 2);

@@ -90,6 +90,31 @@ fn without_the_flush_before_the_unlock_a_translation_can_be_replaced_while_the_o
 }
 
 #[test]
+fn without_the_flush_of_a_nested_gather_an_unmap_returns_before_another_has_flushed() {
+    let (m, p) = without(Guard::Nested);
+    let (range, mut first_room, mut second_room) = (SpaceLock(p.clone()), room::<_, 4>(), room::<_, 4>());
+    let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut first_room, |_| ());
+    unmap(&mut first, m.settled(&p), was(PAGE, false), Some(1));
+    // Another thread unmaps the same range, and finds it empty.
+    let second: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut second_room, |_| ());
+    second.finish();
+    assert!(m.cached(1, PAGE).is_some(), "R3");
+    first.finish();
+    assert!(m.cached(1, PAGE).is_none());
+}
+
+#[test]
+fn without_the_flush_at_once_a_page_comes_out_while_it_can_be_reached() {
+    let (m, p) = without(Guard::AtOnce);
+    let reached = Cell::new(false);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::PerPage, |_| reached.set(m.cached(1, PAGE).is_some()));
+    batch.unmap(&p, was(PAGE, false), 1);
+    drop(batch);
+    assert!(reached.get(), "R1");
+}
+
+#[test]
 fn without_settling_munmap_returns_while_a_batch_still_owes() {
     let (m, p) = without(Guard::Settle);
     let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
