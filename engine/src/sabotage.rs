@@ -35,8 +35,9 @@ pub enum Guard {
     Downgrade = 128,
     /// The sweep's flush at ticks, before the CPU's debts count as done: without it R1 breaks.
     Sweep = 256,
-    /// The memory manager's check of the debt in a page's slot: without it R6 breaks.
-    Slot = 512,
+    /// The flush before a page-table lock is released, in a gather that does not keep new translations out: without it
+    /// R7 breaks.
+    UnlockFlush = 512,
     /// The interrupts to CPUs that do not run under a space's global ASID yet, or no longer do: without it R1 and R3
     /// break.
     Transition = 1024,
@@ -47,6 +48,15 @@ pub enum Guard {
     KernelEntry = 4096,
     /// The note that a second CPU runs a space under its global ASID: without it R1 and R3 break.
     SecondCpu = 8192,
+    /// The difference between a narrowing and a clearing in the account of a batch: without it R5 breaks, and stores
+    /// are lost.
+    Narrowing = 16384,
+    /// A tick leaves only epochs that were closed before its flush: without that order R1 breaks.
+    Leaving = 32768,
+    /// The flush of everything by a gather that is not alone in its space: without it R3 breaks.
+    Nested = 65536,
+    /// The flush of a translation whose debt a batch may not defer: without it R1 breaks.
+    AtOnce = 131_072,
 }
 
 /// The guards that were removed. Without the cfg it takes no memory.
@@ -84,11 +94,9 @@ impl<P: Platform> Engine<P> {
         self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
     }
 
-    /// Whether a guard stands. It is public for the guards of the crates above. Without the cfg those crates can name
-    /// no guard.
-    #[doc(hidden)]
+    /// Whether a guard stands.
     #[inline]
-    pub fn guarded(&self, guard: Guard) -> bool {
+    pub(crate) fn guarded(&self, guard: Guard) -> bool {
         self.removed.stands(guard)
     }
 }

@@ -39,11 +39,11 @@ fn guarded() -> impl Iterator<Item = Setup> {
 }
 
 #[cfg(ceasefire_sabotage)]
-fn without(guard: Guard) -> Setup {
+fn without(guard: guards::Engine) -> Setup {
     Setup {
         schedule: Schedule::Batched,
         payment: Payment::Free,
-        without: Some(guard),
+        without: Some(guard.into()),
         slack: Some(0),
         broadcast: false,
     }
@@ -53,7 +53,7 @@ fn set_up(machine: &Machine, setup: Setup) -> Simulation {
     let Setup { schedule, payment, slack, broadcast, .. } = setup;
     let options = Options { slack, payment, broadcast, ..Options::new(schedule) };
     let simulation = Simulation::new(machine, options).expect("the machine fits the host");
-    guards::remove(simulation.memory().engine(), setup.without);
+    guards::remove(simulation.memory(), setup.without);
     simulation
 }
 
@@ -168,7 +168,7 @@ fn unmapping_pages_in_use_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_an_unmap_r1_and_r3_are_broken() {
-    let outcome = unmap_under_use(&machine(&[2], 2048), without(Guard::GatherFlush), 7);
+    let outcome = unmap_under_use(&machine(&[2], 2048), without(guards::Engine::GatherFlush), 7);
     let rules = rules(&outcome);
     assert!(rules.contains(&Rule::Frame) && rules.contains(&Rule::Return), "{rules:?}");
 }
@@ -217,7 +217,7 @@ fn writing_out_pages_under_stores_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_writable_entries_a_store_lands_in_a_page_that_is_being_written() {
-    let outcome = dirty_under_pressure(&machine(&[2], 2048), without(Guard::WritableFlush));
+    let outcome = dirty_under_pressure(&machine(&[2], 2048), without(guards::Engine::WritableFlush));
     assert!(rules(&outcome).contains(&Rule::Clean), "{:?}", outcome.broken);
 }
 
@@ -271,7 +271,7 @@ fn exit_while_others_are_lazy_in_the_space_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_interrupts_for_lazy_cpus_a_freed_table_can_be_walked() {
-    let outcome = exit_beside_lazy(&machine(&[2], 4096), without(Guard::LazyTables));
+    let outcome = exit_beside_lazy(&machine(&[2], 4096), without(guards::Engine::LazyTables));
     assert!(rules(&outcome).contains(&Rule::Table), "{:?}", outcome.broken);
 }
 
@@ -335,7 +335,7 @@ fn discarding_pages_under_reclaim_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
-    let outcome = discard_under_reclaim(&machine(&[4], 2048), without(Guard::Settle));
+    let outcome = discard_under_reclaim(&machine(&[4], 2048), without(guards::Engine::Settle));
     assert!(rules(&outcome).contains(&Rule::Return), "{:?}", outcome.broken);
 }
 
@@ -383,7 +383,7 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
         (with_small_tlb(machine(&[8], 4096)), 3),
         (builtin("1-socket").expect("listed").expect("valid").scaled(1.0 / 256.0).expect("valid"), 3),
     ] {
-        let outcome = stream(&machine, without(Guard::BatchFlush), times);
+        let outcome = stream(&machine, without(guards::Engine::BatchFlush), times);
         // The page leaves its file while it can still be reached, and then its frame is freed.
         assert_eq!(rules(&outcome)[..], [Rule::Frame, Rule::OneVersion]);
         let first =
@@ -395,7 +395,7 @@ fn without_the_flush_of_a_batch_streaming_reaches_freed_frames_within_a_second()
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_stamps_of_owing_frames_streaming_reaches_freed_frames() {
-    let setup = Setup { schedule: Schedule::Lazy, ..without(Guard::Stamp) };
+    let setup = Setup { schedule: Schedule::Lazy, ..without(guards::Engine::Stamp) };
     let outcome = stream(&machine(&[8], 4096), setup, 3);
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
 }
@@ -425,7 +425,7 @@ fn broadcasts_break_no_rule_and_send_no_interrupt() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_wait_for_a_batch_of_broadcasts_freed_frames_are_reached() {
-    let outcome = stream(&with_broadcasts(machine(&[2], 4096)), without(Guard::BroadcastWait), 3);
+    let outcome = stream(&with_broadcasts(machine(&[2], 4096)), without(guards::Engine::BroadcastWait), 3);
     assert!(rules(&outcome).contains(&Rule::Frame), "{:?}", outcome.broken);
 }
 
@@ -450,7 +450,7 @@ fn going_from_slots_to_a_global_asid_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_interrupts_of_a_transition_freed_frames_are_reached_within_a_second() {
-    let setup = Setup { broadcast: true, ..without(Guard::Transition) };
+    let setup = Setup { broadcast: true, ..without(guards::Engine::Transition) };
     let broken = (0..SEEDS).flat_map(|seed| unmap_under_use(&machine(&[6], 2048), setup, seed).broken);
     let first = broken.into_iter().find(|violation| violation.rule == Rule::Frame).expect("one of these");
     assert!(u128::from(first.time_ns) * 1000 < u128::from(SECOND), "{first}");

@@ -32,6 +32,10 @@ mod kernel_ranges;
 pub mod locks;
 mod machine;
 mod objects;
+#[cfg(ceasefire_sabotage)]
+pub mod sabotage;
+#[cfg(not(ceasefire_sabotage))]
+mod sabotage;
 pub mod shadow;
 mod spaces;
 mod statistics;
@@ -82,6 +86,7 @@ use crate::frames::frame::FrameTable;
 use crate::frames::lru::LruBatch;
 use crate::frames::node::Node;
 use crate::objects::object::Objects;
+use crate::sabotage::Removed;
 use crate::statistics::{Count, Share};
 use crate::tables::locks::TableLocks;
 
@@ -109,6 +114,7 @@ pub struct Memory<P: Machine> {
     shares: Box<[Share]>,
     table_locks: TableLocks<P>,
     zero: FrameNumber,
+    removed: Removed,
 }
 
 impl<P: Machine> Memory<P> {
@@ -162,6 +168,7 @@ impl<P: Machine> Memory<P> {
             table_locks: TableLocks::new(config.cpus),
             nodes,
             zero: first,
+            removed: Removed::new(),
             config,
         };
         if total == 0 {

@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, TestRunner};
 mod common;
 
 #[cfg(ceasefire_sabotage)]
-use common::guards::{self, Guard};
+use common::guards;
 use common::{at, config, Rig, Threads};
 
 /// It lies across two page-table pages of the lowest level.
@@ -284,7 +284,7 @@ fn an_area_of_programs_addresses_is_refused() {
 fn without_the_flush_a_freed_frame_is_reached() {
     for lazily in [false, true] {
         let machine = Machine::by_hand();
-        guards::remove(machine.rig.memory.engine(), [Guard::KernelFlush]);
+        guards::remove(&machine.rig.memory, [guards::Engine::KernelFlush]);
         let mapping = machine.used(1);
         if lazily {
             machine.area.unmap_lazily(mapping);

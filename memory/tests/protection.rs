@@ -466,7 +466,7 @@ fn tables_are_freed_with_the_mappings_that_needed_them() {
 /// result.
 fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> bool {
     let (rig, space, start, _) = stored(512, 4);
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = std::sync::mpsc::channel();
     rig.platform().after(1, Moment::Work(Work::MigratePage), move || {
@@ -484,7 +484,10 @@ fn while_owed(without: Option<Guard>, act: fn(&Rig, &Space, u64) -> bool) -> boo
 fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
     assert!(!while_owed(None, breaks), "R3 is broken");
     #[cfg(ceasefire_sabotage)]
-    assert!(while_owed(Some(Guard::Settle), breaks), "R3 must be seen to break without its guard");
+    assert!(
+        while_owed(Some(guards::Engine::Settle.into()), breaks),
+        "R3 must be seen to break without its guard"
+    );
 }
 
 #[test]
@@ -519,7 +522,7 @@ fn mremap_pays_debts_before_it_returns() {
 /// stored.
 fn fork_while_owed(without: Option<Guard>) -> u64 {
     let (rig, space, start, _) = stored(512, 2);
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     // Fork takes no right from this page, so it has nothing to flush.
     rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
@@ -541,7 +544,11 @@ fn fork_while_owed(without: Option<Guard>) -> u64 {
 fn fork_pays_debts_before_it_returns() {
     assert_eq!(fork_while_owed(None), 1);
     #[cfg(ceasefire_sabotage)]
-    assert_eq!(fork_while_owed(Some(Guard::Settle)), 9, "without its guard the child sees a later store");
+    assert_eq!(
+        fork_while_owed(Some(guards::Engine::Settle.into())),
+        9,
+        "without its guard the child sees a later store"
+    );
 }
 
 #[test]

@@ -25,11 +25,16 @@ const THERE: NodeId = NodeId(0);
 
 /// A machine with lazy debts, without a guard, and a space that CPU 1 runs.
 fn machine(without: Option<Guard>) -> (Rig, Space) {
+    machine_of(config(1024), without)
+}
+
+/// The same machine, configured further.
+fn machine_of(config: Config, without: Option<Guard>) -> (Rig, Space) {
     let lazy = Lazy { max_age: AGE, tick: AGE / 4, ..Lazy::default() };
-    let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy, swap_pages: 64, ..config(1024) });
+    let rig = Rig::by_hand(Config { schedule: Schedule::Lazy, lazy, swap_pages: 64, ..config });
     let space = rig.memory.new_space().unwrap();
     rig.on(1, || rig.run(&space));
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     (rig, space)
 }
 
@@ -110,12 +115,12 @@ fn a_frame_that_is_handed_out_before_its_debt_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(Guard::Stamp),
+        Some(guards::Engine::Stamp.into()),
     ] {
         let (rig, space) = machine(None);
         read_file(&rig, &space);
         let left = move_lazily(&rig, &space);
-        guards::remove(rig.memory.engine(), without);
+        guards::remove(&rig.memory, without);
         let taken = take_all(&rig);
         assert_eq!(numbers(&taken).is_disjoint(&left), without.is_none());
         assert_seen(&rig, without, Wrong::Reused, &left);
@@ -127,7 +132,7 @@ fn a_debt_that_a_tick_settles_without_a_flush_is_seen_when_its_frame_is_handed_o
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(Guard::Sweep),
+        Some(guards::Engine::Sweep.into()),
     ] {
         let (rig, space) = machine(without);
         read_file(&rig, &space);
@@ -146,7 +151,7 @@ fn a_page_of_a_file_that_is_found_before_its_slots_debt_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(Guard::Slot),
+        Some(guards::Own::Slot.into()),
     ] {
         let (rig, space) = machine(without);
         let (file, _) = read_file(&rig, &space);
@@ -156,12 +161,33 @@ fn a_page_of_a_file_that_is_found_before_its_slots_debt_is_settled_is_seen() {
     }
 }
 
+/// The debts of 64 neighbours are kept together. The page that is asked for has different neighbours from those that owe.
+#[test]
+fn a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen() {
+    const TOGETHER: u64 = 64;
+    for without in [
+        None,
+        #[cfg(ceasefire_sabotage)]
+        Some(guards::Own::Around.into()),
+    ] {
+        let (rig, space) = machine_of(Config { read_ahead: 1, ..config(1024) }, without);
+        let file = rig.memory.create_file(2 * TOGETHER as u32).unwrap();
+        let start = rig.memory.map_shared(&space, file, TOGETHER as u32 - 1, 1 + PAGES, false).unwrap();
+        rig.on(1, || (1..=PAGES).for_each(|page| assert_eq!(rig.load(&space, at(start, page)), Ok(0))));
+        rig.memory.list_collected();
+        let left = move_lazily(&rig, &space);
+        rig.run(&space);
+        assert_eq!(rig.load(&space, start), Ok(0));
+        assert_seen(&rig, without, Wrong::Replaced, &left);
+    }
+}
+
 #[test]
 fn a_page_that_is_swapped_in_before_its_slots_debt_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(Guard::Slot),
+        Some(guards::Own::Slot.into()),
     ] {
         let (rig, space) = machine(without);
         let start = read_swapped(&rig, &space);
@@ -181,7 +207,7 @@ fn a_translation_made_before_the_debt_of_the_previous_one_is_settled_is_seen() {
     for without in [
         None,
         #[cfg(ceasefire_sabotage)]
-        Some(Guard::Settle),
+        Some(guards::Engine::Settle.into()),
     ] {
         let (rig, space) = machine(without);
         let start = read_swapped(&rig, &space);

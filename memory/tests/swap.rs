@@ -11,6 +11,8 @@ use ceasefire_memory::{
 
 mod common;
 
+#[cfg(ceasefire_sabotage)]
+use common::guards::{self, Guard};
 use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const SLOTS: u32 = 256;
@@ -348,6 +350,26 @@ fn a_store_keeps_a_page_that_was_given_up() {
     finish_all(&rig, space, free);
 }
 
+/// CPU 1 stores to a page after its program gave it up; returns the value that is there after reclaim.
+#[cfg(ceasefire_sabotage)]
+fn stored_after_given_up(without: Guard) -> Result<u64, FaultError> {
+    let (rig, space, start, _) = stored(swapping(512, 0), 1);
+    guards::remove(&rig.memory, [without]);
+    rig.memory.advise_free(&space, start, PAGE_BYTES).unwrap();
+    rig.on(1, || rig.store(&space, start, 7)).unwrap();
+    end(&rig, exhaust(&rig));
+    rig.run(&space);
+    rig.load(&space, start)
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_its_guards_a_store_to_a_page_that_was_given_up_is_lost() {
+    for guard in [guards::Own::Restore.into(), guards::Engine::GatherFlush.into()] {
+        assert_eq!(stored_after_given_up(guard), Ok(0), "{guard:?}");
+    }
+}
+
 #[test]
 fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
@@ -362,6 +384,20 @@ fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
     assert_eq!(rig.load(&space, start + 8), Ok(0), "in a fresh page");
     assert_eq!(rig.load(&space, at(start, 1)), Ok(0));
     finish_all(&rig, space, free);
+}
+
+/// Reclaim owes a flush for a page that was given up, and CPU 0 stores to a fresh page there.
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_settling_a_fresh_page_is_mapped_while_the_page_given_up_is_read() {
+    let (rig, space, start, _) = stored(swapping(512, 0), 4);
+    guards::remove(&rig.memory, [guards::Engine::Settle]);
+    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
+    while_going_out(&rig, &space, start, move |rig, space| {
+        rig.on(0, || rig.store(space, start, 9)).unwrap();
+        assert_eq!(rig.load(space, start), Ok(1), "R7: CPU 1 reads the old page");
+    });
 }
 
 #[test]

@@ -374,7 +374,7 @@ fn world((schedule, payment, broadcast): Mechanism, mix: Mix, without: Option<Gu
     let lazy = Lazy { payment, ..BOUNDS };
     let config = Config { objects: 64, lazy, ..Config::new(NODES.to_vec(), WORKERS + 1, schedule) };
     let rig = Rig::threaded_with(config, broadcast);
-    guards::remove(rig.memory.engine(), without);
+    guards::remove(&rig.memory, without);
     let memory = &rig.memory;
     let file = |pages: u64| memory.create_file(pages as u32).unwrap();
     let (large, small, private) = (file(LARGE), file(SMALL), file(OWN));
@@ -497,7 +497,11 @@ fn nothing_is_lost_or_stale_when_every_space_has_a_global_asid() {
 #[test]
 fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
     let one = broadcast(DYNAMIC_ASIDS as u32 + 1, Holders::Wide);
-    let world = world((Schedule::Batched, Payment::Free, Some(one)), Mix::All, Some(Guard::Transition));
+    let world = world(
+        (Schedule::Batched, Payment::Free, Some(one)),
+        Mix::All,
+        Some(guards::Engine::Transition.into()),
+    );
     run(&world, STEPS);
     assert!(world.rig.platform().violations() > 0);
 }
@@ -505,7 +509,7 @@ fn without_the_interrupts_of_transitions_stale_entries_are_seen() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_batches_stale_entries_are_seen() {
-    let world = world(BATCHED, Mix::Readers, Some(Guard::BatchFlush));
+    let world = world(BATCHED, Mix::Readers, Some(guards::Engine::BatchFlush.into()));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }
@@ -513,7 +517,8 @@ fn without_the_flush_of_batches_stale_entries_are_seen() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_stamps_of_debts_stale_entries_are_seen() {
-    let world = world((Schedule::Lazy, Payment::Free, None), Mix::Readers, Some(Guard::Stamp));
+    let world =
+        world((Schedule::Lazy, Payment::Free, None), Mix::Readers, Some(guards::Engine::Stamp.into()));
     run(&world, READS);
     assert!(world.rig.platform().violations() > 0);
 }

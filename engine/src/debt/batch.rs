@@ -274,7 +274,9 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             self.defer_to_hardware(space, generation, tag.tagged(), debt, narrowed)
         };
         if !deferred {
-            self.engine.flush_to(generation, owner, debt.flush());
+            if self.engine.guarded(Guard::AtOnce) {
+                self.engine.flush_to(generation, owner, debt.flush());
+            }
             return;
         }
         owner.deferred.raise_to(generation);
@@ -568,6 +570,7 @@ impl<P: Platform, T, R: FnMut(Owed<T>), const N: usize> Unmapping<'_, '_, P, T, 
         exchange: impl FnOnce() -> E,
     ) -> E {
         let old = exchange();
+        let narrowed = narrowed && self.batch.engine.guarded(Guard::Narrowing);
         self.batch.owe(guard.space(), Debt::new(address, size, old.entry()), narrowed);
         old
     }

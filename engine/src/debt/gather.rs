@@ -200,7 +200,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
 
 impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     fn drop(&mut self) {
-        if self.space.in_flight.nested() {
+        if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
             // Another thread cleared translations that this one found gone, and may not have flushed them yet.
             self.changed = Span::new();
             self.pay(Flush::ALL);
@@ -325,7 +325,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Deref for Changes<'_, '_, P,
 impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Drop for Changes<'_, '_, P, T, R, G> {
     fn drop(&mut self) {
         // Before the lock, which is a field, is released.
-        if !self.gather.keeps {
+        if !self.gather.keeps && self.gather.engine.guarded(Guard::UnlockFlush) {
             self.gather.flush();
         }
     }

@@ -115,7 +115,9 @@ impl<P: Platform> Engine<P> {
                 here.cpu.tally.flushes_free.add(1);
                 by = By::Tick;
             }
-            self.ledger.leave(closed, here.id);
+            // Not the epochs that are closed by now: one of them may have taken a debt after the flush.
+            let done = if self.guarded(Guard::Leaving) { closed } else { self.ledger.closed() };
+            self.ledger.leave(done, here.id);
             by
         })
     }

@@ -1,22 +1,29 @@
 //! A guard that no test misses is not tested: each guard is removed here, and its rule is seen broken.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Batch, Gather, PageSize, Root, Schedule};
+use ceasefire::{Batch, Gather, PageSize, Root, Schedule, Stamp};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::hands::{room, unmap, was, Hands, SpaceLock};
+use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
 use crate::interleaved;
 use crate::random::{history, play};
-use crate::script::{broadcasting, every, hybrid, lazy, machine, wide, Machine, Space};
+use crate::script::{broadcasting, every, hybrid, lazy, machine, wide, Machine, Point, Space};
 
 const PAGE: u64 = 0x1000;
 
 /// CPU 1 runs a space and has a page of it cached. `guard` is removed.
 fn without(guard: Guard) -> (Machine, Space) {
-    let m = machine(2);
-    m.remove_guard(guard);
+    busy(machine(2), Some(guard))
+}
+
+/// The same on a machine of the caller's choice, with or without a guard.
+fn busy(m: Machine, without: Option<Guard>) -> (Machine, Space) {
+    if let Some(guard) = without {
+        m.remove_guard(guard);
+    }
     let p = m.space(1);
     m.switch(1, &p);
     m.fill(1, PAGE, 1);
@@ -68,6 +75,43 @@ fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
     assert!(reached.get(), "R1");
     assert!(m.cached(1, PAGE).is_some(), "R3");
     found_by_chance(Guard::GatherFlush, "after its frame was released");
+}
+
+#[test]
+fn without_the_flush_before_the_unlock_a_translation_can_be_replaced_while_the_old_one_is_used() {
+    let (m, p) = without(Guard::UnlockFlush);
+    let mut room = room::<_, 4>();
+    let mut gather: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut room, |_| ());
+    unmap(&mut gather, m.settled(&p), was(PAGE, false), Some(1));
+    // The page-table lock is free, and a fault may install another page.
+    assert!(m.cached(1, PAGE).is_some(), "R7");
+    gather.finish();
+    assert!(m.cached(1, PAGE).is_none(), "R3 does not need it");
+}
+
+#[test]
+fn without_the_flush_of_a_nested_gather_an_unmap_returns_before_another_has_flushed() {
+    let (m, p) = without(Guard::Nested);
+    let (range, mut first_room, mut second_room) = (SpaceLock(p.clone()), room::<_, 4>(), room::<_, 4>());
+    let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut first_room, |_| ());
+    unmap(&mut first, m.settled(&p), was(PAGE, false), Some(1));
+    // Another thread unmaps the same range, and finds it empty.
+    let second: Gather<'_, _, u64, _> = Gather::keeping(&m, &range, &mut second_room, |_| ());
+    second.finish();
+    assert!(m.cached(1, PAGE).is_some(), "R3");
+    first.finish();
+    assert!(m.cached(1, PAGE).is_none());
+}
+
+#[test]
+fn without_the_flush_at_once_a_page_comes_out_while_it_can_be_reached() {
+    let (m, p) = without(Guard::AtOnce);
+    let reached = Cell::new(false);
+    let mut batch: Batch<'_, _, u64, _> =
+        Batch::new(&m, Schedule::PerPage, |_| reached.set(m.cached(1, PAGE).is_some()));
+    batch.unmap(&p, was(PAGE, false), 1);
+    drop(batch);
+    assert!(reached.get(), "R1");
 }
 
 #[test]
@@ -131,13 +175,60 @@ fn without_settling_munmap_returns_while_a_broadcast_is_under_way() {
     found_on(|cpus| broadcasting(cpus, 4), Schedule::Batched, Guard::Settle, "after munmap returned");
 }
 
+/// CPU 1 runs a space and has two pages of it cached, of which one was let go of. Its debt is old enough for a tick.
+fn owing(guard: Option<Guard>) -> (Machine, Space, Stamp) {
+    let (m, p) = busy(lazy(2), guard);
+    m.fill(1, 2 * PAGE, 1);
+    let stamp = let_go(&m, &p, PAGE);
+    m.pass(1000);
+    (m, p, stamp)
+}
+
 #[test]
 fn without_the_sweep_at_ticks_a_debt_counts_as_settled_while_pages_can_be_reached() {
+    for (guard, reached) in [(None, false), (Some(Guard::Sweep), true)] {
+        let (m, _, stamp) = owing(guard);
+        let _ = m.tick(1);
+        assert_eq!(
+            (m.is_settled(stamp), m.cached(1, PAGE).is_some()),
+            (true, reached),
+            "R1, without {guard:?}"
+        );
+    }
     found_on(lazy, Schedule::Lazy, Guard::Sweep, "after its debt was settled");
+}
+
+/// While CPU 1 is in its tick and has flushed, its hardware fills an entry for another page. CPU 0 lets go of that page
+/// and closes the epoch of the debt.
+#[test]
+fn without_its_order_a_tick_leaves_an_epoch_whose_debt_is_newer_than_its_flush() {
+    for (guard, breaks) in [(None, false), (Some(Guard::Leaving), true)] {
+        let (m, p, first) = owing(guard);
+        let second = Rc::new(Cell::new(None));
+        let told = second.clone();
+        m.at(Point::Tick, move |m| {
+            m.fill(1, 2 * PAGE, 1);
+            told.set(Some(m.on(0, |_| let_go(m, &p, 2 * PAGE))));
+            m.pass(1000);
+            let _ = m.tick(0);
+        });
+        let _ = m.tick(1);
+        let second = second.get().expect("CPU 1 flushed at its tick");
+        assert!(second > first && m.is_settled(first) && m.cached(1, 2 * PAGE).is_some());
+        assert_eq!(m.is_settled(second), breaks, "R1, without {guard:?}");
+    }
 }
 
 #[test]
 fn without_its_stamp_a_page_comes_out_while_it_can_be_reached() {
+    for (guard, settled) in [(None, false), (Some(Guard::Stamp), true)] {
+        let (m, _, stamp) = owing(guard);
+        assert_eq!(
+            (m.is_settled(stamp), m.cached(1, PAGE).is_some()),
+            (settled, true),
+            "R1, without {guard:?}"
+        );
+    }
     found_on(lazy, Schedule::Lazy, Guard::Stamp, "after it came out of the batch");
 }
 
@@ -172,6 +263,36 @@ fn without_the_note_of_a_second_cpu_its_entries_survive_a_flush_that_is_not_broa
     assert!(m.cached(0, PAGE).is_none() && m.cached(1, PAGE).is_some(), "R3");
     for words in ["after its frame was released", "after it came out of the batch"] {
         found_on(|cpus| broadcasting(cpus, 4), Schedule::Batched, Guard::SecondCpu, words);
+    }
+}
+
+/// Takes the right to store to a page away in one batch, then lets go of the page in another. Returns whether CPU 1,
+/// which may still store to the page, can reach it after it came out.
+fn let_go_of_narrowed(guard: Option<Guard>) -> bool {
+    let (m, p) = busy(lazy(2), guard);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    batch.restrict(&p, was(PAGE, true), 0);
+    let_go(&m, &p, PAGE);
+    let reached = m.cached(1, PAGE).is_some();
+    drop(batch);
+    reached
+}
+
+/// The same, but the page is to be written out.
+fn written_out_narrowed(guard: Option<Guard>) -> bool {
+    let (m, p) = busy(machine(2), guard);
+    let mut narrowing: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    narrowing.restrict(&p, was(PAGE, true), 0);
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Batched, |_| ());
+    let _permit = batch.unmap_to_write(&p, was(PAGE, false), 1);
+    m.cached(1, PAGE).is_some()
+}
+
+#[test]
+fn without_the_account_of_narrowings_a_page_that_can_be_stored_to_is_let_go_of_or_written_out() {
+    for (guard, breaks) in [(None, false), (Some(Guard::Narrowing), true)] {
+        assert_eq!(let_go_of_narrowed(guard), breaks, "R5, without {guard:?}");
+        assert_eq!(written_out_narrowed(guard), breaks, "R5, without {guard:?}");
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) enum Point {
     Spin,
     /// A CPU waits for its broadcasts; none is done yet.
     BroadcastWait,
+    /// A CPU has flushed at its tick.
+    Tick,
 }
 
 /// The source of a TLB entry.
@@ -464,6 +466,9 @@ unsafe impl Platform for Script {
     fn trace(&self, event: FlushEvent) {
         if event.reason == Reason::RemoteSend {
             self.reach(Point::Send);
+        }
+        if event.reason == Reason::Tick {
+            self.reach(Point::Tick);
         }
         self.log(Event::Trace { cpu: self.this.get(), event });
     }

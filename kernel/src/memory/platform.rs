@@ -55,7 +55,7 @@ pub(crate) fn set_memory(options: &Options, make: impl FnOnce() -> Memory<Kernel
 #[cfg(ceasefire_sabotage)]
 fn remove_guard(memory: &Memory<Kernel>, without: Without) {
     memory.engine().remove_guard(match without {
-        Without::Slot => Guard::Slot,
+        Without::Slot => return memory.remove_guard(ceasefire_memory::sabotage::Guard::Slot),
         Without::Stamp => Guard::Stamp,
         Without::Settle => Guard::Settle,
         Without::KernelFlush => Guard::KernelFlush,

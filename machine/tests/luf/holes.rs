@@ -10,7 +10,7 @@ use crate::common::rules;
 use crate::scenarios::changes_on_its_device;
 use crate::{all, holds, write, Actor, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
-use crate::{fails_without, play, Played, Setup};
+use crate::{fails_without, play, Played, Setup, SETTLE, SLOT};
 
 /// A thread stores through a second mapping, where it faults. The fault pays at its end, if it has not paid before.
 fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
@@ -28,7 +28,7 @@ fn hole_06_a_flush_that_comes_after_the_new_translation() {
     for setup in all() {
         // As published. The final word is right. But in between a third thread could use the new translation and
         // inform the reader.
-        let without: &[Guard] = &[Guard::Slot, Guard::Settle];
+        let without: &[Guard] = &[SLOT, SETTLE];
         let Played { seen, outcome } = play(Setup { without, ..setup }, pays_after_the_fault);
         assert_eq!(seen, Some(NEW), "{setup:?}");
         assert!(rules(&outcome).contains(&Rule::OneVersion), "{setup:?}: {:?}", outcome.broken);
@@ -92,6 +92,6 @@ fn hole_09_writers_without_a_hook() {
     for (writer, right) in WRITERS {
         holds(all(), writer, right);
         #[cfg(ceasefire_sabotage)]
-        fails_without(&[Guard::Slot, Guard::Settle], all(), writer, right);
+        fails_without(&[SLOT, SETTLE], all(), writer, right);
     }
 }

@@ -25,6 +25,13 @@ use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
 use crate::common::guards::{self, Guard};
 use crate::common::{at, exact, machine, US};
 
+/// The guards that the published patches did not have.
+#[cfg(ceasefire_sabotage)]
+pub(crate) const SLOT: Guard = Guard::Own(guards::Own::Slot);
+#[cfg(ceasefire_sabotage)]
+pub(crate) const SETTLE: Guard = Guard::Engine(guards::Engine::Settle);
+#[cfg(ceasefire_sabotage)]
+pub(crate) const STAMP: Guard = Guard::Engine(guards::Engine::Stamp);
 /// The word that the file's page holds at first, and the word that replaces it.
 pub(crate) const OLD: u64 = 0x0101_0101_0101_0101;
 pub(crate) const NEW: u64 = 0x0202_0202_0202_0202;
@@ -193,7 +200,7 @@ fn options(setup: Setup) -> Options {
 pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + 'static) -> Played {
     let simulation =
         Simulation::new(&machine(&[4, 0], 2048), options(setup)).expect("the machine fits the host");
-    guards::remove(simulation.memory().engine(), setup.without.iter().copied());
+    guards::remove(simulation.memory(), setup.without.iter().copied());
     let file = simulation.memory().create_file(PAGES as u32).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
     let (reader, seen) = (Rc::new(Reader::default()), Rc::new(Cell::new(None)));

@@ -13,7 +13,7 @@ use crate::common::guards::Guard;
 use crate::common::{at, exact, machine, now, rules, run, run_clean, Random, US};
 use crate::{all, holds, setups, write, Actor, Mapped, Way, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
-use crate::{fails_without, play, Played, Setup};
+use crate::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
 
 /// A program maps another file over the one it reads (Linux: `MAP_FIXED`; here `mremap` to a fixed address).
 fn maps_over(actor: &Actor<'_>) -> Option<u64> {
@@ -31,7 +31,7 @@ fn maps_over(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_01_another_file_is_mapped_at_the_same_address() {
     holds(all(), maps_over, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Settle], all(), maps_over, Some(NEW));
+    fails_without(&[SETTLE], all(), maps_over, Some(NEW));
 }
 
 /// `munmap` of a page whose entry is already empty, so there is nothing to flush; then new memory at the same
@@ -53,7 +53,7 @@ fn unmaps_and_maps(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_02_munmap_finds_nothing_and_the_address_is_used_again() {
     holds(all(), unmaps_and_maps, Some(0));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Settle], all(), unmaps_and_maps, Some(0));
+    fails_without(&[SETTLE], all(), unmaps_and_maps, Some(0));
 }
 
 /// Another program writes to the file.
@@ -68,7 +68,7 @@ fn is_written_elsewhere(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_03_a_file_written_by_another_process() {
     holds(all(), is_written_elsewhere, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot], all(), is_written_elsewhere, Some(NEW));
+    fails_without(&[SLOT], all(), is_written_elsewhere, Some(NEW));
 }
 
 /// The same program stores through a second mapping of the file.
@@ -83,7 +83,7 @@ fn is_stored_to_beside(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_04_a_store_through_a_second_mapping() {
     holds(all(), is_stored_to_beside, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot, Guard::Settle], all(), is_stored_to_beside, Some(NEW));
+    fails_without(&[SLOT, SETTLE], all(), is_stored_to_beside, Some(NEW));
 }
 
 /// Another program stores to the page at its new location.
@@ -102,12 +102,7 @@ fn scenario_05_another_process_stores_to_the_page_where_it_is_now() {
     holds(all(), is_stored_to_elsewhere, Some(NEW));
     // While reclaim is at work, the other program's own memory is paid for, and the page with it.
     #[cfg(ceasefire_sabotage)]
-    fails_without(
-        &[Guard::Slot],
-        all().filter(|setup| setup.way == Way::Moves),
-        is_stored_to_elsewhere,
-        Some(NEW),
-    );
+    fails_without(&[SLOT], all().filter(|setup| setup.way == Way::Moves), is_stored_to_elsewhere, Some(NEW));
 }
 
 /// The device's bytes change without an action of this machine, as on a server. Then the page is invalidated, whether
@@ -129,7 +124,7 @@ pub(crate) fn changes_on_its_device(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_06_contents_that_change_without_a_local_write() {
     holds(all(), changes_on_its_device, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot], all(), changes_on_its_device, Some(NEW));
+    fails_without(&[SLOT], all(), changes_on_its_device, Some(NEW));
 }
 
 /// The kernel takes every free frame that it can get without waiting, then some for which it must wait, and fills
@@ -163,7 +158,7 @@ fn frames_become_the_kernels(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_07_a_freed_page_becomes_the_kernels() {
     holds(all(), frames_become_the_kernels, Some(OLD));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Stamp], all(), frames_become_the_kernels, Some(OLD));
+    fails_without(&[STAMP], all(), frames_become_the_kernels, Some(OLD));
 }
 
 /// Another program fills all available memory, while no check looks at the word that the reader sees.
@@ -182,7 +177,7 @@ fn scenario_09_a_missing_flush_before_reuse_is_seen_by_the_oracle_itself() {
     #[cfg(ceasefire_sabotage)]
     for setup in all() {
         // The oracle reports it whether or not the reader looks.
-        let without: &[Guard] = &[Guard::Stamp];
+        let without: &[Guard] = &[STAMP];
         let Played { outcome, .. } = play(Setup { without, ..setup }, |actor| {
             actor.take_away();
             None
@@ -260,7 +255,7 @@ fn is_replaced_by_a_copy(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_11_another_page_takes_the_place_of_one() {
     holds(setups(Mapped::Private), is_replaced_by_a_copy, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot, Guard::Settle], setups(Mapped::Private), is_replaced_by_a_copy, Some(NEW));
+    fails_without(&[SLOT, SETTLE], setups(Mapped::Private), is_replaced_by_a_copy, Some(NEW));
 }
 
 /// A page is taken away lazily, and no operation requires a flush. Returns the time for which the reader continued to
@@ -399,7 +394,7 @@ fn is_used_by_the_kernel(actor: &Actor<'_>) -> Option<u64> {
 fn scenario_14_the_kernel_uses_the_page_through_its_own_mapping() {
     holds(all(), is_used_by_the_kernel, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot], all(), is_used_by_the_kernel, Some(NEW));
+    fails_without(&[SLOT], all(), is_used_by_the_kernel, Some(NEW));
 }
 
 /// A writable page is never used after it was freed. A read-only page does not change while it is owing.
@@ -426,7 +421,7 @@ fn scenario_15_use_after_free_reads_unchanged_bytes() {
     holds(all(), only_read_only_pages_owe, Some(OLD));
     // A frame that is allocated with its debt would change under the reader.
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Stamp], all(), frames_become_the_kernels, Some(OLD));
+    fails_without(&[STAMP], all(), frames_become_the_kernels, Some(OLD));
 }
 
 /// A host learns of all free frames and discards their bytes.
@@ -447,7 +442,7 @@ fn scenario_16_the_bytes_of_free_frames_are_thrown_away() {
     let moves = || all().filter(|setup| setup.way == Way::Moves);
     holds(moves(), frames_are_reported, Some(OLD));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Stamp], moves(), frames_are_reported, Some(OLD));
+    fails_without(&[STAMP], moves(), frames_are_reported, Some(OLD));
 }
 
 /// A program executes code that it stores through another mapping.
@@ -470,5 +465,5 @@ fn scenario_17_executed_code_is_stored_through_another_mapping() {
     let moves = || all().filter(|setup| setup.way == Way::Moves);
     holds(moves(), is_executed, Some(NEW));
     #[cfg(ceasefire_sabotage)]
-    fails_without(&[Guard::Slot, Guard::Settle], moves(), is_executed, Some(NEW));
+    fails_without(&[SLOT, SETTLE], moves(), is_executed, Some(NEW));
 }

@@ -159,7 +159,7 @@ impl Subject for Simulated {
     fn create_files(&self, simulation: &Simulation, pages: &[u32]) {
         let create = |&pages: &u32| simulation.memory().create_file(pages).expect("a free object");
         self.files.replace(pages.iter().map(create).collect());
-        guards::remove(simulation.memory().engine(), self.without);
+        guards::remove(simulation.memory(), self.without);
     }
 
     fn supports(&self, _: &Call) -> bool {

@@ -31,7 +31,7 @@ use std::rc::Rc;
 use crate::call::Subject;
 use crate::calls::Simulated;
 #[cfg(ceasefire_sabotage)]
-use crate::common::guards::Guard;
+use crate::common::guards;
 use crate::plain::{Defect, Plain};
 use crate::script::Script;
 #[cfg(ceasefire_sabotage)]
@@ -61,7 +61,7 @@ fn random_programs_agree_with_the_model() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_a_guard_random_programs_differ_from_the_model() {
-    for guard in [Guard::Settle, Guard::Stamp, Guard::Slot] {
+    for guard in [guards::Engine::Settle.into(), guards::Engine::Stamp.into(), guards::Own::Slot.into()] {
         let subject = || -> Rc<dyn Subject> { Rc::new(Simulated::without(guard)) };
         let (_, found) = search(10_000, subject);
         let Found { number, failure } = found.expect("a difference within 10000 programs");

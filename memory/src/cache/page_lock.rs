@@ -9,7 +9,9 @@
 use core::fmt;
 
 use crate::address::FrameNumber;
+use crate::frames::frame::FrameInfo;
 use crate::machine::Machine;
+use crate::sabotage::Guard;
 use crate::Memory;
 
 /// A locked page. Dropping this unlocks it.
@@ -51,6 +53,12 @@ impl<P: Machine> Memory<P> {
             }
             self.wait_for_page(frame);
         }
+    }
+
+    /// Whether a page is locked, so its bytes must not change. The caller has its table locked, and is about to make an
+    /// entry writable.
+    pub(crate) fn must_wait(&self, info: &FrameInfo) -> bool {
+        self.guarded(Guard::Stable) && info.locked()
     }
 
     /// Unlocks a page and wakes the tasks that wait for it. A [`PageLock`] does so when it is dropped. A page that was

@@ -15,6 +15,7 @@ use crate::address::{Block, FrameNumber, ObjectId, Store};
 use crate::locks::Lock;
 use crate::machine::{Event, Machine};
 use crate::objects::pages::Pages;
+use crate::sabotage::Guard;
 use crate::Memory;
 
 /// A directory of pages, locked.
@@ -78,11 +79,7 @@ impl<P: Machine> Memory<P> {
 
     /// Whether a slot with that stamp still owes.
     pub(crate) fn slot_owes(&self, owed: Stamp) -> bool {
-        #[cfg(ceasefire_sabotage)]
-        if !self.engine.guarded(ceasefire::sabotage::Guard::Slot) {
-            return false;
-        }
-        !self.engine.is_settled(owed)
+        self.guarded(Guard::Slot) && !self.engine.is_settled(owed)
     }
 
     /// Pays the debt of a stamp.

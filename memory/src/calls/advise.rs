@@ -12,6 +12,7 @@ use crate::frames::allocate::OutOfMemory;
 use crate::frames::lru::Isolated;
 use crate::locks::RwLock;
 use crate::machine::{Event, Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError, Source};
 use crate::spaces::space::SpaceHandle;
 use crate::tables::leaf::{narrow, LeafChanges};
@@ -173,8 +174,13 @@ impl<P: Machine> Memory<P> {
         info.clear_dirty();
         self.set_standing(&page, |state| state.set_lazy(true).set_active(false).set_referenced(false));
         narrow(leaf, address, |entry| entry.clean().unused());
-        // Listed after the flush, because reclaim reads from the entry whether it was stored through.
-        leaf.hold(Held::Isolated(page));
+        // Listed after the flush, because reclaim reads from the entry whether it was stored through. No other operation
+        // does, so it does not matter here whether the table is unlocked before the flush or after it.
+        if self.guarded(Guard::Listing) {
+            leaf.hold(Held::Isolated(page));
+        } else {
+            self.put_back(core::iter::once(page));
+        }
     }
 
     /// The program will not need a range soon: its pages become the next candidates for reclaim (madvise COLD).

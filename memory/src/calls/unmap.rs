@@ -12,6 +12,7 @@ use crate::address::{PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::area::{checked_end, Area, Protection, RangeError};
 use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::Memory;
@@ -103,7 +104,7 @@ impl<P: Machine> Memory<P> {
         for area in removed {
             self.zap(space, &mut gather, (area.start, area.end));
         }
-        if removed.iter().any(|area| area.file().is_some()) {
+        if removed.iter().any(|area| area.file().is_some()) && self.guarded(Guard::Unhook) {
             // The flush precedes the unhooking, after which the file's truncation or write-out no longer finds this
             // space. Their promises include CPUs that still use translations cleared here.
             gather.flush();

@@ -8,6 +8,7 @@ use crate::address::FrameNumber;
 use crate::frames::frame::Frame;
 use crate::frames::lru::Isolated;
 use crate::machine::{Event, Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
 use crate::tables::leaf::{clear, LeafChanges};
@@ -75,7 +76,7 @@ impl<P: Machine> Memory<P> {
             for address in changes.addresses((start, end)) {
                 dirty |= self.zap_entry(&mut changes, address);
             }
-            if dirty {
+            if dirty && self.guarded(Guard::DirtyTable) {
                 // A thread that writes out a page of a file looks for such entries. It must not find them gone while
                 // CPUs can still store through them (Linux commit 1cf35d47712d).
                 changes.flush();

@@ -7,6 +7,7 @@ use crate::cache::page_cache::Cached;
 use crate::faults::fault::{Access, FaultError, Progress};
 use crate::locks::Lock;
 use crate::machine::{Machine, Work};
+use crate::sabotage::Guard;
 use crate::spaces::area::Area;
 use crate::spaces::space::SpaceHandle;
 use crate::tables::entry::Entry;
@@ -48,7 +49,7 @@ impl<P: Machine> Memory<P> {
                     found[slot] = Some(wanted);
                 } else if let Some(frame) = pages.find(area.index(at)) {
                     // The fault skips a neighbour that owes; the access that needs it settles the debt.
-                    if self.slot_owes(pages.owed(area.index(at))) {
+                    if self.guarded(Guard::Around) && self.slot_owes(pages.owed(area.index(at))) {
                         continue;
                     }
                     self.finds(Store::File(file), area.index(at), 1);
@@ -89,7 +90,7 @@ impl<P: Machine> Memory<P> {
             if !old.is_none() || info.place().map(|(_, index)| index) != Some(area.index(at)) {
                 continue;
             }
-            if store && info.locked() {
+            if store && self.must_wait(info) {
                 *wait = Some(frame);
                 continue;
             }

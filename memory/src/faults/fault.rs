@@ -188,7 +188,7 @@ impl<P: Machine> Memory<P> {
         let Some(own) = area.anonymous() else {
             // The store will make the page differ from its device, and it must not change while it is written there.
             let info = self.frames.get(frame);
-            if info.locked() {
+            if self.must_wait(info) {
                 return Ok(Progress::Wait(frame));
             }
             info.set_dirty();

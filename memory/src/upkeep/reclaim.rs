@@ -23,6 +23,7 @@ use crate::frames::lru::Isolated;
 use crate::frames::node::NodeId;
 use crate::locks::Lock;
 use crate::machine::{Event, Machine, Work};
+use crate::sabotage::Guard;
 use crate::tables::entry::Entry;
 use crate::Memory;
 
@@ -230,8 +231,9 @@ impl<P: Machine> Memory<P> {
             let free = whole && self.unmap_unused(frame, &mut candidate, why);
             candidate.update(|candidate| candidate.free = free);
             let info = self.frames.get(frame);
-            // Only if no other holder is left: a strict unmap that has not flushed yet still holds the page.
-            if free && info.dirty() && info.references() == self.unused(frame) {
+            // Only if no other holder is left: a strict unmap that has not flushed yet still holds the page, and a CPU
+            // may store through a translation that the unmap has cleared.
+            if free && info.dirty() && !self.has_holders(frame) {
                 candidate.withhold();
                 dirty = true;
             } else if free && (node == Some(info.node()) || self.may_owe(info.node())) {
@@ -253,6 +255,11 @@ impl<P: Machine> Memory<P> {
             self.free_owed(frame);
         }
         counts
+    }
+
+    /// Whether a task holds an isolated, unmapped page besides its isolation and its cache.
+    fn has_holders(&self, frame: FrameNumber) -> bool {
+        self.guarded(Guard::Holders) && self.frames.get(frame).references() != self.unused(frame)
     }
 
     /// The schedule for the kernel's own unmaps: the configured one, but never lazy unless `lazily` allows it.
@@ -285,11 +292,11 @@ impl<P: Machine> Memory<P> {
             let frame = permit.page().lock.frame();
             let info = self.frames.get(frame);
             info.clear_dirty();
-            // Checked again, now that the page counts as clean. Since the first check a task may have mapped the page,
-            // dirtied it and begun to unmap it. Then a CPU may still store through a translation that is not flushed
-            // yet.
+            // A page that a task has mapped since it was withheld stays, so its write-out would be wasted (Linux:
+            // `is_page_cache_freeable`). R5 does not need this second look. The page is locked, and a fault maps a
+            // locked page for loads only, so no task has dirtied the page and begun to unmap it.
             match self.block_of(frame) {
-                Some(block) if info.references() == self.unused(frame) => {
+                Some(block) if !self.has_holders(frame) => {
                     self.platform().observe(Event::WriteOut(frame));
                     blocks[count] = (block, frame);
                     count += 1;
@@ -403,7 +410,7 @@ impl<P: Machine> Memory<P> {
                     self.name_slot(slot);
                 }
                 let entry = leaf.replace_in(unmapping, address, |_| gone);
-                if lazy && entry.dirty() {
+                if lazy && entry.dirty() && self.guarded(Guard::Restore) {
                     // The page was stored to after its program gave up its contents, so its entry comes back as it was.
                     info.set_lru(info.lru().set_lazy(false));
                     leaf.put_back(address, entry);

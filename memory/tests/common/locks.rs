@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
+use ceasefire_memory::locks::{FILE_MAPPERS, PAGES};
 use ceasefire_memory::{Lock, LockClass, Machine, RwLock};
 
 use super::{Moment, Threads};
@@ -32,9 +33,12 @@ impl Drop for Section<'_> {
         if self.class.interrupts_off {
             self.platform.interrupts_back();
         }
-        if self.class.rank == ceasefire_memory::locks::PAGES.rank {
-            self.platform.reach(Moment::Unlock);
-        }
+        let moment = match self.class.rank {
+            rank if rank == PAGES.rank => Moment::Unlock,
+            rank if rank == FILE_MAPPERS.rank => Moment::UnlockMappers,
+            _ => return,
+        };
+        self.platform.reach(moment);
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Moment {
     Reschedule,
     /// The pages of a file or of the swap device were unlocked.
     Unlock,
+    /// The mappers of a file were unlocked.
+    UnlockMappers,
     /// A page is about to be copied.
     Copy,
     /// A page that is held is read.

@@ -9,7 +9,11 @@ use crate::workspace::Workspace;
 /// The chapters with such tables.
 const CHAPTERS: [&str; 2] = ["docs/src/lazy-scenarios.md", "docs/src/obligations.md"];
 
-/// Lists every test that a chapter names and that does not exist.
+/// The chapter with a row for each guard, and the sources that list the guards.
+const OBLIGATIONS: &str = CHAPTERS[1];
+const GUARDS: [&str; 2] = ["engine/src/sabotage.rs", "memory/src/sabotage.rs"];
+
+/// Lists every test that a chapter names and that does not exist, and every guard without a row.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let read = |file: &Path| {
         fs::read_to_string(workspace.root.join(file))
@@ -27,6 +31,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
                 missing.push(format!("\n{chapter}: {file} has no test `{test}`"));
             }
         }
+    }
+    let rows = read(Path::new(OBLIGATIONS))?;
+    for source in GUARDS {
+        let source = read(Path::new(source))?;
+        let unnamed = guards(&source).filter(|guard| !rows.contains(&format!("\n| `{guard}` |")));
+        missing.extend(unnamed.map(|guard| format!("\n{OBLIGATIONS} has no row for the guard `{guard}`")));
     }
     if missing.is_empty() {
         return Ok(());
@@ -60,9 +70,22 @@ fn tests(chapter: &str) -> Vec<(String, String)> {
     tests
 }
 
+/// The variants of a source's enum of guards.
+fn guards(source: &str) -> impl Iterator<Item = &str> {
+    let lines = source.lines().skip_while(|line| !line.starts_with("pub enum Guard")).skip(1);
+    let lines = lines.take_while(|line| *line != "}").map(str::trim).filter(|line| !line.starts_with("//"));
+    lines.filter_map(|line| Some(line.split_once(" = ")?.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_variants_of_the_enum_are_guards() {
+        let source = "pub enum No {\n    A = 1,\n}\npub enum Guard {\n    /// It is = 1.\n    B = 2,\n    C = 4,\n}\nlet d = 8;\n";
+        assert_eq!(guards(source).collect::<Vec<_>>(), ["B", "C"]);
+    }
 
     #[test]
     fn the_last_cell_of_a_row_names_tests() {

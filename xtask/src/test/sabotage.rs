@@ -8,24 +8,54 @@ use crate::workspace::Workspace;
 
 /// Words that no normal build may contain.
 const WORDS: [&str; 2] = ["sabotage", "remove_guard"];
-/// The mark of every build with the cfg that asks for a guard: a part of the symbol of `sabotage::Removed::stands`.
-const SYMBOL: &str = "sabotage7Removed6stands";
 
-/// Builds a program that uses the engine, normally and with the cfg, and looks at both: the second build shows that
-/// the look at the first can fail.
+/// A program that uses a crate with guards.
+struct User {
+    package: &'static str,
+    example: &'static str,
+    /// How it is built with the cfg: the options, and the folder of that profile.
+    sabotaged: (&'static str, &'static str),
+    /// The mark of every build with the cfg that asks for a guard of the crate: a part of the symbol of
+    /// `sabotage::Removed::stands`.
+    symbol: &'static str,
+}
+
+const USERS: [User; 2] = [
+    User {
+        package: "ceasefire",
+        example: "costs",
+        sabotaged: ("--release", "release"),
+        symbol: "9ceasefire8sabotage7Removed6stands",
+    },
+    User {
+        package: "ceasefire-experiments",
+        example: "speed",
+        // The tests have built this one.
+        sabotaged: ("", "debug"),
+        symbol: "16ceasefire_memory8sabotage7Removed6stands",
+    },
+];
+
+/// Builds programs that use the engine and the memory manager, normally and with the cfg, and looks at both: the second
+/// build shows that the look at the first can fail.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
-    const BUILD: &str = "build --release --package ceasefire --example costs";
-    let program = |target: &Path| target.join("release/examples/costs");
-    failure::run(&mut workspace.cargo(BUILD))?;
-    failure::run(&mut workspace.cargo_sabotaged(BUILD))?;
-    let (normal, sabotaged) = (program(&workspace.target), program(&workspace.sabotaged()));
+    USERS.iter().try_for_each(|user| check_user(workspace, user))
+}
+
+fn check_user(workspace: &Workspace, user: &User) -> Result<(), Failure> {
+    let User { package, example, sabotaged: (options, profile), symbol } = user;
+    let normal = workspace.example(package, example)?;
+    failure::run(
+        &mut workspace.cargo_sabotaged(&format!("build {options} --package {package} --example {example}")),
+    )?;
+    let sabotaged = workspace.sabotaged().join(profile).join("examples").join(example);
     let program = read(&normal)?;
     if let Some(word) = WORDS.into_iter().find(|word| contains(&program, word)) {
         return Err(Failure::new(format!("{}: `{word}` is in a normal build", normal.display())));
     }
-    if !contains(&read(&sabotaged)?, SYMBOL) {
+    if !contains(&read(&sabotaged)?, symbol) {
         return Err(Failure::new(format!(
-            "{}: built with the cfg, and `{SYMBOL}` is not in it",
+            "{}: built with the cfg, and `{symbol}` is not in it",
             sabotaged.display()
         )));
     }
@@ -48,6 +78,7 @@ mod tests {
     #[test]
     fn words_are_found_wherever_they_are() {
         let program = b"\x7fELF_ZN9ceasefire8sabotage7Removed6stands17hE";
-        assert!(contains(program, SYMBOL) && contains(program, WORDS[0]) && !contains(program, WORDS[1]));
+        assert!(contains(program, USERS[0].symbol) && !contains(program, USERS[1].symbol));
+        assert!(contains(program, WORDS[0]) && !contains(program, WORDS[1]));
     }
 }

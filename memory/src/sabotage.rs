@@ -1,0 +1,79 @@
+//! For tests: remove one guard, and show that the rule it upholds is broken.
+//!
+//! These are the memory manager's own guards. The engine has others, and its
+//! [documentation](https://docs.rs/ceasefire) says why only `RUSTFLAGS="--cfg ceasefire_sabotage"` makes guards
+//! removable. In a build without the cfg every guard stands: `Memory::guarded` is then the constant `true`, and nothing
+//! of this module is in the machine code; `cargo xtask test` checks that.
+
+#[cfg(ceasefire_sabotage)]
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::machine::Machine;
+use crate::Memory;
+
+/// A guard of the memory manager that a test can remove.
+// Without the cfg the module is private.
+#[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// The check of the debt in a page's slot, before the page is found, brought in or changed: without it R6 breaks.
+    Slot = 1,
+    /// Fault-around passes over neighbours whose slots owe: without it R6 breaks.
+    Around = 2,
+    /// The flush of a mapping of a file before the file forgets the mapping: without it the promise of a truncation
+    /// breaks, and R6.
+    Unhook = 4,
+    /// The flush of a table with pages of files that were stored to, before the table is unlocked: without it R5 breaks.
+    DirtyTable = 8,
+    /// A page with other holders is not written out by reclaim, because one of them may have cleared a translation that
+    /// is not flushed yet: without it R5 breaks.
+    Holders = 16,
+    /// A page that its program gave up is listed only after its flush: without it R5 breaks.
+    Listing = 32,
+    /// Reclaim keeps a page that was stored to after its program gave it up: without it stores are lost.
+    Restore = 64,
+    /// A store fault waits for a page that is locked: without it R5 breaks.
+    Stable = 128,
+}
+
+/// The guards that were removed. Without the cfg it takes no memory.
+#[derive(Debug)]
+pub(crate) struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
+
+impl Removed {
+    pub(crate) const fn new() -> Self {
+        Self(
+            #[cfg(ceasefire_sabotage)]
+            AtomicU32::new(0),
+        )
+    }
+
+    /// Whether a guard stands.
+    #[cfg(not(ceasefire_sabotage))]
+    #[allow(clippy::unused_self)]
+    #[inline]
+    const fn stands(&self, _: Guard) -> bool {
+        true
+    }
+
+    /// Never inlined: its symbol is in every program that asks for a guard and was built with the cfg.
+    #[cfg(ceasefire_sabotage)]
+    #[inline(never)]
+    fn stands(&self, guard: Guard) -> bool {
+        self.0.load(Ordering::Relaxed) & guard as u32 == 0
+    }
+}
+
+impl<P: Machine> Memory<P> {
+    /// Removes `guard` for the rest of this memory manager's life.
+    #[cfg(ceasefire_sabotage)]
+    pub fn remove_guard(&self, guard: Guard) {
+        self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
+    }
+
+    /// Whether a guard stands.
+    #[inline]
+    pub(crate) fn guarded(&self, guard: Guard) -> bool {
+        self.removed.stands(guard)
+    }
+}
