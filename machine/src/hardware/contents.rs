@@ -3,23 +3,51 @@
 //! Without contents a run simulates time alone, and pages read as zeros. With contents, a memory manager that loses a
 //! store, shows an old version, or leaks one program's bytes to another computes wrong values, which a model of the
 //! program detects. A write-out takes a page's bytes when it begins and stores them when it ends. A read takes them
-//! when it begins and delivers them when it ends. This is the worst case that a device may produce. The initial
-//! content of files on a device is zeros.
+//! when it begins and delivers them when it ends. This is the worst case that a device may produce.
+//!
+//! Each word says where it belongs, so that a load from a wrong frame finds a wrong value. A block of a file that was
+//! never written holds [`stored_word`] of its file, page and word. A frame that is freed is filled with [`poison`].
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ceasefire_memory::{Block, FrameNumber, Store, PAGE_BYTES};
+use ceasefire_memory::{Block, FrameNumber, ObjectId, Store, PAGE_BYTES};
 
 use crate::hardware::ram::Ram;
 
 /// The bytes of one page.
 pub(crate) type Page = Box<[u8; PAGE_BYTES as usize]>;
 
+/// The word at `offset` bytes of a file that holds words of its own from the beginning: one that its device stores
+/// ([`open_stored_file`](ceasefire_memory::Memory::open_stored_file)) and no program wrote, or one whose
+/// [holes are marked](crate::Simulation::mark_holes). It tells the file, the page and the word apart from all others.
+pub fn stored_word(file: ObjectId, offset: u64) -> u64 {
+    let mut page =
+        ((u64::from(file.get()) << 32) | (offset / PAGE_BYTES)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    page = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    // The upper bits are those of no frame's poison, no program's store and no page-table entry.
+    (0x5afe << 48) | ((page >> 25) << 9) | (offset % PAGE_BYTES / 8)
+}
+
+/// The page of a file that holds words of its own.
+fn marked_page(file: ObjectId, index: u32) -> Page {
+    let mut page = Box::new([0; PAGE_BYTES as usize]);
+    let words = page.chunks_exact_mut(8).zip((u64::from(index) * PAGE_BYTES..).step_by(8));
+    words.for_each(|(bytes, offset)| bytes.copy_from_slice(&stored_word(file, offset).to_le_bytes()));
+    page
+}
+
+/// The words of a free frame.
+pub(crate) fn poison(frame: FrameNumber) -> u64 {
+    0xdead << 48 | u64::from(frame.get())
+}
+
 /// The bytes of every block that was written.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     blocks: RefCell<BTreeMap<Block, Page>>,
+    /// The files whose holes are marked.
+    marked: RefCell<BTreeSet<ObjectId>>,
 }
 
 impl Contents {
@@ -35,17 +63,29 @@ impl Contents {
         self.blocks.borrow_mut().insert(block, page);
     }
 
-    /// The bytes that were last stored in a block; `None` for zeros, if it was never written.
+    /// The bytes that were last stored in a block, or that a file has held there from the beginning.
     ///
     /// # Panics
     /// If the block is on the swap device and was never written: the memory manager reads a page that it has not
     /// written.
-    pub(crate) fn find(&self, block: Block) -> Option<Page> {
-        let kept = self.blocks.borrow().get(&block).cloned();
-        assert!(
-            kept.is_some() || block.store != Store::Swap,
-            "the memory manager reads {block:?}, which it never wrote out"
-        );
-        kept
+    pub(crate) fn find(&self, block: Block) -> Page {
+        if let Some(page) = self.blocks.borrow().get(&block) {
+            return page.clone();
+        }
+        let Store::File(file) = block.store else {
+            panic!("the memory manager reads {block:?}, which it never wrote out");
+        };
+        marked_page(file, block.index)
+    }
+
+    /// The holes of a file hold [`stored_word`]s from now on.
+    pub(crate) fn mark_holes(&self, file: ObjectId) {
+        self.marked.borrow_mut().insert(file);
+    }
+
+    /// The bytes of a hole, if they are not zeros.
+    pub(crate) fn hole(&self, block: Block) -> Option<Page> {
+        let Store::File(file) = block.store else { return None };
+        self.marked.borrow().contains(&file).then(|| marked_page(file, block.index))
     }
 }

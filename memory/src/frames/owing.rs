@@ -52,12 +52,18 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn may_owe(&self, node: NodeId) -> bool {
         let state = &self.nodes[node.index()];
         // A node without frames may owe none, and owes none.
-        while state.owing() >= state.limits.max_owed.max(1) {
+        while state.owing() >= self.most_owing(node) {
             if self.mature(node) == 0 {
                 return false;
             }
         }
         true
+    }
+
+    /// The most free frames of a node that may owe when a batch begins. At most 30 on each CPU's list and those of batches
+    /// under way come on top.
+    pub fn most_owing(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].limits.max_owed.max(1)
     }
 
     /// Free frames that owe, including those whose debts were settled since the last check. Exact once the machine is
