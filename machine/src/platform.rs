@@ -304,11 +304,7 @@ impl Machine for Sim {
         let Some(contents) = &self.contents else { return };
         match event {
             Event::FrameFreed(frame) => self.ram.fill(frame, poison(frame)),
-            Event::HoleFilled { frame, block } => {
-                if let Some(page) = contents.hole(block) {
-                    self.ram.store(frame, 0, &*page);
-                }
-            }
+            Event::HoleFilled { frame, block } => contents.fill_hole(&self.ram, frame, block),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@
 //! taken from the reader, and is free or another page's.
 //!
 //! A reader does not come back to a page before nearly all entries of its TLB were replaced, so its own loads never find
-//! a missing flush. So with each page it also compares loads that it could make from other pages, through entries that
+//! a missing flush. So every few pages it also compares loads that it could make from other pages, through entries that
 //! its CPU may hold ([`Program::load_held`]).
 
 use std::cell::Cell;
@@ -20,8 +20,9 @@ use crate::measurement::Verdict;
 /// The loads from each page: 4096 bytes in steps of 8.
 pub(crate) const LOADS: u32 = 512;
 
-/// The number of loads through older entries that are compared with each page.
-const FEW: usize = 24;
+/// After so many pages, at most so many loads through older entries are compared.
+const EVERY: u64 = 8;
+const MOST: usize = 64;
 
 /// One reader's file, and the result of comparing all readers' loads.
 #[derive(Debug, Clone)]
@@ -62,7 +63,10 @@ impl Stream {
             let address = base + read % pages * PAGE_BYTES;
             program.load_then(address, LOADS, |value| compare(address, value))?;
             read += 1;
-            other = program.load_held(other..base + pages * PAGE_BYTES, FEW, compare).unwrap_or(base);
+            if read % EVERY == 0 {
+                let rest = other..base + pages * PAGE_BYTES;
+                other = program.load_held(rest, MOST, compare).unwrap_or(base);
+            }
         }
         Ok(())
     }

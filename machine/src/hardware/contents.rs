@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 use ceasefire_memory::{Block, FrameNumber, ObjectId, Store, PAGE_BYTES};
 
@@ -22,19 +23,21 @@ pub(crate) type Page = Box<[u8; PAGE_BYTES as usize]>;
 /// ([`open_stored_file`](ceasefire_memory::Memory::open_stored_file)) and no program wrote, or one whose
 /// [holes are marked](crate::Simulation::mark_holes). It tells the file, the page and the word apart from all others.
 pub fn stored_word(file: ObjectId, offset: u64) -> u64 {
-    let mut page =
-        ((u64::from(file.get()) << 32) | (offset / PAGE_BYTES)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    page = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    // The upper bits are those of no frame's poison, no program's store and no page-table entry.
-    (0x5afe << 48) | ((page >> 25) << 9) | (offset % PAGE_BYTES / 8)
+    mark(file, offset / PAGE_BYTES) | (offset % PAGE_BYTES / 8)
 }
 
-/// The page of a file that holds words of its own.
-fn marked_page(file: ObjectId, index: u32) -> Page {
-    let mut page = Box::new([0; PAGE_BYTES as usize]);
-    let words = page.chunks_exact_mut(8).zip((u64::from(index) * PAGE_BYTES..).step_by(8));
-    words.for_each(|(bytes, offset)| bytes.copy_from_slice(&stored_word(file, offset).to_le_bytes()));
-    page
+/// The bits that the words of a page of a file have in common. The upper ones are those of no frame's poison, no
+/// program's store and no page-table entry.
+fn mark(file: ObjectId, page: u64) -> u64 {
+    let mut mark = ((u64::from(file.get()) << 32) | page).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mark = (mark ^ (mark >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (0x5afe << 48) | ((mark >> 25) << 9)
+}
+
+/// The words of a page of a file that holds words of its own.
+fn marked(file: ObjectId, page: u32) -> impl Iterator<Item = u64> {
+    let mark = mark(file, page.into());
+    (0..PAGE_BYTES / 8).map(move |word| mark | word)
 }
 
 /// The words of a free frame.
@@ -75,7 +78,11 @@ impl Contents {
         let Store::File(file) = block.store else {
             panic!("the memory manager reads {block:?}, which it never wrote out");
         };
-        marked_page(file, block.index)
+        let mut page = Box::new([0; PAGE_BYTES as usize]);
+        for (bytes, word) in page.chunks_exact_mut(8).zip(marked(file, block.index)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        page
     }
 
     /// The holes of a file hold [`stored_word`]s from now on.
@@ -83,9 +90,13 @@ impl Contents {
         self.marked.borrow_mut().insert(file);
     }
 
-    /// The bytes of a hole, if they are not zeros.
-    pub(crate) fn hole(&self, block: Block) -> Option<Page> {
-        let Store::File(file) = block.store else { return None };
-        self.marked.borrow().contains(&file).then(|| marked_page(file, block.index))
+    /// Fills a frame for a hole, if it does not hold zeros.
+    pub(crate) fn fill_hole(&self, ram: &Ram, frame: FrameNumber, block: Block) {
+        let Store::File(file) = block.store else { return };
+        if self.marked.borrow().contains(&file) {
+            for (to, word) in ram.words(frame).iter().zip(marked(file, block.index)) {
+                to.store(word, Ordering::Relaxed);
+            }
+        }
     }
 }
