@@ -1,13 +1,13 @@
 //! Reading through a file larger than the memory, which keeps reclaim at work.
 //!
-//! The file is sparse, mapped shared and read-only, and every eighth byte is loaded once, in order. The file is a hole,
-//! so no device is involved: the time goes into faults, the page cache, zeroing and reclaim. Where pages have contents,
-//! each word of the hole says where it belongs ([`Simulation::mark_holes`]). Any other value is from a frame that was
-//! taken from the reader, and is free or another page's.
+//! The file is sparse, mapped shared and read-only, and every eighth byte is loaded once, in order. The file is a
+//! hole, so no device is involved: the time goes into faults, the page cache, zeroing and reclaim. Where pages have
+//! contents, each word of the hole says where it belongs ([`Simulation::mark_holes`]). Any other value is from a frame
+//! that was taken from the reader, and is free or another page's.
 //!
-//! A reader does not come back to a page before nearly all entries of its TLB were replaced, so its own loads never find
-//! a missing flush. So every few pages it also compares loads that it could make from other pages, through entries that
-//! its CPU may hold ([`Program::load_held`]).
+//! A reader does not come back to a page before nearly all entries of its TLB were replaced, so its own loads never
+//! find a missing flush. So every few pages it also compares loads that it could make from other pages, through
+//! entries that its CPU may hold ([`Program::load_held`]).
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -6,10 +6,10 @@
 //! loads every word of the page and of the activations that it is multiplied with, three pages that stay in memory. It
 //! stores to its own page of results, and executes a loop of a few pages of code.
 //!
-//! The models are larger than fast and slow memory together and are read in a circle, so the page needed next is always
-//! the one that left memory first. Hence every page comes from the device once per token. Later, reclaim moves it from
-//! fast to slow memory, and drops it there. Meanwhile each process hides its weights bit by bit to find out which are
-//! used, as NUMA balancing does. A hidden page that is used in slow memory comes back to fast memory.
+//! The models are larger than fast and slow memory together and are read in a circle, so the page needed next is
+//! always the one that left memory first. Hence every page comes from the device once per token. Later, reclaim moves
+//! it from fast to slow memory, and drops it there. Meanwhile each process hides its weights bit by bit to find out
+//! which are used, as NUMA balancing does. A hidden page that is used in slow memory comes back to fast memory.
 //!
 //! The scale applies to memory and models. The first token fills the memory; all tokens after it are measured.
 
@@ -67,8 +67,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     windowed: true,
     sweep: None,
     crowded: false,
-    // Each page of weights faults, and a fault flushes what its space owes. So a CPU never loads through an entry that a
-    // missing flush left, and comparing loads would show nothing.
+    // Each page of weights faults, and a fault flushes what its space owes. So a CPU never loads through an entry that
+    // a missing flush left, and comparing loads would show nothing.
     footprint: Footprint { contents_bytes: |_, _| u64::MAX, ..Footprint::WHOLE_MEMORY },
     start,
 };

@@ -52,8 +52,8 @@ fn allocation_latency_finds_the_missing_flush_of_a_batch() {
     finds(&[Guard::BatchFlush], "allocation-latency", ("1-socket", 4), 0.001);
 }
 
-/// Nearly every batch has a page that was stored to, so it flushes before write-out, and that flush stands in for the one
-/// at its end.
+/// Nearly every batch has a page that was stored to, so it flushes before write-out, and that flush stands in for the
+/// one at its end.
 #[test]
 fn write_heavy_finds_the_missing_flushes_of_a_batch() {
     finds(&[Guard::BatchFlush, Guard::WritableFlush], "write-heavy", ("1-socket", 4), 0.002);

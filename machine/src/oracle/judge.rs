@@ -1,13 +1,13 @@
 //! The oracle: it knows every TLB and every page table, and reports each broken rule.
 //!
 //! It looks at the machine's state itself, and shares nothing with the engine's bookkeeping. If a rule forbids a CPU
-//! an access, the oracle does not wait for the access. It checks at each moment that matters: when a frame is freed,
-//! a translation becomes visible, an operation returns, or a write-out begins. It then checks all entries that the
-//! CPUs running the space may still hold: every entry that they filled and that was not invalidated since. It does
-//! not matter whether a TLB was too small to keep the entry, because no code may rely on that. An entry counts as
-//! reachable on a CPU that has the space loaded under the entry's ASID and is not lazy. On any other CPU it is forbidden
-//! from then on, and the rule is broken if the CPU comes back to the space without having invalidated it. In addition,
-//! each access that hits is checked against the history of its frame.
+//! an access, the oracle does not wait for the access. It checks at each moment that matters: when a frame is freed, a
+//! translation becomes visible, an operation returns, or a write-out begins. It then checks all entries that the CPUs
+//! running the space may still hold: every entry that they filled and that was not invalidated since. It does not
+//! matter whether a TLB was too small to keep the entry, because no code may rely on that. An entry counts as
+//! reachable on a CPU that has the space loaded under the entry's ASID and is not lazy. On any other CPU it is
+//! forbidden from then on, and the rule is broken if the CPU comes back to the space without having invalidated it. In
+//! addition, each access that hits is checked against the history of its frame.
 //!
 //! A frame that was let go of owing may still be read through read-only entries. This ends when the frame is
 //! allocated again or when another copy of its page can be found, and at the latest at the engine's bounds.
@@ -155,8 +155,8 @@ impl Oracle {
         }
     }
 
-    /// A CPU has loaded a root under an ASID: what it may hold under that ASID is of these tables, and it is allowed to
-    /// use all of it.
+    /// A CPU has loaded a root under an ASID: what it may hold under that ASID is of these tables, and it is allowed
+    /// to use all of it.
     pub(crate) fn loads(&self, view: &impl View, cpu: usize, root: u32, asid: u16) {
         self.slots.borrow_mut().entry(root).or_default().insert((cpu, asid));
         let others =
@@ -212,7 +212,8 @@ impl Oracle {
         self.held[cpu].take();
     }
 
-    /// The pages for which a CPU may hold entries under an ASID, and the frames to which these lead: the first `most`. Of a huge entry, the first page in the range counts.
+    /// The pages for which a CPU may hold entries under an ASID, and the frames to which these lead: the first `most`.
+    /// Of a huge entry, the first page in the range counts.
     pub(crate) fn held_frames(
         &self,
         cpu: usize,
@@ -409,8 +410,8 @@ impl Oracle {
         });
     }
 
-    /// Pages of a range were told clean. An entry that CPUs have held since before the call must not let stores through
-    /// that the page tables would not show.
+    /// Pages of a range were told clean. An entry that CPUs have held since before the call must not let stores
+    /// through that the page tables would not show.
     fn cleaned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
         let began = self.began(view);
@@ -447,8 +448,8 @@ impl Oracle {
         found
     }
 
-    /// Calls `visit` for each entry to `frame` that a CPU may hold: with its place, its size, the page for which it leads
-    /// there, and the entry.
+    /// Calls `visit` for each entry to `frame` that a CPU may hold: with its place, its size, the page for which it
+    /// leads there, and the entry.
     fn holding(&self, frame: u32, mut visit: impl FnMut(Place, PageSize, u64, Held)) {
         let mut small = |place: Place| {
             let held = self.held[place.cpu()].borrow();
@@ -487,8 +488,8 @@ impl Oracle {
         }
     }
 
-    /// Calls `find` with all entries of `space` that each CPU may hold. No CPU may use those that it returns: now, or when
-    /// it comes back to the space.
+    /// Calls `find` with all entries of `space` that each CPU may hold. No CPU may use those that it returns: now, or
+    /// when it comes back to the space.
     fn of_space(&self, view: &impl View, space: &AddressSpace, find: impl Fn(&Holdings) -> Vec<Found>) {
         let root = root_of(space);
         let mut slots = self.slots.borrow_mut();

@@ -21,8 +21,8 @@ pub enum Rule {
     /// R7 one translation: no two CPUs see different frames at one address. Different rights to the same frame do not
     /// break it.
     OneTranslation,
-    /// R8 bounded: no debt is older than its maximum age and one tick, and no more frames of a node are in debt than its
-    /// bound and the batches under way allow.
+    /// R8 bounded: no debt is older than its maximum age and one tick, and no more frames of a node are in debt than
+    /// its bound and the batches under way allow.
     Bounded,
     /// R9 no wait where none is allowed: no CPU waits for others with interrupts off.
     NoWait,

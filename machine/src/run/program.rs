@@ -112,12 +112,13 @@ impl Program {
         self.access(address, count, Use::Load, read).map(|_| ())
     }
 
-    /// Passes to `seen` the words that loads could find now, through entries that this CPU may hold: those that it filled
-    /// and has not invalidated since, even if its TLB was too small to keep them. Loads from one word of each page are
-    /// tried, `addresses.start` being the first, until `most` have been passed on. Returns the address with which to go
-    /// on, or `None` at the end.
+    /// Passes to `seen` the words that loads could find now, through entries that this CPU may hold: those that it
+    /// filled and has not invalidated since, even if its TLB was too small to keep them. Loads from one word of each
+    /// page are tried, `addresses.start` being the first, until `most` have been passed on. Returns the address with
+    /// which to go on, or `None` at the end.
     ///
-    /// Takes no time. `seen` is not called if pages have no contents, or if the oracle is off, which keeps these entries.
+    /// Takes no time. `seen` is not called if pages have no contents, or if the oracle is off, which keeps these
+    /// entries.
     pub fn load_held(
         &self,
         addresses: Range<u64>,

@@ -15,8 +15,8 @@ pub enum Event<'a> {
     FrameAllocated(FrameNumber),
     /// The frame was a page-table page and goes back to the allocator: no walker may read it.
     TableFreed(FrameNumber),
-    /// The frame was filled with zeros, to be the page of a block that its file's device does not hold. No CPU can reach
-    /// it yet.
+    /// The frame was filled with zeros, to be the page of a block that its file's device does not hold. No CPU can
+    /// reach it yet.
     HoleFilled {
         /// The frame.
         frame: FrameNumber,
