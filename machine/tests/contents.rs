@@ -101,9 +101,10 @@ fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
     common::guards::remove(simulation.memory().engine(), Some(common::guards::Guard::GatherFlush));
     let space = simulation.memory().new_space().expect("a frame");
     let body = |program: &Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
-        program.store(base, 1, 5).expect("a mapped page");
-        let discard = program.system_call(|memory, space| memory.discard(space, base, PAGE_BYTES));
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+        // So many that the first is on the LRU list, and its CPU has no reference to it any more.
+        (0..64).for_each(|page| program.store(at(base, page), 1, 5).expect("a mapped page"));
+        let discard = program.system_call(|memory, space| memory.discard(space, base, 64 * PAGE_BYTES));
         discard.expect("a mapped page");
         let found = program.load(base, 1).expect("an entry that is still held");
         assert_eq!(found >> 48, 0xdead, "{found:#x}");
