@@ -64,9 +64,12 @@ pub(crate) struct CompareArguments {
     /// Write a line for each flush and each interrupt; exactly one run must be selected
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Turn the oracle off, for speed; broken rules are then not detected
+    /// Turn the oracle and the shadow record off, for speed; broken rules are then not detected, and no load is compared
     #[arg(long)]
     pub(crate) no_oracle: bool,
+    /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
+    #[arg(long)]
+    pub(crate) no_shadow: bool,
     /// The number of simulations at a time [default: the number of processors of this computer]
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
@@ -88,6 +91,7 @@ impl Default for CompareArguments {
             html: None,
             trace: None,
             no_oracle: false,
+            no_shadow: false,
             jobs: None,
         }
     }

@@ -101,6 +101,7 @@ fn loop_operations_per_second(machine: &str, threads: u16, mechanism: Mechanism,
         scale,
         seed: 1,
         oracle: false,
+        shadow: false,
         trace: None,
     };
     let report = plan.run(|_| ()).expect("a run");
@@ -139,6 +140,7 @@ fn main() {
             scale: 1.0 / 64.0,
             seed: 1,
             oracle: false,
+            shadow: false,
             trace: None,
         };
         let rate = best(2, || {

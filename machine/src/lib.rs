@@ -24,6 +24,7 @@ mod schedule;
 mod testing;
 mod world;
 
+pub use hardware::contents::stored_word;
 pub use hardware::device::Device;
 pub use measure::reading::Reading;
 pub use measure::series::Series;

@@ -8,6 +8,7 @@ use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::config::Processor;
+use crate::hardware::contents::poison;
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
 use crate::measure::spent::Doing;
 use crate::schedule::lock::{SimLock, SimRwLock};
@@ -95,6 +96,9 @@ unsafe impl Platform for Sim {
         self.set_root((root.0 >> PAGE_SHIFT) as u32);
         let before = cpu.asid.replace(asid.get());
         self.may_hold.borrow_mut().loads(self.here.get(), before, asid.get());
+        if let Some(oracle) = &self.oracle {
+            oracle.loads(&**self, self.here.get(), cpu.root.get(), asid.get());
+        }
     }
 
     fn load_kernel_root(&self) {
@@ -181,7 +185,9 @@ unsafe impl Platform for Sim {
     }
 
     fn spin(&self) {
-        panic!("R9: a CPU waits for others with interrupts off");
+        let Some(oracle) = &self.oracle else { panic!("R9: a CPU waits for others with interrupts off") };
+        oracle.waits(&**self, self.here.get());
+        World::spin(self);
     }
 
     fn answered(&self, initiator: CpuId, last: bool) {
@@ -218,7 +224,7 @@ impl Machine for Sim {
         // Without contents only page-table pages use their bytes, and a freed page-table page has lost all its
         // entries.
         if self.contents.is_some() {
-            neighbours(first, count).for_each(|frame| self.ram.zero(frame));
+            neighbours(first, count).for_each(|frame| self.ram.fill(frame, 0));
         }
     }
 
@@ -294,6 +300,12 @@ impl Machine for Sim {
     fn observe(&self, event: Event<'_>) {
         if let Some(oracle) = &self.oracle {
             oracle.observe(&**self, event);
+        }
+        let Some(contents) = &self.contents else { return };
+        match event {
+            Event::FrameFreed(frame) => self.ram.fill(frame, poison(frame)),
+            Event::HoleFilled { frame, block } => contents.fill_hole(&self.ram, frame, block),
+            _ => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_machine::{Options, Program, Simulation};
+use ceasefire_machine::{stored_word, Options, Program, Simulation};
 use ceasefire_memory::{FaultError, PAGE_BYTES, USER_END};
 use common::{at, exact, machine, run_clean, simulation, Random, SCHEDULES, US};
 
@@ -36,6 +36,81 @@ fn a_word_is_loaded_as_it_was_stored() {
         assert_eq!(program.load(base + PAGE_BYTES - 8, 2), Ok(u64::MAX));
         assert_eq!(program.load(base + PAGE_BYTES, 1), Ok(0), "the next page");
     });
+}
+
+#[test]
+fn a_file_has_words_of_its_own_where_no_program_stored_any() {
+    let simulation = with_contents(1, Schedule::Batched);
+    let stored = simulation.memory().open_stored_file(4).expect("a free object");
+    let [marked, plain] = [(); 2].map(|()| simulation.memory().create_file(4).expect("a free object"));
+    simulation.mark_holes(marked);
+    alone(&simulation, move |program| {
+        let map = |file| program.system_call(|memory, space| memory.map_shared(space, file, 0, 4, true));
+        let [of_stored, of_marked, of_plain] = [stored, marked, plain].map(|file| map(file).expect("room"));
+        let mut words = Vec::new();
+        for offset in [0, 8, PAGE_BYTES, 3 * PAGE_BYTES + 64] {
+            for (base, file) in [(of_stored, stored), (of_marked, marked)] {
+                assert_eq!(program.load(base + offset, 1), Ok(stored_word(file, offset)));
+                words.push(stored_word(file, offset));
+            }
+            assert_eq!(program.load(of_plain + offset, 1), Ok(0));
+        }
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 8, "no two words are the same");
+        program.store(of_marked, 1, 7).expect("a mapped page");
+        assert_eq!(program.load(of_marked, 1), Ok(7));
+    });
+}
+
+/// The words that loads through the entries that the CPU holds for a page would find.
+fn held(program: &Program, page: u64) -> Vec<u64> {
+    let mut words = Vec::new();
+    let next = program.load_held(page..page + PAGE_BYTES, 9, |address, word| {
+        assert_eq!(address, page);
+        words.push(word);
+    });
+    assert_eq!(next, None);
+    words
+}
+
+#[test]
+fn a_program_sees_its_first_and_its_last_load_and_the_loads_that_it_could_make() {
+    alone(&with_contents(1, Schedule::Batched), |program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+        assert_eq!(held(program, base), [0; 0], "it holds no entry yet");
+        program.store(base, 1, 5).expect("a mapped page");
+        for (count, expected) in [(1, &[5][..]), (2, &[5, 5]), (512, &[5, 5])] {
+            let mut words = Vec::new();
+            program.load_then(base, count, |word| words.push(word)).expect("a mapped page");
+            assert_eq!(words, expected, "{count} loads");
+        }
+        assert_eq!((held(program, base), held(program, at(base, 1))), (vec![5], vec![]));
+        program.store(at(base, 1), 1, 6).expect("a mapped page");
+        assert_eq!(program.load_held(base..at(base, 2), 1, |_, _| ()), Some(at(base, 1)));
+        let discard = program.system_call(|memory, space| memory.discard(space, base, PAGE_BYTES));
+        discard.expect("a mapped page");
+        assert_eq!(held(program, base), [0; 0], "the entry was flushed");
+    });
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
+    let simulation = with_contents(1, Schedule::Batched);
+    common::guards::remove(simulation.memory().engine(), Some(common::guards::Guard::GatherFlush));
+    let space = simulation.memory().new_space().expect("a frame");
+    let body = |program: &Program| {
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+        // So many that the first is on the LRU list, and its CPU has no reference to it any more.
+        (0..64).for_each(|page| program.store(at(base, page), 1, 5).expect("a mapped page"));
+        let discard = program.system_call(|memory, space| memory.discard(space, base, 64 * PAGE_BYTES));
+        discard.expect("a mapped page");
+        let found = program.load(base, 1).expect("an entry that is still held");
+        assert_eq!(found >> 48, 0xdead, "{found:#x}");
+    };
+    simulation.spawn("alone", 0, 0, &space, body).expect("a stack");
+    assert!(common::run(&simulation).violations > 0);
 }
 
 #[test]

@@ -173,6 +173,48 @@ fn without_the_flush_of_an_unmap_r1_and_r3_are_broken() {
     assert!(rules.contains(&Rule::Frame) && rules.contains(&Rule::Return), "{rules:?}");
 }
 
+/// One thread declares pages droppable, again and again, to which other threads store.
+fn droppable_under_stores(machine: &Machine, setup: Setup) -> Outcome {
+    const PAGES: u64 = 16;
+    let simulation = set_up(machine, setup);
+    let space = simulation.memory().new_space().expect("a frame");
+    let base = simulation.memory().map_anonymous(&space, PAGES).expect("room");
+    for cpu in 0..machine.topology.cpu_count() {
+        let body = move |program: &Program| {
+            let mut random = Random(cpu.into());
+            for _ in 0..400 {
+                if cpu == 0 {
+                    let first = random.below(PAGES);
+                    let (start, bytes) = (at(base, first), (PAGES - first) * PAGE_BYTES);
+                    let free = program.system_call(|memory, space| memory.advise_free(space, start, bytes));
+                    free.expect("mapped pages");
+                }
+                program.store(at(base, random.below(PAGES)), 1, 0).expect("a mapped page");
+                program.compute(random.below(2) * US);
+            }
+        };
+        simulation.spawn(format!("stores/{cpu}"), cpu, 0, &space, body).expect("a stack");
+    }
+    run(&simulation)
+}
+
+#[test]
+fn declaring_pages_under_stores_droppable_breaks_no_rule() {
+    for cpus in [2, 6] {
+        for setup in guarded().flat_map(|setup| [setup, Setup { broadcast: true, ..setup }]) {
+            let outcome = droppable_under_stores(&machine(&[cpus], 2048), setup);
+            assert_clean(&outcome, setup);
+        }
+    }
+}
+
+#[cfg(ceasefire_sabotage)]
+#[test]
+fn without_the_flush_of_a_gather_stores_to_a_droppable_page_go_unseen() {
+    let outcome = droppable_under_stores(&machine(&[2], 2048), without(Guard::GatherFlush));
+    assert!(rules(&outcome).contains(&Rule::Clean), "{:?}", outcome.broken);
+}
+
 /// Threads of one program, each on its own CPU, store to a few pages of a file again and again, and stream through
 /// the rest, which is larger than the memory. So their pages are scanned, cleaned and reclaimed while they are in
 /// use.

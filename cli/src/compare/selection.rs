@@ -58,6 +58,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 scale: arguments.scale.unwrap_or(experiment.scale),
                 seed: arguments.seed,
                 oracle: !arguments.no_oracle,
+                shadow: !(arguments.no_oracle || arguments.no_shadow),
                 trace: arguments.trace.clone(),
             };
             if arguments.scale.is_none() {

@@ -17,6 +17,7 @@ fn plan() -> Plan {
         scale: 0.0001,
         seed: 1,
         oracle: false,
+        shadow: false,
         trace: None,
     }
 }

@@ -160,7 +160,7 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
         basis: found.map_or(Basis::Predicted, |(metric, _)| {
             Basis::of(metric, &fitted_of(&plan.machine, any.unwrap_or(first)))
         }),
-        wrong: reports.iter().map(|report| report.violations + report.loads_wrong).sum(),
+        wrong: reports.iter().map(|report| report.violations + report.loads_wrong.unwrap_or(0)).sum(),
     }
 }
 

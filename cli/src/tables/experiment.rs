@@ -9,16 +9,16 @@ use comfy_table::{presets, CellAlignment, Table};
 use super::metrics::METRICS;
 use super::verdict::verdict;
 use crate::number::{grouped, threads};
-use crate::results::{fitted_of, of_other_size};
+use crate::results::{checkers, fitted_of, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules are not detected" };
+    let checkers = checkers(first);
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, {}, {}scale {}, seed {}, {oracle}",
+        "{} on {}: {} CPUs, {}, {}scale {}, seed {}, {checkers}",
         first.experiment,
         first.machine,
         first.cpus,

@@ -129,8 +129,8 @@ pub(super) const METRICS: &[Metric] = &[
     metric("waits for answers, s", |report| report.answer_wait_s),
     metric("flush waits per MiB moved, ns", |report| report.flush_wait_ns_per_mib.unwrap_or(f64::NAN)),
     metric("waits for locks, s", |report| report.lock_wait_s),
-    metric("loads compared", |report| report.loads_compared as f64),
-    metric("loads wrong", |report| known(report.loads_compared > 0, report.loads_wrong as f64))
+    metric("loads compared", |report| report.loads_compared.map_or(f64::NAN, |count| count as f64)),
+    metric("loads wrong", |report| report.loads_wrong.map_or(f64::NAN, |count| count as f64))
         .shown(Shown::IfKnown),
     metric("rules broken", |report| known(report.oracle, report.violations as f64)).shown(Shown::Always),
 ];

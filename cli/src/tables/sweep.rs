@@ -7,16 +7,16 @@ use comfy_table::{presets, CellAlignment, Table};
 
 use super::verdict::verdict;
 use crate::number::grouped;
-use crate::results::{cell, fitted_rows, of_other_size};
+use crate::results::{cell, checkers, fitted_rows, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let oracle = if first.oracle { "oracle on" } else { "oracle off: broken rules are not detected" };
+    let checkers = checkers(first);
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, scale {}, seed {}, {oracle}; operations per second",
+        "{} on {}: {} CPUs, scale {}, seed {}, {checkers}; operations per second",
         first.experiment, first.machine, first.cpus, first.scale, first.seed
     );
     let fitted = fitted_rows(&plan.machine);

@@ -12,7 +12,10 @@ pub(crate) fn verdict(reports: &[Report]) -> String {
         (true, count) => format!("rules were broken {count} times"),
     };
     let loads = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
-    let verdict = match (loads(|report| report.loads_compared), loads(|report| report.loads_wrong)) {
+    let verdict = match (
+        loads(|report| report.loads_compared.unwrap_or(0)),
+        loads(|report| report.loads_wrong.unwrap_or(0)),
+    ) {
         (0, _) => verdict,
         (_, 0) => format!("{verdict}, no load was wrong"),
         (_, wrong) => format!("{verdict}, {wrong} loads were wrong"),

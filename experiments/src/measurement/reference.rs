@@ -1,16 +1,24 @@
 //! The expected value of every load: a copy of a program's memory, kept beside the machine.
 //!
 //! If frames keep their bytes, each store goes here too at the instant at which it takes effect. Each load is compared
-//! at its own instant. A lost store, an old copy, or another program's page shows as a wrong load. A write by a system
-//! call takes effect at some instant before the call returns. A load before the return may find the old or the new
-//! value. A load after it must find the new value.
+//! at its own instant, and so is each load that the CPU could make through an older entry that it may hold. A lost
+//! store, an old copy, a free frame, or another program's page shows as a wrong load. A write by a system call takes
+//! effect at some instant before the call returns. A load before the return may find the old or the new value. A load
+//! after it must find the new value.
+//!
+//! No two stores of a run have the same value, so that a page of another range, or an older version, is recognized.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Add;
 use std::rc::Rc;
 
 use ceasefire_machine::Program;
-use ceasefire_memory::{FaultError, ObjectId, WriteError};
+use ceasefire_memory::{FaultError, ObjectId, WriteError, PAGE_BYTES};
+
+/// The number of loads through older entries that are compared with each load or store.
+const FEW: usize = 8;
+/// The number of bits of a value that count the stores to a range. Those above are the range's own.
+const STORES: u32 = 40;
 
 /// The words of one range of memory, all zeros at first.
 #[derive(Debug, Clone)]
@@ -19,6 +27,10 @@ pub(crate) struct Reference(Rc<Words>);
 #[derive(Debug)]
 struct Words {
     start: Cell<u64>,
+    /// The page with which to go on looking for entries that a CPU may hold.
+    next: Cell<u64>,
+    /// The bits of all its values that those of no other range have.
+    mark: u64,
     /// Empty if frames have no contents.
     values: RefCell<Vec<u64>>,
     /// The index of the word that a system call is about to write, and its new value.
@@ -34,21 +46,22 @@ struct Tally {
 }
 
 impl Reference {
-    /// A range of `bytes` zeros. It stays empty if frames have no `contents`.
-    pub(crate) fn new(bytes: u64, contents: bool) -> Self {
+    /// A range of `bytes` zeros, the only one of the run with that `number`. It stays empty if frames have no
+    /// `contents`.
+    pub(crate) fn new(number: u32, bytes: u64, contents: bool) -> Self {
         let count = if contents { bytes as usize / 8 } else { 0 };
-        Self::of(vec![0; count], Rc::default())
+        Self::of((u64::from(number) + 1) << STORES, vec![0; count], Rc::default())
     }
 
-    fn of(values: Vec<u64>, tally: Rc<Tally>) -> Self {
-        let (start, writing) = (Cell::new(0), Cell::new(None));
-        Self(Rc::new(Words { start, values: RefCell::new(values), writing, tally }))
+    fn of(mark: u64, values: Vec<u64>, tally: Rc<Tally>) -> Self {
+        let (start, next, writing) = (Cell::new(0), Cell::new(0), Cell::new(None));
+        Self(Rc::new(Words { start, next, mark, values: RefCell::new(values), writing, tally }))
     }
 
     /// A copy of the range in its present state, at the same address, as a fork has it. The copy shares this range's
     /// counts.
     pub(crate) fn copy(&self) -> Self {
-        let copy = Self::of(self.0.values.borrow().clone(), self.0.tally.clone());
+        let copy = Self::of(self.0.mark, self.0.values.borrow().clone(), self.0.tally.clone());
         copy.is_at(self.0.start.get());
         copy
     }
@@ -56,22 +69,44 @@ impl Reference {
     /// Sets the address at which the range is mapped.
     pub(crate) fn is_at(&self, start: u64) {
         self.0.start.set(start);
+        self.0.next.set(start);
     }
 
-    /// Loads `count` times from the page at an address, and compares the first load.
-    pub(crate) fn load(&self, program: &Program, address: u64, count: u32) -> Result<(), FaultError> {
+    /// Sets the address at which the range is newly mapped: it is all zeros again.
+    pub(crate) fn is_new_at(&self, start: u64) {
+        self.is_at(start);
+        self.0.values.borrow_mut().fill(0);
+    }
+
+    /// Loads from an address, and compares this load and some that the CPU could make through entries that it may hold.
+    pub(crate) fn load(&self, program: &Program, address: u64) -> Result<(), FaultError> {
+        self.load_held(program, address);
+        program.load_then(address, 1, |value| self.compare(address, value))
+    }
+
+    /// Compares loads that the CPU could make through entries that it may hold: from the same word of a few pages, at
+    /// each call from the next ones.
+    pub(crate) fn load_held(&self, program: &Program, address: u64) {
         let words = &*self.0;
-        program.load_then(address, count, |value| {
-            let index = words.index(address);
-            let right = words.values.borrow()[index] == value || words.writing.get() == Some((index, value));
-            let tally = &words.tally.verdict;
-            tally.set(tally.get() + Verdict { compared: 1, wrong: u64::from(!right) });
-        })
+        let (start, end) = (words.start.get(), words.start.get() + words.values.borrow().len() as u64 * 8);
+        let next = words.next.get().max(start) + address % PAGE_BYTES;
+        let next = program.load_held(next..end, FEW, |address, value| self.compare(address, value));
+        words.next.set(next.map_or(start, |next| next - address % PAGE_BYTES));
+    }
+
+    /// Compares a load.
+    fn compare(&self, address: u64, value: u64) {
+        let words = &*self.0;
+        let index = words.index(address);
+        let right = words.values.borrow()[index] == value || words.writing.get() == Some((index, value));
+        let tally = &words.tally.verdict;
+        tally.set(tally.get() + Verdict::of(right));
     }
 
     /// Stores a value that was never stored before to the word at an address.
     pub(crate) fn store(&self, program: &Program, address: u64) -> Result<(), FaultError> {
         let (words, value) = (&*self.0, self.fresh_value());
+        self.load_held(program, address);
         program.store_then(address, 1, value, || words.values.borrow_mut()[words.index(address)] = value)
     }
 
@@ -95,7 +130,7 @@ impl Reference {
     fn fresh_value(&self) -> u64 {
         let stores = &self.0.tally.stores;
         stores.set(stores.get() + 1);
-        stores.get()
+        self.0.mark | stores.get()
     }
 }
 
@@ -110,6 +145,13 @@ impl Words {
 pub(crate) struct Verdict {
     pub(crate) compared: u64,
     pub(crate) wrong: u64,
+}
+
+impl Verdict {
+    /// One compared load.
+    pub(crate) fn of(right: bool) -> Self {
+        Self { compared: 1, wrong: u64::from(!right) }
+    }
 }
 
 impl Add for Verdict {
@@ -148,13 +190,13 @@ mod tests {
     fn a_store_past_the_reference_makes_a_wrong_load() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
-            let reference = Reference::new(4096, true);
+            let reference = Reference::new(0, 4096, true);
             reference.is_at(base);
             reference.store(program, base + 8).expect("memory");
-            reference.load(program, base + 8, 1).expect("memory");
+            reference.load(program, base + 8).expect("memory");
             assert_eq!(counts(&reference), (1, 0));
             program.store(base + 8, 1, 99).expect("memory");
-            reference.load(program, base + 8, 1).expect("memory");
+            reference.load(program, base + 8).expect("memory");
             assert_eq!(counts(&reference), (2, 1));
         });
     }
@@ -163,17 +205,17 @@ mod tests {
     fn a_mapping_shows_a_write_and_an_old_word_is_wrong_after_it() {
         alone(|program, file| {
             let base = program.memory().map_shared(program.space(), file, 0, 2, false).expect("room");
-            let reference = Reference::new(8192, true);
+            let reference = Reference::new(0, 8192, true);
             reference.is_at(base);
             reference.write(program, file, 4096).expect("memory");
-            reference.load(program, base + 4096, 1).expect("memory");
+            reference.load(program, base + 4096).expect("memory");
             assert_eq!(counts(&reference), (1, 0));
             program.memory().write(file, 4096, &[0; 8]).expect("memory");
-            reference.load(program, base + 4096, 1).expect("memory");
+            reference.load(program, base + 4096).expect("memory");
             assert_eq!(counts(&reference), (2, 1));
             // During a write, a load may find the old or the new value.
             reference.0.writing.set(Some((512, 0)));
-            reference.load(program, base + 4096, 1).expect("memory");
+            reference.load(program, base + 4096).expect("memory");
             assert_eq!(counts(&reference), (3, 1));
         });
     }
@@ -182,11 +224,11 @@ mod tests {
     fn a_copy_keeps_its_values_and_shares_the_counts() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
-            let reference = Reference::new(4096, true);
+            let reference = Reference::new(0, 4096, true);
             reference.is_at(base);
             let copy = reference.copy();
             reference.store(program, base).expect("memory");
-            copy.load(program, base, 1).expect("memory");
+            copy.load(program, base).expect("memory");
             assert_eq!(counts(&reference), (1, 1), "the program has not forked");
         });
     }

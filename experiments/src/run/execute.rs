@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use ceasefire_machine::Simulation;
+
 use super::plan::Plan;
 use super::report::Report;
 use crate::experiment::{RunError, Started};
@@ -11,10 +13,31 @@ impl Plan {
     ///
     /// # Errors
     /// [`RunError`] if the run cannot start or has no result.
-    pub fn run(&self, mut progress: impl FnMut(f64)) -> Result<Report, RunError> {
+    pub fn run(&self, progress: impl FnMut(f64)) -> Result<Report, RunError> {
+        self.run_prepared(|_| (), progress)
+    }
+
+    /// The same without some of the engine's guards, for tests.
+    ///
+    /// # Errors
+    /// [`RunError`], as for [`Plan::run`].
+    #[cfg(ceasefire_sabotage)]
+    pub fn run_without(&self, guards: &[ceasefire::sabotage::Guard]) -> Result<Report, RunError> {
+        let remove = |simulation: &Simulation| {
+            guards.iter().for_each(|&guard| simulation.memory().engine().remove_guard(guard));
+        };
+        self.run_prepared(remove, |_| ())
+    }
+
+    fn run_prepared(
+        &self,
+        prepare: impl FnOnce(&Simulation),
+        mut progress: impl FnMut(f64),
+    ) -> Result<Report, RunError> {
         self.check()?;
         let begun = Instant::now();
         let Started { simulation, starts, progress: part, finish } = (self.experiment.start)(self.setup()?)?;
+        prepare(&simulation);
         let outcome = simulation
             .run(|_, accesses| {
                 progress(part(accesses));

@@ -36,6 +36,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the oracle checks the run.
     pub oracle: bool,
+    /// Whether the memory manager's shadow record checks it too.
+    pub shadow: bool,
     /// The file to which each flush and each interrupt is written.
     pub trace: Option<PathBuf>,
 }
@@ -126,6 +128,7 @@ impl Plan {
             contents: self.keeps_contents(),
             options: Options {
                 oracle: self.oracle,
+                shadow: self.shadow,
                 contents: self.keeps_contents(),
                 trace: self.open_trace()?,
                 payment: self.payment,

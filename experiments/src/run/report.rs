@@ -127,16 +127,20 @@ pub struct Report {
     pub per_process: Option<PerProcess>,
     /// Whether the oracle was on. Without it, `stale_hits`, `violations` and `broken` have no meaning.
     pub oracle: bool,
+    /// Whether the memory manager's shadow record was on. Its reports are among `violations` and `broken`.
+    pub shadow: bool,
     /// Uses of old TLB entries while their debt was owed, which the rules allow.
     pub stale_hits: u64,
     /// The number of times that a rule was broken.
     pub violations: u64,
     /// The first broken rules, in words.
     pub broken: Vec<String>,
-    /// Loads compared with the expected value; 0 if frames keep no bytes, as at large scales.
-    pub loads_compared: u64,
-    /// Compared loads that returned a wrong value.
-    pub loads_wrong: u64,
+    /// The number of loads compared with the expected value, those included that a CPU could have made through an older
+    /// entry. `None`, in JSON `null`, if no load was compared: if the experiment has none that a missing flush could make
+    /// wrong, or if frames keep no bytes, as at large scales.
+    pub loads_compared: Option<u64>,
+    /// The number of compared loads that found a wrong value. `None`, in JSON `null`, if no load was compared.
+    pub loads_wrong: Option<u64>,
     /// The seconds that the run took on the host.
     pub wall_s: f64,
     /// The paper's figures, by metric.
@@ -171,6 +175,9 @@ impl Report {
         let shortest = durations.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
         let (counters, statistics) = (&measured.counters, &measured.statistics);
+        let broken = outcome.broken.iter().map(ToString::to_string);
+        let misuses = outcome.misuses.iter().map(|misuse| format!("shadow record: {misuse}"));
+        let compared = Some(finished.verdict).filter(|verdict| verdict.compared > 0);
         Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
@@ -230,11 +237,12 @@ impl Report {
             atomic: finished.atomic,
             per_process: finished.per_process,
             oracle: plan.oracle,
+            shadow: plan.shadow,
             stale_hits: outcome.stale_hits,
             violations: outcome.violations,
-            broken: outcome.broken.iter().map(ToString::to_string).collect(),
-            loads_compared: finished.verdict.compared,
-            loads_wrong: finished.verdict.wrong,
+            broken: broken.chain(misuses).collect(),
+            loads_compared: compared.map(|verdict| verdict.compared),
+            loads_wrong: compared.map(|verdict| verdict.wrong),
             wall_s,
             published: BTreeMap::new(),
         }

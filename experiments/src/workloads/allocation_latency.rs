@@ -102,7 +102,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
         })?;
     }
     for (number, &cpu) in probers.iter().enumerate() {
-        let reference = Reference::new(RANGE * PAGE_BYTES, contents);
+        let reference = Reference::new(number as u32, RANGE * PAGE_BYTES, contents);
         let mut random = Random::of_thread(setup.seed, number);
         let test = test.clone();
         let space = simulation.memory().new_space()?;
@@ -230,7 +230,7 @@ fn probe_faults(
             program.compute(random.below(PAUSE));
             time(&test.latencies, program, || reference.store(program, address))?;
             held.probe(program, test);
-            reference.load(program, address, 1)?;
+            reference.load(program, address)?;
         }
         // The call fails only for a range that is not mapped, or is locked.
         let _ = program.system_call(|memory, space| memory.discard(space, base, RANGE * PAGE_BYTES));

@@ -81,7 +81,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
         references: RefCell::default(),
     });
     for pair in 0..pairs {
-        let reference = Reference::new(PAGES * PAGE_BYTES, contents);
+        let reference = Reference::new(pair.into(), PAGES * PAGE_BYTES, contents);
         test.references.borrow_mut().push(reference.clone());
         let mut random = Random::of_thread(setup.seed, pair.into());
         let (test, child_cpu) = (test.clone(), (2 * pair + 1) % cpus);
@@ -175,12 +175,12 @@ fn fork_all(
 /// The program of a child. It must load its parent's values from the time of the fork, or those that it stored itself.
 fn use_copy(program: &Program, copy: &Reference, base: u64, random: &mut Random) -> Result<(), FaultError> {
     for _ in 0..LOADED {
-        copy.load(program, base + random.below(PAGES) * PAGE_BYTES, 1)?;
+        copy.load(program, base + random.below(PAGES) * PAGE_BYTES)?;
     }
     for _ in 0..STORED {
         let address = base + random.below(PAGES) * PAGE_BYTES;
         copy.store(program, address)?;
-        copy.load(program, address, 1)?;
+        copy.load(program, address)?;
     }
     Ok(())
 }

@@ -77,7 +77,9 @@ fn start(setup: Setup, stores: bool) -> Result<Started, RunError> {
         let start = u64::from(cpu) * interval + random.below(interval.max(1));
         starts.push(start);
         let heap = stores.then(|| {
-            Heap::new((each / OWN_PART).max(1), setup.contents, Random::of_thread(setup.seed, cpu.into()))
+            let pages = (each / OWN_PART).max(1);
+            let words = Reference::new(cpu.into(), pages * PAGE_BYTES, setup.contents);
+            Heap { words, base: 0, pages, random: Random::of_thread(setup.seed, cpu.into()) }
         });
         heaps.extend(heap.iter().map(|heap| heap.words.clone()));
         simulation.spawn(format!("reader/{cpu}"), cpu, start, &space, move |program| {
@@ -132,10 +134,6 @@ struct Heap {
 }
 
 impl Heap {
-    fn new(pages: u64, contents: bool, random: Random) -> Self {
-        Self { words: Reference::new(pages * PAGE_BYTES, contents), base: 0, pages, random }
-    }
-
     fn map(&mut self, program: &Program) -> Result<(), FaultError> {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, self.pages));
         self.base = base.map_err(|_| FaultError::OutOfMemory)?;
@@ -147,7 +145,7 @@ impl Heap {
     fn touch(&mut self, program: &Program) -> Result<(), FaultError> {
         let address = self.base + self.random.below(self.pages * PAGE_BYTES / 8) * 8;
         if self.random.next() & 1 == 0 {
-            self.words.load(program, address, 1)
+            self.words.load(program, address)
         } else {
             self.words.store(program, address)
         }

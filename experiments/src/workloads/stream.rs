@@ -1,19 +1,28 @@
 //! Reading through a file larger than the memory, which keeps reclaim at work.
 //!
-//! The file is sparse, mapped shared and read-only, and every eighth byte is loaded once, in order. The file is a hole,
-//! so no device is involved: the time goes into faults, the page cache, zeroing and reclaim. Every load must find a
-//! zero. Any other value is from a frame that was taken from the reader and given to another program.
+//! The file is sparse, mapped shared and read-only, and every eighth byte is loaded once, in order. The file is a
+//! hole, so no device is involved: the time goes into faults, the page cache, zeroing and reclaim. Where pages have
+//! contents, each word of the hole says where it belongs ([`Simulation::mark_holes`]). Any other value is from a frame
+//! that was taken from the reader, and is free or another page's.
+//!
+//! A reader does not come back to a page before nearly all entries of its TLB were replaced, so its own loads never
+//! find a missing flush. So every few pages it also compares loads that it could make from other pages, through
+//! entries that its CPU may hold ([`Program::load_held`]).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ceasefire_machine::{Program, Simulation};
+use ceasefire_machine::{stored_word, Program, Simulation};
 use ceasefire_memory::{FaultError, ObjectId, TooManyObjects, PAGE_BYTES};
 
 use crate::measurement::Verdict;
 
 /// The loads from each page: 4096 bytes in steps of 8.
 pub(crate) const LOADS: u32 = 512;
+
+/// After so many pages, at most so many loads through older entries are compared.
+const EVERY: u64 = 8;
+const MOST: usize = 64;
 
 /// One reader's file, and the result of comparing all readers' loads.
 #[derive(Debug, Clone)]
@@ -31,6 +40,7 @@ impl Stream {
         verdict: &Rc<Cell<Verdict>>,
     ) -> Result<Self, TooManyObjects> {
         let file = simulation.memory().create_file(pages as u32)?;
+        simulation.mark_holes(file);
         Ok(Self { file, pages, verdict: verdict.clone() })
     }
 
@@ -44,14 +54,19 @@ impl Stream {
         let (file, pages) = (self.file, self.pages);
         let base = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
         let base = base.map_err(|_| FaultError::OutOfMemory)?;
-        let mut read = 0;
+        let (mut read, mut other) = (0, base);
         while goes_on(read) {
-            let compare = |value| {
-                let Verdict { compared, wrong } = self.verdict.get();
-                self.verdict.set(Verdict { compared: compared + 1, wrong: wrong + u64::from(value != 0) });
+            let compare = |address: u64, value| {
+                let right = value == stored_word(file, address - base);
+                self.verdict.set(self.verdict.get() + Verdict::of(right));
             };
-            program.load_then(base + read % pages * PAGE_BYTES, LOADS, compare)?;
+            let address = base + read % pages * PAGE_BYTES;
+            program.load_then(address, LOADS, |value| compare(address, value))?;
             read += 1;
+            if read % EVERY == 0 {
+                let rest = other..base + pages * PAGE_BYTES;
+                other = program.load_held(rest, MOST, compare).unwrap_or(base);
+            }
         }
         Ok(())
     }

@@ -68,7 +68,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
-        contents_bytes: |_, _| 3 * PAGE_BYTES,
+        // No page is ever unmapped, so no missing flush could make a load wrong.
+        contents_bytes: |_, _| u64::MAX,
     },
     start: |setup| start(setup, Kind::Turns),
 };
@@ -76,6 +77,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 pub(crate) const EXPERIMENT_UNMAP: Experiment = Experiment {
     name: "switching-unmap",
     description: "the latency of unmaps in one of two processes whose threads take turns on the other CPUs",
+    footprint: Footprint { contents_bytes: |_, _| 3 * PAGE_BYTES, ..EXPERIMENT.footprint },
     start: |setup| start(setup, Kind::Unmaps),
     ..EXPERIMENT
 };
@@ -84,7 +86,7 @@ pub(crate) const EXPERIMENT_LEFT: Experiment = Experiment {
     name: "switching-left",
     description: "the latency of unmaps in a process that ran on the other CPUs and has left them",
     start: |setup| start(setup, Kind::Left),
-    ..EXPERIMENT
+    ..EXPERIMENT_UNMAP
 };
 
 /// The state that the threads share.
@@ -127,7 +129,8 @@ fn start(setup: Setup, kind: Kind) -> Result<Started, RunError> {
         done: Cell::new(0.0),
         failed: Cell::new(false),
     });
-    let processes = [(); 2].map(|()| Page::new(setup.contents));
+    let processes = [0, 1].map(|number| Page::new(number, setup.contents));
+    let fresh = Reference::new(2, PAGE_BYTES, setup.contents);
     let spaces = [simulation.memory().new_space()?, simulation.memory().new_space()?];
     if unmaps {
         places.insert(0, (0, 0));
@@ -136,7 +139,7 @@ fn start(setup: Setup, kind: Kind) -> Result<Started, RunError> {
     for (number, (cpu, process)) in places.into_iter().enumerate() {
         let (test, page) = (test.clone(), processes[process].clone());
         let mut random = Random::of_thread(setup.seed, number);
-        let unmapper = (unmaps && number == 0).then(|| Reference::new(PAGE_BYTES, setup.contents));
+        let unmapper = (unmaps && number == 0).then(|| fresh.clone());
         simulation.spawn(format!("{process}/{cpu}"), cpu, 0, &spaces[process], move |program| {
             let ended = match &unmapper {
                 Some(reference) => unmap(program, &test, reference, &mut random),
@@ -160,7 +163,8 @@ fn start(setup: Setup, kind: Kind) -> Result<Started, RunError> {
             if test.failed.get() || operations == 0 {
                 return Err(RunError::NothingMeasured { scale });
             }
-            let verdict = processes[0].reference.verdict() + processes[1].reference.verdict();
+            let turns = processes[0].reference.verdict() + processes[1].reference.verdict();
+            let verdict = turns + fresh.verdict();
             let window = window.map(|((before, _), (after, _))| (before, after));
             Ok(Finished { window, latency, ..Finished::new(operations, verdict) })
         }),
@@ -177,8 +181,9 @@ struct Page {
 }
 
 impl Page {
-    fn new(contents: bool) -> Self {
-        Self { taken: Rc::default(), base: Rc::default(), reference: Reference::new(PAGE_BYTES, contents) }
+    fn new(number: u32, contents: bool) -> Self {
+        let reference = Reference::new(number, PAGE_BYTES, contents);
+        Self { taken: Rc::default(), base: Rc::default(), reference }
     }
 
     fn load(&self, program: &Program) -> Result<(), FaultError> {
@@ -188,7 +193,7 @@ impl Page {
             self.reference.store(program, base)?;
             self.base.set(Some(base));
         }
-        self.base.get().map_or(Ok(()), |base| self.reference.load(program, base, 1))
+        self.base.get().map_or(Ok(()), |base| self.reference.load(program, base))
     }
 }
 
@@ -265,9 +270,11 @@ fn unmap(
     while !test.is_over(program, false) {
         program.compute(random.below(PAUSE));
         let base = map(program)?;
-        reference.is_at(base);
+        // Its loads find the zeros of a new page, also those that the CPU could make before the store.
+        reference.is_new_at(base);
+        reference.load_held(program, base);
         reference.store(program, base)?;
-        reference.load(program, base, 1)?;
+        reference.load(program, base)?;
         let (begun, measured) = (program.now(), test.first.get().is_some());
         let unmapped = program.system_call(|memory, space| memory.unmap(space, base, PAGE_BYTES));
         unmapped.map_err(|_| FaultError::NotMapped(base))?;

@@ -69,7 +69,7 @@ struct Words {
 impl Words {
     fn new(simulation: &Simulation, pages: u64, contents: bool) -> Result<Self, RunError> {
         let file = simulation.memory().create_file(pages as u32)?;
-        Ok(Self { file, pages, reference: Reference::new(pages * PAGE_BYTES, contents) })
+        Ok(Self { file, pages, reference: Reference::new(file.get(), pages * PAGE_BYTES, contents) })
     }
 
     /// Maps the file, for stores or read-only, and returns the address.
@@ -176,7 +176,7 @@ fn write(program: &Program, test: &Test, (number, each): (usize, u64), random: &
         let kind = random.below(16);
         match kind {
             0..=2 => journal.reference.write(program, journal.file, journal.any(random)).ok()?,
-            3 | 4 => table.reference.load(program, base + table.any(random), 1).ok()?,
+            3 | 4 => table.reference.load(program, base + table.any(random)).ok()?,
             _ => table.reference.store(program, base + table.any(random)).ok()?,
         }
         test.accesses.set(test.accesses.get() + 1);
@@ -194,7 +194,7 @@ fn follow(program: &Program, test: &Test, journals: &[&Words], random: &mut Rand
         // There are at least as many writers as followers, so each follower has a journal.
         let chosen = random.below(journals.len() as u64) as usize;
         let (journal, base) = (journals[chosen], bases[chosen]);
-        journal.reference.load(program, base + journal.any(random), 1).ok()?;
+        journal.reference.load(program, base + journal.any(random)).ok()?;
         program.compute(FOLLOWER_PAUSE);
     }
     Some(())

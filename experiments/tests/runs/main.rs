@@ -1,5 +1,7 @@
 //! Whole runs of experiments, through the crate's interface.
 
+#[cfg(ceasefire_sabotage)]
+mod power;
 mod switching;
 mod tiered_inference;
 mod time;

@@ -15,6 +15,7 @@ fn run(experiment: &'static str, machine: &str, scale: f64) -> Report {
         scale,
         seed: 1,
         oracle: false,
+        shadow: false,
         trace: None,
     };
     plan.run(|_| ()).expect("a run")

@@ -61,10 +61,10 @@ impl Ram {
         unsafe { &*table.cast::<Words>() }
     }
 
-    /// Fills a frame with zeros.
-    pub(crate) fn zero(&self, frame: FrameNumber) {
+    /// Fills a frame with one word.
+    pub(crate) fn fill(&self, frame: FrameNumber, value: u64) {
         for word in self.words(frame) {
-            word.store(0, Ordering::Relaxed);
+            word.store(value, Ordering::Relaxed);
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             u64::from_le_bytes([13, 14, 15, 16, 17, 18, 19, 20])
         );
         ram.copy(second, third);
-        ram.zero(second);
+        ram.fill(second, 0);
         ram.load(third, 4096 - 24, &mut read);
         assert_eq!(&read[4..], &written[..]);
         for frame in [first, second] {

@@ -10,6 +10,7 @@ use std::ops::Range;
 use ceasefire::PageSize;
 
 use crate::hardware::numbers::HUGE_SHIFT;
+use crate::oracle::rule::Rule;
 
 /// The number of neighbouring pages in a chunk.
 const CHUNK: u64 = 64;
@@ -47,6 +48,11 @@ pub(crate) struct Holdings {
     further: BTreeMap<u64, Vec<Held>>,
     /// Huge translations, by the number of the huge page.
     huge: BTreeMap<u64, Vec<Held>>,
+    /// The root of the tables from which they come.
+    pub(crate) root: u32,
+    /// Translations that the CPU may hold and must not use again, by their size and number: a page, the frame to which
+    /// they lead there, and the rule that a use would break. The CPU must invalidate them before it runs the space.
+    forbidden: BTreeMap<(PageSize, u64), (u64, u32, Rule)>,
 }
 
 impl Holdings {
@@ -87,10 +93,30 @@ impl Holdings {
         true
     }
 
+    /// Forbids the use of the translation of that size of a page, for the first rule that it would break.
+    pub(crate) fn forbid(&mut self, page: u64, size: PageSize, frame: u32, rule: Rule) {
+        let number = if size == PageSize::MIB_2 { page >> HUGE_SHIFT } else { page };
+        self.forbidden.entry((size, number)).or_insert((page, frame, rule));
+    }
+
+    /// Takes the forbidden translations: a page of each, the frame, and the rule.
+    pub(crate) fn take_forbidden(&mut self) -> impl Iterator<Item = (u64, u32, Rule)> {
+        std::mem::take(&mut self.forbidden).into_values()
+    }
+
+    /// Whether there is no translation.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.further.is_empty() && self.huge.is_empty()
+    }
+
     /// Removes the translations of a page, of either size.
     pub(crate) fn remove(&mut self, page: u64) {
         self.further.remove(&page);
         self.huge.remove(&(page >> HUGE_SHIFT));
+        if !self.forbidden.is_empty() {
+            self.forbidden.remove(&(PageSize::KIB_4, page));
+            self.forbidden.remove(&(PageSize::MIB_2, page >> HUGE_SHIFT));
+        }
         let Some(chunk) = self.chunks.get_mut(&(page / CHUNK)) else { return };
         if chunk.pages[(page % CHUNK) as usize].take().is_some() {
             chunk.present -= 1;
@@ -105,6 +131,7 @@ impl Holdings {
         self.chunks.clear();
         self.further.clear();
         self.huge.clear();
+        self.forbidden.clear();
     }
 
     /// The small translations of a page.

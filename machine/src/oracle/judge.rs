@@ -1,12 +1,13 @@
 //! The oracle: it knows every TLB and every page table, and reports each broken rule.
 //!
 //! It looks at the machine's state itself, and shares nothing with the engine's bookkeeping. If a rule forbids a CPU
-//! an access, the oracle does not wait for the access. It checks at each moment that matters: when a frame is freed,
-//! a translation becomes visible, an operation returns, or a write-out begins. It then checks all entries that the
-//! CPUs running the space may still hold: every entry that they filled and that was not invalidated since. It does
-//! not matter whether a TLB was too small to keep the entry, because no code may rely on that. An entry counts as
-//! reachable on a CPU that has the space loaded under the entry's ASID and is not lazy. In addition, each access that
-//! hits is checked against the history of its frame.
+//! an access, the oracle does not wait for the access. It checks at each moment that matters: when a frame is freed, a
+//! translation becomes visible, an operation returns, or a write-out begins. It then checks all entries that the CPUs
+//! running the space may still hold: every entry that they filled and that was not invalidated since. It does not
+//! matter whether a TLB was too small to keep the entry, because no code may rely on that. An entry counts as
+//! reachable on a CPU that has the space loaded under the entry's ASID and is not lazy. On any other CPU it is
+//! forbidden from then on, and the rule is broken if the CPU comes back to the space without having invalidated it. In
+//! addition, each access that hits is checked against the history of its frame.
 //!
 //! A frame that was let go of owing may still be read through read-only entries. This ends when the frame is
 //! allocated again or when another copy of its page can be found, and at the latest at the engine's bounds.
@@ -19,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
-use ceasefire_memory::{Block, Event, Protection, PAGE_SHIFT};
+use ceasefire_memory::{Block, Event, Protection, Store, PAGE_SHIFT};
 
-use crate::hardware::numbers::{HUGE_PAGES, KERNEL_ROOT};
+use crate::hardware::numbers::HUGE_PAGES;
 use crate::hardware::tlb::{Cached, Fill};
-use crate::oracle::holdings::{ByAsid, Held};
+use crate::oracle::holdings::{ByAsid, Held, Holdings};
 use crate::oracle::place::Place;
 use crate::oracle::rule::{Rule, Violation};
-use crate::oracle::view::View;
+use crate::oracle::view::{Translation, View};
 
 /// The number of violations of each rule that are stored. Later ones are only counted.
 const KEPT: usize = 16;
@@ -58,13 +59,15 @@ pub(crate) struct Oracle {
     huge: RefCell<BTreeMap<u32, Vec<Place>>>,
     /// The translations that each CPU may hold.
     held: Box<[RefCell<ByAsid>]>,
-    /// The CPUs that have each root loaded.
-    loaded: RefCell<BTreeMap<u32, BTreeSet<usize>>>,
+    /// For each root, the CPUs that may hold translations of its tables, and under which ASID.
+    slots: RefCell<BTreeMap<u32, BTreeSet<(usize, u16)>>>,
     clock: Cell<u64>,
     /// Frames that were let go of owing and have not been allocated since.
     left: RefCell<HashMap<u32, Left>>,
     /// For each block, the frames in `left` that held its page, until the page can be found elsewhere.
-    left_blocks: RefCell<HashMap<Block, Vec<u32>>>,
+    left_blocks: RefCell<BTreeMap<Block, Vec<u32>>>,
+    /// For each node, the number of its frames in `left`, and that at which the debts among them are next counted.
+    left_of: RefCell<BTreeMap<usize, (usize, usize)>>,
     /// For each thread in a system call, the moment at which it began.
     calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
@@ -80,9 +83,10 @@ impl Oracle {
             more: RefCell::default(),
             huge: RefCell::default(),
             held: (0..cpus).map(|_| RefCell::default()).collect(),
-            loaded: RefCell::default(),
+            slots: RefCell::default(),
             left: RefCell::default(),
             left_blocks: RefCell::default(),
+            left_of: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
             violations: Cell::new(0),
@@ -127,7 +131,13 @@ impl Oracle {
     pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, fill: &Fill) {
         let Fill { size, frame, filled, writable, dirty, .. } = *fill;
         let held = Held { filled, frame, writable, dirty };
-        if !self.held[cpu].borrow_mut().under(asid).add(page, size, held) {
+        let is_new = {
+            let mut all = self.held[cpu].borrow_mut();
+            let all = all.under(asid);
+            all.root = fill.root;
+            all.add(page, size, held)
+        };
+        if !is_new {
             // Its place was recorded at the first fill.
             return;
         }
@@ -145,18 +155,36 @@ impl Oracle {
         }
     }
 
-    /// A CPU loads a root in place of another. Either may be the kernel's.
-    pub(crate) fn loads(&self, cpu: usize, before: u32, root: u32) {
-        let mut loaded = self.loaded.borrow_mut();
-        if let Some(cpus) = loaded.get_mut(&before) {
-            cpus.remove(&cpu);
-            if cpus.is_empty() {
-                loaded.remove(&before);
-            }
+    /// A CPU has loaded a root under an ASID: what it may hold under that ASID is of these tables, and it is allowed
+    /// to use all of it.
+    pub(crate) fn loads(&self, view: &impl View, cpu: usize, root: u32, asid: u16) {
+        self.slots.borrow_mut().entry(root).or_default().insert((cpu, asid));
+        let others =
+            self.held[cpu].borrow().get(asid).is_some_and(|held| !held.is_empty() && held.root != root);
+        if others {
+            self.broken(view, Rule::Tag, cpu, None, root);
         }
-        if root != KERNEL_ROOT {
-            loaded.entry(root).or_default().insert(cpu);
+        self.comes_back(view, cpu, asid);
+    }
+
+    /// A CPU goes on in the space that it has loaded.
+    pub(crate) fn runs(&self, view: &impl View, cpu: usize) {
+        if view.root(cpu).is_some() {
+            self.comes_back(view, cpu, view.asid(cpu));
         }
+    }
+
+    /// A CPU may use its entries under an ASID again.
+    fn comes_back(&self, view: &impl View, cpu: usize, asid: u16) {
+        let mut held = self.held[cpu].borrow_mut();
+        for (page, frame, rule) in held.get_mut(asid).into_iter().flat_map(Holdings::take_forbidden) {
+            self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
+        }
+    }
+
+    /// A CPU waits for others with interrupts off.
+    pub(crate) fn waits(&self, view: &impl View, cpu: usize) {
+        self.broken(view, Rule::NoWait, cpu, None, 0);
     }
 
     /// A thread enters the kernel.
@@ -184,6 +212,29 @@ impl Oracle {
         self.held[cpu].take();
     }
 
+    /// The pages for which a CPU may hold entries under an ASID, and the frames to which these lead: the first `most`.
+    /// Of a huge entry, the first page in the range counts.
+    pub(crate) fn held_frames(
+        &self,
+        cpu: usize,
+        asid: u16,
+        pages: Range<u64>,
+        most: usize,
+    ) -> Vec<(u64, u32)> {
+        let held = self.held[cpu].borrow();
+        let Some(held) = held.get(asid) else { return Vec::new() };
+        let first = |first: u64, held: Held| {
+            let page = first.max(pages.start);
+            (page, held.frame + (page - first) as u32)
+        };
+        let mut found: Vec<(u64, u32)> =
+            held.small_within(pages.clone()).take(most).map(|(page, held)| (page, held.frame)).collect();
+        found.extend(held.huge_within(pages.clone()).map(|(page, held)| first(page, held)));
+        found.sort_unstable();
+        found.truncate(most);
+        found
+    }
+
     /// A CPU used an entry for a page.
     pub(crate) fn hit(&self, view: &impl View, cpu: usize, page: u64, entry: &Cached) {
         let (address, frame) = (Some(page << PAGE_SHIFT), entry.frame(page));
@@ -191,7 +242,7 @@ impl Oracle {
             self.broken(view, Rule::Frame, cpu, address, frame);
         } else if view.root(cpu) != Some(entry.root) {
             self.broken(view, Rule::Tag, cpu, address, frame);
-        } else if view.translation(entry.root, page).is_none_or(|(now, _)| now != frame) {
+        } else if view.translation(entry.root, page).is_none_or(|now| now.frame != frame) {
             self.stale_hits.set(self.stale_hits.get() + 1);
             let since = self.left.borrow().get(&frame).map_or(u64::MAX, |left| left.since);
             if view.now_ns().saturating_sub(since) > view.oldest_debt_ns() {
@@ -217,36 +268,35 @@ impl Oracle {
                 }
             }
             Event::Left { frame, block } => self.leaves(view, frame.get(), block),
-            Event::Settled(block) => self.settled(view, block),
+            Event::Settled { store, first, last } => self.settled(view, store, first, last),
+            Event::HoleFilled { .. } => {}
             Event::TableFreed(table) => self.table_freed(view, table.get()),
             Event::Installed { space, address, frame, size } => {
                 self.installed(view, space, address >> PAGE_SHIFT, frame.get(), size);
             }
             Event::Returned { space, start, end, allowed } => self.returned(view, space, start, end, allowed),
-            Event::WriteOut(frame) => self.reachable(view, frame.get(), |cpu, page, held| {
-                if held.writable && held.dirty {
-                    self.broken(view, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame.get());
-                }
-            }),
-            Event::Superseded(frame) => self.reachable(view, frame.get(), |cpu, page, _| {
-                self.broken(view, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame.get());
-            }),
+            Event::Cleaned { space, start, end } => self.cleaned(view, space, start, end),
+            Event::WriteOut(frame) => {
+                self.out_of_reach(view, frame.get(), Rule::Clean, |held| held.writable && held.dirty);
+            }
+            Event::Superseded(frame) => self.out_of_reach(view, frame.get(), Rule::OneVersion, |_| true),
         }
     }
 
     /// A frame is freed: no CPU may reach it.
     fn freed(&self, view: &impl View, frame: u32) {
-        self.owes_no_more(frame);
-        self.reachable(view, frame, |cpu, page, _| {
-            self.broken(view, Rule::Frame, cpu, Some(page << PAGE_SHIFT), frame);
-        });
+        self.owes_no_more(view, frame);
+        self.out_of_reach(view, frame, Rule::Frame, |_| true);
         self.more.borrow_mut().remove(&frame);
         self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
     }
 
     /// Ends the debt of a frame that was let go of owing.
-    fn owes_no_more(&self, frame: u32) {
+    fn owes_no_more(&self, view: &impl View, frame: u32) {
         let Some(left) = self.left.borrow_mut().remove(&frame) else { return };
+        if let Some((count, _)) = self.left_of.borrow_mut().get_mut(&view.node_of(frame)) {
+            *count -= 1;
+        }
         if let Some(block) = left.block {
             let mut blocks = self.left_blocks.borrow_mut();
             if let Some(frames) = blocks.get_mut(&block) {
@@ -260,24 +310,50 @@ impl Oracle {
 
     /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores.
     fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
-        self.reachable(view, frame, |cpu, page, held| {
-            if held.writable {
-                self.broken(view, Rule::Clean, cpu, Some(page << PAGE_SHIFT), frame);
-            }
-        });
+        self.out_of_reach(view, frame, Rule::Clean, |held| held.writable);
         self.left.borrow_mut().insert(frame, Left { since: view.now_ns(), block });
         if let Some(block) = block {
             self.left_blocks.borrow_mut().entry(block).or_default().push(frame);
         }
+        self.count_debts(view, frame);
     }
 
-    /// A block's page can be found from now on: no CPU may read an older copy.
-    fn settled(&self, view: &impl View, block: Block) {
-        let left = self.left_blocks.borrow_mut().remove(&block);
-        for frame in left.into_iter().flatten() {
-            self.reachable(view, frame, |cpu, page, _| {
-                self.broken(view, Rule::OneVersion, cpu, Some(page << PAGE_SHIFT), frame);
-            });
+    /// Another frame of the node of `frame` was let go of owing. Those in debt, which a CPU can reach, must not be too
+    /// many. They are fewer than those that were let go of, since a frame is not reported when its debt is settled. So
+    /// they are counted only when they may have become too many.
+    fn count_debts(&self, view: &impl View, frame: u32) {
+        let node = view.node_of(frame);
+        let most = view.most_owing(node);
+        let due = {
+            let mut left_of = self.left_of.borrow_mut();
+            let (count, next) = left_of.entry(node).or_insert((0, most + 1));
+            *count += 1;
+            (*count >= *next).then_some(*count)
+        };
+        let Some(count) = due else { return };
+        let left = self.left.borrow();
+        let in_debt = left
+            .keys()
+            .filter(|&&frame| view.node_of(frame) == node && self.is_in_reach(view, frame))
+            .count();
+        if in_debt > most {
+            self.broken(view, Rule::Bounded, view.this_cpu(), None, frame);
+        }
+        let next = count + most.saturating_sub(in_debt).max(most / 8) + 1;
+        self.left_of.borrow_mut().insert(node, (count, next));
+    }
+
+    /// Pages of a store can be found from now on: no CPU may read an older copy.
+    fn settled(&self, view: &impl View, store: Store, first: u32, last: u32) {
+        loop {
+            let (first, last) = (Block { store, index: first }, Block { store, index: last });
+            let mut blocks = self.left_blocks.borrow_mut();
+            let Some(block) = blocks.range(first..=last).next().map(|(&block, _)| block) else { break };
+            let left = blocks.remove(&block);
+            drop(blocks);
+            for frame in left.into_iter().flatten() {
+                self.out_of_reach(view, frame, Rule::OneVersion, |_| true);
+            }
         }
     }
 
@@ -297,18 +373,21 @@ impl Oracle {
         // The size of an entry does not matter: the distance from page to frame is the same.
         let differs =
             |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
-        self.running(view, space, |index| {
-            let held = self.held[index].borrow();
-            let Some(held) = held.get(view.asid(index)) else { return };
+        self.of_space(view, space, |held| {
+            let small = |(held_page, held): (u64, Held)| (held_page, PageSize::KIB_4, held);
             let other = match size {
-                PageSize::KIB_4 => held.small(page).map(|held| (page, held)).find(differs),
-                _ => held.small_within(page..page + HUGE_PAGES).find(differs),
+                PageSize::KIB_4 => held.small(page).map(|held| (page, held)).find(differs).map(small),
+                _ => held.small_within(page..page + HUGE_PAGES).find(differs).map(small),
             };
-            let other = other.or_else(|| held.huge_within(page..page + 1).find(differs));
-            if let Some((held_page, held)) = other {
-                let address = held_page.max(page) << PAGE_SHIFT;
-                self.broken(view, Rule::OneTranslation, index, Some(address), held.frame);
-            }
+            let huge = |(held_page, held): (u64, Held)| (held_page, PageSize::MIB_2, held);
+            let other = other.or_else(|| held.huge_within(page..page + 1).find(differs).map(huge));
+            let found = |(held_page, size, held): (u64, PageSize, Held)| Found {
+                rule: Rule::OneTranslation,
+                size,
+                page: held_page.max(page),
+                frame: held.frame,
+            };
+            other.map(found).into_iter().collect()
         });
     }
 
@@ -320,34 +399,66 @@ impl Oracle {
     /// still be owed.
     fn returned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64, allowed: Protection) {
         let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
-        let began =
-            view.thread().and_then(|thread| self.calls.borrow().get(&thread).copied()).unwrap_or(u64::MAX);
-        self.running(view, space, |index| {
-            let held = self.held[index].borrow();
-            let Some(held) = held.get(view.asid(index)) else { return };
-            let small = held.small_within(pages.clone()).map(|(page, old)| (page, 1, old));
-            let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, HUGE_PAGES, old));
-            let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
-            for (first, count, old) in small.chain(huge).filter(|(.., old)| judged(old)) {
-                let judged = pages.start.max(first)..pages.end.min(first + count);
-                if let Some((page, frame)) = disagrees(view, root_of(space), first, &old, judged) {
-                    self.broken(view, Rule::Return, index, Some(page << PAGE_SHIFT), frame);
-                }
+        let began = self.began(view);
+        let wrong = |old: &Held, frame: u32, now: Option<Translation>| match now {
+            Some(now) => now.frame != frame || (old.writable && !now.writable),
+            None => true,
+        };
+        let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
+        self.of_space(view, space, |held| {
+            disagreeing(view, space, held, &pages, Rule::Return, judged, wrong)
+        });
+    }
+
+    /// Pages of a range were told clean. An entry that CPUs have held since before the call must not let stores
+    /// through that the page tables would not show.
+    fn cleaned(&self, view: &impl View, space: &AddressSpace, start: u64, end: u64) {
+        let pages = (start >> PAGE_SHIFT)..(end >> PAGE_SHIFT);
+        let began = self.began(view);
+        let unseen = |_: &Held, frame: u32, now: Option<Translation>| {
+            now.is_some_and(|now| now.frame == frame && !now.dirty)
+        };
+        let judged = |old: &Held| old.filled <= began && old.writable && old.dirty;
+        self.of_space(view, space, |held| {
+            disagreeing(view, space, held, &pages, Rule::Clean, judged, unseen)
+        });
+    }
+
+    /// The moment at which the thread's system call began.
+    fn began(&self, view: &impl View) -> u64 {
+        view.thread().and_then(|thread| self.calls.borrow().get(&thread).copied()).unwrap_or(u64::MAX)
+    }
+
+    /// No CPU may use an entry to `frame` that is judged wrong: now, or when it comes back to the entry's space.
+    fn out_of_reach(&self, view: &impl View, frame: u32, rule: Rule, wrong: impl Fn(&Held) -> bool) {
+        self.holding(frame, |place, size, page, held| {
+            if !wrong(&held) {
+            } else if usable(view, place.cpu(), place.asid()) {
+                self.broken(view, rule, place.cpu(), Some(page << PAGE_SHIFT), frame);
+            } else if let Some(held) = self.held[place.cpu()].borrow_mut().get_mut(place.asid()) {
+                held.forbid(page, size, frame, rule);
             }
         });
     }
 
-    /// Calls `visit` with the CPU, the page and the entry for each entry to `frame` that a CPU may hold and use.
-    fn reachable(&self, view: &impl View, frame: u32, mut visit: impl FnMut(usize, u64, Held)) {
-        let usable = |place: Place| {
-            let cpu = place.cpu();
-            view.asid(cpu) == place.asid() && view.root(cpu).is_some() && !view.is_lazy(cpu)
-        };
+    /// Whether any CPU could use an entry to `frame`.
+    fn is_in_reach(&self, view: &impl View, frame: u32) -> bool {
+        let mut found = false;
+        self.holding(frame, |place, _, _, _| found |= usable(view, place.cpu(), place.asid()));
+        found
+    }
+
+    /// Calls `visit` for each entry to `frame` that a CPU may hold: with its place, its size, the page for which it
+    /// leads there, and the entry.
+    fn holding(&self, frame: u32, mut visit: impl FnMut(Place, PageSize, u64, Held)) {
         let mut small = |place: Place| {
             let held = self.held[place.cpu()].borrow();
-            let mut held = held.get(place.asid()).into_iter().flat_map(|held| held.small(place.page()));
-            if let Some(held) = held.find(|held| held.frame == frame && usable(place)) {
-                visit(place.cpu(), place.page(), held);
+            let found = held
+                .get(place.asid())
+                .and_then(|held| held.small(place.page()).find(|held| held.frame == frame));
+            drop(held);
+            if let Some(held) = found {
+                visit(place, PageSize::KIB_4, place.page(), held);
             }
         };
         let first = self.frames.borrow()[frame as usize].place;
@@ -362,10 +473,12 @@ impl Oracle {
         let Some(places) = huge.get_mut(&(frame - offset)) else { return };
         places.retain(|place| {
             let held = self.held[place.cpu()].borrow();
-            let mut held = held.get(place.asid()).into_iter().flat_map(|held| held.huge(place.page()));
-            let found = held.find(|held| held.frame == frame - offset);
-            if let Some(held) = found.filter(|_| usable(*place)) {
-                visit(place.cpu(), place.page() + u64::from(offset), held);
+            let mut of_page = held.get(place.asid()).into_iter().flat_map(|held| held.huge(place.page()));
+            let found = of_page.find(|held| held.frame == frame - offset);
+            drop(of_page);
+            drop(held);
+            if let Some(held) = found {
+                visit(*place, PageSize::MIB_2, place.page() + u64::from(offset), held);
             }
             // Its frames are freed one by one, so a place is forgotten only here.
             found.is_some()
@@ -375,15 +488,45 @@ impl Oracle {
         }
     }
 
-    /// Calls `visit` for each CPU that runs `space` and is not lazy.
-    fn running(&self, view: &impl View, space: &AddressSpace, mut visit: impl FnMut(usize)) {
-        let loaded = self.loaded.borrow();
-        for &index in loaded.get(&root_of(space)).into_iter().flatten() {
-            if !view.is_lazy(index) {
-                visit(index);
+    /// Calls `find` with all entries of `space` that each CPU may hold. No CPU may use those that it returns: now, or
+    /// when it comes back to the space.
+    fn of_space(&self, view: &impl View, space: &AddressSpace, find: impl Fn(&Holdings) -> Vec<Found>) {
+        let root = root_of(space);
+        let mut slots = self.slots.borrow_mut();
+        let Some(of_root) = slots.get_mut(&root) else { return };
+        of_root.retain(|&(cpu, asid)| {
+            let mut held = self.held[cpu].borrow_mut();
+            let loaded = view.root(cpu) == Some(root) && view.asid(cpu) == asid;
+            let Some(held) = held.get_mut(asid).filter(|held| held.root == root && !held.is_empty()) else {
+                return loaded;
+            };
+            for Found { rule, size, page, frame } in find(held) {
+                if loaded && usable(view, cpu, asid) {
+                    self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
+                } else {
+                    held.forbid(page, size, frame, rule);
+                }
             }
+            true
+        });
+        if of_root.is_empty() {
+            slots.remove(&root);
         }
     }
+}
+
+/// An entry that a CPU may hold and must not use.
+struct Found {
+    rule: Rule,
+    size: PageSize,
+    /// The page for which it is wrong, and the frame to which it leads there.
+    page: u64,
+    frame: u32,
+}
+
+/// Whether a CPU could use the entries that it may hold under an ASID.
+fn usable(view: &impl View, cpu: usize, asid: u16) -> bool {
+    view.asid(cpu) == asid && view.root(cpu).is_some() && !view.is_lazy(cpu)
 }
 
 /// The frame of a space's top-level table.
@@ -398,35 +541,41 @@ fn note(places: &mut Vec<Place>, place: Place) {
     }
 }
 
-/// The first page in `judged` for which an entry that translates from `first` on disagrees with the current page
-/// tables or allows more, with the frame to which the entry leads.
-fn disagrees(
+/// The judged entries of a range of pages that are wrong, given the present translation of any of these pages.
+fn disagreeing(
     view: &impl View,
-    root: u32,
-    first: u64,
-    old: &Held,
-    mut judged: Range<u64>,
-) -> Option<(u64, u32)> {
-    judged.find_map(|page| {
-        let frame = old.frame + (page - first) as u32;
-        let wrong = match view.translation(root, page) {
-            Some((now, writable)) => now != frame || (old.writable && !writable),
-            None => true,
-        };
-        wrong.then_some((page, frame))
-    })
+    space: &AddressSpace,
+    held: &Holdings,
+    pages: &Range<u64>,
+    rule: Rule,
+    judged: impl Fn(&Held) -> bool,
+    wrong: impl Fn(&Held, u32, Option<Translation>) -> bool,
+) -> Vec<Found> {
+    let small = held.small_within(pages.clone()).map(|(page, old)| (page, PageSize::KIB_4, 1, old));
+    let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, PageSize::MIB_2, HUGE_PAGES, old));
+    let all = small.chain(huge).filter(|(.., old)| judged(old));
+    let found = all.filter_map(|(at, size, count, old)| {
+        (pages.start.max(at)..pages.end.min(at + count)).find_map(|page| {
+            let frame = old.frame + (page - at) as u32;
+            let now = view.translation(root_of(space), page);
+            wrong(&old, frame, now).then_some(Found { rule, size, page, frame })
+        })
+    });
+    found.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use ceasefire::{Flush, Platform as _, Schedule};
     use ceasefire_memory::{FrameNumber, Machine as _};
 
     use super::*;
+    use crate::hardware::numbers::KERNEL_ROOT;
     use crate::testing::{
         alone, broken, roomy, run_on, thread, Slot, FRAME, HIDDEN, PRESENT, US, USER, WRITABLE,
     };
     use crate::world::state::World;
-    use crate::Program;
+    use crate::{Options, Program, Simulation};
 
     fn frame(offset: u32) -> FrameNumber {
         FrameNumber::new(FRAME + offset)
@@ -620,6 +769,202 @@ mod tests {
             change_and_return(program, small.address, refill_and_hide);
             assert_eq!(broken(program), []);
         });
+    }
+
+    /// The CPU loads another root while `meanwhile` runs, and comes back to its space with or without a flush.
+    fn away(program: &Program, flushes: bool, meanwhile: impl FnOnce()) {
+        let (sim, root) = (&program.sim, root_of(program.space.coherence()));
+        let (cpu, asid) = (sim.here.get(), World::cpu(sim).asid.get());
+        sim.set_root(KERNEL_ROOT);
+        meanwhile();
+        if flushes {
+            sim.forget_asid(cpu, asid);
+        }
+        sim.set_root(root);
+        sim.oracle.as_ref().expect("it watches").loads(&**sim, cpu, root, asid);
+    }
+
+    /// The frame of a small page.
+    fn frame_of(program: &Program, slot: Slot) -> FrameNumber {
+        FrameNumber::new((slot.get(program) >> PAGE_SHIFT) as u32)
+    }
+
+    #[test]
+    fn a_cpu_may_not_come_back_to_entries_that_no_cpu_could_use_at_an_event() {
+        type Meanwhile = fn(&Program, Slot);
+        let freed: Meanwhile = |program, small| observe(program, Event::FrameFreed(frame_of(program, small)));
+        let written: Meanwhile = |program, small| observe(program, Event::WriteOut(frame_of(program, small)));
+        let superseded: Meanwhile =
+            |program, small| observe(program, Event::Superseded(frame_of(program, small)));
+        let hidden: Meanwhile = |program, small| {
+            let hide = || small.set(program, small.get(program) & !PRESENT | HIDDEN);
+            change_and_return(program, small.address, hide);
+        };
+        let replaced: Meanwhile = |program, small| install(program, small.address, frame(0), PageSize::KIB_4);
+        for (meanwhile, rule) in [
+            (freed, Rule::Frame),
+            (written, Rule::Clean),
+            (superseded, Rule::OneVersion),
+            (hidden, Rule::Return),
+            (replaced, Rule::OneTranslation),
+        ] {
+            for flushes in [true, false] {
+                alone(move |program| {
+                    let small = Slot::small(program);
+                    away(program, flushes, || {
+                        meanwhile(program, small);
+                        assert_eq!(broken(program), [], "no CPU could use the entry yet");
+                    });
+                    let expected = if flushes { vec![] } else { vec![(rule, Some(small.address))] };
+                    assert_eq!(broken(program), expected);
+                    away(program, false, || ());
+                    assert_eq!(broken(program), expected, "each entry is reported once");
+                    program.sim.forget_all(0);
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_lazy_cpu_may_not_go_on_with_an_entry_to_a_frame_that_was_freed_meanwhile() {
+        for (flushes, expected) in [(true, 0), (false, 1)] {
+            with_huge(move |program, huge| {
+                program.sim.rest();
+                observe(program, Event::FrameFreed(frame(9)));
+                assert_eq!(broken(program), []);
+                if flushes {
+                    flush(program, huge.address);
+                }
+                program.sim.run_space(&program.space);
+                assert_eq!(broken(program), vec![(Rule::Frame, Some(huge.at(9))); expected]);
+                program.sim.forget_all(0);
+            });
+        }
+    }
+
+    #[test]
+    fn loading_a_space_under_an_asid_with_entries_of_another_breaks_r4() {
+        alone(|program| {
+            let (sim, small) = (&program.sim, Slot::small(program));
+            let oracle = sim.oracle.as_ref().expect("it watches");
+            let (own, asid) = (root_of(program.space.coherence()), World::cpu(sim).asid.get());
+            oracle.loads(&**sim, 0, own, asid);
+            assert_eq!(broken(program), []);
+            oracle.loads(&**sim, 0, FRAME, asid);
+            assert_eq!(broken(program), [(Rule::Tag, None)]);
+            flush(program, small.address);
+            sim.forget_asid(0, asid);
+            oracle.loads(&**sim, 0, FRAME, asid);
+            assert_eq!(broken(program).len(), 1);
+        });
+    }
+
+    #[test]
+    fn declaring_a_page_droppable_while_stores_to_it_go_unseen_breaks_r5() {
+        alone(|program| {
+            let small = Slot::small(program);
+            let declare = |change: &dyn Fn()| {
+                program.system_call(|_, space| {
+                    change();
+                    let (start, end) = (small.address, small.address + 4096);
+                    observe(program, Event::Cleaned { space: space.coherence(), start, end });
+                });
+            };
+            let dirty = small.get(program);
+            let clean = dirty & !(1 << 6);
+            declare(&|| ());
+            assert_eq!(broken(program), [], "the page table shows the store");
+            declare(&|| small.set(program, clean));
+            assert_eq!(broken(program), [(Rule::Clean, Some(small.address))]);
+            declare(&|| {
+                flush(program, small.address);
+                small.set(program, clean);
+            });
+            assert_eq!(broken(program).len(), 1);
+            program.load(small.address, 1).expect("a mapped page");
+            declare(&|| ());
+            assert_eq!(broken(program).len(), 1, "a store through a clean entry shows in the page table");
+        });
+    }
+
+    #[test]
+    fn a_page_that_is_found_may_not_be_held_in_an_older_frame() {
+        with_huge_to_load(64, |program, huge| {
+            let of = |index| Some(Block { store: Store::Swap, index });
+            for (offset, index) in [(1, 10), (2, 11), (3, 12)] {
+                observe(program, Event::Left { frame: frame(offset), block: of(index) });
+            }
+            let found = |first, last| observe(program, Event::Settled { store: Store::Swap, first, last });
+            found(0, 9);
+            found(13, u32::MAX);
+            assert_eq!(broken(program), []);
+            found(10, 11);
+            assert_eq!(broken(program), [1, 2].map(|page| (Rule::OneVersion, Some(huge.at(page)))));
+            flush(program, huge.address);
+            found(0, u32::MAX);
+            assert_eq!(broken(program).len(), 2);
+        });
+    }
+
+    /// Runs a thread that has loaded from two huge pages side by side. At most `max_owed` frames may owe.
+    fn with_huge_to_load(max_owed: u32, body: impl FnOnce(&Program, Slot) + 'static) {
+        let configure = move |config: &mut ceasefire_memory::Config| config.lazy.max_owed = Some(max_owed);
+        let options =
+            Options { configure: Box::new(configure), slack: Some(0), ..Options::new(Schedule::Batched) };
+        let simulation = Simulation::new(&roomy(1), options).expect("it fits");
+        let space = simulation.memory().new_space().expect("a frame");
+        let body = move |program: &Program| {
+            let huge = Slot::huge(program);
+            let next = Slot::of(program, huge.address ^ 2 << PageSize::MIB_2.shift(), PageSize::MIB_2);
+            let entry = huge.get(program) & !WRITABLE;
+            huge.set(program, entry);
+            next.set(program, entry + (HUGE_PAGES << PAGE_SHIFT));
+            for slot in [huge, next] {
+                program.load(slot.address, 1).expect("a present entry");
+            }
+            body(program, huge);
+            program.sim.forget_all(0);
+        };
+        simulation.spawn("loads", 0, 0, &space, body).expect("a stack");
+        simulation.run(|_, _| true).expect("no trace");
+    }
+
+    #[test]
+    fn more_frames_in_debt_than_the_bound_and_batches_under_way_allow_break_r8() {
+        for (flushes, expected) in [(false, Some(Rule::Bounded)), (true, None)] {
+            with_huge_to_load(64, move |program, huge| {
+                let most = program.sim.most_owing(0) as u32;
+                assert!((64..1024).contains(&most), "{most}");
+                let leave = |frames: Range<u32>| {
+                    frames.for_each(|at| observe(program, Event::Left { frame: frame(at), block: None }));
+                };
+                leave(0..most);
+                assert_eq!(broken(program), []);
+                if flushes {
+                    flush(program, huge.address);
+                }
+                leave(most..most + 1);
+                assert_eq!(broken(program).first().map(|&(rule, _)| rule), expected);
+            });
+        }
+    }
+
+    #[test]
+    fn waiting_for_others_with_interrupts_off_breaks_r9() {
+        for (off, expected) in [(true, Some(Rule::NoWait)), (false, None)] {
+            let ended = std::rc::Rc::new(Cell::new(false));
+            let told = ended.clone();
+            let flushes = move |program: &Program| {
+                program.compute(20 * US);
+                let flush = || program.memory().engine().flush(program.space().coherence(), Flush::ALL);
+                let _ = if off { program.sim.interrupts_off(flush) } else { flush() };
+                assert_eq!(broken(program).first().map(|&(rule, _)| rule), expected);
+                told.set(true);
+            };
+            let runs = |program: &Program| (0..100).for_each(|_| program.compute(US));
+            run_on(&roomy(2), vec![thread(0, flushes), thread(0, runs)]);
+            assert!(ended.get(), "the run goes on");
+        }
     }
 
     #[test]

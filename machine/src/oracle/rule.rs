@@ -21,8 +21,11 @@ pub enum Rule {
     /// R7 one translation: no two CPUs see different frames at one address. Different rights to the same frame do not
     /// break it.
     OneTranslation,
-    /// R8 bounded: no debt is older than its maximum age and one tick.
+    /// R8 bounded: no debt is older than its maximum age and one tick, and no more frames of a node are in debt than
+    /// its bound and the batches under way allow.
     Bounded,
+    /// R9 no wait where none is allowed: no CPU waits for others with interrupts off.
+    NoWait,
 }
 
 impl Rule {
@@ -37,6 +40,7 @@ impl Rule {
             Self::OneVersion => "R6",
             Self::OneTranslation => "R7",
             Self::Bounded => "R8",
+            Self::NoWait => "R9",
         }
     }
 }
@@ -46,19 +50,22 @@ impl Rule {
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// The CPU that held the entry.
+    /// The CPU that held the entry, or that waited.
     pub cpu: u16,
     /// The moment, in nanoseconds of simulated time.
     pub time_ns: u64,
     /// The address, if the entry had one.
     pub address: Option<u64>,
-    /// The frame to which the entry led.
+    /// The frame to which the entry led; 0 for R9.
     pub frame: u32,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, cpu, time_ns, address, frame } = self;
+        if *rule == Rule::NoWait {
+            return write!(f, "R9 broken at {time_ns} ns: CPU {cpu} waits for others with interrupts off");
+        }
         write!(f, "{} broken at {time_ns} ns: CPU {cpu} can still reach frame {frame:#x}", rule.name())?;
         address.map_or(Ok(()), |address| write!(f, " at {address:#x}"))
     }

@@ -14,32 +14,39 @@ use crate::run::program::{Program, Use};
 use crate::world::state::World;
 
 impl Program {
-    /// Uses the page at `address`. Returns the result of `touch` on the word there, if pages have contents.
+    /// Uses the page at `address` `count` times. Returns the result of `touch` on the word there at the first use, if
+    /// pages have contents. If these are several loads, `touch` also gets the word that the last of them finds.
     pub(super) fn access<R>(
         &self,
         address: u64,
         count: u32,
         how: Use,
-        touch: impl FnOnce(&AtomicU64) -> R,
+        mut touch: impl FnMut(&AtomicU64) -> R,
     ) -> Result<Option<R>, FaultError> {
         let world: &World = &self.sim;
         world.sync();
         let frame = self.translate(address, how)?;
         // At the instant of the translation: no other CPU has had a turn since.
-        let touched = world.contents.is_some().then(|| {
-            let words = world.ram.words(FrameNumber::new(frame));
-            touch(&words[(address % PAGE_BYTES / 8) as usize])
-        });
+        let mut touch = |frame| {
+            let words = || world.ram.words(FrameNumber::new(frame));
+            world.contents.is_some().then(|| touch(&words()[(address % PAGE_BYTES / 8) as usize]))
+        };
+        let touched = touch(frame);
         if how != Use::Fetch {
             let accesses = &world.tallies.accesses;
             accesses.set(accesses.get() + u64::from(count));
         }
-        let before = (world.here.get(), world.invalidations_of(world.here.get()));
+        let entries = || (world.here.get(), world.cpu().asid.get(), world.invalidations_of(world.here.get()));
+        let before = entries();
         world.compute(world.machine.costs.access * u64::from(count));
         world.give_way();
-        if count > 1 && before != (world.here.get(), world.invalidations_of(world.here.get())) {
-            // An entry was invalidated between the first of these accesses and the last.
-            self.translate(address, how)?;
+        if count > 1 {
+            // If no entry was invalidated between the first of these accesses and the last, the CPU may still hold the
+            // one that the first used.
+            let last = if before == entries() { frame } else { self.translate(address, how)? };
+            if how == Use::Load {
+                touch(last);
+            }
         }
         Ok(touched)
     }

@@ -1,9 +1,10 @@
 //! A program's thread: it computes, and accesses memory through its CPU's TLB.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire_memory::{Access, FaultError, Memory, SpaceHandle};
+use ceasefire_memory::{Access, FaultError, FrameNumber, Memory, SpaceHandle, PAGE_BYTES, PAGE_SHIFT};
 
 use crate::config::Picoseconds;
 use crate::hardware::tlb::Side;
@@ -100,14 +101,41 @@ impl Program {
         Ok(self.access(address, count, Use::Load, read)?.unwrap_or(0))
     }
 
-    /// The same, and passes the word to `seen` at the instant of the first load, before any other CPU has a turn.
-    /// `seen` is not called if pages have no contents.
+    /// The same, and passes the word to `seen` at the instant of the first load, before any other CPU has a turn. If
+    /// there are several loads, it does so again at the instant of the last, before which entries may have been
+    /// invalidated. `seen` is not called if pages have no contents.
     ///
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
-    pub fn load_then(&self, address: u64, count: u32, seen: impl FnOnce(u64)) -> Result<(), FaultError> {
+    pub fn load_then(&self, address: u64, count: u32, mut seen: impl FnMut(u64)) -> Result<(), FaultError> {
         let read = |word: &AtomicU64| seen(word.load(Ordering::Relaxed));
         self.access(address, count, Use::Load, read).map(|_| ())
+    }
+
+    /// Passes to `seen` the words that loads could find now, through entries that this CPU may hold: those that it
+    /// filled and has not invalidated since, even if its TLB was too small to keep them. Loads from one word of each
+    /// page are tried, `addresses.start` being the first, until `most` have been passed on. Returns the address with
+    /// which to go on, or `None` at the end.
+    ///
+    /// Takes no time. `seen` is not called if pages have no contents, or if the oracle is off, which keeps these
+    /// entries.
+    pub fn load_held(
+        &self,
+        addresses: Range<u64>,
+        most: usize,
+        mut seen: impl FnMut(u64, u64),
+    ) -> Option<u64> {
+        let world: &World = &self.sim;
+        let oracle = world.oracle.as_ref().filter(|_| world.contents.is_some())?;
+        let (cpu, offset) = (world.here.get(), addresses.start % PAGE_BYTES);
+        let pages = addresses.start >> PAGE_SHIFT..addresses.end.div_ceil(PAGE_BYTES);
+        let held = oracle.held_frames(cpu, world.cpu().asid.get(), pages, most);
+        for &(page, frame) in &held {
+            let words = world.ram.words(FrameNumber::new(frame));
+            seen((page << PAGE_SHIFT) + offset, words[(offset / 8) as usize].load(Ordering::Relaxed));
+        }
+        let last = held.last().filter(|_| held.len() >= most)?;
+        Some(((last.0 + 1) << PAGE_SHIFT) + offset)
     }
 
     /// Stores `count` times to the page at `address`. If pages have contents, the first of these stores writes
@@ -130,7 +158,7 @@ impl Program {
         address: u64,
         count: u32,
         value: u64,
-        stored: impl FnOnce(),
+        mut stored: impl FnMut(),
     ) -> Result<(), FaultError> {
         let write = |word: &AtomicU64| {
             word.store(value, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use ceasefire_memory::shadow::Shadow;
-use ceasefire_memory::{Config, Memory, NodeId, NodeLayout, SpaceHandle, PAGE_BYTES};
+use ceasefire_memory::{Config, Memory, NodeId, NodeLayout, ObjectId, SpaceHandle, PAGE_BYTES};
 
 use crate::config::{Machine, Picoseconds};
 use crate::hardware::contents::Contents;
@@ -78,6 +78,14 @@ impl Simulation {
     /// The memory manager, to set up files before the run and to inspect it afterwards.
     pub fn memory(&self) -> &Rc<Memory<Sim>> {
         &self.memory
+    }
+
+    /// From now on the holes of a file read as [`stored_word`](crate::stored_word)s, not as zeros, as those of a
+    /// filesystem that makes up their contents. This takes no more time than zeros. Without contents it does nothing.
+    pub fn mark_holes(&self, file: ObjectId) {
+        if let Some(contents) = &self.sim.contents {
+            contents.mark_holes(file);
+        }
     }
 
     /// Starts a program's thread in `space` on a CPU at a time. A thread that cannot go on, because a fault cannot be

@@ -5,6 +5,9 @@ use crate::measure::spent::Doing;
 use crate::world::state::World;
 use crate::world::timeline::NEVER;
 
+/// The time between two looks of a CPU that waits with interrupts off: 100 ns.
+const MOMENT: Picoseconds = 100_000;
+
 impl World {
     /// A point where CPUs can notice each other. A CPU that is further behind goes first, and interrupts that have
     /// arrived are taken.
@@ -28,6 +31,13 @@ impl World {
     /// Waits until a time is set at which this CPU goes on.
     pub(crate) fn wait(&self) {
         self.cpu().wake.set(NEVER);
+        self.running.pause();
+    }
+
+    /// The CPU waits for a moment with interrupts off, in which no interrupt wakes it.
+    pub(crate) fn spin(&self) {
+        self.during(Doing::Answers, || self.stall(MOMENT));
+        self.cpu().wake.set(self.cpu().clock.get());
         self.running.pause();
     }
 

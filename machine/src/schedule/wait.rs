@@ -65,10 +65,7 @@ impl World {
             .map(|contents| pages.iter().map(|&(block, frame)| (frame, contents.find(block))).collect());
         self.transfer(pages.len(), |storage| storage.read);
         for (frame, page) in found.into_iter().flatten() {
-            match page {
-                Some(page) => self.ram.store(frame, 0, &*page),
-                None => self.ram.zero(frame),
-            }
+            self.ram.store(frame, 0, &*page);
         }
     }
 
@@ -129,6 +126,7 @@ mod tests {
     use ceasefire_memory::{FrameNumber, Lock as _, LockClass, Machine, Memory, Store};
 
     use super::*;
+    use crate::hardware::contents::stored_word;
     use crate::schedule::lock::SimLock;
     use crate::testing::{machine, now, Notes, FAR, US};
     use crate::{Options, Outcome, Program, Simulation};
@@ -454,13 +452,13 @@ mod tests {
     }
 
     #[test]
-    fn a_device_initially_holds_zeros_for_a_file() {
+    fn a_device_initially_holds_words_of_their_own_for_a_file() {
         let bench = Bench::new(1, None);
         bench.thread(0, 0, |program| {
             let file = program.memory().open_stored_file(3).expect("a free object");
             let map = |memory: &Memory<Sim>, space: &_| memory.map_shared(space, file, 0, 3, false);
             let base = program.system_call(map).expect("room");
-            assert_eq!(program.load(base + 2 * 4096 + 64, 1), Ok(0));
+            assert_eq!(program.load(base + 2 * 4096 + 64, 1), Ok(stored_word(file, 2 * 4096 + 64)));
             assert_eq!(program.reading().statistics.read, 1);
         });
         bench.run();

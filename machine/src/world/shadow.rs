@@ -33,5 +33,8 @@ impl World {
     pub(crate) fn run_space(&self, space: &SpaceHandle<Sim>) {
         self.switch_to(space);
         self.ask(Shadow::runs);
+        if let Some(oracle) = &self.oracle {
+            oracle.runs(self, self.here.get());
+        }
     }
 }

@@ -282,10 +282,7 @@ impl World {
 
     /// This CPU loads another root.
     pub(crate) fn set_root(&self, root: u32) {
-        let before = self.cpu().root.replace(root);
-        if let Some(oracle) = &self.oracle {
-            oracle.loads(self.here.get(), before, root);
-        }
+        self.cpu().root.set(root);
     }
 
     /// The time that a cache line or a message takes between two CPUs.

@@ -1,11 +1,14 @@
 //! The machine, as the oracle sees it.
 
 use ceasefire::PageSize;
-use ceasefire_memory::{FrameNumber, Table, PAGE_SHIFT};
+use ceasefire_memory::{FrameNumber, NodeId, Table, MIGRATE_BATCH, PAGE_SHIFT};
 
 use crate::hardware::numbers::{level_of, HUGE_PAGES, KERNEL_ROOT};
-use crate::oracle::view::View;
+use crate::oracle::view::{Translation, View};
 use crate::world::state::World;
+
+/// The most owing frames of a node on a CPU's list.
+const LIST: usize = 30;
 
 impl World {
     /// The page-table page with the entry that translates a page, in the tables under `root`, and the size that this
@@ -35,6 +38,10 @@ impl View for World {
         self.cpu().task.get().map(|thread| thread.0)
     }
 
+    fn this_cpu(&self) -> usize {
+        self.here.get()
+    }
+
     fn cpu_count(&self) -> usize {
         self.cpus.len()
     }
@@ -58,14 +65,26 @@ impl View for World {
         tables.any(|path| path == table)
     }
 
-    fn translation(&self, root: u32, page: u64) -> Option<(u32, bool)> {
+    fn translation(&self, root: u32, page: u64) -> Option<Translation> {
         let (table, size) = self.descend(root, page)?;
         let entry = self.ram.table(table).get(Table::index(page << PAGE_SHIFT, level_of(size)));
         let offset = match size {
             PageSize::KIB_4 => 0,
             _ => (page & (HUGE_PAGES - 1)) as u32,
         };
-        entry.present().then(|| (entry.frame().get() + offset, entry.writable()))
+        let (frame, writable, dirty) = (entry.frame().get() + offset, entry.writable(), entry.dirty());
+        entry.present().then_some(Translation { frame, writable, dirty })
+    }
+
+    fn node_of(&self, frame: u32) -> usize {
+        self.node_of_frame(FrameNumber::new(frame)).into()
+    }
+
+    fn most_owing(&self, node: usize) -> usize {
+        let memory = self.memory();
+        // Each CPU has a batch of at most so many pages under way, and a list of its own.
+        let of_batches = memory.config().cpus * (MIGRATE_BATCH + LIST);
+        memory.most_owing(NodeId(node as u16)) as usize + of_batches
     }
 
     fn oldest_debt_ns(&self) -> u64 {

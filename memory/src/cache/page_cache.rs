@@ -84,6 +84,8 @@ impl<P: Machine> Memory<P> {
             let on_device = stored >> (at - index) & 1 != 0;
             if !on_device {
                 self.zero(frame.number(), 1);
+                let block = Block { store: Store::File(file), index: at };
+                self.platform().observe(Event::HoleFilled { frame: frame.number(), block });
             }
             match self.insert(file, at, frame, on_device) {
                 Ok(page) if on_device => {

@@ -27,9 +27,6 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn settled_pages(&self, file: ObjectId, index: u32, count: u32) -> LockedPages<'_, P> {
         let pages = self.settled_slots(&self.objects.get(file).pages, index, count);
         self.finds(Store::File(file), index, count);
-        for index in index..index.saturating_add(count) {
-            self.platform().observe(Event::Settled(Block { store: Store::File(file), index }));
-        }
         pages
     }
 
@@ -37,7 +34,6 @@ impl<P: Machine> Memory<P> {
     pub(crate) fn settled_slot(&self, slot: u32) -> LockedPages<'_, P> {
         let cache = self.settled_slots(&self.swap.cache, slot, 1);
         self.finds(Store::Swap, slot, 1);
-        self.platform().observe(Event::Settled(Block { store: Store::Swap, index: slot }));
         cache
     }
 
@@ -66,10 +62,13 @@ impl<P: Machine> Memory<P> {
         }
     }
 
-    /// Tells the shadow that `count` pages of a store from `index` on may be found, brought in or changed from now on.
+    /// Tells the checkers that `count` pages of a store from `index` on may be found, brought in or changed from now on.
     /// Their directory is locked, so none of them can leave meanwhile.
-    pub(crate) fn finds(&self, store: Store, index: u32, count: u32) {
-        self.ask_shadow(|shadow| shadow.finds(store, index, index.saturating_add(count - 1)));
+    pub(crate) fn finds(&self, store: Store, first: u32, count: u32) {
+        let Some(more) = count.checked_sub(1) else { return };
+        let last = first.saturating_add(more);
+        self.ask_shadow(|shadow| shadow.finds(store, first, last));
+        self.platform().observe(Event::Settled { store, first, last });
     }
 
     /// Tells the shadow that a frame holds an older copy of a block's page from now on. The directory is locked.

@@ -151,6 +151,9 @@ impl<P: Machine> Memory<P> {
             });
         }
         gather.finish();
+        for &(start, end) in &ranges {
+            self.platform().observe(Event::Cleaned { space: space.coherence(), start, end });
+        }
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Debts settle elsewhere, at ticks and switches, without a notice for each frame. So an allocation checks: first the
 //! frames on its CPU's list, then, under the zone lock that it takes anyway, the oldest blocks of the node. Each check
-//! is bounded, so no allocation works for a thousand others. Between its list and its settlement a frame is only on the
-//! stack of the task that took it, with its stamp. No CPU and no task stores debts, so an interrupt can never mistake
-//! them for its own.
+//! is bounded, so no allocation works for a thousand others. Between its list and its settlement a frame is only on
+//! the stack of the task that took it, with its stamp. No CPU and no task stores debts, so an interrupt can never
+//! mistake them for its own.
 
 use core::sync::atomic::Ordering;
 
@@ -24,8 +24,8 @@ pub(crate) const MATURE: u32 = REFILL;
 impl<P: Machine> Memory<P> {
     /// Must run at each timer tick of each CPU, with interrupts off. It settles debts at no cost. If one is too old
     /// because some CPU has no ticks, the next fault or reclaim anywhere pays. The background reclaim of this CPU's
-    /// node is woken to pay as well, because it may be that no program faults. (If every CPU is busy with programs, the
-    /// reclaimer may not run for long.)
+    /// node is woken to pay as well, because it may be that no program faults. (If every CPU is busy with programs,
+    /// the reclaimer may not run for long.)
     pub fn tick(&self) {
         if self.engine.tick() {
             self.overdue.store(true, Ordering::Release);
@@ -47,17 +47,23 @@ impl<P: Machine> Memory<P> {
     /// Whether more frames of a node may come to owe. If not, a batch that frees frames there should pay at its end.
     /// Matured frames are freed first, so no batch pays because of debts that are already settled.
     ///
-    /// The answer is exact except for frames on CPUs' lists, at most 30 for each CPU, and frames that other batches are
-    /// about to free.
+    /// The answer is exact except for frames on CPUs' lists, at most 30 for each CPU, and frames that other batches
+    /// are about to free.
     pub(crate) fn may_owe(&self, node: NodeId) -> bool {
         let state = &self.nodes[node.index()];
         // A node without frames may owe none, and owes none.
-        while state.owing() >= state.limits.max_owed.max(1) {
+        while state.owing() >= self.most_owing(node) {
             if self.mature(node) == 0 {
                 return false;
             }
         }
         true
+    }
+
+    /// The most free frames of a node that may owe when a batch begins. At most 30 on each CPU's list and those of
+    /// batches under way come on top.
+    pub fn most_owing(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].limits.max_owed.max(1)
     }
 
     /// Free frames that owe, including those whose debts were settled since the last check. Exact once the machine is

@@ -2,7 +2,7 @@
 
 use ceasefire::{AddressSpace, PageSize};
 
-use crate::address::{Block, FrameNumber};
+use crate::address::{Block, FrameNumber, Store};
 use crate::spaces::area::Protection;
 
 /// An event for a checker.
@@ -15,6 +15,14 @@ pub enum Event<'a> {
     FrameAllocated(FrameNumber),
     /// The frame was a page-table page and goes back to the allocator: no walker may read it.
     TableFreed(FrameNumber),
+    /// The frame was filled with zeros, to be the page of a block that its file's device does not hold. No CPU can
+    /// reach it yet.
+    HoleFilled {
+        /// The frame.
+        frame: FrameNumber,
+        /// The block.
+        block: Block,
+    },
     /// A translation is now visible.
     Installed {
         /// The space that it belongs to.
@@ -37,6 +45,16 @@ pub enum Event<'a> {
         /// The use that older translations still allow: none, or loads.
         allowed: Protection,
     },
+    /// The pages of a range of private memory were declared droppable (madvise FREE), and the call is about to return.
+    /// From then on a store must show in the page table: the page is dropped if none does.
+    Cleaned {
+        /// The space.
+        space: &'a AddressSpace,
+        /// The first address.
+        start: u64,
+        /// The address after the last.
+        end: u64,
+    },
     /// The page is declared clean and its write-out begins: no store may land in it unseen.
     WriteOut(FrameNumber),
     /// The frame goes back to the allocator while CPUs may still read it through translations that allowed loads only.
@@ -49,8 +67,16 @@ pub enum Event<'a> {
         /// The block of its page, if it has one.
         block: Option<Block>,
     },
-    /// The block's page is about to be found, brought in or changed: no CPU may read an older copy of it.
-    Settled(Block),
+    /// The pages of a store from `first` up to `last` are about to be found, brought in or changed: no CPU may read an
+    /// older copy of any of them. This is reported where a page is used, whatever the memory manager checked before.
+    Settled {
+        /// The file, or the swap device.
+        store: Store,
+        /// The first page.
+        first: u32,
+        /// The last page.
+        last: u32,
+    },
     /// Another frame may hold the newest version of this frame's page from now on: the page is about to be copied
     /// elsewhere, or has left its file or the swap device's cache. No CPU may reach the old frame.
     Superseded(FrameNumber),

@@ -157,8 +157,12 @@ impl Machine for Threads {
                     self.left.lock().unwrap().entry(block).or_default().push(frame);
                 }
             }
-            Event::Settled(block) => {
-                let left = self.left.lock().unwrap().remove(&block);
+            Event::Settled { store, first, last } => {
+                let mut all = self.left.lock().unwrap();
+                let found = |block: &&Block| block.store == store && (first..=last).contains(&block.index);
+                let found: Vec<Block> = all.keys().filter(found).copied().collect();
+                let left: Vec<_> = found.iter().filter_map(|block| all.remove(block)).collect();
+                drop(all);
                 for frame in left.into_iter().flatten() {
                     let content = self.content(frame);
                     if content.left.load(Ordering::Acquire) {
@@ -188,7 +192,7 @@ impl Machine for Threads {
             Event::Superseded(frame) => {
                 self.content(frame).superseded.store(self.next(), Ordering::Release);
             }
-            Event::Returned { .. } => {}
+            Event::HoleFilled { .. } | Event::Returned { .. } | Event::Cleaned { .. } => {}
         }
     }
 }

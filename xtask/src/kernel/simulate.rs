@@ -128,6 +128,7 @@ mod tests {
             scale: scale.to_string().parse().unwrap(),
             seed: 1,
             oracle: true,
+            shadow: true,
             trace: None,
         }
     }
