@@ -191,7 +191,7 @@ impl Areas {
     }
 
     /// The areas that overlap `[start, end)`.
-    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> {
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> + Clone {
         let first = self.find(start).map_or(start, |area| area.start);
         self.0.range(first..end).map(|(_, area)| area)
     }
