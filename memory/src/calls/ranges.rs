@@ -56,9 +56,9 @@ impl<P: Machine> Deref for WalkedAreas<'_, P> {
 impl<P: Machine> WalkedAreas<'_, P> {
     /// Room for as many pages of the ranges as one flush concerns.
     pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
-        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum();
+        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
         match self {
-            Self::Shared(..) => Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES),
+            Self::Shared(..) => Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES)),
             Self::Exclusive(_) => Room::for_pages(pages),
         }
     }
