@@ -68,6 +68,7 @@ mod tests {
                 ("hand_over", hand_over, "transfers"),
                 ("shared", 2, "transfers"),
                 ("guarded", guarded, "lines"),
+                ("enqueue", 6, "lines"),
                 ("request", 5, "lines"),
                 ("wake", 7, "ns"),
             ];
@@ -77,8 +78,8 @@ mod tests {
                 })
                 .join("\n")
         };
-        let expected = Contention { hand_over: 4, shared: 2, guarded: 3, request: 5, wake: 7_000 };
-        assert_eq!(read(&lines(4, 3)), Ok((expected, 5)));
+        let expected = Contention { hand_over: 4, shared: 2, guarded: 3, enqueue: 6, request: 5, wake: 7_000 };
+        assert_eq!(read(&lines(4, 3)), Ok((expected, 6)));
         assert!(read(&lines(4, 0)).is_ok_and(|(contention, _)| contention.guarded == 0));
         assert!(read(&lines(0, 3)).is_err() && read(&lines(4, 65)).is_err());
         assert_eq!(read("guarded = 3"), Err("f:1: contention.hand_over: missing".to_owned()));
