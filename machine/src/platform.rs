@@ -2,12 +2,12 @@
 
 use ceasefire::{
     AddressSpace, Asid, Broadcast, BroadcastError, Capabilities, Cpu, CpuId, CpuSet, Flush, FlushEvent,
-    Generation, Holders, Look, Platform, Root,
+    Generation, Holders, Look, Platform, Root, SpaceId,
 };
 use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
-use crate::config::Processor;
+use crate::config::{Picoseconds, Processor};
 use crate::hardware::contents::poison;
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
 use crate::measure::spent::Doing;
@@ -153,6 +153,14 @@ unsafe impl Platform for Sim {
         look.deserves(self.wide)
     }
 
+    fn flush_for(&self, targets: &mut CpuSet, _: SpaceId, _: Flush) {
+        // It flushes for none of them. Each gets a request, also if it is being interrupted already.
+        let me = self.here.get();
+        let travel = targets.iter().map(|target| self.between(me, target.index())).sum::<Picoseconds>();
+        let lines = u64::from(self.machine.contention.enqueue);
+        self.during(Doing::Flushes, || self.stall(travel * lines));
+    }
+
     fn interrupt(&self, targets: &CpuSet) {
         // The sender has looked at all CPUs of the set before.
         self.charge_looks();
@@ -161,11 +169,7 @@ unsafe impl Platform for Sim {
         for target in targets.iter() {
             let target = target.index();
             let travel = self.between(me, target);
-            // The request's cache line travels to the target like the interrupt.
-            self.during(Doing::Flushes, || {
-                self.spend(costs.interrupt_send);
-                self.stall(travel);
-            });
+            self.during(Doing::Flushes, || self.spend(costs.interrupt_send));
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));

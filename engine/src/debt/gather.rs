@@ -6,9 +6,9 @@
 //! before they are flushed (Linux: `mm_tlb_flush_nested`).
 //!
 //! No new translation may appear in the range before the flush (R7). There are two kinds of gather for that. A gather
-//! made by [`Gather::new`] flushes before it releases each page-table lock. A gather made by [`Gather::keeping`]
-//! borrows the lock that keeps new translations out of the whole range. It flushes once at its end, and cannot outlive
-//! that lock.
+//! made by [`Gather::new`] flushes before it releases each page-table lock; [`Gather::finish_under`] makes the last of
+//! these flushes the only one at its end. A gather made by [`Gather::keeping`] borrows the lock that keeps new
+//! translations out of the whole range. It flushes once at its end, and cannot outlive that lock.
 
 use core::ops::Deref;
 
@@ -106,6 +106,8 @@ pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     release: R,
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
+    /// Its last flush is made, and nothing changed since.
+    finished: bool,
     changed: Span,
     room: Room<'e, T>,
 }
@@ -140,7 +142,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         release: R,
     ) -> Self {
         space.in_flight.begin_gather();
-        Self { engine, space, release, keeps, changed: Span::new(), room: Room::new(room) }
+        Self { engine, space, release, keeps, finished: false, changed: Span::new(), room: Room::new(room) }
     }
 
     /// The space whose translations it changes.
@@ -191,6 +193,31 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     /// Flushes, releases and closes.
     pub fn finish(self) {}
 
+    /// Makes the last changes under a page-table lock, like [`Gather::under`], and finishes before the lock is
+    /// released. So one flush serves these changes and the translations that the gather found gone.
+    pub fn finish_under<G: TableGuard<P>>(
+        mut self,
+        lock: Settled<G>,
+        change: impl FnOnce(&mut Changes<'_, 'e, P, T, R, G>),
+    ) {
+        let mut changes = self.under(lock);
+        change(&mut changes);
+        if changes.gather.engine.guarded(Guard::UnlockFlush) {
+            changes.gather.flush_last();
+        }
+    }
+
+    /// The flush after which the gather changes nothing more and looks at no translation.
+    fn flush_last(&mut self) {
+        if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
+            // Another thread cleared translations that this one found gone, and may not have flushed them yet.
+            self.changed = Span::new();
+            self.pay(Flush::ALL);
+        }
+        self.flush();
+        self.finished = true;
+    }
+
     fn pay(&self, flush: Flush) {
         if self.engine.guarded(Guard::GatherFlush) {
             self.engine.flush(self.space, flush);
@@ -200,12 +227,9 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
 
 impl<P: Platform, T, R: FnMut(T)> Drop for Gather<'_, P, T, R> {
     fn drop(&mut self) {
-        if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
-            // Another thread cleared translations that this one found gone, and may not have flushed them yet.
-            self.changed = Span::new();
-            self.pay(Flush::ALL);
+        if !self.finished {
+            self.flush_last();
         }
-        self.flush();
         // After the flush, since the count says that flushes are outstanding.
         self.space.in_flight.end_gather();
     }

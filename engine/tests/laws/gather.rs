@@ -140,6 +140,36 @@ fn a_nested_gather_flushes_everything_even_if_it_cleared_nothing() {
     assert_eq!(m.events(), [], "both are closed");
 }
 
+/// Two madvise calls on two pages, under the locks of their tables.
+#[test]
+fn a_nested_gather_that_finishes_under_its_last_lock_flushes_once() {
+    let m = machine(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    m.fill(1, 9 * PAGE, 1);
+    let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
+    let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
+    unmap(&mut first, m.settled(&p), was(9 * PAGE, false), None);
+    let released = RefCell::new(Vec::new());
+    let mut second_room = room::<_, 64>();
+    let second: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut second_room, |page| {
+        assert_eq!((m.cached(1, PAGE), m.cached(1, 9 * PAGE)), (None, None));
+        released.borrow_mut().push(page);
+    });
+    m.events();
+    second.finish_under(m.settled(&p), |changes| {
+        changes.clear(PAGE, PageSize::KIB_4, |_| was(PAGE, false).entry);
+        changes.hold(1);
+    });
+    assert_eq!((released.take(), m.interrupted()), (vec![1], vec![1]), "one flush of everything");
+    first.finish();
+    let third: Gather<'_, _, u64, _> = Gather::new(&m, &p, &mut [], |_| ());
+    m.events();
+    third.finish_under(m.settled(&p), |_| ());
+    assert_eq!(m.events(), [], "nothing was changed, and no other gather is open");
+}
+
 #[test]
 fn a_nested_gather_reaches_lazy_cpus_too() {
     let m = machine(2);

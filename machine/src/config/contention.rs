@@ -18,6 +18,8 @@ pub struct Contention {
     pub shared: u32,
     /// Lines of the guarded data that move to the new holder too, such as the head of a list.
     pub guarded: u32,
+    /// Lines that move to the sender of a flush, for each request that it puts into a queue.
+    pub enqueue: u32,
     /// Lines that move to the target of a flush, for each request.
     pub request: u32,
     /// The cost for the releasing CPU to wake a thread that sleeps for the lock, beside the interrupt.
@@ -27,7 +29,7 @@ pub struct Contention {
 impl Default for Contention {
     /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
-        Self { hand_over: 1, shared: 1, guarded: 0, request: 1, wake: 0 }
+        Self { hand_over: 1, shared: 1, guarded: 0, enqueue: 1, request: 1, wake: 0 }
     }
 }
 
@@ -38,10 +40,11 @@ impl Contention {
             |key: &str, unit: &str, least| read_whole(section.take(key)?, unit, (least, MOST), sources);
         let (hand_over, shared) = (count("hand_over", "transfers", 1)?, count("shared", "transfers", 1)?);
         // A lock may guard no line, which is the default. Its own line always moves.
-        let (guarded, request) = (count("guarded", "lines", 0)?, count("request", "lines", 1)?);
+        let guarded = count("guarded", "lines", 0)?;
+        let (enqueue, request) = (count("enqueue", "lines", 1)?, count("request", "lines", 1)?);
         let wake = TIME.read(section.take("wake")?, sources)?;
         section.finish()?;
-        Ok(Self { hand_over, shared, guarded, request, wake })
+        Ok(Self { hand_over, shared, guarded, enqueue, request, wake })
     }
 }
 
@@ -65,6 +68,7 @@ mod tests {
                 ("hand_over", hand_over, "transfers"),
                 ("shared", 2, "transfers"),
                 ("guarded", guarded, "lines"),
+                ("enqueue", 6, "lines"),
                 ("request", 5, "lines"),
                 ("wake", 7, "ns"),
             ];
@@ -74,8 +78,9 @@ mod tests {
                 })
                 .join("\n")
         };
-        let expected = Contention { hand_over: 4, shared: 2, guarded: 3, request: 5, wake: 7_000 };
-        assert_eq!(read(&lines(4, 3)), Ok((expected, 5)));
+        let expected =
+            Contention { hand_over: 4, shared: 2, guarded: 3, enqueue: 6, request: 5, wake: 7_000 };
+        assert_eq!(read(&lines(4, 3)), Ok((expected, 6)));
         assert!(read(&lines(4, 0)).is_ok_and(|(contention, _)| contention.guarded == 0));
         assert!(read(&lines(0, 3)).is_err() && read(&lines(4, 65)).is_err());
         assert_eq!(read("guarded = 3"), Err("f:1: contention.hand_over: missing".to_owned()));

@@ -1,8 +1,8 @@
 //! A CPU's TLB: two set-associative levels tagged with ASIDs, and the walk cache in front of the page tables.
 //!
-//! Each set is in order of use, the most recently used entry first, so a fill replaces the least recently used entry.
 //! Flushing an ASID raises its epoch, which makes all older entries invalid at once. Invalid entries are replaced
-//! like any other, so the simulation includes the misses that follow a flush.
+//! like any other, so the simulation includes the misses that follow a flush. `level` has one level, with real
+//! replacement.
 //!
 //! Instruction fetches use a first level of their own if the machine has one, and otherwise share that of loads and
 //! stores. The second level is always shared.
@@ -10,11 +10,14 @@
 //! Entries for 2 MiB share both levels with entries for 4 KiB. The page number of each size picks the set. A lookup
 //! asks for both sizes, but only once the TLB has held a huge entry.
 
+mod level;
+
 use ceasefire::PageSize;
 
 use crate::config::TlbGeometry;
 use crate::hardware::numbers::HUGE_SHIFT;
 use crate::hardware::outdated::Outdated;
+use level::Level;
 
 /// The tag of a vacant way. No page has this tag.
 const VACANT: u64 = u64::MAX;
@@ -94,58 +97,6 @@ fn tag(page: u64, size: PageSize, asid: u16) -> u64 {
     match size {
         PageSize::KIB_4 => page << TAG_PAGE | u64::from(asid),
         _ => page >> HUGE_SHIFT << TAG_PAGE | TAG_HUGE | u64::from(asid),
-    }
-}
-
-#[derive(Debug)]
-struct Level {
-    ways: usize,
-    mask: u64,
-    entries: Box<[Cached]>,
-}
-
-impl Level {
-    fn new(entries: u32, ways: u32) -> Self {
-        let sets = entries / ways;
-        Self {
-            ways: ways as usize,
-            mask: u64::from(sets.next_power_of_two() - 1),
-            entries: vec![Cached::VACANT; (sets * ways) as usize].into(),
-        }
-    }
-
-    fn set(&mut self, tag: u64) -> &mut [Cached] {
-        let start = (tag >> TAG_PAGE & self.mask) as usize * self.ways;
-        &mut self.entries[start..start + self.ways]
-    }
-
-    /// Finds an entry and moves it to the front of its set. If a broadcast has invalidated the entry, drops it
-    /// instead.
-    fn find(&mut self, tag: u64, epoch: u32, outdated: impl FnOnce(&Cached) -> bool) -> Option<&mut Cached> {
-        let set = self.set(tag);
-        let way = set.iter().position(|entry| entry.tag == tag && entry.epoch == epoch)?;
-        if outdated(&set[way]) {
-            set[way] = Cached::VACANT;
-            return None;
-        }
-        set[..=way].rotate_right(1);
-        Some(&mut set[0])
-    }
-
-    fn insert(&mut self, entry: Cached) {
-        let set = self.set(entry.tag);
-        // The new entry replaces an older one of the same page.
-        let way = set.iter().position(|old| old.tag == entry.tag).unwrap_or(set.len() - 1);
-        set[way] = entry;
-        set[..=way].rotate_right(1);
-    }
-
-    fn remove(&mut self, tag: u64) {
-        for entry in self.set(tag) {
-            if entry.tag == tag {
-                *entry = Cached::VACANT;
-            }
-        }
     }
 }
 
@@ -263,7 +214,7 @@ impl Tlb {
             let valid = move |entry: &&Cached| {
                 entry.tag != VACANT && entry.tag as u16 == asid && entry.epoch == epoch
             };
-            level.entries.iter().filter(valid).copied()
+            level.entries().iter().filter(valid).copied()
         })
     }
 
@@ -330,18 +281,17 @@ impl Tlb {
 
     /// Drops the entries and paths that broadcasts have invalidated under an ASID.
     pub(crate) fn drop_outdated(&mut self, asid: u16, outdated: &Outdated) {
-        for entry in self.levels_mut().flat_map(|level| &mut level.entries) {
-            let number = entry.tag >> TAG_PAGE;
-            let gone = if entry.tag == VACANT || entry.tag as u16 != asid {
-                false
-            } else if entry.is_huge() {
-                outdated.has_table(asid, number << HUGE_SHIFT, entry.filled)
-            } else {
-                outdated.has_page(asid, number, entry.filled)
-            };
-            if gone {
-                *entry = Cached::VACANT;
-            }
+        for level in self.levels_mut() {
+            level.remove_if(|entry| {
+                let number = entry.tag >> TAG_PAGE;
+                if entry.tag as u16 != asid {
+                    false
+                } else if entry.is_huge() {
+                    outdated.has_table(asid, number << HUGE_SHIFT, entry.filled)
+                } else {
+                    outdated.has_page(asid, number, entry.filled)
+                }
+            });
         }
         for path in &mut self.walk {
             if path.is_under(asid) && path.is_outdated(outdated) {
@@ -364,7 +314,7 @@ impl Tlb {
     /// Invalidates everything.
     pub(crate) fn invalidate_all(&mut self) {
         for level in self.levels_mut() {
-            level.entries.fill(Cached::VACANT);
+            level.clear();
         }
         self.huge = false;
         for path in &mut self.walk {

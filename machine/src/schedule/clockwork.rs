@@ -67,13 +67,9 @@ impl World {
         if earliest != NEVER {
             self.take_ticks_until(earliest, None);
         }
-        let index = {
-            let mut timeline = self.timeline.borrow_mut();
-            let Some(index) = timeline.first() else { return false };
-            timeline.set(index, NEVER);
-            self.horizon.set(timeline.earliest());
-            index
-        };
+        // The CPU's time stays as it is until `requeue`: no event comes before it.
+        let Some((index, next)) = self.timeline.borrow().first_and_next() else { return false };
+        self.horizon.set(next);
         self.here.set(index);
         let cpu = self.cpu();
         if cpu.next_interrupt() <= cpu.wake.get() {

@@ -70,39 +70,58 @@ impl Turnstile {
             cpu.off.set(cpu.off.get() + 1);
         }
         let doing = cpu.doing.replace(Doing::Locks);
-        let touches = if shared { world.machine.contention.shared } else { 1 };
-        let mut begun = None;
-        loop {
-            let transfer = self.line.fetch(world, touches);
-            world.spend(world.machine.costs.lock);
-            let sleeps = self.may_sleep(world);
-            // A woken thread has been at the head of the queue already. A CPU that cannot sleep must not wait for a
-            // thread that has no CPU yet.
-            let first = begun.is_none();
-            let queues = first && (sleeps || !self.class.sleeps) && !self.waiters.borrow().is_empty();
-            begun.get_or_insert(world.cpu().clock.get());
-            if !self.is_blocked(shared) && !queues {
-                self.admit(shared);
-                self.follow(world, shared, transfer);
-                break;
-            }
-            if !sleeps {
-                let waiter = Waiter { cpu: world.here.get(), task: None, shared };
-                self.waiters.borrow_mut().push_back(waiter);
-                // The releasing CPU hands the lock over before it sets the time.
-                world.wait();
-                break;
-            }
-            self.sleep(world, shared, first);
+        let transfer = self.ask(world, shared);
+        let begun = cpu.clock.get();
+        if self.is_blocked(shared) || self.queues(world) {
+            self.wait(world, shared);
+        } else {
+            self.admit(shared);
+            self.follow(world, shared, transfer);
         }
         // The thread may be on another CPU by now.
-        world.cpu().doing.set(doing);
-        let waited = world.cpu().clock.get().saturating_sub(begun.unwrap_or_default());
+        let cpu = world.cpu();
+        cpu.doing.set(doing);
+        let waited = cpu.clock.get().saturating_sub(begun);
         if waited > 0 {
             let tallies = &world.tallies;
             tallies.lock_waits.set(tallies.lock_waits.get() + 1);
             tallies.lock_wait_time.set(tallies.lock_wait_time.get() + waited);
         }
+    }
+
+    /// Brings the lock's line and looks at the lock. Returns the time of a transfer of the line.
+    fn ask(&self, world: &World, shared: bool) -> Picoseconds {
+        let touches = if shared { world.machine.contention.shared } else { 1 };
+        let transfer = self.line.fetch(world, touches);
+        world.spend(world.machine.costs.lock);
+        transfer
+    }
+
+    /// Whether the CPU goes behind those that wait, although it is not blocked. A CPU that cannot sleep must not wait
+    /// for a thread that has no CPU yet.
+    fn queues(&self, world: &World) -> bool {
+        !self.waiters.borrow().is_empty() && (!self.class.sleeps || self.may_sleep(world))
+    }
+
+    /// Waits in the queue and takes the lock.
+    #[cold]
+    fn wait(&self, world: &World, shared: bool) {
+        let mut first = true;
+        while self.may_sleep(world) {
+            self.sleep(world, shared, first);
+            // The thread was woken at the head of the queue, and asks again.
+            first = false;
+            let transfer = self.ask(world, shared);
+            if !self.is_blocked(shared) {
+                self.admit(shared);
+                self.follow(world, shared, transfer);
+                return;
+            }
+        }
+        let waiter = Waiter { cpu: world.here.get(), task: None, shared };
+        self.waiters.borrow_mut().push_back(waiter);
+        // The releasing CPU hands the lock over before it sets the time.
+        world.wait();
     }
 
     fn is_blocked(&self, shared: bool) -> bool {
@@ -163,6 +182,21 @@ impl Turnstile {
         count.set(count.get() - 1);
         let let_go = if shared { &self.unread_at } else { &self.free_at };
         let_go.set(let_go.get().max(now));
+        if !self.waiters.borrow().is_empty() {
+            self.let_in(world);
+        }
+        cpu.held.release(self.class);
+        if self.class.interrupts_off {
+            cpu.off.set(cpu.off.get() - 1);
+            if cpu.off.get() == 0 {
+                cpu.on_since.set(cpu.clock.get());
+            }
+        }
+    }
+
+    /// Hands the lock to the waiters that may have it now.
+    #[cold]
+    fn let_in(&self, world: &World) {
         let mut woken = false;
         while self.writers.get() == 0 {
             let next = self.waiters.borrow().front().copied();
@@ -183,13 +217,6 @@ impl Turnstile {
         }
         if woken {
             self.pass_to_spinning(world);
-        }
-        cpu.held.release(self.class);
-        if self.class.interrupts_off {
-            cpu.off.set(cpu.off.get() - 1);
-            if cpu.off.get() == 0 {
-                cpu.on_since.set(cpu.clock.get());
-            }
         }
     }
 

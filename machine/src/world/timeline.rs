@@ -53,12 +53,19 @@ impl Timeline {
 
     /// The time of that event, to within 8 ps; [`NEVER`] if there is none.
     pub(crate) fn earliest(&self) -> Picoseconds {
-        let winner = self.nodes[1];
-        if winner == NEVER {
-            NEVER
-        } else {
-            winner >> CPU_BITS << COARSE
+        time(self.nodes[1])
+    }
+
+    /// The CPU with the earliest event, and the time of the earliest event of the others.
+    pub(crate) fn first_and_next(&self) -> Option<(usize, Picoseconds)> {
+        let first = self.first()?;
+        // The winner's opponents on its way up: one of them has the second earliest event.
+        let (mut node, mut next) = (self.nodes.len() / 2 + first, NEVER);
+        while node > 1 {
+            next = next.min(self.nodes[node ^ 1]);
+            node /= 2;
         }
+        Some((first, time(next)))
     }
 
     /// The CPUs whose events come at or before `time`, to within 8 ps, in ascending order. The search skips subtrees
@@ -95,6 +102,15 @@ impl Timeline {
             node += usize::from(self.nodes[node] > last);
         }
         Some(node - leaves)
+    }
+}
+
+/// The time in a number.
+fn time(number: u64) -> Picoseconds {
+    if number == NEVER {
+        NEVER
+    } else {
+        number >> CPU_BITS << COARSE
     }
 }
 
@@ -139,6 +155,9 @@ mod tests {
                 assert_eq!(timeline.earliest(), earliest);
                 let first = times.iter().position(|&time| time == earliest).filter(|_| earliest != NEVER);
                 assert_eq!(timeline.first(), first);
+                let others = times.iter().enumerate().filter(|&(cpu, _)| Some(cpu) != first);
+                let next = others.map(|(_, &time)| time).min().unwrap_or(NEVER);
+                assert_eq!(timeline.first_and_next(), first.map(|first| (first, next)));
                 let limit = state >> 20 & 0x7f;
                 let due = (0..cpus).filter(|&cpu| times[cpu] <= limit).collect::<Vec<_>>();
                 assert_eq!(timeline.until(limit | 7).collect::<Vec<_>>(), due);

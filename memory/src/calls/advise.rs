@@ -95,13 +95,11 @@ impl<P: Machine> Memory<P> {
         }
         self.drain_before_unmap();
         let mut room = areas.room(&ranges);
-        let mut gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
-        for &(start, end) in &ranges {
-            for area in areas.overlapping(start, end) {
-                self.zap(space, &mut gather, (start.max(area.start), end.min(area.end)));
-            }
-        }
-        gather.finish();
+        let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+        let parts = ranges.iter().flat_map(|&(start, end)| {
+            areas.overlapping(start, end).map(move |area| (start.max(area.start), end.min(area.end)))
+        });
+        self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
         drop(areas);
         for (start, end) in ranges {
             let (space, allowed) = (space.coherence(), Protection::None);
@@ -138,19 +136,15 @@ impl<P: Machine> Memory<P> {
             check(areas.hole(start, end), areas.overlapping(start, end), refused)?;
         }
         let mut room = areas.room(&ranges);
-        let mut gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
-        for &range in &ranges {
-            self.for_each_leaf(space, range, |leaf, (start, end)| {
-                // A huge page keeps its bytes. That is allowed, and cheaper than a split.
-                if leaf.size() == PageSize::KIB_4 {
-                    let mut changes = gather.under(leaf);
-                    for address in (start..end).step_by(PAGE_BYTES as usize) {
-                        self.free_lazily(&mut changes, address);
-                    }
+        let gather = areas.gather(&self.engine, &mut room, |held| self.release(held));
+        self.change_leaves(space, gather, ranges.iter().copied(), |changes, (start, end)| {
+            // A huge page keeps its bytes. That is allowed, and cheaper than a split.
+            if changes.size() == PageSize::KIB_4 {
+                for address in (start..end).step_by(PAGE_BYTES as usize) {
+                    self.free_lazily(changes, address);
                 }
-            });
-        }
-        gather.finish();
+            }
+        });
         for &(start, end) in &ranges {
             self.platform().observe(Event::Cleaned { space: space.coherence(), start, end });
         }

@@ -16,6 +16,7 @@ use crate::locks::RwLock;
 use crate::machine::Machine;
 use crate::spaces::area::{checked_end, Areas, RangeError};
 use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
+use crate::tables::leaf::LeafChanges;
 use crate::Memory;
 
 /// The ends of the ranges `(start, bytes)`, by address. Ranges that overlap or touch become one.
@@ -55,9 +56,9 @@ impl<P: Machine> Deref for WalkedAreas<'_, P> {
 impl<P: Machine> WalkedAreas<'_, P> {
     /// Room for as many pages of the ranges as one flush concerns.
     pub(crate) fn room(&self, ranges: &[(u64, u64)]) -> Room {
-        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum();
+        let pages = ranges.iter().map(|(start, end)| (end - start) / PAGE_BYTES).sum::<u64>();
         match self {
-            Self::Shared(..) => Room::for_pages(PageSize::MIB_2.bytes() / PAGE_BYTES),
+            Self::Shared(..) => Room::for_pages(pages.min(PageSize::MIB_2.bytes() / PAGE_BYTES)),
             Self::Exclusive(_) => Room::for_pages(pages),
         }
     }
@@ -87,6 +88,30 @@ impl<P: Machine> Memory<P> {
             [range] => WalkedAreas::Shared(space, self.lock_to_share(space, *range)?),
             _ => WalkedAreas::Exclusive(self.lock_to_change(space, ranges)?),
         })
+    }
+
+    /// Changes the translations in parts of a space, table by table, and finishes the gather.
+    ///
+    /// A gather that does not keep the range flushes under each table's lock. It finishes under the last one, so the
+    /// last table has no second flush.
+    pub(crate) fn change_leaves<R: FnMut(Held)>(
+        &self,
+        space: &SpaceHandle<P>,
+        gather: Gather<'_, P, Held, R>,
+        parts: impl Iterator<Item = (u64, u64)> + Clone,
+        change: impl Fn(&mut LeafChanges<'_, '_, '_, P, Held, R>, (u64, u64)),
+    ) {
+        let last = parts.clone().last().map(|(_, end)| end);
+        let mut open = Some(gather);
+        for part in parts {
+            self.for_each_leaf(space, part, |leaf, (start, end)| {
+                if let Some(gather) = open.take_if(|gather| !gather.keeps() && Some(end) == last) {
+                    gather.finish_under(leaf, |changes| change(changes, (start, end)));
+                } else if let Some(gather) = &mut open {
+                    change(&mut gather.under(leaf), (start, end));
+                }
+            });
+        }
     }
 }
 

@@ -65,23 +65,29 @@ impl<P: Machine> Memory<P> {
         gather: &mut Gather<'_, P, Held, R>,
         range: (u64, u64),
     ) {
-        self.for_each_leaf(space, range, |leaf, (start, end)| {
-            let mut changes = gather.under(leaf);
-            let huge = changes.size() == PageSize::MIB_2;
-            if huge && !changes.keeps() && end - start < PageSize::MIB_2.bytes() {
-                // The ends of the range were split before the walk began, so this huge page is newer and may stay.
-                return;
-            }
-            let mut dirty = false;
-            for address in changes.addresses((start, end)) {
-                dirty |= self.zap_entry(&mut changes, address);
-            }
-            if dirty && self.guarded(Guard::DirtyTable) {
-                // A thread that writes out a page of a file looks for such entries. It must not find them gone while
-                // CPUs can still store through them (Linux commit 1cf35d47712d).
-                changes.flush();
-            }
-        });
+        self.for_each_leaf(space, range, |leaf, part| self.zap_leaf(&mut gather.under(leaf), part));
+    }
+
+    /// Clears every entry of one table in a part of its range.
+    pub(crate) fn zap_leaf<R: FnMut(Held)>(
+        &self,
+        changes: &mut LeafChanges<'_, '_, '_, P, Held, R>,
+        (start, end): (u64, u64),
+    ) {
+        let huge = changes.size() == PageSize::MIB_2;
+        if huge && !changes.keeps() && end - start < PageSize::MIB_2.bytes() {
+            // The ends of the range were split before the walk began, so this huge page is newer and may stay.
+            return;
+        }
+        let mut dirty = false;
+        for address in changes.addresses((start, end)) {
+            dirty |= self.zap_entry(changes, address);
+        }
+        if dirty && self.guarded(Guard::DirtyTable) {
+            // A thread that writes out a page of a file looks for such entries. It must not find them gone while CPUs
+            // can still store through them (Linux commit 1cf35d47712d).
+            changes.flush();
+        }
     }
 
     /// Clears one entry of any kind; returns whether a page of a file was stored to through it.

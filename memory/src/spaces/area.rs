@@ -191,9 +191,12 @@ impl Areas {
     }
 
     /// The areas that overlap `[start, end)`.
-    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> {
-        let first = self.find(start).map_or(start, |area| area.start);
-        self.0.range(first..end).map(|(_, area)| area)
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> + Clone {
+        let first = self.find(start);
+        // Most ranges lie in one area.
+        let rest = first.map_or(start, |area| area.end);
+        let rest = (rest < end).then(|| self.0.range(rest..end).map(|(_, area)| area));
+        first.into_iter().chain(rest.into_iter().flatten())
     }
 }
 
