@@ -211,7 +211,7 @@ fn declaring_pages_under_stores_droppable_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_the_flush_of_a_gather_stores_to_a_droppable_page_go_unseen() {
-    let outcome = droppable_under_stores(&machine(&[2], 2048), without(Guard::GatherFlush));
+    let outcome = droppable_under_stores(&machine(&[2], 2048), without(guards::Engine::GatherFlush));
     assert!(rules(&outcome).contains(&Rule::Clean), "{:?}", outcome.broken);
 }
 
