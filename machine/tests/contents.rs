@@ -98,7 +98,7 @@ fn a_program_sees_its_first_and_its_last_load_and_the_loads_that_it_could_make()
 #[test]
 fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
     let simulation = with_contents(1, Schedule::Batched);
-    common::guards::remove(simulation.memory().engine(), Some(common::guards::Guard::GatherFlush));
+    common::guards::remove(simulation.memory(), Some(common::guards::Engine::GatherFlush));
     let space = simulation.memory().new_space().expect("a frame");
     let body = |program: &Program| {
         let base = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
