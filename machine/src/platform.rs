@@ -169,7 +169,13 @@ unsafe impl Platform for Sim {
         for target in targets.iter() {
             let target = target.index();
             let travel = self.between(me, target);
-            self.during(Doing::Flushes, || self.spend(costs.interrupt_send));
+            self.during(Doing::Flushes, || {
+                self.spend(costs.interrupt_send);
+                if self.machine.contention.enqueue == 0 {
+                    // The request's line travels like the interrupt.
+                    self.stall(travel);
+                }
+            });
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));

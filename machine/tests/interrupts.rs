@@ -47,11 +47,26 @@ fn an_interrupt_arrives_after_its_sending_delivery_and_travel() {
     let (outcome, trace) = discard_beside(&machine, 3);
     let sent = trace.lines("remote ipi send");
     let &[(sent, 0)] = &sent[..] else { panic!("{}", trace.text()) };
-    // All requests were in their queues before.
+    let one = costs.interrupt_send + FAR;
+    let expected: Vec<_> =
+        (1..4).map(|n| (sent + n * one + costs.interrupt_deliver + FAR, n as usize)).collect();
+    assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
+    assert_eq!(outcome.reading.counters.interrupts, 3);
+}
+
+#[test]
+fn a_sender_puts_all_requests_into_their_queues_before_the_first_interrupt() {
+    let mut machine = machine(&[4], 4096);
+    machine.contention.enqueue = 2;
+    let costs = &machine.costs;
+    let (outcome, trace) = discard_beside(&machine, 3);
+    let (begun, _) = discard_beside(&common::machine(&[4], 4096), 3);
+    let &[(sent, 0)] = &trace.lines("remote ipi send")[..] else { panic!("{}", trace.text()) };
     let arrives = |n| sent + n * costs.interrupt_send + costs.interrupt_deliver + FAR;
     let expected: Vec<_> = (1..4).map(|n| (arrives(n), n as usize)).collect();
     assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
-    assert_eq!(outcome.reading.counters.interrupts, 3);
+    // Two lines for each of three requests, in place of one for each of three interrupts.
+    assert_eq!(outcome.reading.spent.flushes - begun.reading.spent.flushes, 3 * FAR);
 }
 
 #[test]
