@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use ceasefire::{Payment, Schedule};
+use ceasefire_machine::config::MachineError;
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
 
 use super::plan::Plan;
+use super::used::is_used;
 use crate::experiment::Finished;
 use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
-use crate::published::Comparison;
+use crate::published::{Comparison, Influences};
 
 const SECOND: f64 = 1e12;
 
@@ -141,6 +143,9 @@ pub struct Report {
     pub wall_s: f64,
     /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
+    /// The published figures that determined the parameters of the run's machine.
+    #[serde(skip)]
+    pub influences: Influences,
 }
 
 impl Report {
@@ -150,7 +155,7 @@ impl Report {
         outcome: &Outcome,
         finished: &Finished,
         wall_s: f64,
-    ) -> Self {
+    ) -> Result<Self, MachineError> {
         let seconds = |picoseconds: u64| picoseconds as f64 / SECOND;
         let first = starts.iter().copied().min().unwrap_or(0);
         let measured = match &finished.window {
@@ -171,7 +176,8 @@ impl Report {
         let shortest = durations.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
         let (counters, statistics) = (&measured.counters, &measured.statistics);
-        Self {
+        let influences = Influences::new(&plan.machine, |parameter| is_used(parameter, &outcome.reading))?;
+        Ok(Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
             scale: plan.scale,
@@ -237,7 +243,8 @@ impl Report {
             loads_wrong: finished.verdict.wrong,
             wall_s,
             published: BTreeMap::new(),
-        }
+            influences,
+        })
     }
 
     /// The amount of memory moved between nodes, in MiB.
