@@ -254,7 +254,7 @@ mod tests {
             ),
         ] {
             // One line, the topology's marks, is gone.
-            let expected = format!("f:{}: {expected}", line);
+            let expected = format!("f:{line}: {expected}");
             assert_eq!(influences(&[("l2_hit", mark)]).expect_err("must be refused"), expected);
         }
     }
