@@ -160,7 +160,8 @@ pub(crate) struct ListArguments {
     /// The list to print
     #[arg(value_enum)]
     pub(crate) what: Listed,
-    /// With `machines`: every parameter of each machine, with its unit and source
+    /// With `machines`: every parameter of each machine, with its unit, its source and the published figures that
+    /// determined it
     #[arg(long)]
     pub(crate) parameters: bool,
 }

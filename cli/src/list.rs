@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ceasefire_experiments::{Mechanism, EXPERIMENTS};
-use ceasefire_machine::config::{builtin, Machine, BUILTIN};
+use ceasefire_machine::config::{builtin, Machine, Mark, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::{Done, Failure};
@@ -55,15 +55,24 @@ fn mechanisms() -> String {
 
 fn machines(parameters: bool) -> Result<String, Failure> {
     let mut text = String::new();
+    let mut all = Vec::new();
     for name in BUILTIN {
         let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
-        describe(&mut text, &machine.map_err(Failure::input)?, parameters);
+        let machine = machine.map_err(Failure::input)?;
+        describe(&mut text, &machine, parameters);
+        all.extend(machine.sources);
     }
     match Machine::host() {
-        Ok(host) => describe(&mut text, &host, parameters),
+        Ok(host) => {
+            describe(&mut text, &host, parameters);
+            all.extend(host.sources);
+        }
         Err(error) => {
             let _ = writeln!(text, "host\n  cannot be read: {error}");
         }
+    }
+    if parameters {
+        let _ = writeln!(text, "in all: {}", counts(&all));
     }
     Ok(text)
 }
@@ -83,8 +92,41 @@ fn describe(text: &mut String, machine: &Machine, parameters: bool) {
     if parameters {
         for parameter in &machine.sources {
             let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
-            let _ =
-                writeln!(text, "    {} = {}{unit}  ({})", parameter.key, parameter.value, parameter.source);
+            let _ = writeln!(
+                text,
+                "    {} = {}{unit}  ({}){}",
+                parameter.key,
+                parameter.value,
+                parameter.source,
+                marks(parameter)
+            );
         }
+        let _ = writeln!(text, "    {}", counts(&machine.sources));
     }
+}
+
+/// The published figures that a number was fitted to, or chosen in sight of.
+fn marks(parameter: &Parameter) -> String {
+    let mut text = String::new();
+    if let Some(mark) = &parameter.marks.fitted {
+        let _ = write!(text, "; fitted to: {}", mark.name());
+    }
+    let seen: Vec<&str> = parameter.marks.seen.iter().map(Mark::name).collect();
+    if !seen.is_empty() {
+        let _ = write!(text, "; tuned in sight of: {}", seen.join(", "));
+    }
+    text
+}
+
+/// How many of the numbers are fitted and tuned.
+fn counts<'a>(parameters: impl IntoIterator<Item = &'a Parameter>) -> String {
+    let (mut fitted, mut tuned, mut all) = (0, 0, 0);
+    for parameter in parameters {
+        fitted += u32::from(parameter.is_fitted());
+        tuned += u32::from(parameter.is_tuned());
+        all += 1;
+    }
+    format!(
+        "{all} numbers: {fitted} fitted to a published figure, {tuned} tuned in sight of published figures"
+    )
 }

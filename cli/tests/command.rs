@@ -489,7 +489,11 @@ fn a_sweep_has_a_row_for_each_number_of_threads_beside_its_published_figures() {
         found.unwrap_or_else(|| panic!("{threads} in {text}")).to_owned()
     };
     assert!(line("1").contains(" 315_000 ") && line("1").contains(" 304_000 "), "{text}");
-    assert!(line("1").contains("fitted") && !line("4").contains("fitted"), "{text}");
+    let mark =
+        |threads: &str, side: usize| line(threads).split('|').map(str::trim).nth(side).map(str::to_owned);
+    assert_eq!([mark("1", 6), mark("1", 10)].map(Option::unwrap), ["fitted", "tuned in sight"], "{text}");
+    assert_eq!([mark("4", 6), mark("4", 10)].map(Option::unwrap), ["tuned in sight"; 2], "{text}");
+    assert!(text.contains("'fitted': ") && text.contains("'tuned in sight': "), "{text}");
     assert!(line("4").contains(" 644_000 ") && line("4").contains(" 1_032_000 "), "{text}");
     assert!(text.contains("no rule was broken, no load was wrong"), "{text}");
 
@@ -515,7 +519,11 @@ fn a_sweep_has_a_row_for_each_number_of_threads_beside_its_published_figures() {
     let one = ["compare", "tlb-flush2", "--machine", "milan-72", "--threads", "1", "--lru-drain", "batched"];
     let output = ceasefire(&[&one[..], &["--scale", "0.0002"]].concat());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("1 thread, new pages listed batched") && text.contains("fitted: before"), "{text}");
+    assert!(
+        text.contains("1 thread, new pages listed batched")
+            && text.contains("fitted: before; tuned in sight: after"),
+        "{text}"
+    );
 
     let message = refused(&["compare", "migrate", "--threads", "3"]);
     assert!(message.contains("the number of threads cannot be chosen"), "{message}");
@@ -679,7 +687,26 @@ fn the_lists_are_complete() {
     }
     let output = ceasefire(&["list", "machines", "--parameters"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(text.contains("interrupt_deliver = ") && text.contains("fitted: system, after"), "{text}");
+    assert!(
+        text.contains("interrupt_deliver = ")
+            && text.contains("; fitted to: mmap-read 4-node-48-cpu system after"),
+        "{text}"
+    );
+    assert!(
+        text.contains("; tuned in sight of: tlb-flush2 milan-72 x4 after, tlb-flush2 milan-72 x8 after\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches("fitted to a published figure").count(), 11, "ten machines and all together");
+    assert!(
+        text.lines().any(
+            |line| line.starts_with("    ") && line.contains(": 3 fitted to a published figure, 3 tuned")
+        ),
+        "{text}"
+    );
+    assert!(
+        text.lines().last().is_some_and(|line| line.starts_with("in all: ") && line.contains(": 16 fitted")),
+        "{text}"
+    );
     refused(&["list", "mechanisms", "--parameters"]);
 }
 

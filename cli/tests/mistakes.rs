@@ -119,6 +119,31 @@ fn no_two_options_name_one_file() {
     assert_eq!(fs::read_to_string(&machine).expect("readable"), text, "the machine is still there");
 }
 
+#[test]
+fn a_mark_that_names_no_published_figure_is_refused_with_the_known_ones() {
+    let folder = Folder::new("mark");
+    let file = folder.file("machine.toml");
+    let text = include_str!("../../machine/machines/1-socket.toml");
+    for (from, to, expected) in [
+        (
+            "\"mmap-read user before\"",
+            "\"mmap-read usr before\"",
+            "topology.nodes[0].memory.seen[0]: \"mmap-read usr before\": must be \"mmap-read\" and then one of ",
+        ),
+        (
+            "\"mmap-read 1-socket system after\"",
+            "\"mmap-read system after\"",
+            "costs.interrupt_deliver.fitted: \"mmap-read system after\": must be one figure, not 2; it can be narrowed by \
+             4-node-48-cpu, 1-socket",
+        ),
+    ] {
+        assert!(text.contains(from));
+        fs::write(&file, text.replace(from, to)).expect("a writable folder");
+        let message = common::refused(&["compare", "mmap-read", "--machine", &file]);
+        assert!(message.contains(expected) && message.contains("machine.toml:"), "{message}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_that_fails_does_not_stop_the_others() {

@@ -38,7 +38,8 @@ fn the_proposed_mechanism_is_compared_with_the_paper() {
     let (alone, _) = run("batched,broadcast", &four);
     let (among, page) = run("lazy,batched,all,broadcast", &four);
     assert_eq!(ours(&among), ours(&alone), "{among}");
-    assert_eq!(ours(&among)[2], "predicted");
+    assert_eq!(ours(&among)[2], "tuned");
+    assert!(page.contains(">tuned in sight</td>"), "{page}");
     // The row in the experiment's own table, and the bars of the page.
     let row = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("| operations per second")).expect("a row");

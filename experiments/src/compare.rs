@@ -1,7 +1,7 @@
 //! Comparing each run's figures with those that its paper published.
 
 use crate::experiment::Experiment;
-use crate::published::{published, Comparison, Row};
+use crate::published::{published, Basis, Comparison, Row, Run, Side};
 use crate::run::Report;
 
 impl Report {
@@ -15,6 +15,22 @@ impl Report {
     pub fn is_proposal(&self) -> bool {
         Experiment::find(self.experiment)
             .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
+    }
+
+    /// The basis of the ratio of this run's figure to that of `baseline`. Without a baseline, this run stands for it.
+    pub fn basis(&self, metric: &str, baseline: Option<&Self>) -> Basis {
+        let before = baseline.map_or(&self.influences, |baseline| &baseline.influences);
+        self.influences.ratio(before, &self.as_run(), metric)
+    }
+
+    /// The basis of this run's own figure, beside that side of the published row.
+    pub fn basis_of_side(&self, metric: &str, side: Side) -> Basis {
+        self.influences.side(&self.as_run(), metric, side)
+    }
+
+    fn as_run(&self) -> Run<'_> {
+        let Self { experiment, machine, threads, lru_drain, .. } = self;
+        Run { experiment, machine, threads: *threads, lru_drain: *lru_drain }
     }
 
     /// The measured figure that corresponds to a published row.

@@ -18,5 +18,5 @@ pub use ceasefire_memory::LruDrain;
 pub use compare::compare;
 pub use experiment::{Experiment, Mechanism, RunError, Sweep, UnknownMechanism};
 pub use measurement::{Atomic, Latency, PerProcess, Series, Time};
-pub use published::{published, Comparison, Row};
+pub use published::{published, Basis, Comparison, Influences, Row, Side};
 pub use run::{drain_name, Plan, Report, SettledBy, MOST_CONTENTS};

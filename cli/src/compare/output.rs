@@ -32,7 +32,7 @@ impl Output {
 
     /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
     pub(super) fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
-        let rows = rows(plans, reports);
+        let rows = rows(reports);
         let page =
             self.html.map_or(Ok(()), |page| page.write(&html::of(&command_line(), plans, reports, &rows)));
         let tables = || print(&format!("{}{}", tables::of(plans, reports), tables::summary(&rows)));

@@ -1,14 +1,14 @@
 //! The layout of the page: the command line, the summary of all results, a section for each experiment and machine, and
-//! the machines with their fitted parameters.
+//! the machines with their fitted and tuned parameters.
 
-use ceasefire_experiments::{Comparison, Plan, Report};
-use ceasefire_machine::config::{Machine, Parameter};
+use ceasefire_experiments::{Basis, Comparison, Plan, Report};
+use ceasefire_machine::config::{Machine, Mark, Parameter};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
 use crate::number::{self, compact};
-use crate::results::{checkers, of_other_size, Basis, Row};
+use crate::results::{checkers, of_other_size, Row};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
 const COLUMNS: [&str; 11] = [
@@ -148,10 +148,7 @@ fn summary(rows: &[Row], reports: &[Report]) -> Markup {
                     "." }
                 @if published {
                     p {
-                        b { "predicted" } ": no parameter was fitted to it. "
-                        b { "follows" } ": from parts that parameters were fitted to. "
-                        b { (Basis::Partly.name()) } ": parameters were fitted to one of its two sides. "
-                        b { "fitted" } ": parameters were fitted to both, so it is not a prediction."
+                        @for basis in Basis::ALL { b { (basis.name()) } ": " (basis.meaning()) " " }
                         @if rows.iter().any(|row| row.other.is_some()) {
                             " " b { "A mechanism's name" } ": our figure after is that mechanism's, for which the paper has none."
                         }
@@ -162,10 +159,11 @@ fn summary(rows: &[Row], reports: &[Report]) -> Markup {
     }
 }
 
-/// The row's cells, with the figure's name in full.
+/// The row's cells, with the figure's name and the basis in full.
 fn cells(row: &Row) -> [String; 11] {
     let mut cells = row.cells();
     cells[2].clone_from(&row.metric.0);
+    cells[10] = row.verdict(Basis::name).into();
     if let Some(paper) = row.published.filter(|paper| !["1/s", "count"].contains(&paper.unit)) {
         cells[2] = if paper.is_relative() {
             format!("{} (ratio)", row.metric.0)
@@ -222,7 +220,8 @@ fn section(group: &Group) -> Markup {
 }
 
 fn of_machine(machine: &Machine) -> Markup {
-    let fitted: Vec<&Parameter> = machine.sources.iter().filter(|parameter| parameter.is_fitted()).collect();
+    let of = |is: fn(&Parameter) -> bool| machine.sources.iter().filter(move |one| is(one));
+    let (fitted, tuned) = (of(Parameter::is_fitted).count(), of(Parameter::is_tuned).count());
     let topology = &machine.topology;
     let gib = topology.bytes() as f64 / f64::from(1 << 30);
     html! {
@@ -230,22 +229,21 @@ fn of_machine(machine: &Machine) -> Markup {
             h3 { (machine.name) }
             p { (machine.description) ". " (topology.cpu_count()) " CPUs, " (topology.nodes().len())
                 @if topology.nodes().len() == 1 { " node, " } @else { " nodes, " } (compact(gib)) " GiB at scale 1." }
-            @if fitted.is_empty() {
-                p.note { "Nothing was fitted: all figures of this machine are predictions." }
-            } @else {
-                p.note {
-                    "These parameters were fitted to published figures, which are therefore not predictions. The others of the "
-                    (machine.sources.len()) " parameters have other sources (" code { "ceasefire list machines --parameters" } ")."
-                }
+            p.note {
+                "Of " (machine.sources.len()) " parameters " (fitted) " were fitted to a published figure, and " (tuned)
+                " were chosen with published figures in sight. " code { "ceasefire list machines --parameters" }
+                " prints the sources of all."
+            }
+            @if fitted + tuned > 0 {
                 div.scroll {
                     table {
-                        thead { tr { th { "parameter" } th { "value" } th.text { "fitted to" } } }
+                        thead { tr { th { "parameter" } th { "value" } th.text { "published figures" } } }
                         tbody {
-                            @for parameter in fitted {
+                            @for parameter in of(Parameter::is_fitted).chain(of(Parameter::is_tuned)) {
                                 tr {
                                     th scope="row" { (parameter.key.rsplit('.').next().unwrap_or(&parameter.key)) }
                                     td.number { (compact(parameter.value)) " " (parameter.unit) }
-                                    td.text { (parameter.source.strip_prefix("fitted: ").unwrap_or(&parameter.source)) }
+                                    td.text { (marks(parameter)) }
                                 }
                             }
                         }
@@ -256,15 +254,26 @@ fn of_machine(machine: &Machine) -> Markup {
     }
 }
 
+/// The published figures that determined the parameter.
+fn marks(parameter: &Parameter) -> String {
+    let names: Vec<&str> = parameter.marks.seen.iter().map(Mark::name).collect();
+    match &parameter.marks.fitted {
+        Some(mark) => format!("fitted to {}", mark.name()),
+        None => format!("tuned in sight of {}", names.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use ceasefire_experiments::Influences;
+
     use super::super::testing::{comparison, plans, report};
     use super::*;
     use crate::results::rows;
 
     fn page(command: &str, reports: &[Report]) -> String {
         let plans = plans(reports);
-        of(command, &plans, reports, &rows(&plans, reports))
+        of(command, &plans, reports, &rows(reports))
     }
 
     #[test]
@@ -277,7 +286,7 @@ mod tests {
             concat!("ceasefire ", env!("CARGO_PKG_VERSION")),
             "migrate <span>on 2-socket-intel",
             "scale 0.0001 of the paper's size; seed 1; oracle off: broken rules are not detected",
-            "Nothing was fitted",
+            "parameters 0 were fitted to a published figure",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
@@ -296,7 +305,7 @@ mod tests {
         let mut plans = plans(&reports);
         plans[0].machine.name = "</style><script>".into();
         plans[0].machine.description = "<i>".into();
-        let text = of("</pre><img>", &plans, &reports, &rows(&plans, &reports));
+        let text = of("</pre><img>", &plans, &reports, &rows(&reports));
         for markup in ["<b>\"", "<script", "<i>", "<img"] {
             assert!(!text.contains(markup), "{markup}");
         }
@@ -315,14 +324,23 @@ mod tests {
     #[test]
     fn a_fitted_figure_is_never_shown_as_a_prediction() {
         let published = [("system", comparison(5804.93, 4111.76, Some(0.74), 4.0))].into_iter().collect();
-        let reports = [Report { published, experiment: "mmap-read", ..report("batched") }];
-        let mut plans = plans(&reports);
         let machine = ceasefire_machine::config::builtin("4-node-48-cpu").expect("a listed name");
-        plans[0].machine = machine.expect("a valid file");
-        let text = of("", &plans, &reports, &rows(&plans, &reports));
+        let machine = machine.expect("a valid file");
+        let influences = Influences::new(&machine, |_| true).expect("known figures");
+        let reports = [Report {
+            published,
+            influences,
+            experiment: "mmap-read",
+            machine: machine.name.clone(),
+            ..report("batched")
+        }];
+        let mut plans = plans(&reports);
+        plans[0].machine = machine;
+        let text = of("", &plans, &reports, &rows(&reports));
         assert!(text.contains("class=\"fitted\" x="), "{text}");
         assert!(!text.contains("predicted</td>") && text.contains("fitted</td>"), "{text}");
-        assert!(text.contains("interrupt_deliver") && text.contains("system, after: 24.5 us"), "{text}");
+        assert!(text.contains("fitted to mmap-read 4-node-48-cpu system after"), "{text}");
+        assert!(text.contains("tuned in sight of mmap-read 4-node-48-cpu<"), "{text}");
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! The ratios of all published figures: after divided by before, the paper's and ours.
 //!
 //! A bar begins at 1, which means no change. It goes left for less and right for more, on a logarithmic scale, so a
-//! half and a double are equally long. A bar of ours that parameters were fitted to is only an outline, and is labelled
-//! as fitted: its agreement proves nothing.
+//! half and a double are equally long. A bar of ours that parameters were fitted to, or chosen in sight of, is only an
+//! outline, and is labelled so.
 
 use std::collections::BTreeSet;
 
-use ceasefire_experiments::{Comparison, Report};
+use ceasefire_experiments::{Basis, Comparison, Report};
 use maud::{html, Markup};
 
 use super::group::Group;
 use super::plot::{at, drawing, Scale, WIDTH};
 use crate::number::{compact, difference, ratio, threads};
-use crate::results::{fitted_of, metric_name, Basis};
+use crate::results::metric_name;
 
 /// The heights of a metric's name, of a bar, and of the gap between two metrics.
 const NAME: f64 = 16.0;
@@ -80,7 +80,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
             text x=(at(NUMBERS)) y=(at(middle - 1.5)) { (ratio(Some(pair.paper.ratio))) }
             text x=(at(NUMBERS)) y=(at(middle + BAR - 0.5)) {
                 tspan.ours { (ratio(pair.paper.ours)) }
-                @if pair.basis != Basis::Predicted { " " (pair.basis.name()) }
+                @if pair.basis != Basis::Predicted { " " (pair.basis.short_name()) }
             }
         }
         text.label x=(at(WIDTH / 2.0)) y=(at(bottom + 30.0)) text-anchor="middle" {
@@ -96,6 +96,9 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
                 @if pairs.iter().any(|pair| matches!(pair.basis, Basis::Fitted | Basis::Partly)) {
                     span { (swatch("fitted")) "ours, fitted to it: not a prediction" }
                 }
+                @if pairs.iter().any(|pair| pair.basis == Basis::Tuned) {
+                    span { (swatch("tuned")) "ours, tuned in sight of it" }
+                }
             }
             (drawing(bottom + 36.0, &title, &description, content))
             (numbers(&pairs))
@@ -107,6 +110,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
 fn class(basis: Basis) -> &'static str {
     match basis {
         Basis::Predicted | Basis::Follows => "ours",
+        Basis::Tuned => "tuned",
         Basis::Partly | Basis::Fitted => "fitted",
     }
 }
@@ -188,8 +192,10 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
             // The paper has no figures for that mechanism.
             name = format!("{name}, ours {}", report.mechanism);
         }
-        let fitted = fitted_of(group.machine, report);
-        let (mechanism, basis) = (report.mechanism, Basis::of(metric, &fitted));
+        let baseline = group.reports.iter().find(|other| {
+            other.is_baseline() && (other.threads, other.lru_drain) == (report.threads, report.lru_drain)
+        });
+        let (mechanism, basis) = (report.mechanism, report.basis(metric, baseline.copied()));
         pairs.push(Pair { name, paper: &report.published[metric], mechanism, basis });
     }
     pairs

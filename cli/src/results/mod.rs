@@ -1,12 +1,10 @@
 //! The findings that the tables and the page share: a summary row for each experiment, the checkers that watched, and
-//! the fitted figures.
+//! the note on another size.
 
 mod checkers;
-mod fitted;
 mod size;
 mod summary;
 
 pub(crate) use checkers::checkers;
-pub(crate) use fitted::{cell, fitted_of, fitted_rows, Basis};
 pub(crate) use size::of_other_size;
 pub(crate) use summary::{metric_name, rows, Row};

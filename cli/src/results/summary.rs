@@ -2,14 +2,12 @@
 //! difference.
 //!
 //! The row shows the paper's headline figure before and after its change, and the ratio of the two. Only the ratios are
-//! comparable, because our run may be smaller. The last column gives the basis of our ratio. A figure that a parameter
-//! of the machine was fitted to is not a prediction. Neither is an elapsed time that follows from fitted parts of it.
+//! comparable, because our run may be smaller. The last column gives the basis of our ratio.
 
 use std::collections::BTreeSet;
 
-use ceasefire_experiments::{Comparison, Plan, Report};
+use ceasefire_experiments::{Basis, Comparison, Report};
 
-use super::fitted::{fitted_of, Basis};
 use crate::number::{compact, difference, ratio};
 
 /// The papers' headline figures. The first that an experiment has is shown.
@@ -65,16 +63,16 @@ impl Row {
 
     /// The basis of our ratio, or `-` if there is nothing to compare it with. A mechanism without published figures is
     /// no prediction of the paper's figure, so its name stands here instead.
-    pub(crate) fn verdict(&self) -> &'static str {
+    pub(crate) fn verdict(&self, word: fn(Basis) -> &'static str) -> &'static str {
         match self.published {
             _ if self.wrong > 0 => "BROKEN",
-            Some(_) if self.ratio().is_some() => self.other.unwrap_or(self.basis.name()),
+            Some(_) if self.ratio().is_some() => self.other.unwrap_or(word(self.basis)),
             _ => "-",
         }
     }
 
     /// The cells: experiment, machine, metric; published before, after and ratio; ours before, after and ratio;
-    /// difference, verdict.
+    /// difference, verdict in the short word.
     pub(crate) fn cells(&self) -> [String; 11] {
         let machine = match &self.case {
             Some(case) => format!("{} {case}", self.machine),
@@ -93,16 +91,16 @@ impl Row {
             compact(self.ours[1]),
             ratio(self.ratio()),
             paper.map_or("-".into(), |paper| difference(self.ratio(), paper.ratio)),
-            self.verdict().into(),
+            self.verdict(Basis::short_name).into(),
         ]
     }
 }
 
 /// The rows of all results, in the results' order.
-pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
+pub(crate) fn rows(reports: &[Report]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut seen: BTreeSet<(&str, &str, usize, Option<&str>)> = BTreeSet::new();
-    for (plan, report) in plans.iter().zip(reports) {
+    for report in reports {
         let is_same =
             |other: &&Report| (other.experiment, &other.machine) == (report.experiment, &report.machine);
         let same: Vec<&Report> = reports.iter().filter(is_same).collect();
@@ -126,12 +124,12 @@ pub(crate) fn rows(plans: &[Plan], reports: &[Report]) -> Vec<Row> {
             report.lru_drain.filter(|_| drains).map(str::to_owned),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
-        rows.push(row(plan, &of_case, (!words.is_empty()).then(|| words.join(" "))));
+        rows.push(row(&of_case, (!words.is_empty()).then(|| words.join(" "))));
     }
     rows
 }
 
-fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
+fn row(reports: &[&Report], case: Option<String>) -> Row {
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others = || reports.iter().filter(|report| !report.is_baseline());
     let after = others().find(|report| report.is_proposal()).or_else(|| others().next());
@@ -157,9 +155,8 @@ fn row(plan: &Plan, reports: &[&Report], case: Option<String>) -> Row {
         published,
         ours: [figure(baseline), figure(after)],
         other: after.filter(|report| !report.is_proposal()).map(|report| report.mechanism),
-        basis: found.map_or(Basis::Predicted, |(metric, _)| {
-            Basis::of(metric, &fitted_of(&plan.machine, any.unwrap_or(first)))
-        }),
+        basis: found
+            .map_or(Basis::Predicted, |(metric, _)| any.unwrap_or(first).basis(metric, baseline.copied())),
         wrong: reports.iter().map(|report| report.violations + report.loads_wrong.unwrap_or(0)).sum(),
     }
 }

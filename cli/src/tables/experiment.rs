@@ -1,15 +1,15 @@
 //! The table of one experiment on one machine: a column for each mechanism, beside the published figures.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ceasefire_experiments::{Comparison, Plan, Report};
+use ceasefire_experiments::{Basis, Comparison, Plan, Report, Side};
 use comfy_table::{presets, CellAlignment, Table};
 
+use super::legend::of_sides;
 use super::metrics::METRICS;
 use super::verdict::verdict;
 use crate::number::{grouped, threads};
-use crate::results::{checkers, fitted_of, of_other_size};
+use crate::results::{checkers, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
@@ -27,7 +27,6 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         first.scale,
         first.seed
     );
-    let fitted = fitted_of(&plan.machine, first);
     let baseline = reports.iter().find(|report| report.is_baseline());
     let others: Vec<&Report> = reports.iter().filter(|report| !report.is_baseline()).collect();
     let mut table = Table::new();
@@ -43,6 +42,7 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         header.extend(["published", "ratio", "ours - published", ""].map(String::from));
     }
     let columns = header.len();
+    let mut shown = Vec::new();
     table.set_header(header);
     for metric in METRICS.iter().filter(|metric| metric.is_shown(plan.experiment, reports)) {
         let mut row = vec![metric.name.to_owned()];
@@ -57,10 +57,14 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         if let Some((name, paper)) = metric.paper(first) {
             let other = others.iter().find(|other| other.is_proposal()).or(others.first());
             let ours = other.and_then(|other| other.published.get(name)?.ours);
-            let mut cells = beside(name, paper, ours, &fitted);
+            let runs = [(baseline, Side::Before), (other.copied(), Side::After)];
+            let bases = runs.map(|(run, side)| (run.unwrap_or(first).basis_of_side(name, side), side));
+            let mut cells = beside(paper, ours, bases);
             if let Some(other) = other.filter(|other| !other.is_proposal()) {
                 // The paper has no figures for that mechanism.
                 cells[3] = format!("ours is {}", other.mechanism);
+            } else {
+                shown.extend(bases.map(|(basis, _)| basis));
             }
             row.extend(cells);
         }
@@ -83,20 +87,24 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     if let Some(line) = of_other_size(reports) {
         let _ = writeln!(text, "{line}");
     }
-    if !fitted.is_empty() && has_published {
-        let _ = writeln!(
-            text,
-            "'fitted': parameters of this machine were fitted to that figure, so it is not a prediction. Neither is a ratio \
-             whose\ntwo sides are fitted, nor a figure that follows from these, as elapsed time follows from user and system time."
+    text.push_str(&of_sides(&shown));
+    if shown.contains(&Basis::Fitted) {
+        text.push_str(
+            "A ratio whose two sides are fitted is no prediction, nor is a figure that follows from these, as elapsed time\n\
+             follows from user and system time.\n",
         );
     }
     let _ = writeln!(text, "{}\n", verdict(reports));
 }
 
 /// The cells for a row's published figures, and for our difference from them.
-fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<String>) -> [String; 4] {
-    let marks: Vec<&str> =
-        ["before", "after"].into_iter().filter(|side| fitted.contains(&format!("{name}, {side}"))).collect();
+fn beside(paper: &Comparison, ours: Option<f64>, bases: [(Basis, Side); 2]) -> [String; 4] {
+    let marks = [Basis::Fitted, Basis::Tuned].map(|basis| {
+        let sides = bases.into_iter().filter(|(of, _)| *of == basis).map(|(_, side)| side.name());
+        (basis, sides.collect::<Vec<_>>().join(", "))
+    });
+    let marks = marks.into_iter().filter(|(_, sides)| !sides.is_empty());
+    let marks: Vec<String> = marks.map(|(basis, sides)| format!("{}: {sides}", basis.name())).collect();
     let figures = if paper.is_relative() {
         // Exactly as published: more digits would claim more precision than the paper does.
         format!("relative: {} -> {}", paper.before, paper.after)
@@ -107,6 +115,6 @@ fn beside(name: &str, paper: &Comparison, ours: Option<f64>, fitted: &BTreeSet<S
         figures,
         format!("{:.3}", paper.ratio),
         ours.map_or("-".into(), |ours| format!("{:+.3}", ours - paper.ratio)),
-        if marks.is_empty() { String::new() } else { format!("fitted: {}", marks.join(", ")) },
+        marks.join("; "),
     ]
 }

@@ -2,6 +2,7 @@
 //! results at the end.
 
 mod experiment;
+mod legend;
 mod metrics;
 mod summary;
 mod sweep;

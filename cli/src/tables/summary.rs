@@ -43,10 +43,10 @@ pub(crate) fn text(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ceasefire_experiments::Comparison;
+    use ceasefire_experiments::{Basis, Comparison};
 
     use super::*;
-    use crate::results::{metric_name, Basis};
+    use crate::results::metric_name;
 
     fn row(experiment: &'static str, machine: &str, case: Option<&str>) -> Row {
         Row {
@@ -73,7 +73,7 @@ mod tests {
     fn the_table_has_a_row_for_each_result_and_is_at_most_100_characters_wide() {
         let rows = [
             row("tiered-inference", "128-core-arm64", None),
-            row("tlb-flush2", "milan-72", Some("x72")),
+            Row { basis: Basis::Tuned, ..row("tlb-flush2", "milan-36", Some("batched")) },
             Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
             Row { published: None, ours: [f64::NAN, 5.0], ..row("migrate-huge", "2-socket-intel", None) },
         ];
@@ -98,7 +98,8 @@ mod tests {
                 "predicted"
             ]
         );
-        assert_eq!(cells(1)[..3], ["tlb-flush2", "milan-72", "x72"]);
+        assert_eq!(cells(1)[..3], ["tlb-flush2", "milan-36", "batched"]);
+        assert_eq!(cells(1).last(), Some(&"tuned"));
         assert_eq!(cells(2).last(), Some(&"BROKEN"));
         assert_eq!(cells(3)[3..], ["-", "-", "-", "-", "5", "-", "-", "-"]);
     }

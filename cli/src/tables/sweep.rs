@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use ceasefire_experiments::{Plan, Report};
+use ceasefire_experiments::{Basis, Plan, Report, Side};
 use comfy_table::{presets, CellAlignment, Table};
 
+use super::legend::of_sides;
 use super::verdict::verdict;
 use crate::number::grouped;
-use crate::results::{cell, checkers, fitted_rows, of_other_size};
+use crate::results::{checkers, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
@@ -19,7 +20,6 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         "{} on {}: {} CPUs, scale {}, seed {}, {checkers}; operations per second",
         first.experiment, first.machine, first.cpus, first.scale, first.seed
     );
-    let fitted = fitted_rows(&plan.machine);
     let mut mechanisms: Vec<&str> = Vec::new();
     for report in reports {
         if !mechanisms.contains(&report.mechanism) {
@@ -28,8 +28,8 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     }
     let has_published = reports.iter().any(|report| !report.published.is_empty());
     let side = |mechanism: &str| match mechanism {
-        name if name == plan.experiment.baseline().name() => Some("before"),
-        name if name == plan.experiment.proposal().name() => Some("after"),
+        name if name == plan.experiment.baseline().name() => Some(Side::Before),
+        name if name == plan.experiment.proposal().name() => Some(Side::After),
         _ => None,
     };
     let mut table = Table::new();
@@ -42,7 +42,7 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
         }
     }
     table.set_header(header);
-    let (mut at, mut marked) = (0, false);
+    let (mut at, mut shown) = (0, Vec::new());
     while at < reports.len() {
         let lead = &reports[at];
         let same = |report: &Report| (report.threads, report.lru_drain) == (lead.threads, lead.lru_drain);
@@ -52,12 +52,12 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
             let report = reports[at..at + count].iter().find(|report| report.mechanism == *mechanism);
             row.push(report.map_or("-".into(), |report| grouped(report.operations_per_s)));
             let Some(side) = side(mechanism).filter(|_| has_published) else { continue };
-            let paper =
-                report.and_then(|report| report.published.values().next().map(|paper| (report, paper)));
-            row.extend(paper.map_or_else(Default::default, |(report, paper)| {
-                let theirs = if side == "before" { paper.before } else { paper.after };
-                let mark = if fitted.contains(&cell(report, side)) { "fitted" } else { "" };
-                marked |= !mark.is_empty();
+            let paper = report.and_then(|report| Some((report, report.published.iter().next()?)));
+            row.extend(paper.map_or_else(Default::default, |(report, (metric, paper))| {
+                let theirs = if side == Side::Before { paper.before } else { paper.after };
+                let basis = report.basis_of_side(metric, side);
+                shown.push(basis);
+                let mark = if basis == Basis::Predicted { "" } else { basis.name() };
                 [grouped(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
             }));
         }
@@ -71,11 +71,6 @@ pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     if let Some(line) = of_other_size(reports) {
         let _ = writeln!(text, "{line}");
     }
-    if marked {
-        let _ = writeln!(
-            text,
-            "'fitted': parameters of this machine were fitted to that figure, so it is not a prediction. All others are."
-        );
-    }
+    text.push_str(&of_sides(&shown));
     let _ = writeln!(text, "{}\n", verdict(reports));
 }

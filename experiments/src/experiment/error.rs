@@ -13,7 +13,7 @@ use super::mechanism::Mechanism;
 /// The reason for which a run cannot start or has no result.
 #[derive(Debug)]
 pub enum RunError {
-    /// The machine cannot be scaled to that size.
+    /// The machine cannot be scaled to that size, or a mark of its numbers names no published figure.
     Machine(MachineError),
     /// The host cannot simulate the machine.
     Setup(SetupError),

@@ -50,6 +50,7 @@ impl Plan {
                 error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
             })?;
         let finished = finish(&outcome)?;
-        Ok(Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64()))
+        Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64())
+            .map_err(RunError::Machine)
     }
 }

@@ -6,6 +6,7 @@
 mod execute;
 mod plan;
 mod report;
+mod used;
 
 pub use plan::{Plan, MOST_CONTENTS};
 pub use report::{drain_name, Report, SettledBy};

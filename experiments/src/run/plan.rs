@@ -10,6 +10,7 @@ use ceasefire_machine::Options;
 use ceasefire_memory::{LruDrain, NodeId};
 
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
+use crate::published::Influences;
 
 /// The maximum amount of simulated memory, in bytes, that the host keeps the contents of.
 pub const MOST_CONTENTS: u64 = 1 << 30;
@@ -54,6 +55,7 @@ impl Plan {
     /// Checks that the experiment can run on the machine, at the scale and with the chosen values.
     ///
     /// # Errors
+    /// - [`RunError::Machine`] if a mark of the machine's numbers names no published figure.
     /// - [`RunError::ScaleTooLarge`] or [`RunError::Scale`] if the scale is out of range.
     /// - [`RunError::NoAsids`] if the mechanism needs ASIDs and the machine has none.
     /// - [`RunError::NoChoice`] or [`RunError::Threads`] if the number of threads or the listing of new pages cannot be
@@ -61,6 +63,8 @@ impl Plan {
     /// - [`RunError::Nodes`], [`RunError::NodeMemory`] or [`RunError::Cpus`] if the machine has too few nodes or too
     ///   little memory.
     pub fn check(&self) -> Result<(), RunError> {
+        // A mark that names no published figure is an error of the machine file.
+        Influences::new(&self.machine, |_| true).map_err(RunError::Machine)?;
         if self.scale > 1.0 {
             return Err(RunError::ScaleTooLarge(self.scale));
         }

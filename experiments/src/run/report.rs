@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use ceasefire::{Payment, Schedule};
+use ceasefire_machine::config::MachineError;
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
 
 use super::plan::Plan;
+use super::used::is_used;
 use crate::experiment::Finished;
 use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
-use crate::published::Comparison;
+use crate::published::{Comparison, Influences};
 
 const SECOND: f64 = 1e12;
 
@@ -145,6 +147,9 @@ pub struct Report {
     pub wall_s: f64,
     /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
+    /// The published figures that determined the parameters of the run's machine.
+    #[serde(skip)]
+    pub influences: Influences,
 }
 
 impl Report {
@@ -154,7 +159,7 @@ impl Report {
         outcome: &Outcome,
         finished: &Finished,
         wall_s: f64,
-    ) -> Self {
+    ) -> Result<Self, MachineError> {
         let seconds = |picoseconds: u64| picoseconds as f64 / SECOND;
         let first = starts.iter().copied().min().unwrap_or(0);
         let measured = match &finished.window {
@@ -178,7 +183,8 @@ impl Report {
         let broken = outcome.broken.iter().map(ToString::to_string);
         let misuses = outcome.misuses.iter().map(|misuse| format!("shadow record: {misuse}"));
         let compared = Some(finished.verdict).filter(|verdict| verdict.compared > 0);
-        Self {
+        let influences = Influences::new(&plan.machine, |parameter| is_used(parameter, &outcome.reading))?;
+        Ok(Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
             scale: plan.scale,
@@ -245,7 +251,8 @@ impl Report {
             loads_wrong: compared.map(|verdict| verdict.wrong),
             wall_s,
             published: BTreeMap::new(),
-        }
+            influences,
+        })
     }
 
     /// The amount of memory moved between nodes, in MiB.

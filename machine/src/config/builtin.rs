@@ -129,16 +129,26 @@ mod tests {
     }
 
     #[test]
-    fn only_the_fitted_machines_have_fitted_numbers() {
-        let fitted = |name| {
+    fn each_machine_has_its_fitted_and_its_tuned_numbers() {
+        let counts = |&name: &&'static str| {
             let machine = builtin(name).expect("a listed name").expect("a valid file");
-            machine.sources.iter().any(Parameter::is_fitted)
+            let count = |is: fn(&Parameter) -> bool| machine.sources.iter().filter(|one| is(one)).count();
+            (name, count(Parameter::is_fitted), count(Parameter::is_tuned))
         };
         assert_eq!(
-            ["4-node-48-cpu", "1-socket", "xeon-6430-cxl", "milan-36", "milan-72", "milan-8192"].map(fitted),
-            [true; 6]
+            BUILTIN.iter().map(counts).collect::<Vec<_>>(),
+            [
+                ("4-node-48-cpu", 3, 3),
+                ("1-socket", 3, 2),
+                ("2-socket-intel", 0, 1),
+                ("128-core-arm64", 0, 1),
+                ("xeon-6430-cxl", 1, 1),
+                ("small-vm", 3, 0),
+                ("milan-36", 2, 11),
+                ("milan-72", 2, 13),
+                ("milan-8192", 2, 12),
+            ]
         );
-        assert_eq!(["2-socket-intel", "128-core-arm64", "small-vm"].map(fitted), [false; 3]);
     }
 
     #[test]

@@ -92,11 +92,6 @@ impl<'a> Section<'a> {
             }
         }
     }
-
-    /// Takes `source`: a text, not blank, that names the source of the numbers in this table.
-    pub(super) fn source(&mut self) -> Result<String, MachineError> {
-        self.take("source")?.text()
-    }
 }
 
 /// A value and its place.

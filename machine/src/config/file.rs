@@ -10,6 +10,7 @@ use super::document::{self, Entry, Section};
 use super::error::{MachineError, Problem};
 use super::latency::Latency;
 use super::machine::Machine;
+use super::mark::Origin;
 use super::matrix::Matrix;
 use super::processor::Processor;
 use super::quantity::{Parameter, TIME};
@@ -117,15 +118,10 @@ fn read_latency(
     let entry = section.take("matrix")?;
     let matrix = load_matrix(&entry.text()?, base_dir)?;
     let sockets = section.take_if_there("sockets");
-    let source = section.source()?;
+    let origin = Origin::take(&mut section)?;
     section.finish()?;
 
-    sources.push(Parameter {
-        key: entry.place().key().to_owned(),
-        value: f64::from(matrix.cpus()),
-        unit: "CPUs".to_owned(),
-        source,
-    });
+    sources.push(Parameter::new(entry.place().key(), f64::from(matrix.cpus()), "CPUs", &origin));
     if let Some(sockets) = sockets {
         let sockets = read_sockets(sockets, &matrix, topology)?;
         return Ok(Latency::of_sockets(&matrix, sockets, topology));

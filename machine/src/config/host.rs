@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::{MachineError, Problem};
 use super::file::{assemble, read_text};
 use super::machine::Machine;
+use super::mark::Marks;
 use super::quantity::Parameter;
 use super::tlb::{TlbLevel, MAX_ENTRIES};
 use super::topology::{Node, Topology, MAX_CPUS};
@@ -46,8 +47,7 @@ impl Machine {
 
     fn state(&mut self, key: &str, value: u32, source: &str) {
         for parameter in self.sources.iter_mut().filter(|parameter| parameter.key == key) {
-            parameter.value = f64::from(value);
-            source.clone_into(&mut parameter.source);
+            parameter.replace(f64::from(value), source);
         }
     }
 }
@@ -89,7 +89,8 @@ fn read_topology(root: &Path, sources: &mut Vec<Parameter>) -> Result<Topology, 
             ("memory", node.bytes as f64, "B", memory_source),
         ] {
             let key = format!("topology.nodes[{index}].{key}");
-            sources.push(Parameter { key, value, unit: unit.to_owned(), source: source.to_owned() });
+            let (unit, source) = (unit.to_owned(), source.to_owned());
+            sources.push(Parameter { key, value, unit, source, marks: Marks::default() });
         }
     }
     Topology::new(nodes).map_err(|problem| problem.in_file(&online_path.to_string_lossy()))

@@ -57,8 +57,8 @@ impl Machine {
         for (index, node) in machine.topology.nodes().iter().enumerate() {
             let key = format!("topology.nodes[{index}].cpus");
             for parameter in machine.sources.iter_mut().filter(|parameter| parameter.key == key) {
-                parameter.value = node.cpus.len() as f64;
-                parameter.source = format!("chosen: {count} CPUs spread over the nodes");
+                let source = format!("chosen: {count} CPUs spread over the nodes");
+                parameter.replace(node.cpus.len() as f64, source);
             }
         }
         Ok(machine)

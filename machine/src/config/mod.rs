@@ -3,7 +3,7 @@
 //! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the computer
 //! that runs this program ([`Machine::host`]).
 //!
-//! `machine` comes first, then its parts, one file each. `document` and `quantity` read TOML, `file` and `host` assemble a
+//! `machine` comes first, then its parts, one file each. `document`, `mark` and `quantity` read TOML, `file` and `host` assemble a
 //! machine, and `builtin` holds the files that come with the program.
 
 mod builtin;
@@ -16,6 +16,7 @@ mod file;
 mod host;
 mod latency;
 mod machine;
+mod mark;
 mod matrix;
 mod processor;
 mod quantity;
@@ -33,6 +34,7 @@ pub use costs::{Cost, Costs};
 pub use error::{MachineError, Problem};
 pub use latency::Latency;
 pub use machine::Machine;
+pub use mark::{Mark, Marks};
 pub use processor::Processor;
 pub use quantity::{Parameter, Picoseconds};
 pub use smt::Smt;

@@ -4,6 +4,7 @@ use ceasefire::DYNAMIC_ASIDS;
 
 use super::document::Section;
 use super::error::{MachineError, Problem};
+use super::mark::Origin;
 use super::quantity::{Parameter, Picoseconds, TIME};
 
 /// The smallest number of ASIDs of an x86 kernel: each CPU's own slots, one for the kernel, and the last, which the
@@ -52,15 +53,10 @@ impl Processor {
         sources: &mut Vec<Parameter>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, MachineError> {
-        let source = section.source()?;
+        let origin = Origin::take(&mut section)?;
         let mut processor = Self::default();
         let mut state = |key: &str, value: u32, unit: &str| {
-            sources.push(Parameter {
-                key: key.to_owned(),
-                value: f64::from(value),
-                unit: unit.to_owned(),
-                source: source.clone(),
-            });
+            sources.push(Parameter::new(key, f64::from(value), unit, &origin));
         };
         if let Some(entry) = section.take_if_there("asids") {
             processor.asids = entry.flag()?;

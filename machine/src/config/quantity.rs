@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use super::document::Entry;
 use super::error::{MachineError, Problem};
+use super::mark::{Marks, Origin};
 
 /// Picoseconds of simulated time.
 pub type Picoseconds = u64;
@@ -17,14 +18,34 @@ pub struct Parameter {
     pub value: f64,
     /// The unit, such as `ns`, `GiB` or `entries`.
     pub unit: String,
-    /// The source of the number: a publication, `assumed: <why>` or `fitted: <published row>`.
+    /// The source of the number: a publication or `assumed: <why>`.
     pub source: String,
+    /// The published figures to which the number was fitted, or in sight of which it was chosen.
+    pub marks: Marks,
 }
 
 impl Parameter {
-    /// Whether the number was fitted to a published result. The simulation cannot predict that result.
+    /// A number whose source and marks are those of `origin`.
+    pub(super) fn new(key: impl Into<String>, value: f64, unit: impl Into<String>, origin: &Origin) -> Self {
+        let Origin { source, marks } = origin.clone();
+        Self { key: key.into(), value, unit: unit.into(), source, marks }
+    }
+
+    /// Whether the number was fitted to a published figure. The simulation cannot predict that figure.
     pub fn is_fitted(&self) -> bool {
-        self.source.starts_with("fitted: ")
+        self.marks.fitted.is_some()
+    }
+
+    /// Whether the number was not fitted but chosen with published figures in sight.
+    pub fn is_tuned(&self) -> bool {
+        !self.is_fitted() && !self.marks.seen.is_empty()
+    }
+
+    /// Replaces the value. The marks of the former value go.
+    pub(super) fn replace(&mut self, value: f64, source: impl Into<String>) {
+        self.value = value;
+        self.source = source.into();
+        self.marks = Marks::default();
     }
 }
 
@@ -60,13 +81,13 @@ pub(super) const MEMORY: Scale = Scale {
 };
 
 impl Scale {
-    /// Reads `{ value, unit, source }`, adds it to `sources`, and returns it in the smallest unit, rounded.
+    /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit, rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {
         let mut section = entry.section()?;
         let key = section.place().key().to_owned();
         let (value_entry, unit_entry) = (section.take("value")?, section.take("unit")?);
         let (value, unit) = (value_entry.number()?, unit_entry.text()?);
-        let source = section.source()?;
+        let origin = Origin::take(&mut section)?;
         section.finish()?;
 
         let Some(&(_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
@@ -80,7 +101,7 @@ impl Scale {
                 .place()
                 .error(Problem::invalid(format!("{value} {unit}"), self.most_shown)));
         }
-        sources.push(Parameter { key, value, unit, source });
+        sources.push(Parameter::new(key, value, unit, &origin));
         Ok(scaled.round() as u64)
     }
 }
@@ -106,14 +127,14 @@ pub(super) fn read_whole(
     let mut section = entry.section()?;
     let key = section.place().key().to_owned();
     let (value, unit_entry) = (section.take("value")?.count(least, most)?, section.take("unit")?);
-    let source = section.source()?;
+    let origin = Origin::take(&mut section)?;
     section.finish()?;
 
     let given = unit_entry.text()?;
     if given != unit {
         return Err(unit_entry.place().error(Problem::invalid(format!("{given:?}"), unit)));
     }
-    sources.push(Parameter { key, value: f64::from(value), unit: given, source });
+    sources.push(Parameter::new(key, f64::from(value), given, &origin));
     Ok(value)
 }
 
@@ -148,12 +169,17 @@ mod tests {
 
     #[test]
     fn a_parameter_keeps_the_number_as_written() {
-        let (_, sources) =
-            read(&TIME, "a = { value = 6.76, unit = 'ns', source = 'fitted: user, before' }").expect("valid");
+        let text = "a = { value = 6.76, unit = 'ns', source = 's', fitted = 'x', seen = ['y'] }";
+        let (_, sources) = read(&TIME, text).expect("valid");
         let [parameter] = &sources[..] else { panic!("one parameter, not {sources:?}") };
         assert_eq!((parameter.key.as_str(), parameter.value, parameter.unit.as_str()), ("a", 6.76, "ns"));
-        assert!(parameter.is_fitted());
-        assert!(!Parameter { source: "assumed: fitted: no".into(), ..parameter.clone() }.is_fitted());
+        assert!(parameter.is_fitted() && !parameter.is_tuned());
+
+        let text = "a = { value = 6.76, unit = 'ns', source = 's', seen = ['y'] }";
+        let (_, mut sources) = read(&TIME, text).expect("valid");
+        assert!(!sources[0].is_fitted() && sources[0].is_tuned());
+        sources[0].replace(1.0, "chosen");
+        assert!(!sources[0].is_tuned());
     }
 
     #[test]

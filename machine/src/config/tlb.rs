@@ -2,6 +2,7 @@
 
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
+use super::mark::Origin;
 use super::quantity::Parameter;
 
 /// The greatest number of entries of a TLB level or of the walk cache.
@@ -76,11 +77,11 @@ fn read_level(entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<TlbLevel
     let place = section.place().clone();
     let entries = section.take("entries")?.count(0, u32::MAX)?;
     let ways = section.take("ways")?.count(0, u32::MAX)?;
-    let source = section.source()?;
+    let origin = Origin::take(&mut section)?;
     section.finish()?;
     let level = TlbLevel::new(entries, ways).map_err(|problem| place.error(problem))?;
     for (key, value) in [("entries", entries), ("ways", ways)] {
-        sources.push(parameter(place.key(), key, value, &source));
+        sources.push(parameter(place.key(), key, value, &origin));
     }
     Ok(level)
 }
@@ -88,19 +89,14 @@ fn read_level(entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<TlbLevel
 fn read_walk_cache(entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u32, MachineError> {
     let mut section = entry.section()?;
     let entries = section.take("entries")?.count(0, MAX_ENTRIES)?;
-    let source = section.source()?;
-    sources.push(parameter(section.place().key(), "entries", entries, &source));
+    let origin = Origin::take(&mut section)?;
+    sources.push(parameter(section.place().key(), "entries", entries, &origin));
     section.finish()?;
     Ok(entries)
 }
 
-fn parameter(section: &str, key: &str, value: u32, source: &str) -> Parameter {
-    Parameter {
-        key: format!("{section}.{key}"),
-        value: f64::from(value),
-        unit: key.to_owned(),
-        source: source.to_owned(),
-    }
+fn parameter(section: &str, key: &str, value: u32, origin: &Origin) -> Parameter {
+    Parameter::new(format!("{section}.{key}"), f64::from(value), key, origin)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
+use super::mark::Origin;
 use super::quantity::{Parameter, MEMORY};
 
 /// The greatest number of CPUs of a machine: the capacity of the engine's sets.
@@ -131,15 +132,15 @@ impl Topology {
 
     /// Reads `[topology]` and adds its numbers to `sources`.
     pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
-        let source = section.source()?;
+        let origin = Origin::take(&mut section)?;
         let place = section.place().clone();
         let mut first = 0;
         let mut nodes = Vec::new();
         for entry in section.take("nodes")?.items()? {
             let mut node = entry.section()?;
-            let cpus = read_cpus(&node.take("cpus")?, first, &source, sources)?;
+            let cpus = read_cpus(&node.take("cpus")?, first, &origin, sources)?;
             let tier = match node.take_if_there("tier") {
-                Some(entry) => read_number(&entry, u8::MAX.into(), "tier", &source, sources)? as u8,
+                Some(entry) => read_number(&entry, u8::MAX.into(), "tier", &origin, sources)? as u8,
                 None => 0,
             };
             first += cpus.len() as u16;
@@ -162,29 +163,24 @@ impl Topology {
 fn read_cpus(
     entry: &Entry<'_>,
     first: u16,
-    source: &str,
+    origin: &Origin,
     sources: &mut Vec<Parameter>,
 ) -> Result<Vec<u16>, MachineError> {
-    let count = read_number(entry, u32::from(MAX_CPUS), "CPUs", source, sources)?;
+    let count = read_number(entry, u32::from(MAX_CPUS), "CPUs", origin, sources)?;
     check_most(usize::from(first) + count as usize).map_err(|problem| entry.place().error(problem))?;
     Ok((first..first + count as u16).collect())
 }
 
-/// A whole number of a node, from 0 to `most`. Its source is that of the whole section.
+/// A whole number of a node, from 0 to `most`. Its source and its marks are those of the whole section.
 fn read_number(
     entry: &Entry<'_>,
     most: u32,
     unit: &str,
-    source: &str,
+    origin: &Origin,
     sources: &mut Vec<Parameter>,
 ) -> Result<u32, MachineError> {
     let number = entry.count(0, most)?;
-    sources.push(Parameter {
-        key: entry.place().key().to_owned(),
-        value: f64::from(number),
-        unit: unit.to_owned(),
-        source: source.to_owned(),
-    });
+    sources.push(Parameter::new(entry.place().key(), f64::from(number), unit, origin));
     Ok(number)
 }
 
