@@ -38,15 +38,16 @@ fn assert_stored_unseen(rig: &Rig) {
     assert!(first.is_some_and(|first| first.starts_with("R5")), "{first:?}");
 }
 
-/// CPU 0 discards a page that CPU 1 has read. As soon as the table is unlocked, CPU 2 stores to a new page there.
-/// Returns the value that CPU 1 reads then.
+/// CPU 0 discards a page that CPU 1 has read, and one of the next table. As soon as the first table is unlocked, CPU 2
+/// stores to a new page there. Returns the value that CPU 1 reads then.
 fn read_beside_discard(without: Option<Guard>) -> u64 {
     let rig = Rig::by_hand(Config { cpus: 3, ..config(512) });
     guards::remove(&rig.memory, without);
     let space = rig.memory.new_space().unwrap();
     (0..3).for_each(|cpu| rig.on(cpu, || rig.run(&space)));
-    let start = rig.memory.map_anonymous(&space, 2).unwrap();
+    let start = rig.memory.map_anonymous(&space, 513).unwrap();
     rig.store(&space, start, 1).unwrap();
+    rig.store(&space, at(start, 512), 1).unwrap();
     assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(1));
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = channel();
@@ -54,7 +55,7 @@ fn read_beside_discard(without: Option<Guard>) -> u64 {
         inner.on(2, || inner.store(&inner_space, start, 7)).unwrap();
         send.send(inner.on(1, || inner.load(&inner_space, start)).unwrap()).unwrap();
     });
-    rig.memory.discard(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, start, 513 * PAGE_BYTES).unwrap();
     receive.recv().unwrap()
 }
 
