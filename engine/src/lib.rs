@@ -42,10 +42,8 @@ mod lazy;
 mod limits;
 mod platform;
 mod primitive;
-#[cfg(ceasefire_sabotage)]
+#[cfg_attr(not(ceasefire_sabotage), doc(hidden))]
 pub mod sabotage;
-#[cfg(not(ceasefire_sabotage))]
-mod sabotage;
 mod space;
 mod this_cpu;
 mod transport;

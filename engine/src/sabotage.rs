@@ -12,8 +12,6 @@ use crate::primitive::{AtomicU32, Ordering};
 use crate::Engine;
 
 /// A guard of the engine that a test can remove.
-// Without the cfg the module is private.
-#[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// The flush at the end of a batch, before the batch releases its pages: without it R1 breaks.
@@ -59,31 +57,42 @@ pub enum Guard {
     AtOnce = 131_072,
 }
 
-/// The guards that were removed. Without the cfg it takes no memory.
-#[derive(Debug)]
-pub(crate) struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
+/// The guards that were removed, each by its bit. Without the cfg it takes no memory.
+///
+/// It is public for crates above the engine that have guards of their own.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
 
 impl Removed {
-    pub(crate) const fn new() -> Self {
+    /// No guard is removed.
+    #[inline]
+    pub const fn new() -> Self {
         Self(
             #[cfg(ceasefire_sabotage)]
             AtomicU32::new(0),
         )
     }
 
-    /// Whether a guard stands.
+    /// Whether the guard with this bit stands.
     #[cfg(not(ceasefire_sabotage))]
     #[allow(clippy::unused_self)]
     #[inline]
-    const fn stands(&self, _: Guard) -> bool {
+    pub const fn stands(&self, _: u32) -> bool {
         true
     }
 
-    /// Never inlined: its symbol is in every program that asks for a guard and was built with the cfg.
+    /// Whether the guard with this bit stands.
     #[cfg(ceasefire_sabotage)]
-    #[inline(never)]
-    fn stands(&self, guard: Guard) -> bool {
-        self.0.load(Ordering::Relaxed) & guard as u32 == 0
+    #[inline]
+    pub fn stands(&self, guard: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & guard == 0
+    }
+
+    /// Removes the guard with this bit.
+    #[cfg(ceasefire_sabotage)]
+    pub fn remove(&self, guard: u32) {
+        self.0.fetch_or(guard, Ordering::Relaxed);
     }
 }
 
@@ -91,12 +100,14 @@ impl<P: Platform> Engine<P> {
     /// Removes `guard` for the rest of this engine's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
+        self.removed.remove(guard as u32);
     }
 
-    /// Whether a guard stands.
-    #[inline]
+    /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
+    /// built with the cfg.
+    #[cfg_attr(ceasefire_sabotage, inline(never))]
+    #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard)
+        self.removed.stands(guard as u32)
     }
 }

@@ -78,6 +78,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicBool;
 
+use ceasefire::sabotage::Removed;
 use ceasefire::{Counters, CpuId, Engine};
 
 use crate::cache::swap::Swap;
@@ -86,7 +87,6 @@ use crate::frames::frame::FrameTable;
 use crate::frames::lru::LruBatch;
 use crate::frames::node::Node;
 use crate::objects::object::Objects;
-use crate::sabotage::Removed;
 use crate::statistics::{Count, Share};
 use crate::tables::locks::TableLocks;
 

@@ -5,9 +5,6 @@
 //! removable. In a build without the cfg every guard stands: `Memory::guarded` is then the constant `true`, and nothing
 //! of this module is in the machine code; `cargo xtask test` checks that.
 
-#[cfg(ceasefire_sabotage)]
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use crate::machine::Machine;
 use crate::Memory;
 
@@ -36,44 +33,18 @@ pub enum Guard {
     Stable = 128,
 }
 
-/// The guards that were removed. Without the cfg it takes no memory.
-#[derive(Debug)]
-pub(crate) struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
-
-impl Removed {
-    pub(crate) const fn new() -> Self {
-        Self(
-            #[cfg(ceasefire_sabotage)]
-            AtomicU32::new(0),
-        )
-    }
-
-    /// Whether a guard stands.
-    #[cfg(not(ceasefire_sabotage))]
-    #[allow(clippy::unused_self)]
-    #[inline]
-    const fn stands(&self, _: Guard) -> bool {
-        true
-    }
-
-    /// Never inlined: its symbol is in every program that asks for a guard and was built with the cfg.
-    #[cfg(ceasefire_sabotage)]
-    #[inline(never)]
-    fn stands(&self, guard: Guard) -> bool {
-        self.0.load(Ordering::Relaxed) & guard as u32 == 0
-    }
-}
-
 impl<P: Machine> Memory<P> {
     /// Removes `guard` for the rest of this memory manager's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.0.fetch_or(guard as u32, Ordering::Relaxed);
+        self.removed.remove(guard as u32);
     }
 
-    /// Whether a guard stands.
-    #[inline]
+    /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
+    /// built with the cfg.
+    #[cfg_attr(ceasefire_sabotage, inline(never))]
+    #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard)
+        self.removed.stands(guard as u32)
     }
 }

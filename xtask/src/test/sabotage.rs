@@ -15,8 +15,8 @@ struct User {
     example: &'static str,
     /// How it is built with the cfg: the options, and the folder of that profile.
     sabotaged: (&'static str, &'static str),
-    /// The mark of every build with the cfg that asks for a guard of the crate: a part of the symbol of
-    /// `sabotage::Removed::stands`.
+    /// The mark of every build with the cfg that asks for a guard of the crate: a part of the symbol of the crate's own
+    /// `guarded`, in its module `sabotage`.
     symbol: &'static str,
 }
 
@@ -25,14 +25,14 @@ const USERS: [User; 2] = [
         package: "ceasefire",
         example: "costs",
         sabotaged: ("--release", "release"),
-        symbol: "9ceasefire8sabotage7Removed6stands",
+        symbol: "ceasefire..Engine$LT$P$GT$$GT$7guarded",
     },
     User {
         package: "ceasefire-experiments",
         example: "speed",
         // The tests have built this one.
         sabotaged: ("", "debug"),
-        symbol: "16ceasefire_memory8sabotage7Removed6stands",
+        symbol: "ceasefire_memory..Memory$LT$P$GT$$GT$7guarded",
     },
 ];
 
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn words_are_found_wherever_they_are() {
-        let program = b"\x7fELF_ZN9ceasefire8sabotage7Removed6stands17hE";
+        let program =
+            b"\x7fELF_ZN9ceasefire8sabotage44_$LT$impl$u20$ceasefire..Engine$LT$P$GT$$GT$7guarded17hE";
         assert!(contains(program, USERS[0].symbol) && !contains(program, USERS[1].symbol));
         assert!(contains(program, WORDS[0]) && !contains(program, WORDS[1]));
     }
