@@ -11,12 +11,13 @@ use ceasefire_machine::Reading;
 /// A key, and the count of the event without which the parameter is not used.
 type Event = (&'static str, fn(&Reading) -> u64);
 
-const EVENTS: [Event; 5] = [
+const EVENTS: [Event; 6] = [
     ("costs.broadcast_send", |run| run.counters.broadcasts),
     ("costs.broadcast_wait", |run| run.counters.broadcasts),
     ("processor.broadcast_pages", |run| run.counters.broadcasts),
     ("processor.broadcast_interval", |run| run.counters.broadcasts),
     // A request needs a flush that interrupts.
+    ("contention.enqueue", |run| run.counters.shootdowns),
     ("contention.request", |run| run.counters.shootdowns),
 ];
 
@@ -49,7 +50,7 @@ mod tests {
             "processor.broadcast_pages",
         ];
         assert_eq!(unused(1, 1), [""; 0]);
-        assert_eq!(unused(0, 1), ["contention.request"]);
+        assert_eq!(unused(0, 1), ["contention.enqueue", "contention.request"]);
         let mut found = unused(1, 0);
         found.sort_unstable();
         assert_eq!(found, broadcast);
