@@ -62,8 +62,8 @@ pub(crate) struct Footprint {
     pub(crate) bytes_per_cpu: u64,
     /// The minimum memory of each node that it uses, in bytes at scale 1.
     pub(crate) bytes_per_node: u64,
-    /// The number of bytes that the programs touch, given the machine and the scale.
-    pub(crate) contents_bytes: fn(&Machine, f64) -> u64,
+    /// The number of bytes that the programs touch, given the machine and the scale. `None`: a run never keeps contents.
+    pub(crate) contents_bytes: Option<fn(&Machine, f64) -> u64>,
 }
 
 impl Footprint {
@@ -71,7 +71,7 @@ impl Footprint {
     pub(crate) const WHOLE_MEMORY: Self = Self {
         bytes_per_cpu: 2 << 20,
         bytes_per_node: 0,
-        contents_bytes: |machine, scale| (machine.topology.bytes() as f64 * scale) as u64,
+        contents_bytes: Some(|machine, scale| (machine.topology.bytes() as f64 * scale) as u64),
     };
 }
 

@@ -113,10 +113,11 @@ impl Plan {
         u32::from(threads) * 2 > 65_530 / 2
     }
 
-    /// Whether frames keep their bytes and every load is compared with the expected value. They do if the oracle is on
-    /// and the contents take no more than [`MOST_CONTENTS`] on the host.
+    /// Whether frames keep their bytes and every load is compared with the expected value. They do if the oracle is on,
+    /// the experiment compares loads, and the contents take no more than [`MOST_CONTENTS`] on the host.
     pub fn keeps_contents(&self) -> bool {
-        self.oracle && (self.experiment.footprint.contents_bytes)(&self.machine, self.scale) <= MOST_CONTENTS
+        let bytes = self.experiment.footprint.contents_bytes;
+        self.oracle && bytes.is_some_and(|bytes| bytes(&self.machine, self.scale) <= MOST_CONTENTS)
     }
 
     /// Opens the trace and fills in all defaults.

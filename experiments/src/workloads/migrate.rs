@@ -58,7 +58,7 @@ pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
     // At any scale, one page of 2 MiB must fit on either node.
     // No test can remove the flush of a single huge page, and so show that a load would find it missing. So none is
     // compared.
-    footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, contents_bytes: |_, _| u64::MAX, ..FOOTPRINT },
+    footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, contents_bytes: None, ..FOOTPRINT },
     start: |setup| start(setup, true),
     ..EXPERIMENT
 };
@@ -67,7 +67,7 @@ const FOOTPRINT: Footprint = Footprint {
     bytes_per_cpu: 1 << 20,
     // The range moves as a whole. Page tables and the kernel's free reserve take a quarter more.
     bytes_per_node: BYTES + BYTES / 4,
-    contents_bytes: |_, scale| 2 * (BYTES as f64 * scale) as u64,
+    contents_bytes: Some(|_, scale| 2 * (BYTES as f64 * scale) as u64),
 };
 
 /// The state that the threads share.

@@ -69,7 +69,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         bytes_per_cpu: 1,
         bytes_per_node: 0,
         // No page is ever unmapped, so no missing flush could make a load wrong.
-        contents_bytes: |_, _| u64::MAX,
+        contents_bytes: None,
     },
     start: |setup| start(setup, Kind::Turns),
 };
@@ -77,7 +77,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 pub(crate) const EXPERIMENT_UNMAP: Experiment = Experiment {
     name: "switching-unmap",
     description: "the latency of unmaps in one of two processes whose threads take turns on the other CPUs",
-    footprint: Footprint { contents_bytes: |_, _| 3 * PAGE_BYTES, ..EXPERIMENT.footprint },
+    footprint: Footprint { contents_bytes: Some(|_, _| 3 * PAGE_BYTES), ..EXPERIMENT.footprint },
     start: |setup| start(setup, Kind::Unmaps),
     ..EXPERIMENT
 };

@@ -69,7 +69,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     crowded: false,
     // Each page of weights faults, and a fault flushes what its space owes. So a CPU never loads through an entry that
     // a missing flush left, and comparing loads would show nothing.
-    footprint: Footprint { contents_bytes: |_, _| u64::MAX, ..Footprint::WHOLE_MEMORY },
+    footprint: Footprint { contents_bytes: None, ..Footprint::WHOLE_MEMORY },
     start,
 };
 

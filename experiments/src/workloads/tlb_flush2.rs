@@ -56,7 +56,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
-        contents_bytes: |machine, _| u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU,
+        contents_bytes: Some(|machine, _| u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
     },
     start: |setup| start(setup, None),
 };

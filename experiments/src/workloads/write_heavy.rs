@@ -50,9 +50,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     crowded: false,
     footprint: Footprint {
         // Contents are kept in frames, on the device, and in the reference.
-        contents_bytes: |machine, scale| {
+        contents_bytes: Some(|machine, scale| {
             (machine.topology.bytes() as f64 * scale * (1.0 + 2.0 * TIMES_MEMORY)) as u64
-        },
+        }),
         ..Footprint::WHOLE_MEMORY
     },
     start,
