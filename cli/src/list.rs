@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ceasefire_experiments::{Mechanism, EXPERIMENTS};
-use ceasefire_machine::config::{builtin, Machine, Mark, Parameter, BUILTIN};
+use ceasefire_machine::config::{builtin, Machine, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::{Done, Failure};
@@ -111,9 +111,8 @@ fn marks(parameter: &Parameter) -> String {
     if let Some(mark) = &parameter.marks.fitted {
         let _ = write!(text, "; fitted to: {}", mark.name());
     }
-    let seen: Vec<&str> = parameter.marks.seen.iter().map(Mark::name).collect();
-    if !seen.is_empty() {
-        let _ = write!(text, "; tuned in sight of: {}", seen.join(", "));
+    if !parameter.marks.seen.is_empty() {
+        let _ = write!(text, "; tuned in sight of: {}", parameter.marks.seen_names());
     }
     text
 }

@@ -2,7 +2,7 @@
 //! the machines with their fitted and tuned parameters.
 
 use ceasefire_experiments::{Basis, Comparison, Plan, Report};
-use ceasefire_machine::config::{Machine, Mark, Parameter};
+use ceasefire_machine::config::{Machine, Parameter};
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::group::{groups, Group};
@@ -256,10 +256,9 @@ fn of_machine(machine: &Machine) -> Markup {
 
 /// The published figures that determined the parameter.
 fn marks(parameter: &Parameter) -> String {
-    let names: Vec<&str> = parameter.marks.seen.iter().map(Mark::name).collect();
     match &parameter.marks.fitted {
         Some(mark) => format!("fitted to {}", mark.name()),
-        None => format!("tuned in sight of {}", names.join(", ")),
+        None => format!("tuned in sight of {}", parameter.marks.seen_names()),
     }
 }
 

@@ -42,6 +42,14 @@ pub struct Marks {
     pub seen: Vec<Mark>,
 }
 
+impl Marks {
+    /// The names of [`seen`](Self::seen), separated by commas; empty if there are none.
+    pub fn seen_names(&self) -> String {
+        let names: Vec<&str> = self.seen.iter().map(Mark::name).collect();
+        names.join(", ")
+    }
+}
+
 /// The source of a number, with its marks.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
