@@ -64,6 +64,11 @@ fn known(is_known: bool, value: f64) -> f64 {
     }
 }
 
+/// A count, or NaN if it is not known.
+fn count(count: Option<u64>) -> f64 {
+    count.map_or(f64::NAN, |count| count as f64)
+}
+
 /// A part of the latency, in microseconds.
 fn micros(report: &Report, part: fn(&Latency) -> f64) -> f64 {
     report.latency.map_or(f64::NAN, |latency| part(&latency) * 1e6)
@@ -89,17 +94,11 @@ pub(super) const METRICS: &[Metric] = &[
     metric("atomic allocation, longest, us", |report| {
         report.atomic.map_or(f64::NAN, |atomic| atomic.latency.max_s * 1e6)
     }),
-    metric("atomic allocations failed", |report| {
-        report.atomic.map_or(f64::NAN, |atomic| atomic.failed as f64)
-    }),
+    metric("atomic allocations failed", |report| count(report.atomic.map(|atomic| atomic.failed))),
     metric("processes", |report| report.per_process.map_or(f64::NAN, |all| all.processes as f64)),
-    metric("operations of a process, fewest", |report| {
-        report.per_process.map_or(f64::NAN, |all| all.least as f64)
-    })
-    .shown(Shown::IfKnown),
-    metric("operations of a process, most", |report| {
-        report.per_process.map_or(f64::NAN, |all| all.most as f64)
-    }),
+    metric("operations of a process, fewest", |report| count(report.per_process.map(|all| all.least)))
+        .shown(Shown::IfKnown),
+    metric("operations of a process, most", |report| count(report.per_process.map(|all| all.most))),
     metric("pages migrated", |report| report.pages_migrated as f64),
     metric("pages migrated per second", |report| {
         known(report.elapsed_s > 0.0, report.pages_migrated as f64 / report.elapsed_s)
@@ -129,8 +128,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric("waits for answers, s", |report| report.answer_wait_s),
     metric("flush waits per MiB moved, ns", |report| report.flush_wait_ns_per_mib.unwrap_or(f64::NAN)),
     metric("waits for locks, s", |report| report.lock_wait_s),
-    metric("loads compared", |report| report.loads_compared.map_or(f64::NAN, |count| count as f64)),
-    metric("loads wrong", |report| report.loads_wrong.map_or(f64::NAN, |count| count as f64))
-        .shown(Shown::IfKnown),
+    metric("loads compared", |report| count(report.loads_compared)),
+    metric("loads wrong", |report| count(report.loads_wrong)).shown(Shown::IfKnown),
     metric("rules broken", |report| known(report.oracle, report.violations as f64)).shown(Shown::Always),
 ];
