@@ -6,3 +6,29 @@ mod switching;
 mod tiered_inference;
 mod time;
 mod tlb_flush2;
+
+use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan};
+use ceasefire_machine::config::builtin;
+
+/// The batched run of an experiment at scale 1, checked by nothing. Each test changes it to its own.
+fn plan(experiment: &str, machine: &str) -> Plan {
+    Plan {
+        experiment: Experiment::find(experiment).expect("an experiment"),
+        machine: builtin(machine).expect("a listed name").expect("a valid file"),
+        mechanism: Mechanism::Batched,
+        payment: Payment::Free,
+        threads: None,
+        lru_drain: None,
+        scale: 1.0,
+        seed: 1,
+        oracle: false,
+        shadow: false,
+        trace: None,
+    }
+}
+
+/// The same on a machine of `cpus` CPUs.
+fn plan_on(experiment: &str, machine: &str, cpus: u32) -> Plan {
+    let plan = plan(experiment, machine);
+    Plan { machine: plan.machine.with_cpus(cpus).expect("a number of CPUs that is allowed"), ..plan }
+}

@@ -3,25 +3,13 @@
 //! Each test removes the flush on which the experiment depends most.
 
 use ceasefire::sabotage::Guard;
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan};
-use ceasefire_machine::config::builtin;
+use ceasefire_experiments::Plan;
+
+use crate::plan_on;
 
 /// Runs an experiment on a few CPUs without some guards, and asserts that some loads were wrong.
 fn finds(guards: &[Guard], name: &str, (machine, cpus): (&str, u32), scale: f64) {
-    let machine = builtin(machine).expect("a listed name").expect("a valid file");
-    let plan = Plan {
-        experiment: Experiment::find(name).expect("an experiment"),
-        machine: machine.with_cpus(cpus).expect("allowed"),
-        mechanism: Mechanism::Batched,
-        payment: Payment::Free,
-        threads: None,
-        lru_drain: None,
-        scale,
-        seed: 1,
-        oracle: true,
-        shadow: false,
-        trace: None,
-    };
+    let plan = Plan { scale, oracle: true, ..plan_on(name, machine, cpus) };
     let report = plan.run_without(guards).expect("a run");
     assert!(report.loads_wrong > Some(0), "{:?} compared", report.loads_compared);
 }

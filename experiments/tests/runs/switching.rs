@@ -1,23 +1,12 @@
 //! Runs of `switching` and the experiments beside it: every load is right, and the figures have the expected order.
 
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
-use ceasefire_machine::config::builtin;
+use ceasefire_experiments::{Plan, Report};
+
+use crate::plan_on;
 
 fn run(experiment: &str, cpus: u32) -> Report {
-    let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
-    let plan = Plan {
-        experiment: Experiment::find(experiment).expect("an experiment"),
-        machine: machine.with_cpus(cpus).expect("allowed"),
-        mechanism: Mechanism::Batched,
-        payment: Payment::Free,
-        threads: None,
-        lru_drain: None,
-        scale: 0.25,
-        seed: 1,
-        oracle: true,
-        shadow: true,
-        trace: None,
-    };
+    let plan =
+        Plan { scale: 0.25, oracle: true, shadow: true, ..plan_on(experiment, "2-socket-intel", cpus) };
     let report = plan.run(|_| ()).expect("a run");
     let unmaps = experiment != "switching";
     assert_eq!((report.violations, report.loads_wrong), (0, unmaps.then_some(0)), "{:?}", report.broken);

@@ -1,25 +1,13 @@
 //! Runs of `tiered-inference`: every page of weights comes from the device, for every token.
 
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
-use ceasefire_machine::config::builtin;
+use ceasefire_experiments::{Plan, Report};
 use ceasefire_memory::PAGE_BYTES;
 
+use crate::plan_on;
+
 fn run(cpus: u32) -> Report {
-    let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");
-    let machine = machine.with_cpus(cpus).expect("a number of CPUs that is allowed");
-    let plan = Plan {
-        experiment: Experiment::find("tiered-inference").expect("an experiment"),
-        machine,
-        mechanism: Mechanism::Batched,
-        payment: Payment::Free,
-        threads: None,
-        lru_drain: None,
-        scale: 1.0 / 1000.0,
-        seed: 1,
-        oracle: true,
-        shadow: true,
-        trace: None,
-    };
+    let plan = plan_on("tiered-inference", "xeon-6430-cxl", cpus);
+    let plan = Plan { scale: 1.0 / 1000.0, oracle: true, shadow: true, ..plan };
     plan.run(|_| ()).expect("it runs to its end")
 }
 

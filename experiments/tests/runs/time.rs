@@ -1,23 +1,11 @@
 //! The fields `time` and `series` of a report account for a whole run.
 
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Report};
-use ceasefire_machine::config::builtin;
+use ceasefire_experiments::{Mechanism, Plan, Report};
+
+use crate::plan_on;
 
 fn run(experiment: &'static str, machine: &str, scale: f64) -> Report {
-    let machine = builtin(machine).expect("a listed name").expect("a valid file");
-    let plan = Plan {
-        threads: None,
-        lru_drain: None,
-        experiment: Experiment::find(experiment).expect("an experiment"),
-        machine: machine.with_cpus(4).expect("allowed"),
-        mechanism: Mechanism::PerPage,
-        payment: Payment::Free,
-        scale,
-        seed: 1,
-        oracle: false,
-        shadow: false,
-        trace: None,
-    };
+    let plan = Plan { mechanism: Mechanism::PerPage, scale, ..plan_on(experiment, machine, 4) };
     plan.run(|_| ()).expect("a run")
 }
 

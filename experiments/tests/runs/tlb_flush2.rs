@@ -1,22 +1,9 @@
 //! Runs of `tlb-flush2`: loads are right, errors have reasons, and the figures have the shape of the paper's tables.
 
-use ceasefire_experiments::{compare, published, Experiment, LruDrain, Mechanism, Payment, Plan, Report};
-use ceasefire_machine::config::builtin;
+use ceasefire_experiments::{compare, published, Experiment, LruDrain, Mechanism, Plan, Report};
 
 fn plan(machine: &str, mechanism: Mechanism) -> Plan {
-    Plan {
-        experiment: Experiment::find("tlb-flush2").expect("an experiment"),
-        machine: builtin(machine).expect("a listed name").expect("a valid file"),
-        mechanism,
-        payment: Payment::Free,
-        threads: None,
-        lru_drain: None,
-        scale: 1.0 / 4096.0,
-        seed: 1,
-        oracle: false,
-        shadow: false,
-        trace: None,
-    }
+    Plan { mechanism, scale: 1.0 / 4096.0, ..crate::plan("tlb-flush2", machine) }
 }
 
 fn run(plan: &Plan) -> Report {
