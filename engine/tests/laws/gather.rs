@@ -7,7 +7,7 @@ use ceasefire::{Bounds, Entry, Gather, PageSize};
 use proptest::prelude::*;
 
 use crate::hands::{huge, room, small, unmap, was, SpaceLock, Was};
-use crate::script::{every, machine, machine_with_ceiling, within, Event, Machine};
+use crate::script::{every, machine, machine_with_ceiling, within, Event, Machine, Space};
 
 const PAGE: u64 = 0x1000;
 
@@ -17,13 +17,18 @@ fn flushes(m: &Machine, cpu: usize) -> Vec<Event> {
     m.events().into_iter().filter(by).collect()
 }
 
-#[test]
-fn nothing_is_released_before_the_flush() {
+/// A machine whose second CPU runs a space and may use these pages of it.
+fn running_with(pages: impl IntoIterator<Item = u64>) -> (Machine, Space) {
     let m = machine(2);
     let p = m.space(1);
     m.switch(1, &p);
-    m.fill(1, PAGE, 1);
-    m.fill(1, 2 * PAGE, 1);
+    pages.into_iter().for_each(|page| m.fill(1, page, 1));
+    (m, p)
+}
+
+#[test]
+fn nothing_is_released_before_the_flush() {
+    let (m, p) = running_with([PAGE, 2 * PAGE]);
     m.events();
     let released = RefCell::new(Vec::new());
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
@@ -41,10 +46,7 @@ fn nothing_is_released_before_the_flush() {
 
 #[test]
 fn dropping_a_gather_finishes_it() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
-    m.fill(1, PAGE, 1);
+    let (m, p) = running_with([PAGE]);
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut gather: Gather<'_, _, u64, _> =
         Gather::keeping(&m, &gather_range, &mut gather_room, |_| assert_eq!(m.cached(1, PAGE), None));
@@ -55,12 +57,7 @@ fn dropping_a_gather_finishes_it() {
 
 #[test]
 fn a_full_gather_flushes_early_and_keeps_the_order() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
-    for page in 1..=5 {
-        m.fill(1, page * PAGE, 1);
-    }
+    let (m, p) = running_with((1..=5).map(|page| page * PAGE));
     m.events();
     let released = RefCell::new(Vec::new());
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 2>());
@@ -102,9 +99,7 @@ fn the_range_is_the_hull_in_the_smallest_size() {
 
 #[test]
 fn an_entry_that_no_tlb_can_hold_needs_no_flush() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
+    let (m, p) = running_with([]);
     m.events();
     let released = RefCell::new(Vec::new());
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
@@ -118,11 +113,7 @@ fn an_entry_that_no_tlb_can_hold_needs_no_flush() {
 /// tlb-bugs B5: two madvise calls on one range.
 #[test]
 fn a_nested_gather_flushes_everything_even_if_it_cleared_nothing() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
-    m.fill(1, PAGE, 1);
-    m.fill(1, 9 * PAGE, 1);
+    let (m, p) = running_with([PAGE, 9 * PAGE]);
     let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
     unmap(&mut first, m.settled(&p), was(PAGE, false), None);
@@ -143,11 +134,7 @@ fn a_nested_gather_flushes_everything_even_if_it_cleared_nothing() {
 /// Two madvise calls on two pages, under the locks of their tables.
 #[test]
 fn a_nested_gather_that_finishes_under_its_last_lock_flushes_once() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
-    m.fill(1, PAGE, 1);
-    m.fill(1, 9 * PAGE, 1);
+    let (m, p) = running_with([PAGE, 9 * PAGE]);
     let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
     unmap(&mut first, m.settled(&p), was(9 * PAGE, false), None);
@@ -172,9 +159,7 @@ fn a_nested_gather_that_finishes_under_its_last_lock_flushes_once() {
 
 #[test]
 fn a_nested_gather_reaches_lazy_cpus_too() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
+    let (m, p) = running_with([]);
     m.lazy(1);
     let (first_range, mut first_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut first: Gather<'_, _, u64, _> = Gather::keeping(&m, &first_range, &mut first_room, |_| ());
@@ -187,9 +172,7 @@ fn a_nested_gather_reaches_lazy_cpus_too() {
 
 #[test]
 fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
+    let (m, p) = running_with([]);
     m.lazy(1);
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 1>());
     let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |held| {
@@ -203,10 +186,7 @@ fn a_table_at_the_edge_of_a_full_gather_is_flushed_before_its_release() {
 
 #[test]
 fn a_narrowing_is_flushed_before_the_gather_is_closed() {
-    let m = machine(2);
-    let p = m.space(1);
-    m.switch(1, &p);
-    m.fill(1, PAGE, 1);
+    let (m, p) = running_with([PAGE]);
     m.events();
     let (gather_range, mut gather_room) = (SpaceLock(p.clone()), room::<_, 64>());
     let mut gather: Gather<'_, _, u64, _> = Gather::keeping(&m, &gather_range, &mut gather_room, |_| ());
