@@ -259,12 +259,19 @@ pub struct SimLock<T> {
     value: RefCell<T>,
 }
 
-/// Proof of holding a [`SimLock`].
+/// Proof of holding a [`SimLock`], or of exclusive access to a [`SimRwLock`].
 #[derive(Debug)]
 pub struct Guard<'a, T> {
-    lock: &'a SimLock<T>,
+    turnstile: &'a Turnstile,
     world: &'a World,
     value: RefMut<'a, T>,
+}
+
+impl<'a, T> Guard<'a, T> {
+    fn enter(turnstile: &'a Turnstile, value: &'a RefCell<T>, world: &'a World) -> Self {
+        turnstile.enter(world, false);
+        Self { turnstile, world, value: value.borrow_mut() }
+    }
 }
 
 impl<T: Debug> ceasefire_memory::Lock<T, Sim> for SimLock<T> {
@@ -278,9 +285,7 @@ impl<T: Debug> ceasefire_memory::Lock<T, Sim> for SimLock<T> {
     }
 
     fn lock<'a>(&'a self, platform: &'a Sim) -> Guard<'a, T> {
-        let world: &World = platform;
-        self.turnstile.enter(world, false);
-        Guard { lock: self, world, value: self.value.borrow_mut() }
+        Guard::enter(&self.turnstile, &self.value, platform)
     }
 }
 
@@ -300,7 +305,7 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        self.lock.turnstile.leave(self.world, false);
+        self.turnstile.leave(self.world, false);
     }
 }
 
@@ -319,21 +324,13 @@ pub struct ReadGuard<'a, T> {
     value: Ref<'a, T>,
 }
 
-/// Proof of exclusive access to a [`SimRwLock`].
-#[derive(Debug)]
-pub struct WriteGuard<'a, T> {
-    lock: &'a SimRwLock<T>,
-    world: &'a World,
-    value: RefMut<'a, T>,
-}
-
 impl<T: Debug> ceasefire_memory::RwLock<T, Sim> for SimRwLock<T> {
     type Read<'a>
         = ReadGuard<'a, T>
     where
         T: 'a;
     type Write<'a>
-        = WriteGuard<'a, T>
+        = Guard<'a, T>
     where
         T: 'a;
 
@@ -347,10 +344,8 @@ impl<T: Debug> ceasefire_memory::RwLock<T, Sim> for SimRwLock<T> {
         ReadGuard { lock: self, world, value: self.value.borrow() }
     }
 
-    fn write<'a>(&'a self, platform: &'a Sim) -> WriteGuard<'a, T> {
-        let world: &World = platform;
-        self.turnstile.enter(world, false);
-        WriteGuard { lock: self, world, value: self.value.borrow_mut() }
+    fn write<'a>(&'a self, platform: &'a Sim) -> Guard<'a, T> {
+        Guard::enter(&self.turnstile, &self.value, platform)
     }
 }
 
@@ -365,26 +360,6 @@ impl<T> Deref for ReadGuard<'_, T> {
 impl<T> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.turnstile.leave(self.world, true);
-    }
-}
-
-impl<T> Deref for WriteGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> DerefMut for WriteGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.value
-    }
-}
-
-impl<T> Drop for WriteGuard<'_, T> {
-    fn drop(&mut self) {
-        self.lock.turnstile.leave(self.world, false);
     }
 }
 
