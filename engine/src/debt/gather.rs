@@ -103,13 +103,11 @@ pub trait RangeGuard<P: Platform> {
 pub struct Gather<'e, P: Platform, T, R: FnMut(T)> {
     engine: &'e Engine<P>,
     space: &'e AddressSpace,
-    release: R,
     /// New translations are kept out of the range until the gather ends.
     keeps: bool,
     /// Its last flush is made, and nothing changed since.
     finished: bool,
-    changed: Span,
-    room: Room<'e, T>,
+    room: Room<'e, T, R>,
 }
 
 impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
@@ -142,7 +140,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
         release: R,
     ) -> Self {
         space.in_flight.begin_gather();
-        Self { engine, space, release, keeps, finished: false, changed: Span::new(), room: Room::new(room) }
+        Self { engine, space, keeps, finished: false, room: Room::new(room, release) }
     }
 
     /// The space whose translations it changes.
@@ -167,27 +165,18 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     /// from `address` on.
     pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
         let unlinked = unlink();
-        self.changed.cover_table(address, size, size.bytes());
+        self.room.changed.cover_table(address, size, size.bytes());
         unlinked
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts must be on.
     pub fn hold(&mut self, held: T) {
-        if self.room.is_full() {
-            self.flush();
-        }
-        if let Some(held) = self.room.keep(held) {
-            // There is no room at all, and all changes so far are flushed.
-            (self.release)(held);
-        }
+        self.room.hold(held, |flush| pay(self.engine, self.space, flush));
     }
 
     /// Flushes the changes so far and releases the things that it held. Interrupts must be on.
     pub fn flush(&mut self) {
-        if let Some(flush) = self.changed.take() {
-            self.pay(flush);
-        }
-        self.room.empty(&mut self.release);
+        self.room.flush(|flush| pay(self.engine, self.space, flush));
     }
 
     /// Flushes, releases and closes.
@@ -211,17 +200,17 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
     fn flush_last(&mut self) {
         if self.space.in_flight.nested() && self.engine.guarded(Guard::Nested) {
             // Another thread cleared translations that this one found gone, and may not have flushed them yet.
-            self.changed = Span::new();
-            self.pay(Flush::ALL);
+            self.room.changed = Span::new();
+            pay(self.engine, self.space, Flush::ALL);
         }
         self.flush();
         self.finished = true;
     }
+}
 
-    fn pay(&self, flush: Flush) {
-        if self.engine.guarded(Guard::GatherFlush) {
-            self.engine.flush(self.space, flush);
-        }
+fn pay<P: Platform>(engine: &Engine<P>, space: &AddressSpace, flush: Flush) {
+    if engine.guarded(Guard::GatherFlush) {
+        engine.flush(space, flush);
     }
 }
 
@@ -288,7 +277,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         if self.is_foreign() {
             self.flush_foreign(Flush::ALL);
         } else {
-            self.gather.changed.cover_table(address, size, bytes);
+            self.gather.room.changed.cover_table(address, size, bytes);
         }
         old
     }
@@ -321,7 +310,7 @@ impl<P: Platform, T, R: FnMut(T), G: TableGuard<P>> Changes<'_, '_, P, T, R, G> 
         if self.is_foreign() {
             self.flush_foreign(debt.flush());
         } else {
-            self.gather.changed.cover(debt.address, debt.size, debt.size.bytes());
+            self.gather.room.changed.cover(debt.address, debt.size, debt.size.bytes());
         }
     }
 

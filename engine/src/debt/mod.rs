@@ -1,7 +1,7 @@
 //! Obligations: the operations that change translations, and pay for them.
 //!
-//! - `gather` pays before the operation returns, under the proof of `settled`. It keeps a `span` of addresses, and in
-//!   its `room` the things that they led to.
+//! - `gather` pays before the operation returns, under the proof of `settled`. Its `room` keeps the `span` of the
+//!   addresses, and the things that they led to.
 //! - `batch` pays once for many pages, from its `account`.
 //! - `permit` allows a page to be written out.
 
@@ -18,4 +18,3 @@ pub use gather::{Changes, Gather, RangeGuard};
 pub use permit::WritePermit;
 pub(crate) use room::Room;
 pub use settled::{Settled, TableGuard};
-pub(crate) use span::Span;

@@ -7,9 +7,9 @@
 
 use core::fmt;
 
-use crate::debt::{Room, Span};
+use crate::debt::Room;
 use crate::entry::{may_be_held_in_kernel, Translation};
-use crate::flush::PageSize;
+use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
 use crate::sabotage::Guard;
 use crate::Engine;
@@ -45,15 +45,13 @@ use crate::Engine;
 #[must_use = "a gather that is dropped flushes at once"]
 pub struct KernelGather<'e, P: Platform, T, R: FnMut(T)> {
     engine: &'e Engine<P>,
-    release: R,
-    changed: Span,
-    room: Room<'e, T>,
+    room: Room<'e, T, R>,
 }
 
 impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     /// A gather with room for as many things as `room` has places.
     pub fn new(engine: &'e Engine<P>, room: &'e mut [Option<T>], release: R) -> Self {
-        Self { engine, release, changed: Span::new(), room: Room::new(room) }
+        Self { engine, room: Room::new(room, release) }
     }
 
     /// Clears the translation of `size` at `address`. `exchange` puts an entry that no CPU can use in its place, in one
@@ -61,7 +59,7 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     pub fn clear<E: Translation>(&mut self, address: u64, size: PageSize, exchange: impl FnOnce() -> E) -> E {
         let old = exchange();
         if may_be_held_in_kernel(old.entry()) {
-            self.changed.cover(address, size, size.bytes());
+            self.room.changed.cover(address, size, size.bytes());
         }
         old
     }
@@ -83,45 +81,40 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
     /// the page-table page.
     pub fn unlink<U>(&mut self, address: u64, size: PageSize, unlink: impl FnOnce() -> U) -> U {
         let unlinked = unlink();
-        self.changed.cover_table(address, size, size.bytes());
+        self.room.changed.cover_table(address, size, size.bytes());
         unlinked
     }
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts should be on.
     pub fn hold(&mut self, held: T) {
-        if self.room.is_full() {
-            self.flush();
-        }
-        if let Some(held) = self.room.keep(held) {
-            // There is no room at all, and all changes so far are flushed.
-            (self.release)(held);
-        }
+        self.room.hold(held, |flush| pay(self.engine, flush));
     }
 
     /// Flushes the changes so far and releases the things that it held. Interrupts should be on, as for
     /// [`Engine::flush_kernel`].
     pub fn flush(&mut self) {
-        if let Some(flush) = self.changed.take() {
-            if self.engine.guarded(Guard::KernelFlush) {
-                self.engine.flush_kernel(flush);
-            }
-        }
-        self.room.empty(&mut self.release);
+        self.room.flush(|flush| pay(self.engine, flush));
     }
 
     /// Whether anything was changed since the last flush.
     pub fn owes(&self) -> bool {
-        !self.changed.is_empty()
+        !self.room.changed.is_empty()
     }
 
     /// Flushes and releases.
     pub fn finish(self) {}
 }
 
+fn pay<P: Platform>(engine: &Engine<P>, flush: Flush) {
+    if engine.guarded(Guard::KernelFlush) {
+        engine.flush_kernel(flush);
+    }
+}
+
 /// Written by hand, so that `release` may be a closure.
 impl<P: Platform, T, R: FnMut(T)> fmt::Debug for KernelGather<'_, P, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelGather").field("changed", &self.changed).finish_non_exhaustive()
+        f.debug_struct("KernelGather").field("changed", &self.room.changed).finish_non_exhaustive()
     }
 }
 
