@@ -70,6 +70,10 @@ pub(crate) struct CompareArguments {
     /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
     #[arg(long)]
     pub(crate) no_shadow: bool,
+    /// The effects to leave out of the model of the machine, separated by commas, to see what each adds: contention,
+    /// smt, idle, far-walks, bandwidth, ticks
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
     /// The number of simulations at a time [default: the number of processors of this computer]
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
@@ -92,6 +96,7 @@ impl Default for CompareArguments {
             trace: None,
             no_oracle: false,
             no_shadow: false,
+            without: Vec::new(),
             jobs: None,
         }
     }

@@ -131,9 +131,9 @@ fn a_mark_that_names_no_published_figure_is_refused_with_the_known_ones() {
             "topology.nodes[0].memory.seen[0]: \"mmap-read usr before\": must be \"mmap-read\" and then one of ",
         ),
         (
-            "\"mmap-read 1-socket system after\"",
-            "\"mmap-read system after\"",
-            "costs.interrupt_deliver.fitted: \"mmap-read system after\": must be one figure, not 2; it can be narrowed by \
+            "fitted = \"mmap-read 1-socket system before\"",
+            "fitted = \"mmap-read system before\"",
+            "costs.reclaim_page.fitted: \"mmap-read system before\": must be one figure, not 2; it can be narrowed by \
              4-node-48-cpu, 1-socket",
         ),
     ] {

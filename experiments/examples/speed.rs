@@ -92,20 +92,20 @@ const SCHEDULES: [Mechanism; 3] = [Mechanism::PerPage, Mechanism::Batched, Mecha
 /// the warm-up, which is as long as the measured time, are included.
 fn loop_operations_per_second(machine: &str, threads: u16, mechanism: Mechanism, scale: f64) -> f64 {
     let plan = Plan {
-        experiment: Experiment::find("tlb-flush2").expect("an experiment"),
-        machine: builtin(machine).expect("a built-in machine").expect("a valid file"),
         mechanism,
-        payment: ceasefire_experiments::Payment::Free,
         threads: Some(threads),
-        lru_drain: None,
         scale,
-        seed: 1,
         oracle: false,
         shadow: false,
-        trace: None,
+        ..plan("tlb-flush2", machine)
     };
     let report = plan.run(|_| ()).expect("a run");
     3.0 * 2.0 * report.operations as f64 / report.wall_s
+}
+
+fn plan(experiment: &str, machine: &str) -> Plan {
+    let machine = builtin(machine).expect("a built-in machine").expect("a valid file");
+    Plan::new(Experiment::find(experiment).expect("an experiment"), machine)
 }
 
 fn best(runs: u32, run: impl Fn() -> f64) -> f64 {
@@ -131,17 +131,11 @@ fn main() {
     // The paper's experiment itself, at a small size.
     for mechanism in SCHEDULES {
         let plan = Plan {
-            experiment: Experiment::find("mmap-read").expect("an experiment"),
-            machine: builtin("4-node-48-cpu").expect("a built-in machine").expect("a valid file"),
             mechanism,
-            payment: ceasefire_experiments::Payment::Free,
-            threads: None,
-            lru_drain: None,
             scale: 1.0 / 64.0,
-            seed: 1,
             oracle: false,
             shadow: false,
-            trace: None,
+            ..plan("mmap-read", "4-node-48-cpu")
         };
         let rate = best(2, || {
             let report = plan.run(|_| ()).expect("a run");

@@ -10,12 +10,20 @@ use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, 
 use crate::config::{Picoseconds, Processor};
 use crate::hardware::contents::poison;
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
+use crate::hardware::prices::Prices;
 use crate::measure::spent::Doing;
 use crate::schedule::lock::{SimLock, SimRwLock};
 use crate::world::state::{Sim, World};
 use crate::world::task::Sleep;
 
 impl Sim {
+    /// The CPU has read or written `count` pages of a node since `begun`. It waits if the node's memory has not.
+    fn stream(&self, node: u16, count: u32, begun: Picoseconds) {
+        if !self.standing.get() {
+            self.spend_until(self.memories.stream(node, count.into(), begun));
+        }
+    }
+
     /// The promises of a processor to a kernel that turns its broadcasts on (`broadcast`) or does not.
     ///
     /// # Errors
@@ -169,13 +177,7 @@ unsafe impl Platform for Sim {
         for target in targets.iter() {
             let target = target.index();
             let travel = self.between(me, target);
-            self.during(Doing::Flushes, || {
-                self.spend(costs.interrupt_send);
-                if self.machine.contention.enqueue == 0 {
-                    // The request's line travels like the interrupt.
-                    self.stall(travel);
-                }
-            });
+            self.during(Doing::Flushes, || self.spend(costs.interrupt_send));
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));
@@ -230,7 +232,9 @@ impl Machine for Sim {
     }
 
     fn zero(&self, first: FrameNumber, count: u32) {
-        self.spend(self.machine.costs.frame_zero * u64::from(count));
+        let begun = World::cpu(self).clock.get();
+        self.stall(self.machine.costs.frame_zero * u64::from(count));
+        self.stream(self.memories.node_of(first), count, begun);
         // Without contents only page-table pages use their bytes, and a freed page-table page has lost all its
         // entries.
         if self.contents.is_some() {
@@ -239,8 +243,12 @@ impl Machine for Sim {
     }
 
     fn copy(&self, from: FrameNumber, to: FrameNumber, count: u32) {
-        let cost = self.machine.copy_cost(self.node_of_frame(from), self.node_of_frame(to));
-        self.spend(cost * u64::from(count));
+        let begun = World::cpu(self).clock.get();
+        let nodes = [from, to].map(|frame| self.memories.node_of(frame));
+        self.stall(self.machine.copy_cost(nodes[0], nodes[1]) * u64::from(count));
+        for node in nodes {
+            self.stream(node, count, begun);
+        }
         if self.contents.is_some() {
             let pairs = neighbours(from, count).zip(neighbours(to, count));
             pairs.for_each(|(from, to)| self.ram.copy(from, to));
@@ -304,7 +312,12 @@ impl Machine for Sim {
     }
 
     fn work(&self, work: Work, count: u32) {
-        self.spend(self.prices.of(work) * u64::from(count));
+        let time = self.prices.of(work) * u64::from(count);
+        if Prices::waits_for_memory(work) {
+            self.stall(time);
+        } else {
+            self.spend(time);
+        }
     }
 
     fn observe(&self, event: Event<'_>) {

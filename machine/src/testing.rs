@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use ceasefire::{PageSize, Schedule};
 use ceasefire_memory::{Entry, FrameNumber, Machine as _, Table, PAGE_BYTES, PAGE_SHIFT};
 
-use crate::config::{builtin, Latency, Machine, Node, Picoseconds, Topology};
+use crate::config::{builtin, Effect, Latency, Machine, Node, Picoseconds, Topology};
 use crate::{Options, Outcome, Program, Rule, Simulation};
 
 pub(crate) const US: Picoseconds = 1_000_000;
@@ -16,7 +16,8 @@ pub(crate) const FAR: Picoseconds = 104_000;
 
 /// One node of `cpus`, all equally far from each other.
 pub(crate) fn machine(cpus: u16) -> Machine {
-    let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let mut machine = machine.without(&Effect::ALL);
     let node = Node { cpus: (0..cpus).collect(), bytes: 4 << 20, tier: 0 };
     machine.topology = Topology::new(vec![node]).expect("a valid topology");
     machine.latency = Latency::uniform(cpus, FAR);
@@ -112,7 +113,7 @@ pub(crate) fn run_on(machine: &Machine, threads: Vec<Thread>) -> Outcome {
 }
 
 fn run_as(machine: &Machine, options: Options, threads: Vec<Thread>) -> Outcome {
-    let simulation = Simulation::new(machine, Options { slack: Some(0), ..options }).expect("it fits");
+    let simulation = Simulation::new(machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     for (cpu, (start, body)) in threads.into_iter().enumerate() {
         simulation.spawn(format!("{cpu}"), cpu as u16, start, &space, body).expect("a stack");

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::{stored_word, Options, Program, Simulation};
 use ceasefire_memory::{FaultError, PAGE_BYTES, USER_END};
-use common::{at, exact, machine, run_clean, simulation, Random, SCHEDULES, US};
+use common::{at, machine, run_clean, simulation, Random, SCHEDULES, US};
 
 fn with_contents(cpus: u16, schedule: Schedule) -> Simulation {
-    let options = Options { contents: true, ..exact(schedule) };
+    let options = Options { contents: true, ..Options::new(schedule) };
     Simulation::new(&machine(&[cpus], 4096), options).expect("the machine fits the host")
 }
 

@@ -9,7 +9,7 @@ use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation};
 use ceasefire_memory::PAGE_BYTES;
-use common::{arrival_after, at, ended, exact, machine, now, run_clean, simulation, Sink, FAR, US};
+use common::{arrival_after, at, ended, machine, now, run_clean, simulation, Sink, FAR, US};
 
 /// Computes in small steps, between which it can be interrupted.
 fn compute(program: &Program, micros: u64) {
@@ -29,7 +29,7 @@ fn discard_at_20_us(program: &Program) {
 /// A program that discards a page at 20 us on CPU 0 of `machine`, while its other threads compute on `others`.
 fn discard_beside(machine: &Machine, others: u16) -> (Outcome, Sink) {
     let sink = Sink::default();
-    let options = Options { trace: Some(Box::new(sink.clone())), ..exact(Schedule::Batched) };
+    let options = Options { trace: Some(Box::new(sink.clone())), ..Options::new(Schedule::Batched) };
     let simulation = Simulation::new(machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     simulation.spawn("discards", 0, 0, &space, discard_at_20_us).expect("a stack");
@@ -47,9 +47,8 @@ fn an_interrupt_arrives_after_its_sending_delivery_and_travel() {
     let (outcome, trace) = discard_beside(&machine, 3);
     let sent = trace.lines("remote ipi send");
     let &[(sent, 0)] = &sent[..] else { panic!("{}", trace.text()) };
-    let one = costs.interrupt_send + FAR;
-    let expected: Vec<_> =
-        (1..4).map(|n| (sent + n * one + costs.interrupt_deliver + FAR, n as usize)).collect();
+    let arrives = |n| sent + n * costs.interrupt_send + costs.interrupt_deliver + FAR;
+    let expected: Vec<_> = (1..4).map(|n| (arrives(n), n as usize)).collect();
     assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
     assert_eq!(outcome.reading.counters.interrupts, 3);
 }
@@ -65,7 +64,7 @@ fn a_sender_puts_all_requests_into_their_queues_before_the_first_interrupt() {
     let arrives = |n| sent + n * costs.interrupt_send + costs.interrupt_deliver + FAR;
     let expected: Vec<_> = (1..4).map(|n| (arrives(n), n as usize)).collect();
     assert_eq!(trace.lines(" interrupt"), expected, "{}", trace.text());
-    // Two lines for each of three requests, in place of one for each of three interrupts.
+    // Two lines for each of three requests, in place of one.
     assert_eq!(outcome.reading.spent.flushes - begun.reading.spent.flushes, 3 * FAR);
 }
 

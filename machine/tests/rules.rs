@@ -24,7 +24,7 @@ struct Setup {
     schedule: Schedule,
     payment: Payment,
     without: Option<Guard>,
-    slack: Option<u64>,
+    slack: u64,
     /// Whether the kernel turns the processor's broadcasts on.
     broadcast: bool,
 }
@@ -34,7 +34,7 @@ fn guarded() -> impl Iterator<Item = Setup> {
     let free = SCHEDULES.map(|schedule| (schedule, Payment::Free));
     let all = free.into_iter().chain([(Schedule::Lazy, Payment::Demand)]);
     all.flat_map(|(schedule, payment)| {
-        [Some(0), None].map(|slack| Setup { schedule, payment, without: None, slack, broadcast: false })
+        [0, 2 * US].map(|slack| Setup { schedule, payment, without: None, slack, broadcast: false })
     })
 }
 
@@ -44,7 +44,7 @@ fn without(guard: guards::Engine) -> Setup {
         schedule: Schedule::Batched,
         payment: Payment::Free,
         without: Some(guard.into()),
-        slack: Some(0),
+        slack: 0,
         broadcast: false,
     }
 }

@@ -284,7 +284,7 @@ fn a_flush_of_one_page_costs_a_miss_of_that_page() {
         .spawn("reads", 0, 0, &space, move |program| {
             let address = program.system_call(|memory, space| memory.map_anonymous(space, 16)).expect("room");
             base.set(address);
-            for _ in 0..1000 {
+            for _ in 0..2000 {
                 for page in 0..16 {
                     program.load(at(address, page), 8).expect("a mapped page");
                 }

@@ -57,25 +57,18 @@ fn sound(reports: &[Report]) -> Done {
 
 #[cfg(test)]
 mod tests {
-    use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan};
+    use ceasefire_experiments::{Experiment, Mechanism, Plan};
     use ceasefire_machine::config::builtin;
 
     use super::*;
 
     fn report() -> Report {
         let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        let experiment = Experiment::find("migrate").expect("an experiment");
         let plan = Plan {
-            experiment: Experiment::find("migrate").expect("an experiment"),
-            machine: machine.with_cpus(2).expect("allowed"),
             mechanism: Mechanism::Batched,
-            payment: Payment::Free,
-            threads: None,
-            lru_drain: None,
             scale: 0.0001,
-            seed: 1,
-            oracle: true,
-            shadow: true,
-            trace: None,
+            ..Plan::new(experiment, machine.with_cpus(2).expect("allowed"))
         };
         plan.run(|_| ()).expect("a run")
     }

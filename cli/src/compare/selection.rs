@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
-use ceasefire_machine::config::{builtin, Machine, BUILTIN};
+use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
 
 use super::{files, names};
 use crate::args::CompareArguments;
@@ -35,6 +35,12 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
         |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
     let chosen: Vec<Mechanism> =
         once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
+    let known = Effect::ALL.map(Effect::name);
+    let find = |name: &String| {
+        let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
+        effect.ok_or_else(|| names::unknown("effect", name, &known))
+    };
+    let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
     let named = !arguments.experiments.is_empty();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
@@ -48,22 +54,16 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 Some(count) => machine.with_cpus(count).map_err(Failure::input)?,
                 None => machine,
             };
-            let mut plan = Plan {
-                experiment,
-                machine,
-                mechanism: experiment.baseline(),
+            let default = Plan::new(experiment, machine.without(&without));
+            let plan = Plan {
                 payment: arguments.settle.map_or(Payment::Free, Into::into),
-                threads: None,
-                lru_drain: None,
-                scale: arguments.scale.unwrap_or(experiment.scale),
+                scale: arguments.scale.unwrap_or(default.scale),
                 seed: arguments.seed,
                 oracle: !arguments.no_oracle,
                 shadow: !(arguments.no_oracle || arguments.no_shadow),
                 trace: arguments.trace.clone(),
+                ..default
             };
-            if arguments.scale.is_none() {
-                plan.scale = plan.scale.max(plan.least_scale()).min(1.0);
-            }
             for plan in variants(&plan, mechanisms, arguments) {
                 match plan.check() {
                     Ok(()) => plans.push(plan),

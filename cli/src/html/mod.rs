@@ -15,7 +15,7 @@ mod page;
 mod plot;
 mod ratios;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(crate) use page::of;
 

@@ -8,7 +8,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::group::{groups, Group};
 use super::{bars, capital, lines, ratios};
 use crate::number::{self, compact};
-use crate::results::{checkers, of_other_size, Row};
+use crate::results::{conditions, of_other_size, Row};
 
 /// The names of the summary's columns. The table has a row above them with the names `published` and `ours`.
 const COLUMNS: [&str; 11] = [
@@ -202,7 +202,7 @@ fn section(group: &Group) -> Markup {
             h2 { (first.experiment) " " span { "on " (first.machine) } }
             p { (capital(group.experiment.description)) ". " span.quiet { (group.experiment.paper) "." } }
             p.facts { (first.cpus) " CPUs, " (threads) "; " (scale) "; seed " (first.seed) "; "
-                (checkers(first)) }
+                (conditions(first)) }
             div.figures {
                 @if let Some(figure) = lines::throughput(group) { (figure) }
                 @if let Some(figure) = ratios::figure(group) { (figure) }

@@ -2,28 +2,23 @@
 
 use std::sync::OnceLock;
 
-use ceasefire_experiments::{Comparison, Experiment, Mechanism, Payment, Plan, Report};
+use ceasefire_experiments::{Comparison, Experiment, Mechanism, Plan, Report};
 use ceasefire_machine::config::builtin;
 
 fn plan() -> Plan {
     let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+    let experiment = Experiment::find("migrate").expect("an experiment");
     Plan {
-        threads: None,
-        lru_drain: None,
-        experiment: Experiment::find("migrate").expect("an experiment"),
-        machine: machine.with_cpus(2).expect("allowed"),
         mechanism: Mechanism::Batched,
-        payment: Payment::Free,
         scale: 0.0001,
-        seed: 1,
         oracle: false,
         shadow: false,
-        trace: None,
+        ..Plan::new(experiment, machine.with_cpus(2).expect("allowed"))
     }
 }
 
 /// A result with the given mechanism's name.
-pub(super) fn report(mechanism: &'static str) -> Report {
+pub(crate) fn report(mechanism: &'static str) -> Report {
     static REPORT: OnceLock<Report> = OnceLock::new();
     let report = REPORT.get_or_init(|| plan().run(|_| ()).expect("a run"));
     Report { mechanism, ..report.clone() }

@@ -9,16 +9,16 @@ use super::legend::of_sides;
 use super::metrics::METRICS;
 use super::verdict::verdict;
 use crate::number::{grouped, threads};
-use crate::results::{checkers, of_other_size};
+use crate::results::{conditions, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let checkers = checkers(first);
+    let conditions = conditions(first);
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, {}, {}scale {}, seed {}, {checkers}",
+        "{} on {}: {} CPUs, {}, {}scale {}, seed {}, {conditions}",
         first.experiment,
         first.machine,
         first.cpus,

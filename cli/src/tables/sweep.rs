@@ -8,16 +8,16 @@ use comfy_table::{presets, CellAlignment, Table};
 use super::legend::of_sides;
 use super::verdict::verdict;
 use crate::number::grouped;
-use crate::results::{checkers, of_other_size};
+use crate::results::{conditions, of_other_size};
 
 /// Adds the table of one experiment on one machine.
 pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
     let first = &reports[0];
-    let checkers = checkers(first);
+    let conditions = conditions(first);
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} on {}: {} CPUs, scale {}, seed {}, {checkers}; operations per second",
+        "{} on {}: {} CPUs, scale {}, seed {}, {conditions}; operations per second",
         first.experiment, first.machine, first.cpus, first.scale, first.seed
     );
     let mut mechanisms: Vec<&str> = Vec::new();

@@ -44,6 +44,26 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The experiment's own run on a machine: its baseline, its scale or the smallest that the machine can have, seed
+    /// 1, with both checkers.
+    pub fn new(experiment: &'static Experiment, machine: Machine) -> Self {
+        let mut plan = Self {
+            experiment,
+            machine,
+            mechanism: experiment.baseline(),
+            payment: Payment::Free,
+            threads: None,
+            lru_drain: None,
+            scale: experiment.scale,
+            seed: 1,
+            oracle: true,
+            shadow: true,
+            trace: None,
+        };
+        plan.scale = plan.scale.max(plan.least_scale()).min(1.0);
+        plan
+    }
+
     /// The smallest scale at which the machine still holds the experiment's working set.
     pub fn least_scale(&self) -> f64 {
         let topology = &self.machine.topology;

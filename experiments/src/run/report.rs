@@ -127,6 +127,8 @@ pub struct Report {
     /// The spread of the operations over processes. `None`, in JSON `null`, unless there are many processes of the same
     /// kind.
     pub per_process: Option<PerProcess>,
+    /// The effects that the model of the machine left out.
+    pub without: Vec<&'static str>,
     /// Whether the oracle was on. Without it, `stale_hits`, `violations` and `broken` have no meaning.
     pub oracle: bool,
     /// Whether the memory manager's shadow record was on. Its reports are among `violations` and `broken`.
@@ -242,6 +244,7 @@ impl Report {
             latency: finished.latency,
             atomic: finished.atomic,
             per_process: finished.per_process,
+            without: plan.machine.without.iter().map(|effect| effect.name()).collect(),
             oracle: plan.oracle,
             shadow: plan.shadow,
             stale_hits: outcome.stale_hits,

@@ -18,8 +18,7 @@ pub struct Contention {
     pub shared: u32,
     /// Lines of the guarded data that move to the new holder too, such as the head of a list.
     pub guarded: u32,
-    /// Lines that move to the sender of a flush, for each request that it puts into a queue. 0: one line for each
-    /// interrupt, and none for a request to a CPU that is being interrupted already.
+    /// Lines that move to the sender of a flush, for each request that it puts into a queue.
     pub enqueue: u32,
     /// Lines that move to the target of a flush, for each request.
     pub request: u32,
@@ -30,7 +29,7 @@ pub struct Contention {
 impl Default for Contention {
     /// One line, once. All other transfers are part of the cost of the work.
     fn default() -> Self {
-        Self { hand_over: 1, shared: 1, guarded: 0, enqueue: 0, request: 1, wake: 0 }
+        Self { hand_over: 1, shared: 1, guarded: 0, enqueue: 1, request: 1, wake: 0 }
     }
 }
 

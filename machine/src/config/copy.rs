@@ -3,7 +3,7 @@
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, TIME};
-use super::topology::Topology;
+use super::topology::{read_tier, Topology};
 
 /// The cost of copying one page of 4 KiB from a node of one tier to a node of another or of the same tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,15 +55,6 @@ impl CopyCost {
         section.finish()?;
         Ok(Self { from, to, same_node, other_node })
     }
-}
-
-/// Reads a tier. At least one node of `topology` must be of it.
-fn read_tier(entry: &Entry<'_>, topology: &Topology) -> Result<u8, MachineError> {
-    let tier = entry.count(0, u8::MAX.into())? as u8;
-    if topology.nodes().iter().any(|node| node.tier == tier) {
-        return Ok(tier);
-    }
-    Err(entry.place().error(Problem::invalid(format!("tier {tier}"), "the tier of a node")))
 }
 
 #[cfg(test)]

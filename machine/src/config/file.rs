@@ -8,12 +8,14 @@ use super::copy::CopyCost;
 use super::costs::Costs;
 use super::document::{self, Entry, Section};
 use super::error::{MachineError, Problem};
+use super::idle::IdleState;
 use super::latency::Latency;
 use super::machine::Machine;
 use super::mark::Origin;
 use super::matrix::Matrix;
+use super::memory::TierMemory;
 use super::processor::Processor;
-use super::quantity::{Parameter, TIME};
+use super::quantity::{Parameter, Picoseconds, TIME};
 use super::smt::Smt;
 use super::storage::Storage;
 use super::tlb::TlbGeometry;
@@ -75,6 +77,18 @@ pub(super) fn assemble(
         Some(entry) => Some(Smt::read(entry.section()?, &mut sources)?),
         None => None,
     };
+    let idle = match root.take_if_there("idle") {
+        Some(entry) => IdleState::read_all(entry, &mut sources)?,
+        None => Vec::new(),
+    };
+    let memory = match root.take_if_there("memory") {
+        Some(entry) => TierMemory::read_all(entry, &topology, &mut sources)?,
+        None => Vec::new(),
+    };
+    let tick = match root.take_if_there("timer") {
+        Some(entry) => read_timer(entry.section()?, &mut sources)?,
+        None => 0,
+    };
     root.finish()?;
     Ok(Machine {
         name,
@@ -88,6 +102,10 @@ pub(super) fn assemble(
         processor,
         contention,
         smt,
+        idle,
+        memory,
+        tick,
+        without: Vec::new(),
         sources,
         warnings,
     })
@@ -97,6 +115,13 @@ pub(super) fn assemble(
 pub(super) fn read_text(path: &Path) -> Result<String, MachineError> {
     let unreadable = |error: std::io::Error| Problem::Unreadable(error.to_string());
     std::fs::read_to_string(path).map_err(|error| unreadable(error).in_file(&path.to_string_lossy()))
+}
+
+/// Reads `[timer]`: the time that a tick takes.
+fn read_timer(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Picoseconds, MachineError> {
+    let tick = TIME.read(section.take("tick")?, sources)?;
+    section.finish()?;
+    Ok(tick)
 }
 
 fn read_latency(

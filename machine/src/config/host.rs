@@ -229,7 +229,7 @@ mod tests {
         let machine = Machine::host_from(two_nodes().path()).expect("valid");
         let (told, assumed): (Vec<_>, Vec<_>) =
             machine.sources.iter().partition(|parameter| parameter.key.starts_with("topology."));
-        assert_eq!((told.len(), assumed.len()), (3 * 2, 5 + 1 + Costs::KEYS.len()));
+        assert_eq!((told.len(), assumed.len()), (3 * 2, 5 + 1 + 6 + 6 + 1 + Costs::KEYS.len()));
         assert!(told.iter().all(|parameter| parameter.source.starts_with("/sys/")));
         for parameter in assumed {
             assert!(parameter.source.starts_with("assumed: "), "{parameter:?}");

@@ -3,8 +3,11 @@
 use super::contention::Contention;
 use super::copy::CopyCost;
 use super::costs::Costs;
+use super::effect::Effect;
 use super::error::{MachineError, Problem};
+use super::idle::IdleState;
 use super::latency::Latency;
+use super::memory::TierMemory;
 use super::processor::Processor;
 use super::quantity::{Parameter, Picoseconds};
 use super::smt::Smt;
@@ -38,6 +41,14 @@ pub struct Machine {
     pub contention: Contention,
     /// The CPUs that share a core. `None`: none do, or the costs include the effect.
     pub smt: Option<Smt>,
+    /// The states in which idle CPUs sleep, from the shallowest to the deepest. None: an idle CPU wakes up at once.
+    pub idle: Vec<IdleState>,
+    /// The limits of each tier's memory, as far as they are known.
+    pub memory: Vec<TierMemory>,
+    /// The time that a tick of the timer takes, beside the flush that it may make.
+    pub tick: Picoseconds,
+    /// The effects that were left out ([`without`](Self::without)).
+    pub without: Vec<Effect>,
     /// Every number of the machine, with its unit and its source.
     pub sources: Vec<Parameter>,
     /// The values in its file that were replaced, one line each.

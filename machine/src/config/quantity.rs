@@ -80,6 +80,13 @@ pub(super) const MEMORY: Scale = Scale {
     most_shown: "0 to 1024 TiB",
 };
 
+/// Rates of reading or writing memory; the smallest unit is a byte a second.
+pub(super) const RATE: Scale = Scale {
+    units: &[("GB/s", 1e9), ("GiB/s", 1_073_741_824.0)],
+    most: 1e15,
+    most_shown: "0 to 1000000 GB/s",
+};
+
 impl Scale {
     /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit, rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {

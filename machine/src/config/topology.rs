@@ -202,6 +202,15 @@ fn cpu_bound() -> String {
     format!("1 to {MAX_CPUS} CPUs")
 }
 
+/// Reads a tier. At least one node of `topology` must be of it.
+pub(super) fn read_tier(entry: &Entry<'_>, topology: &Topology) -> Result<u8, MachineError> {
+    let tier = entry.count(0, u8::MAX.into())? as u8;
+    if topology.nodes().iter().any(|node| node.tier == tier) {
+        return Ok(tier);
+    }
+    Err(entry.place().error(Problem::invalid(format!("tier {tier}"), "the tier of a node")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::document::parse;

@@ -7,6 +7,7 @@
 pub(crate) mod contents;
 pub(crate) mod device;
 pub(crate) mod may_hold;
+pub(crate) mod memories;
 pub(crate) mod numbers;
 pub(crate) mod outdated;
 pub(crate) mod prices;

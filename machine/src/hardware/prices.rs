@@ -37,6 +37,14 @@ impl Prices {
         Self(prices)
     }
 
+    /// Whether a CPU mostly waits for memory during this work: for the lines of pages that no cache holds.
+    pub(crate) const fn waits_for_memory(work: Work) -> bool {
+        matches!(
+            work,
+            Work::ReverseMap | Work::LruAdd | Work::LruRemove | Work::LruIsolate | Work::LruPutback
+        )
+    }
+
     pub(crate) fn of(&self, work: Work) -> Picoseconds {
         self.0[work as usize]
     }

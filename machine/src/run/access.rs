@@ -128,7 +128,11 @@ impl Program {
         let level = level_of(size);
         let line = page >> (9 * level) >> 3 | u64::from(level) << 63;
         let near = cpu.walked_line.replace(line) == line;
-        world.spend(if near { costs.walk_step } else { costs.walk_memory });
+        if near {
+            world.spend(costs.walk_step);
+        } else {
+            world.stall(world.memories.walk(cpu.node, table));
+        }
         let index = Table::index(page << PAGE_SHIFT, level);
         let entry: Entry = self.sim.table(table).get(index);
         let store = how == Use::Store;

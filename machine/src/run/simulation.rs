@@ -14,7 +14,7 @@ use crate::measure::trace::Trace;
 use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
 use crate::run::error::{RunError, SetupError};
-use crate::run::options::{Options, MOST_SLACK};
+use crate::run::options::Options;
 use crate::run::outcome::{Outcome, ThreadTime};
 use crate::run::program::Program;
 use crate::schedule::scheduler;
@@ -52,9 +52,7 @@ impl Simulation {
         let capabilities = Sim::promises(&machine.processor, options.broadcast).map_err(SetupError::Asids)?;
         let mut world = World::new(
             machine.clone(),
-            options.slack.unwrap_or_else(|| {
-                (machine.costs.interrupt_send + machine.costs.interrupt_deliver).min(MOST_SLACK)
-            }),
+            options.slack,
             options.tick,
             Ram::new(total).map_err(SetupError::Host)?,
             options.contents.then(Contents::default),

@@ -105,7 +105,9 @@ impl World {
     /// has done since then is delayed by the time that the handler takes.
     fn take_interrupt(&self) {
         let cpu = self.cpu();
-        let start = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
+        let arrival = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
+        let asleep = cpu.asleep_since.get() != NEVER;
+        let start = if asleep { arrival + self.wake_up(arrival) } else { arrival };
         let ahead = cpu.clock.get();
         if start > ahead && cpu.task.get().is_some() {
             self.stall(start - ahead);
@@ -122,6 +124,9 @@ impl World {
         cpu.off.set(0);
         let end = cpu.clock.get();
         cpu.on_since.set(end);
+        if asleep {
+            cpu.asleep_since.set(end);
+        }
         if ahead > start {
             cpu.clock.set(ahead + (end - start));
         }

@@ -191,11 +191,18 @@ impl World {
             cpu.wake.set(self.next_queued(self.here.get()).min(self.next_sleeper()));
             cpu.next_tick.set(NEVER);
             cpu.idle.set(true);
+            if cpu.asleep_since.get() == NEVER {
+                cpu.asleep_since.set(cpu.clock.get());
+            }
             self.resting.borrow_mut().insert(cpu_id(self.here.get()));
             return;
         };
         if cpu.idle.replace(false) {
             self.resting.borrow_mut().remove(cpu_id(self.here.get()));
+        }
+        if cpu.asleep_since.get() != NEVER {
+            // No thread pays for the time in which its CPU wakes up.
+            cpu.clock.set(cpu.clock.get() + self.wake_up(cpu.clock.get()));
         }
         cpu.task.set(Some(id));
         if cpu.next_tick.get() == NEVER {

@@ -1,6 +1,7 @@
 //! The delivery of the timer's ticks.
 
 use crate::config::Picoseconds;
+use crate::measure::spent::Doing;
 use crate::world::state::World;
 use crate::world::timeline::NEVER;
 
@@ -33,6 +34,7 @@ impl World {
         cpu.clock.set(start);
         cpu.off.set(1);
         let was_in_task = self.running.leave_task();
+        self.during(Doing::Kernel, || self.spend(self.machine.tick));
         self.memory().tick();
         self.running.enter_task(was_in_task);
         cpu.off.set(0);
@@ -70,9 +72,9 @@ mod tests {
     /// Runs one thread on each of the first CPUs of a machine of four with a tick every 4 ms, and returns the ticks
     /// of each CPU.
     fn ticks(bodies: Vec<Body>) -> [u64; 4] {
-        let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-        assert_eq!(exact.tick, 4 * MS);
-        let simulation = Simulation::new(&machine(4), exact).expect("it fits");
+        let options = Options::new(Schedule::Batched);
+        assert_eq!(options.tick, 4 * MS);
+        let simulation = Simulation::new(&machine(4), options).expect("it fits");
         let space = simulation.memory().new_space().expect("a frame");
         for (cpu, body) in bodies.into_iter().enumerate() {
             simulation.spawn(format!("{cpu}"), cpu as u16, 0, &space, body).expect("a stack");

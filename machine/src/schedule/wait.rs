@@ -92,14 +92,17 @@ impl World {
             self.rest();
             cpu.next_tick.set(NEVER);
             cpu.doing.set(Doing::Nothing);
+            cpu.asleep_since.set(begun);
         }
         while cpu.clock.get() < time {
             cpu.wake.set(time);
             self.running.pause();
         }
+        let waking = if idle.is_some() { self.wake_up(time) } else { 0 };
+        self.stall(waking);
         cpu.doing.set(doing);
         if let Some(space) = idle {
-            cpu.system.set(cpu.system.get() - time.saturating_sub(begun));
+            cpu.system.set(cpu.system.get() - waking - time.saturating_sub(begun));
             cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
             self.run_space(&space);
         }
@@ -147,9 +150,9 @@ mod tests {
 
     impl Bench {
         fn new(cpus: u16, storage: Option<Storage>) -> Self {
-            let exact = Options { slack: Some(0), contents: true, ..Options::new(Schedule::Batched) };
+            let options = Options { contents: true, ..Options::new(Schedule::Batched) };
             let machine = crate::config::Machine { storage, ..machine(cpus) };
-            let simulation = Simulation::new(&machine, exact).expect("it fits");
+            let simulation = Simulation::new(&machine, options).expect("it fits");
             let space = simulation.memory().new_space().expect("a frame");
             Self { simulation, space }
         }

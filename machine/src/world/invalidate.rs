@@ -282,8 +282,8 @@ mod tests {
         machine.costs.time_slice = 10 * US;
         (machine.tlb.l1, machine.tlb.l2) =
             (TlbLevel { entries: 2, ways: 2 }, TlbLevel { entries: 2, ways: 2 });
-        let exact = Options { slack: Some(0), oracle, ..Options::new(Schedule::Batched) };
-        let simulation = Simulation::new(&machine, exact).expect("it fits");
+        let options = Options { oracle, ..Options::new(Schedule::Batched) };
+        let simulation = Simulation::new(&machine, options).expect("it fits");
         let page = |program: &Program| {
             let page = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
             program.load(page, 1).expect("a mapped page");
@@ -315,8 +315,8 @@ mod tests {
     fn a_thread_that_loses_its_cpu_first_waits_for_its_broadcasts() {
         let mut machine = roomy(2);
         machine.costs.time_slice = 10 * US;
-        let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-        let simulation = Simulation::new(&machine, exact).expect("it fits");
+        let options = Options::new(Schedule::Batched);
+        let simulation = Simulation::new(&machine, options).expect("it fits");
         let space = simulation.memory().new_space().expect("a frame");
         let (seen, shared) = (Notes::default(), Rc::new(Cell::new(0)));
         let (base, user) = (shared.clone(), shared.clone());

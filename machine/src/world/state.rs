@@ -12,12 +12,13 @@ use std::ops::Deref;
 use std::rc::{Rc, Weak};
 
 use ceasefire::{Capabilities, Cpu, CpuId, CpuSet, LOOK_EVERY, WIDE};
-use ceasefire_memory::{FrameNumber, HeldLocks, Memory, SpaceHandle, PAGE_BYTES};
+use ceasefire_memory::{HeldLocks, Memory, SpaceHandle};
 
-use crate::config::{Machine, Picoseconds, Storage};
+use crate::config::{IdleState, Machine, Picoseconds, Storage};
 use crate::hardware::contents::Contents;
 use crate::hardware::device::Device;
 use crate::hardware::may_hold::MayHold;
+use crate::hardware::memories::Memories;
 use crate::hardware::numbers::KERNEL_ROOT;
 use crate::hardware::outdated::{Broadcast, Outdated};
 use crate::hardware::prices::Prices;
@@ -57,6 +58,8 @@ pub(crate) struct CpuState {
     pub(crate) answered_at: Cell<Picoseconds>,
     /// Whether it has no thread to run.
     pub(crate) idle: Cell<bool>,
+    /// The time since which it sleeps; [`NEVER`] while it is awake.
+    pub(crate) asleep_since: Cell<Picoseconds>,
     /// The thread that it runs.
     pub(crate) task: Cell<Option<TaskId>>,
     /// Threads that wait for it.
@@ -157,8 +160,7 @@ pub struct World {
     pub(crate) contents: Option<Contents>,
     /// The device of files and swap, if it takes time.
     pub(crate) storage: Option<(Storage, RefCell<Device>)>,
-    /// The first frame after the memory of each node.
-    node_ends: Box<[u32]>,
+    pub(crate) memories: Memories,
     pub(crate) memory: OnceCell<Weak<Memory<Sim>>>,
     pub(crate) oracle: Option<Oracle>,
     pub(crate) watch: Option<Watch>,
@@ -189,6 +191,7 @@ impl World {
                 ticks: Cell::new(0),
                 answered_at: Cell::new(0),
                 idle: Cell::new(true),
+                asleep_since: Cell::new(0),
                 task: Cell::new(None),
                 ready: RefCell::default(),
                 sleepers: RefCell::default(),
@@ -211,13 +214,8 @@ impl World {
                 held: HeldLocks::new(),
             })
             .collect();
-        let frames = machine.topology.nodes().iter().map(|node| (node.bytes / PAGE_BYTES) as u32);
-        let node_ends = frames.scan(0, |end, frames| {
-            *end += frames;
-            Some(*end)
-        });
         Self {
-            node_ends: node_ends.collect(),
+            memories: Memories::new(&machine),
             capabilities: Capabilities::default(),
             look_every: LOOK_EVERY,
             wide: WIDE,
@@ -275,11 +273,6 @@ impl World {
         Reading::new(self.cpu().clock.get(), &self.tallies, memory.counters(), memory.statistics())
     }
 
-    /// The node to which a frame belongs.
-    pub(crate) fn node_of_frame(&self, frame: FrameNumber) -> u16 {
-        self.node_ends.partition_point(|&end| end <= frame.get()) as u16
-    }
-
     /// This CPU loads another root.
     pub(crate) fn set_root(&self, root: u32) {
         self.cpu().root.set(root);
@@ -298,6 +291,12 @@ impl World {
         }
     }
 
+    /// The CPU wakes up if it sleeps. Returns how long that takes, when the wakeup comes at `time`.
+    pub(crate) fn wake_up(&self, time: Picoseconds) -> Picoseconds {
+        let since = self.cpu().asleep_since.replace(NEVER);
+        IdleState::exit_after(&self.machine.idle, time.saturating_sub(since))
+    }
+
     /// A new moment, later than all before.
     pub(crate) fn moment(&self) -> u64 {
         if let Some(oracle) = &self.oracle {
@@ -312,7 +311,7 @@ impl World {
         self.stall(self.slowed(time));
     }
 
-    /// The CPU waits in the kernel for `time`: for a cache line, or for other CPUs.
+    /// The CPU waits in the kernel for `time`: for a cache line, for memory, or for other CPUs.
     pub(crate) fn stall(&self, time: Picoseconds) {
         if self.standing.get() {
             return;

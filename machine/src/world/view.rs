@@ -77,7 +77,7 @@ impl View for World {
     }
 
     fn node_of(&self, frame: u32) -> usize {
-        self.node_of_frame(FrameNumber::new(frame)).into()
+        self.memories.node_of(FrameNumber::new(frame)).into()
     }
 
     fn most_owing(&self, node: usize) -> usize {

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_machine::config::{builtin, Latency, Machine, Node, Picoseconds, TlbLevel, Topology};
+use ceasefire_machine::config::{builtin, Effect, Latency, Machine, Node, Picoseconds, TlbLevel, Topology};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
 use ceasefire_memory::PAGE_BYTES;
 
@@ -26,7 +26,8 @@ pub(crate) const SCHEDULES: [Schedule; 3] = [Schedule::PerPage, Schedule::Batche
 
 /// A machine whose CPUs are all equally far from each other, with `kib` of memory on each node.
 pub(crate) fn machine(cpus_of_nodes: &[u16], kib: u64) -> Machine {
-    let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let mut machine = machine.without(&Effect::ALL);
     let mut first = 0;
     let mut node = |&cpus: &u16| {
         let numbers = (first..first + cpus).collect();
@@ -57,13 +58,8 @@ pub(crate) fn arrival_after(earlier: u64, machine: &Machine) -> Picoseconds {
     arrival(machine) + (earlier + 1) * FAR
 }
 
-/// The exact machine: the CPU that is furthest behind always goes first.
-pub(crate) fn exact(schedule: Schedule) -> Options {
-    Options { slack: Some(0), ..Options::new(schedule) }
-}
-
 pub(crate) fn simulation(machine: &Machine, schedule: Schedule) -> Simulation {
-    Simulation::new(machine, exact(schedule)).expect("the machine fits the host")
+    Simulation::new(machine, Options::new(schedule)).expect("the machine fits the host")
 }
 
 pub(crate) fn run(simulation: &Simulation) -> Outcome {

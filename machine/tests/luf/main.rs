@@ -23,7 +23,7 @@ use ceasefire_machine::{Options, Outcome, Program, Sim, Simulation};
 use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
 
 use crate::common::guards::{self, Guard};
-use crate::common::{at, exact, machine, US};
+use crate::common::{at, machine, US};
 
 /// The guards that the published patches did not have.
 #[cfg(ceasefire_sabotage)]
@@ -199,7 +199,7 @@ fn options(setup: Setup) -> Options {
             config.lazy.max_age = LONGEST_AGE;
             config.lazy.max_owed = Some(config.nodes[0].frames);
         }),
-        ..exact(Schedule::Lazy)
+        ..Options::new(Schedule::Lazy)
     }
 }
 

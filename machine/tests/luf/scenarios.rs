@@ -10,7 +10,7 @@ use ceasefire_memory::{Block, FrameNumber, Machine as _, Moved, NodeId, Placemen
 
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
-use crate::common::{at, exact, machine, now, rules, run, run_clean, Random, US};
+use crate::common::{at, machine, now, rules, run, run_clean, Random, US};
 use crate::{all, holds, setups, write, Actor, Mapped, Way, NEW, OLD, PAGES};
 #[cfg(ceasefire_sabotage)]
 use crate::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
@@ -187,12 +187,12 @@ fn scenario_09_a_missing_flush_before_reuse_is_seen_by_the_oracle_itself() {
 }
 
 /// A thread stores to the pages of a file and loads the stored words. Another syncs the file, which removes the right
-/// to store until the next store. A third moves the pages to and fro. Returns the number of lost stores and the
-/// outcome.
+/// to store until the next store. A third moves the pages to and fro, and a fourth loads from them all the time. Returns
+/// the number of lost stores and the outcome.
 fn stores_beside_sync(payment: Payment) -> (u64, Outcome) {
     const ROUNDS: u64 = 200;
     const FILE: u64 = 24;
-    let options = Options { contents: true, payment, ..exact(Schedule::Lazy) };
+    let options = Options { contents: true, payment, ..Options::new(Schedule::Lazy) };
     let simulation = Simulation::new(&machine(&[4, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(FILE as u32).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
@@ -212,6 +212,14 @@ fn stores_beside_sync(payment: Payment) -> (u64, Outcome) {
         finished.set(true);
     };
     let stop = done.clone();
+    let loads = move |program: &Program| {
+        while !stop.get() {
+            for address in (0..FILE).map(|page| at(base, page)) {
+                program.load(address, 8).expect("a mapped page");
+            }
+        }
+    };
+    let stop = done.clone();
     let syncs = move |program: &Program| {
         while !stop.get() {
             program.system_call(|memory, _| memory.sync(file));
@@ -227,6 +235,7 @@ fn stores_beside_sync(payment: Payment) -> (u64, Outcome) {
     simulation.spawn("stores", 0, 0, &space, stores).expect("a stack");
     simulation.spawn("syncs", 1, 0, &space, syncs).expect("a stack");
     simulation.spawn("moves", 2, 0, &space, moves).expect("a stack");
+    simulation.spawn("loads", 3, 0, &space, loads).expect("a stack");
     let outcome = run_clean(&simulation);
     (lost.get(), outcome)
 }
@@ -266,8 +275,12 @@ fn no_operation_requires_a_flush(payment: Payment, tick: u64, max_age: u64) -> (
         config.lazy.max_age = max_age;
         config.lazy.tick = MILLISECOND;
     };
-    let options =
-        Options { payment, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
+    let options = Options {
+        payment,
+        tick: tick * 1000,
+        configure: Box::new(configure),
+        ..Options::new(Schedule::Lazy)
+    };
     let simulation = Simulation::new(&machine(&[2, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(1).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
@@ -334,8 +347,12 @@ fn paid_for_frames(payment: Payment, max_age: u64) -> (u64, Outcome) {
         // Few compared to the pages read, so it matters which CPU pays for them.
         (config.lazy.max_age, config.lazy.max_owed) = (max_age, Some(128));
     };
-    let options =
-        Options { payment, tick: tick * 1000, configure: Box::new(configure), ..exact(Schedule::Lazy) };
+    let options = Options {
+        payment,
+        tick: tick * 1000,
+        configure: Box::new(configure),
+        ..Options::new(Schedule::Lazy)
+    };
     let simulation = Simulation::new(&machine(&[4], 16384), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(FILE as u32).expect("a free object");
     let done = Rc::new(Cell::new(0));

@@ -133,7 +133,7 @@ impl Subject for Simulated {
         let numbers = setup.clone();
         Options {
             contents: true,
-            slack: Some(u64::from(setup.slack) * 1000),
+            slack: u64::from(setup.slack) * 1000,
             payment: setup.payment(),
             tick: u64::from(setup.tick) * 1000,
             configure: Box::new(move |config| {

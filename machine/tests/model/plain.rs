@@ -391,7 +391,7 @@ fn with_mapped(
 impl Subject for Plain {
     fn options(&self, setup: &Setup) -> Options {
         Options {
-            slack: Some(u64::from(setup.slack) * 1000),
+            slack: u64::from(setup.slack) * 1000,
             configure: Box::new(|config| config.objects = 16),
             broadcast: setup.broadcasts(),
             ..Options::new(setup.schedule())

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-use ceasefire_machine::config::{builtin, Latency, Machine, Node, TlbLevel, Topology};
+use ceasefire_machine::config::{builtin, Effect, Latency, Machine, Node, TlbLevel, Topology};
 use ceasefire_machine::{Program, Sim, Simulation};
 use ceasefire_memory::SpaceHandle;
 
@@ -101,7 +101,8 @@ struct Run {
 fn machine(setup: &Setup) -> Machine {
     thread_local! {
         static BASE: Machine = {
-            let mut machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+            let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
+    let mut machine = machine.without(&Effect::ALL);
             machine.sources.clear();
             machine.tlb.l1 = TlbLevel::new(16, 4).expect("valid");
             machine.tlb.l2 = TlbLevel::new(64, 4).expect("valid");

@@ -15,8 +15,8 @@ static CLOSED: LockClass = LockClass { name: "closed", rank: 21, sleeps: false, 
 
 /// Threads of one space, each on a CPU of its own.
 pub(crate) fn run(threads: Vec<Thread>) -> Outcome {
-    let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-    let simulation = Simulation::new(&machine(threads.len() as u16), exact).expect("it fits");
+    let options = Options::new(Schedule::Batched);
+    let simulation = Simulation::new(&machine(threads.len() as u16), options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     for (cpu, (start, body)) in threads.into_iter().enumerate() {
         simulation.spawn(format!("{cpu}"), cpu as u16, start, &space, body).expect("a stack");
@@ -201,8 +201,8 @@ fn readers_that_come_together_get_the_line_one_after_the_other() {
 fn contend(change: impl FnOnce(&mut Machine)) -> Picoseconds {
     let mut machine = machine(5);
     change(&mut machine);
-    let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-    let simulation = Simulation::new(&machine, exact).expect("it fits");
+    let options = Options::new(Schedule::Batched);
+    let simulation = Simulation::new(&machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     let lock = Rc::new(SimRwLock::new(&OPEN, 0));
     for cpu in 0..5 {
@@ -247,8 +247,8 @@ static SLEEPS: LockClass = LockClass { name: "sleeps", rank: 20, sleeps: true, i
 fn wait_asleep(wake: Picoseconds) -> (Vec<Picoseconds>, u64) {
     let mut machine = machine(5);
     machine.contention.wake = wake;
-    let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-    let simulation = Simulation::new(&machine, exact).expect("it fits");
+    let options = Options::new(Schedule::Batched);
+    let simulation = Simulation::new(&machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     let (lock, got) = (Rc::new(SimRwLock::new(&SLEEPS, ())), Rc::new(RefCell::new(Vec::new())));
     for cpu in 0..4 {
@@ -297,8 +297,8 @@ fn threads_that_sleep_for_a_lock_are_not_interrupted_and_are_woken_one_by_one() 
 #[test]
 fn a_thread_that_sleeps_for_a_lock_leaves_its_cpu_to_others() {
     let simulation = {
-        let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-        Simulation::new(&machine(2), exact).expect("it fits")
+        let options = Options::new(Schedule::Batched);
+        Simulation::new(&machine(2), options).expect("it fits")
     };
     let space = simulation.memory().new_space().expect("a frame");
     let (lock, log) = (Rc::new(SimRwLock::new(&SLEEPS, ())), Log::default());

@@ -8,8 +8,8 @@ use crate::{Options, Simulation};
 
 /// A machine of `cpus` that runs no thread, and as many spaces as `spaces`. Time passes.
 fn set_up(cpus: u16, spaces: usize) -> (Simulation, Vec<SpaceHandle<Sim>>) {
-    let exact = Options { slack: Some(0), ..Options::new(Schedule::Batched) };
-    let simulation = Simulation::new(&machine(cpus), exact).expect("it fits");
+    let options = Options::new(Schedule::Batched);
+    let simulation = Simulation::new(&machine(cpus), options).expect("it fits");
     let spaces = (0..spaces).map(|_| simulation.memory().new_space().expect("a frame")).collect();
     simulation.sim.standing.set(false);
     (simulation, spaces)
