@@ -1,6 +1,5 @@
 //! Address ranges of a space, and their sources.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -87,14 +86,20 @@ impl Area {
     }
 }
 
-/// The areas of one space, by their first address.
+/// The areas of one space, in the order of their addresses.
+///
+/// Every fault looks one up, and few calls change them. So they are in one sorted vector.
 #[derive(Debug, Default)]
-pub(crate) struct Areas(BTreeMap<u64, Area>);
+pub(crate) struct Areas(Vec<Area>);
 
 impl Areas {
+    /// The number of areas that end at or before an address.
+    fn before(&self, address: u64) -> usize {
+        self.0.partition_point(|area| area.end <= address)
+    }
+
     pub(crate) fn find(&self, address: u64) -> Option<&Area> {
-        let (_, area) = self.0.range(..=address).next_back()?;
-        (address < area.end).then_some(area)
+        self.0.get(self.before(address)).filter(|area| area.start <= address)
     }
 
     /// The lowest free range of `bytes` above the first 2 MiB. It starts at a multiple of 2 MiB, so small areas do not
@@ -102,7 +107,7 @@ impl Areas {
     pub(crate) fn room(&self, bytes: u64) -> Option<u64> {
         const ALIGNMENT: u64 = 1 << 21;
         let mut start = ALIGNMENT;
-        for area in self.0.values() {
+        for area in &self.0 {
             if area.start >= start + bytes {
                 break;
             }
@@ -113,34 +118,28 @@ impl Areas {
 
     /// Adds an area where nothing is mapped.
     pub(crate) fn insert(&mut self, area: Area) {
-        debug_assert!(self.find(area.start).is_none() && self.0.range(area.start..area.end).next().is_none());
-        self.0.insert(area.start, area);
+        debug_assert!(self.overlapping(area.start, area.end).next().is_none());
+        self.0.insert(self.before(area.start), area);
     }
 
     /// Removes the areas in `[start, end)`, splitting those that reach beyond it; returns the removed parts.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Vec<Area> {
-        let first = self.find(start).map_or(start, |area| area.start);
-        let touched: Vec<Area> = self.0.range(first..end).map(|(_, area)| *area).collect();
-        touched
-            .into_iter()
-            .map(|area| {
-                self.0.remove(&area.start);
-                if area.start < start {
-                    self.insert(area.part(area.start, start));
-                }
-                if area.end > end {
-                    self.insert(area.part(end, area.end));
-                }
-                area.part(area.start.max(start), area.end.min(end))
-            })
-            .collect()
+        let touched = self.before(start)..self.0.partition_point(|area| area.start < end);
+        let mut removed = self.0[touched.clone()].to_vec();
+        let left = removed.first().filter(|area| area.start < start).map(|area| area.part(area.start, start));
+        let right = removed.last().filter(|area| area.end > end).map(|area| area.part(end, area.end));
+        self.0.splice(touched, left.into_iter().chain(right));
+        for area in &mut removed {
+            *area = area.part(area.start.max(start), area.end.min(end));
+        }
+        removed
     }
 
     /// The free range around `address`: from the end of the area before it to the start of the area after it.
     pub(crate) fn around(&self, address: u64) -> (u64, u64) {
-        let floor = self.0.range(..=address).next_back().map_or(0, |(_, area)| area.end);
-        let ceiling = self.0.range(address..).next().map_or(USER_END, |(_, area)| area.start);
-        (floor, ceiling)
+        let (before, after) = self.0.split_at(self.0.partition_point(|area| area.start < address));
+        let floor = after.first().filter(|area| area.start == address).or(before.last());
+        (floor.map_or(0, |area| area.end), after.first().map_or(USER_END, |area| area.start))
     }
 
     /// Changes each part of an area in `[start, end)`, splitting areas that reach beyond it. Merges neighbours that
@@ -159,17 +158,17 @@ impl Areas {
 
     /// Merges two areas that meet at an address and continue each other.
     fn merge_at(&mut self, seam: u64) {
-        let before = self.0.range(..seam).next_back().map(|(_, area)| *area);
-        let after = self.0.get(&seam).copied();
-        if let (Some(before), Some(after)) = (before, after) {
-            if (Area { start: before.start, first: before.first, ..after })
-                == (Area { end: after.end, ..before })
-                && before.end == seam
-                && before.index(seam) == after.first
-            {
-                self.0.remove(&seam);
-                self.0.insert(before.start, Area { end: after.end, ..before });
-            }
+        let at = self.before(seam);
+        let Some([before, after]) = at.checked_sub(1).and_then(|before| self.0.get_mut(before..=at)) else {
+            return;
+        };
+        if (Area { start: before.start, first: before.first, ..*after })
+            == (Area { end: after.end, ..*before })
+            && (before.end, after.start) == (seam, seam)
+            && before.index(seam) == after.first
+        {
+            before.end = after.end;
+            self.0.remove(at);
         }
     }
 
@@ -187,16 +186,12 @@ impl Areas {
 
     /// All areas.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Area> {
-        self.0.values()
+        self.0.iter()
     }
 
     /// The areas that overlap `[start, end)`.
     pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Area> + Clone {
-        let first = self.find(start);
-        // Most ranges lie in one area.
-        let rest = first.map_or(start, |area| area.end);
-        let rest = (rest < end).then(|| self.0.range(rest..end).map(|(_, area)| area));
-        first.into_iter().chain(rest.into_iter().flatten())
+        self.0[self.before(start)..].iter().take_while(move |area| area.start < end)
     }
 }
 
