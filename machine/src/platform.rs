@@ -57,7 +57,7 @@ unsafe impl Platform for Sim {
     }
 
     fn this_cpu(&self) -> CpuId {
-        cpu_id(self.here.get())
+        cpu_id(self.here())
     }
 
     fn cpu(&self, cpu: CpuId) -> &Cpu<Self::Space> {
@@ -67,7 +67,7 @@ unsafe impl Platform for Sim {
     fn save_interrupts(&self) -> usize {
         let cpu = World::cpu(self);
         cpu.off.set(cpu.off.get() + 1);
-        self.here.get()
+        self.here()
     }
 
     fn restore_interrupts(&self, saved: usize) {
@@ -103,9 +103,9 @@ unsafe impl Platform for Sim {
         }
         self.set_root((root.0 >> PAGE_SHIFT) as u32);
         let before = cpu.asid.replace(asid.get());
-        self.may_hold.borrow_mut().loads(self.here.get(), before, asid.get());
+        self.may_hold.borrow_mut().loads(self.here(), before, asid.get());
         if let Some(oracle) = &self.oracle {
-            oracle.loads(&**self, self.here.get(), cpu.root.get(), asid.get());
+            oracle.loads(&**self, self.here(), cpu.root.get(), asid.get());
         }
     }
 
@@ -119,24 +119,24 @@ unsafe impl Platform for Sim {
         let Some(addresses) = flush.addresses() else {
             self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
             self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
-            self.forget_asid(self.here.get(), asid.get());
-            self.count_invalidation(self.here.get());
+            self.forget_asid(self.here(), asid.get());
+            self.count_invalidation(self.here());
             return;
         };
         for address in addresses {
             // Like INVLPG, this drops the entries of either size for the address.
             self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
             self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
-            self.forget_page(self.here.get(), asid.get(), address >> PAGE_SHIFT);
-            self.count_invalidation(self.here.get());
+            self.forget_page(self.here(), asid.get(), address >> PAGE_SHIFT);
+            self.count_invalidation(self.here());
         }
     }
 
     fn invalidate_all(&self) {
         self.tell(Shadow::forgets_all);
         self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
-        self.forget_all(self.here.get());
-        self.count_invalidation(self.here.get());
+        self.forget_all(self.here());
+        self.count_invalidation(self.here());
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
@@ -163,7 +163,7 @@ unsafe impl Platform for Sim {
 
     fn flush_for(&self, targets: &mut CpuSet, _: SpaceId, _: Flush) {
         // It flushes for none of them. Each gets a request, also if it is being interrupted already.
-        let me = self.here.get();
+        let me = self.here();
         let travel = targets.iter().map(|target| self.between(me, target.index())).sum::<Picoseconds>();
         let lines = u64::from(self.machine.contention.enqueue);
         self.during(Doing::Flushes, || self.stall(travel * lines));
@@ -172,7 +172,7 @@ unsafe impl Platform for Sim {
     fn interrupt(&self, targets: &CpuSet) {
         // The sender has looked at all CPUs of the set before.
         self.charge_looks();
-        let me = self.here.get();
+        let me = self.here();
         let costs = &self.machine.costs;
         for target in targets.iter() {
             let target = target.index();
@@ -198,12 +198,12 @@ unsafe impl Platform for Sim {
 
     fn spin(&self) {
         let Some(oracle) = &self.oracle else { panic!("R9: a CPU waits for others with interrupts off") };
-        oracle.waits(&**self, self.here.get());
+        oracle.waits(&**self, self.here());
         World::spin(self);
     }
 
     fn answered(&self, initiator: CpuId, last: bool) {
-        let travel = self.between(self.here.get(), initiator.index());
+        let travel = self.between(self.here(), initiator.index());
         self.stall(travel * u64::from(self.machine.contention.request));
         // The CPU that answers last need not be the last one done: a handler runs ahead of handlers that began after
         // it.
@@ -219,7 +219,7 @@ unsafe impl Platform for Sim {
     }
 
     fn trace(&self, event: FlushEvent) {
-        self.trace.flush(World::cpu(self).clock.get(), self.here.get(), event);
+        self.trace.flush(World::cpu(self).clock.get(), self.here(), event);
     }
 }
 

@@ -603,7 +603,7 @@ mod tests {
     /// Drops a page from the TLB, as the kernel does.
     fn flush(program: &Program, address: u64) {
         let sim = &program.sim;
-        sim.forget_page(sim.here.get(), World::cpu(sim).asid.get(), address >> PAGE_SHIFT);
+        sim.forget_page(sim.here(), World::cpu(sim).asid.get(), address >> PAGE_SHIFT);
     }
 
     /// Runs a thread on a huge page that it has stored to.
@@ -774,7 +774,7 @@ mod tests {
     /// The CPU loads another root while `meanwhile` runs, and comes back to its space with or without a flush.
     fn away(program: &Program, flushes: bool, meanwhile: impl FnOnce()) {
         let (sim, root) = (&program.sim, root_of(program.space.coherence()));
-        let (cpu, asid) = (sim.here.get(), World::cpu(sim).asid.get());
+        let (cpu, asid) = (sim.here(), World::cpu(sim).asid.get());
         sim.set_root(KERNEL_ROOT);
         meanwhile();
         if flushes {

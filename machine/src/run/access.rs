@@ -36,7 +36,7 @@ impl Program {
             let accesses = &world.tallies.accesses;
             accesses.set(accesses.get() + u64::from(count));
         }
-        let entries = || (world.here.get(), world.cpu().asid.get(), world.invalidations_of(world.here.get()));
+        let entries = || (world.here(), world.cpu().asid.get(), world.invalidations_of(world.here()));
         let before = entries();
         world.compute(world.machine.costs.access * u64::from(count));
         world.give_way();
@@ -74,7 +74,7 @@ impl Program {
             };
             if let Some(entry) = found.filter(usable) {
                 if let Some(oracle) = &world.oracle {
-                    oracle.hit(world, world.here.get(), page, &entry);
+                    oracle.hit(world, world.here(), page, &entry);
                 }
                 return Ok(entry.frame(page));
             }
@@ -87,7 +87,7 @@ impl Program {
             if !world.during(Doing::Walks, || self.walk(page, how)) {
                 // A fault invalidates the entries that led to it (Intel SDM volume 3, section 4.10.4.1). Otherwise a
                 // stale path to a page-table page would lead to the same fault for ever.
-                world.forget_page(world.here.get(), world.cpu().asid.get(), page);
+                world.forget_page(world.here(), world.cpu().asid.get(), page);
                 world.sync();
                 world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
                 world.sync();
@@ -109,7 +109,7 @@ impl Program {
         let path = path.filter(|&(_, filled)| !world.outdated.borrow().has_table(asid, page, filled));
         let (table, size) = if let Some((table, filled)) = path {
             if let Some(oracle) = &world.oracle {
-                oracle.walked(world, world.here.get(), page, table, filled);
+                oracle.walked(world, world.here(), page, table, filled);
             }
             (FrameNumber::new(table), PageSize::KIB_4)
         } else {
@@ -155,7 +155,7 @@ impl Program {
         };
         cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
         if let Some(oracle) = &world.oracle {
-            oracle.filled(world.here.get(), page, asid, &fill);
+            oracle.filled(world.here(), page, asid, &fill);
         }
         true
     }

@@ -127,7 +127,7 @@ impl Program {
     ) -> Option<u64> {
         let world: &World = &self.sim;
         let oracle = world.oracle.as_ref().filter(|_| world.contents.is_some())?;
-        let (cpu, offset) = (world.here.get(), addresses.start % PAGE_BYTES);
+        let (cpu, offset) = (world.here(), addresses.start % PAGE_BYTES);
         let pages = addresses.start >> PAGE_SHIFT..addresses.end.div_ceil(PAGE_BYTES);
         let held = oracle.held_frames(cpu, world.cpu().asid.get(), pages, most);
         for &(page, frame) in &held {

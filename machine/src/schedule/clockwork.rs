@@ -22,7 +22,7 @@ impl World {
             self.running.pause();
         } else {
             if self.timer.next() <= cpu.clock.get() {
-                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here.get()));
+                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here()));
             }
             self.take_interrupts();
         }
@@ -70,7 +70,7 @@ impl World {
         // The CPU's time stays as it is until `requeue`: no event comes before it.
         let Some((index, next)) = self.timeline.borrow().first_and_next() else { return false };
         self.horizon.set(next);
-        self.here.set(index);
+        self.cpus.turn_to(index);
         let cpu = self.cpu();
         if cpu.next_interrupt() <= cpu.wake.get() {
             self.take_interrupt();
@@ -115,7 +115,7 @@ impl World {
         cpu.clock.set(start);
         cpu.off.set(1);
         let was_in_task = self.running.leave_task();
-        self.trace.interrupt(start, self.here.get());
+        self.trace.interrupt(start, self.here());
         self.during(Doing::Flushes, || {
             self.spend(self.machine.costs.interrupt_handle);
             self.memory().engine().handle_interrupt();

@@ -118,7 +118,7 @@ impl Turnstile {
                 return;
             }
         }
-        let waiter = Waiter { cpu: world.here.get(), task: None, shared };
+        let waiter = Waiter { cpu: world.here(), task: None, shared };
         self.waiters.borrow_mut().push_back(waiter);
         // The releasing CPU hands the lock over before it sets the time.
         world.wait();
@@ -144,7 +144,7 @@ impl Turnstile {
     /// CPU. Otherwise a CPU could wait for ever for a lock whose next holder waits for that CPU.
     fn sleep(&self, world: &World, shared: bool, first: bool) {
         let cpu = world.cpu();
-        let waiter = Waiter { cpu: world.here.get(), task: cpu.task.get(), shared };
+        let waiter = Waiter { cpu: world.here(), task: cpu.task.get(), shared };
         if first {
             self.waiters.borrow_mut().push_back(waiter);
         } else {
@@ -236,7 +236,7 @@ impl Turnstile {
     fn hand_over(&self, world: &World, next: Waiter) {
         let now = world.cpu().clock.get();
         let from = if next.shared { now } else { now.max(self.unread_at.get()) };
-        let travel = world.between(world.here.get(), next.cpu);
+        let travel = world.between(world.here(), next.cpu);
         if let Some(task) = next.task {
             let costs = &world.machine.costs;
             world.spend(world.machine.contention.wake + costs.interrupt_send);

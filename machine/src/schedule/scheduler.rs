@@ -168,7 +168,7 @@ impl World {
         );
         self.during(Doing::Answers, || self.finish_broadcasts());
         let mut tasks = self.tasks.borrow_mut();
-        tasks[id.0].last = self.here.get();
+        tasks[id.0].last = self.here();
         tasks[id.0].user += cpu.user.take();
         tasks[id.0].system += cpu.system.take();
         tasks[id.0].doing = cpu.doing.replace(Doing::Kernel);
@@ -185,20 +185,20 @@ impl World {
         // A thread that slept has had the least time.
         let slept =
             if self.next_sleeper() <= cpu.clock.get() { cpu.sleepers.borrow_mut().pop_front() } else { None };
-        let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here.get(), |_| true));
+        let own = slept.map(|(_, id)| id).or_else(|| self.take_from(self.here(), |_| true));
         let Some(id) = own.or_else(|| self.steal()) else {
             self.rest();
-            cpu.wake.set(self.next_queued(self.here.get()).min(self.next_sleeper()));
+            cpu.wake.set(self.next_queued(self.here()).min(self.next_sleeper()));
             cpu.next_tick.set(NEVER);
             cpu.idle.set(true);
             if cpu.asleep_since.get() == NEVER {
                 cpu.asleep_since.set(cpu.clock.get());
             }
-            self.resting.borrow_mut().insert(cpu_id(self.here.get()));
+            self.resting.borrow_mut().insert(cpu_id(self.here()));
             return;
         };
         if cpu.idle.replace(false) {
-            self.resting.borrow_mut().remove(cpu_id(self.here.get()));
+            self.resting.borrow_mut().remove(cpu_id(self.here()));
         }
         if cpu.asleep_since.get() != NEVER {
             // No thread pays for the time in which its CPU wakes up.
@@ -206,7 +206,7 @@ impl World {
         }
         cpu.task.set(Some(id));
         if cpu.next_tick.get() == NEVER {
-            cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
+            cpu.next_tick.set(self.timer.after(self.here(), cpu.clock.get()));
         }
         cpu.preempt.set(false);
         self.tallies.switches.set(self.tallies.switches.get() + 1);
@@ -251,7 +251,7 @@ impl World {
     fn steal(&self) -> Option<TaskId> {
         let allowed = |id: TaskId| match self.tasks.borrow()[id.0].kind {
             Kind::Program(_) => true,
-            Kind::Kernel(node) => self.serves(self.here.get(), node),
+            Kind::Kernel(node) => self.serves(self.here(), node),
         };
         let (node, now) = (self.cpu().node, self.cpu().clock.get());
         let has_one = |index: &usize| {
@@ -288,7 +288,7 @@ impl World {
             Kind::Kernel(_) => (0..self.cpus.len())
                 .filter(on_node)
                 .max_by_key(|&index| (self.time_had(index), Reverse(index)))
-                .unwrap_or(self.here.get()),
+                .unwrap_or(self.here()),
         });
         self.enlist(id, index, time);
     }

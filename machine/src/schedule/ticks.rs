@@ -8,12 +8,12 @@ use crate::world::timeline::NEVER;
 impl World {
     /// CPUs other than `running` take their ticks up to `time`. No other event of theirs may come before that.
     pub(crate) fn take_ticks_until(&self, time: Picoseconds, running: Option<usize>) {
-        let here = self.here.get();
+        let here = self.here();
         while self.timer.next() <= time {
             let (index, tick) = self.timer.advance();
             let cpu = &self.cpus[index];
             if cpu.off.get() == 0 && cpu.next_tick.get() <= tick && Some(index) != running {
-                self.here.set(index);
+                self.cpus.turn_to(index);
                 self.take_tick();
                 if cpu.wake.get() != NEVER {
                     cpu.wake.set(cpu.wake.get().max(cpu.clock.get()));
@@ -21,7 +21,7 @@ impl World {
                 self.requeue(index);
             }
         }
-        self.here.set(here);
+        self.cpus.turn_to(here);
     }
 
     /// Takes this CPU's tick at the moment it came, or at which interrupts were turned on again. Work that the CPU
@@ -29,7 +29,7 @@ impl World {
     pub(crate) fn take_tick(&self) {
         let cpu = self.cpu();
         let (start, ahead) = (cpu.next_tick.get().max(cpu.on_since.get()), cpu.clock.get());
-        cpu.next_tick.set(self.timer.after(self.here.get(), start));
+        cpu.next_tick.set(self.timer.after(self.here(), start));
         cpu.ticks.set(cpu.ticks.get() + 1);
         cpu.clock.set(start);
         cpu.off.set(1);

@@ -103,7 +103,7 @@ impl World {
         cpu.doing.set(doing);
         if let Some(space) = idle {
             cpu.system.set(cpu.system.get() - waking - time.saturating_sub(begun));
-            cpu.next_tick.set(self.timer.after(self.here.get(), cpu.clock.get()));
+            cpu.next_tick.set(self.timer.after(self.here(), cpu.clock.get()));
             self.run_space(&space);
         }
     }
@@ -246,7 +246,7 @@ mod tests {
         let (locked, ended) = (busy.clone(), flag.clone());
         bench.thread(2, 0, move |program| {
             program.sim.wait_for_page(PAGE, &|| locked.get());
-            assert_eq!(program.sim.here.get(), 2);
+            assert_eq!(program.sim.here(), 2);
             ended.set(now(program));
         });
         bench.thread(1, 0, move |program| {

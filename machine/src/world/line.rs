@@ -28,7 +28,7 @@ impl Line {
     /// Brings the line to the CPU whose turn it is, after all other CPUs that came to it. If there were any, the line
     /// moves once for each of the `touches`. Returns the time of one transfer.
     pub(crate) fn fetch(&self, world: &World, touches: u32) -> Picoseconds {
-        let index = world.here.get();
+        let index = world.here();
         let last = self.last.replace(index);
         if last == index {
             return 0;

@@ -1,10 +1,11 @@
 //! The machine's state, and the operations that change it without choosing the next CPU.
 //!
-//! `state` comes first: the CPUs, their clocks, and everything that they share. Its parts are `timeline` and `timer`, which
-//! order events, `task`, a thread as a coroutine, and `line`, a cache line that CPUs write in turn. `invalidate` changes
-//! TLBs, `places` charges the shared lines of switches and flushes, `shadow` informs the shadow record, and `view` shows
-//! the machine to the oracle.
+//! `state` comes first: the CPUs, their clocks, and everything that they share. Its parts are `cpus`, which knows whose
+//! turn it is, `timeline` and `timer`, which order events, `task`, a thread as a coroutine, and `line`, a cache line that
+//! CPUs write in turn. `invalidate` changes TLBs, `places` charges the shared lines of switches and flushes, `shadow`
+//! informs the shadow record, and `view` shows the machine to the oracle.
 
+pub(crate) mod cpus;
 pub(crate) mod invalidate;
 pub(crate) mod line;
 pub(crate) mod places;

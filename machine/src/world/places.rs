@@ -70,7 +70,7 @@ impl World {
         let result = change();
         if record() != before {
             self.shared.writes.set(self.shared.writes.get() + 1);
-            self.written()[self.here.get()].set(self.shared.writes.get());
+            self.written()[self.here()].set(self.shared.writes.get());
         }
         result
     }
@@ -103,14 +103,14 @@ impl World {
         }
         // No other CPU comes to the lines of a space that has ended and whose root is another's by now.
         if lines.space == space.id() {
-            lines.set[self.here.get() / PER_LINE].fetch(self, 1);
+            lines.set[self.here() / PER_LINE].fetch(self, 1);
             lines.count.fetch(self, 1);
         }
     }
 
     /// Takes the time for the looks at CPUs that this CPU has passed over since the last call.
     pub(crate) fn charge_looks(&self) {
-        let here = self.here.get();
+        let here = self.here();
         let cpu = self.cpu();
         let passed_over = cpu.engine.counters().passed_over;
         let looks = passed_over - cpu.records.passed_over.replace(passed_over);

@@ -9,7 +9,7 @@ use crate::world::state::{Sim, World};
 impl World {
     /// Informs the record, if there is one, of an action of this CPU.
     pub(crate) fn tell(&self, tell: impl FnOnce(&mut Shadow, CpuId)) {
-        if let (Some(watch), Ok(cpu)) = (&self.watch, CpuId::new(self.here.get())) {
+        if let (Some(watch), Ok(cpu)) = (&self.watch, CpuId::new(self.here())) {
             watch.with(|shadow| tell(shadow, cpu));
         }
     }
@@ -34,7 +34,7 @@ impl World {
         self.switch_to(space);
         self.ask(Shadow::runs);
         if let Some(oracle) = &self.oracle {
-            oracle.runs(self, self.here.get());
+            oracle.runs(self, self.here());
         }
     }
 }

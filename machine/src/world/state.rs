@@ -30,6 +30,7 @@ use crate::measure::tallies::Tallies;
 use crate::measure::trace::Trace;
 use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
+use crate::world::cpus::Cpus;
 use crate::world::places::{Records, Shared};
 use crate::world::task::{Running, Task, TaskId};
 use crate::world::timeline::{Timeline, NEVER};
@@ -130,11 +131,9 @@ pub struct World {
     /// The time at which the interconnect can take the next broadcast.
     pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
-    pub(crate) cpus: Box<[CpuState]>,
+    pub(crate) cpus: Cpus,
     pub(crate) timeline: RefCell<Timeline>,
     pub(crate) timer: Timer,
-    /// The CPU whose turn it is.
-    pub(crate) here: Cell<usize>,
     /// The time of the next CPU's event.
     pub(crate) horizon: Cell<Picoseconds>,
     /// The lines that CPUs write when they switch.
@@ -179,7 +178,7 @@ impl World {
         trace: Trace,
     ) -> Self {
         let siblings = machine.smt.map_or_else(Vec::new, |smt| smt.siblings(&machine.topology));
-        let cpus: Box<[CpuState]> = (0..machine.topology.cpu_count())
+        let cpus: Vec<CpuState> = (0..machine.topology.cpu_count())
             .map(|cpu| CpuState {
                 clock: Cell::new(0),
                 wake: Cell::new(NEVER),
@@ -227,9 +226,8 @@ impl World {
             timer: Timer::new(tick, cpus.len()),
             resting: RefCell::new(CpuId::all(cpus.len()).collect()),
             queued: RefCell::new(Timeline::new(cpus.len())),
-            cpus,
+            cpus: Cpus::new(cpus),
             timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
-            here: Cell::new(0),
             horizon: Cell::new(NEVER),
             shared: Shared::default(),
             slack,
@@ -253,7 +251,12 @@ impl World {
 
     /// The CPU whose turn it is.
     pub(crate) fn cpu(&self) -> &CpuState {
-        &self.cpus[self.here.get()]
+        self.cpus.current()
+    }
+
+    /// Its number.
+    pub(crate) fn here(&self) -> usize {
+        self.cpus.here()
     }
 
     /// The memory manager under test.

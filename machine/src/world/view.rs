@@ -39,7 +39,7 @@ impl View for World {
     }
 
     fn this_cpu(&self) -> usize {
-        self.here.get()
+        self.here()
     }
 
     fn cpu_count(&self) -> usize {

@@ -17,7 +17,7 @@ fn set_up(cpus: u16, spaces: usize) -> (Simulation, Vec<SpaceHandle<Sim>>) {
 
 /// The time that a CPU takes for `body`.
 fn timed(sim: &Sim, cpu: usize, body: impl FnOnce(&Sim)) -> Picoseconds {
-    sim.here.set(cpu);
+    sim.cpus.turn_to(cpu);
     let before = sim.cpu().clock.get();
     body(sim);
     sim.cpu().clock.get() - before
@@ -111,7 +111,7 @@ fn a_space_gets_new_lines_though_its_root_was_anothers() {
     let sim = &simulation.sim;
     lines_alone(sim, 0, &spaces[0]);
     let root = spaces[0].root();
-    sim.here.set(0);
+    sim.cpus.turn_to(0);
     simulation.memory().exit(spaces[0].clone());
     let held: Vec<_> = (0..64).map(|_| simulation.memory().new_space().expect("a frame")).collect();
     let next = held.iter().find(|space| space.root() == root).expect("the frame is used again");
@@ -140,7 +140,7 @@ fn a_flush_reads_the_records_of_the_cpus_that_it_passes_over() {
     assert_eq!(looks(sim, 0, &spaces[1]), 0, "no CPU is in the set");
     assert_eq!(looks(sim, 0, &spaces[0]), 3 * FAR, "three CPUs are in the set and lazy");
     assert_eq!(looks(sim, 0, &spaces[0]), 0, "their records have not changed");
-    sim.here.set(2);
+    sim.cpus.turn_to(2);
     sim.run_space(&spaces[0]);
     sim.rest();
     assert_eq!(looks(sim, 0, &spaces[0]), FAR, "one has");
