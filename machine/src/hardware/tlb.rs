@@ -218,14 +218,16 @@ impl Tlb {
         })
     }
 
-    /// Caches the result of a walk.
-    pub(crate) fn fill(&mut self, page: u64, asid: u16, side: Side, fill: Fill) {
+    /// Caches the result of a walk, and returns the entry. It is the one that a lookup finds now, unless it is huge and
+    /// there is one for the page alone.
+    pub(crate) fn fill(&mut self, page: u64, asid: u16, side: Side, fill: Fill) -> Cached {
         let Fill { size, frame, filled, root, writable, dirty } = fill;
         let epoch = self.epoch_to_fill(asid);
         let entry = Cached { tag: tag(page, size, asid), epoch, frame, filled, root, writable, dirty };
         self.huge |= size == PageSize::MIB_2;
         self.first_of(side).insert(entry);
         self.second.insert(entry);
+        entry
     }
 
     /// The lowest-level page-table page at which a walk for `page` may start, and the moment at which this was

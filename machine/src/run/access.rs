@@ -13,6 +13,16 @@ use crate::measure::spent::Doing;
 use crate::run::program::{Program, Use};
 use crate::world::state::World;
 
+/// The result of a page walk.
+enum Walk {
+    /// The TLB has an entry now that allows the access.
+    Filled(Cached),
+    /// The page-table entry changed meanwhile.
+    Changed,
+    /// The page tables do not allow the access.
+    Fault,
+}
+
 impl Program {
     /// Uses the page at `address` `count` times. Returns the result of `touch` on the word there at the first use, if
     /// pages have contents. If these are several loads, `touch` also gets the word that the last of them finds.
@@ -57,6 +67,12 @@ impl Program {
         if address >= USER_END {
             return Err(FaultError::NotMapped(address));
         }
+        let through = |entry: &Cached| {
+            if let Some(oracle) = &world.oracle {
+                oracle.hit(world, world.here(), page, entry);
+            }
+            Ok(entry.frame(page))
+        };
         loop {
             let cpu = world.cpu();
             let hit = {
@@ -73,10 +89,7 @@ impl Program {
                 Hit::None => None,
             };
             if let Some(entry) = found.filter(usable) {
-                if let Some(oracle) = &world.oracle {
-                    oracle.hit(world, world.here(), page, &entry);
-                }
-                return Ok(entry.frame(page));
+                return through(&entry);
             }
             let misses = match how {
                 Use::Load => &world.tallies.misses_load,
@@ -84,22 +97,27 @@ impl Program {
                 Use::Fetch => &world.tallies.misses_fetch,
             };
             misses.set(misses.get() + 1);
-            if !world.during(Doing::Walks, || self.walk(page, how)) {
-                // A fault invalidates the entries that led to it (Intel SDM volume 3, section 4.10.4.1). Otherwise a
-                // stale path to a page-table page would lead to the same fault for ever.
-                world.forget_page(world.here(), world.cpu().asid.get(), page);
-                world.sync();
-                world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
-                world.sync();
+            match world.during(Doing::Walks, || self.walk(page, how)) {
+                // A lookup would find it first.
+                Walk::Filled(entry) if !entry.is_huge() => return through(&entry),
+                Walk::Filled(_) | Walk::Changed => {}
+                Walk::Fault => {
+                    // A fault invalidates the entries that led to it (Intel SDM volume 3, section 4.10.4.1). Otherwise
+                    // a stale path to a page-table page would lead to the same fault for ever.
+                    world.forget_page(world.here(), world.cpu().asid.get(), page);
+                    world.sync();
+                    world.during(Doing::Faults, || self.memory.fault(&self.space, address, access))?;
+                    world.sync();
+                }
             }
         }
     }
 
-    /// Walks the page tables for a page, caches the result, and returns whether that allows the access.
+    /// Walks the page tables for a page, and caches the result if that allows the access.
     ///
     /// # Panics
     /// If a huge translation leads to a frame that is not aligned to its size. Hardware cannot express this.
-    fn walk(&self, page: u64, how: Use) -> bool {
+    fn walk(&self, page: u64, how: Use) -> Walk {
         let world: &World = &self.sim;
         let costs = &world.machine.costs;
         let cpu = world.cpu();
@@ -115,7 +133,7 @@ impl Program {
         } else {
             let Some((table, size)) = self.sim.descend(cpu.root.get(), page) else {
                 world.spend(3 * costs.walk_step);
-                return false;
+                return Walk::Fault;
             };
             world.spend(u64::from(3 - level_of(size)) * costs.walk_step);
             if size == PageSize::KIB_4 {
@@ -137,9 +155,9 @@ impl Program {
         let entry: Entry = self.sim.table(table).get(index);
         let store = how == Use::Store;
         if !entry.present() || (store && !entry.writable()) {
-            return false;
+            return Walk::Fault;
         }
-        let Some(used) = self.sim.table(table).mark_used(index, entry, store) else { return true };
+        let Some(used) = self.sim.table(table).mark_used(index, entry, store) else { return Walk::Changed };
         let frame = used.frame().get();
         assert!(
             size == PageSize::KIB_4 || frame.is_multiple_of(1 << HUGE_SHIFT),
@@ -153,11 +171,11 @@ impl Program {
             writable: used.writable(),
             dirty: used.dirty(),
         };
-        cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
+        let entry = cpu.tlb.borrow_mut().fill(page, asid, how.side(), fill);
         if let Some(oracle) = &world.oracle {
             oracle.filled(world.here(), page, asid, &fill);
         }
-        true
+        Walk::Filled(entry)
     }
 }
 

@@ -108,15 +108,14 @@ impl Sets {
             set[way] = Cached::VACANT;
             return None;
         }
-        set[..=way].rotate_right(1);
-        Some(&mut set[0])
+        Some(bring_to_front(set, way))
     }
 
     fn insert(&mut self, entry: Cached) {
         let set = self.set(entry.tag);
         let way = set.iter().position(|old| old.tag == entry.tag).unwrap_or(set.len() - 1);
         set[way] = entry;
-        set[..=way].rotate_right(1);
+        bring_to_front(set, way);
     }
 
     fn remove(&mut self, tag: u64) {
@@ -124,6 +123,16 @@ impl Sets {
             *entry = Cached::VACANT;
         }
     }
+}
+
+/// Makes an entry of a set the most recently used. It is so already in most cases.
+fn bring_to_front(set: &mut [Cached], way: usize) -> &mut Cached {
+    if way > 0 {
+        let entry = set[way];
+        set.copy_within(..way, 1);
+        set[0] = entry;
+    }
+    &mut set[0]
 }
 
 /// The end of a list.
