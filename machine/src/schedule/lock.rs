@@ -72,7 +72,7 @@ impl Turnstile {
         let doing = cpu.doing.replace(Doing::Locks);
         let transfer = self.ask(world, shared);
         let begun = cpu.clock.get();
-        if self.is_blocked(shared) || self.queues(world) {
+        if self.is_blocked(shared) || (!self.waiters.borrow().is_empty() && self.queues(world)) {
             self.wait(world, shared);
         } else {
             self.admit(shared);
@@ -99,8 +99,9 @@ impl Turnstile {
 
     /// Whether the CPU goes behind those that wait, although it is not blocked. A CPU that cannot sleep must not wait
     /// for a thread that has no CPU yet.
+    #[cold]
     fn queues(&self, world: &World) -> bool {
-        !self.waiters.borrow().is_empty() && (!self.class.sleeps || self.may_sleep(world))
+        !self.class.sleeps || self.may_sleep(world)
     }
 
     /// Waits in the queue and takes the lock.
@@ -162,8 +163,9 @@ impl Turnstile {
         if free_at > world.cpu().clock.get() {
             world.spend_until(free_at + transfer * u64::from(world.machine.contention.hand_over));
         }
-        if !shared {
-            world.stall(transfer * u64::from(world.machine.contention.guarded));
+        let guarded = world.machine.contention.guarded;
+        if !shared && guarded > 0 {
+            world.stall(transfer * u64::from(guarded));
         }
     }
 

@@ -34,9 +34,9 @@ impl Line {
             return 0;
         }
         let transfer = if last == NOWHERE { 0 } else { world.between(last, index) };
-        let contended = self.free_at.get() > world.cpu().clock.get();
-        world.spend_until(self.free_at.get());
-        world.stall(transfer * u64::from(if contended { touches } else { 1 }));
+        let (now, free_at) = (world.cpu().clock.get(), self.free_at.get());
+        let queued = free_at.saturating_sub(now);
+        world.stall(queued + transfer * u64::from(if queued > 0 { touches } else { 1 }));
         self.free_at.set(world.cpu().clock.get());
         transfer
     }
