@@ -22,6 +22,9 @@ use crate::world::state::{Sim, World};
 use crate::world::task::{Kind, Sleep, Stop};
 use crate::world::timeline::{END, NEVER};
 
+/// The number of turns of CPUs between two reports of progress.
+const TURNS: u64 = 1 << 14;
+
 /// A machine with its memory manager, ready to run programs.
 #[derive(Debug)]
 pub struct Simulation {
@@ -116,30 +119,36 @@ impl Simulation {
     /// If all threads wait for each other: a deadlock in the code under test.
     pub fn run(&self, mut progress: impl FnMut(Picoseconds, u64) -> bool) -> Result<Outcome, RunError> {
         let sim = &self.sim;
-        let (mut steps, mut too_long) = (0u64, false);
+        let (mut left, mut too_long) = (TURNS, false);
         let mut series = Series::new();
+        let mut due = series.due().min(END);
         sim.standing.set(false);
         sim.trace.open();
         while sim.alive.get() > 0 {
+            left -= sim.take_turns(due, left);
+            if left == 0 {
+                left = TURNS;
+                if !progress(sim.cpu().clock.get(), sim.tallies.accesses.get()) {
+                    break;
+                }
+            }
             let now = sim.earliest();
-            too_long = (END..NEVER).contains(&now);
+            if now < due || sim.alive.get() == 0 {
+                continue;
+            }
+            assert!(now != NEVER, "deadlock: {} threads wait and no event is left", sim.alive.get());
+            too_long = now >= END;
             if too_long {
                 break;
             }
-            if series.due() <= now && now != NEVER {
-                series.take(now, &sim.reading());
-            }
-            assert!(sim.step(), "deadlock: {} threads wait and no event is left", sim.alive.get());
-            steps += 1;
-            if steps.is_multiple_of(1 << 14) && !progress(sim.cpu().clock.get(), sim.tallies.accesses.get()) {
-                break;
-            }
+            series.take(now, &sim.reading());
+            due = series.due().min(END);
         }
         let written = sim.trace.finish();
         let outcome = self.outcome(series);
         if sim.alive.get() == 0 {
             // Background reclaim may be in the middle of a batch.
-            while sim.step() {}
+            while sim.take_turns(NEVER, TURNS) > 0 {}
         }
         sim.standing.set(true);
         written.map_err(RunError::Trace)?;
@@ -196,7 +205,12 @@ impl Simulation {
 impl Drop for Simulation {
     fn drop(&mut self) {
         // Threads that have not ended hold the machine, and the machine holds them. Removing them frees both.
-        let tasks = std::mem::take(&mut *self.sim.tasks.borrow_mut());
+        let mut tasks = std::mem::take(&mut *self.sim.tasks.borrow_mut());
+        for cpu in &*self.sim.cpus {
+            if let Some(id) = cpu.task.take() {
+                tasks[id.0].coroutine = cpu.paused.take();
+            }
+        }
         drop(tasks);
     }
 }

@@ -11,21 +11,28 @@ const MOMENT: Picoseconds = 100_000;
 impl World {
     /// A point where CPUs can notice each other. A CPU that is further behind goes first, and interrupts that have
     /// arrived are taken.
+    #[inline]
     pub(crate) fn sync(&self) {
         if !self.running.in_task() {
             return;
         }
-        let cpu = self.cpu();
-        if cpu.clock.get() > self.horizon.get().saturating_add(self.slack) {
-            // Its interrupts are taken in their turn among all events.
-            cpu.wake.set(cpu.clock.get());
-            self.running.pause();
+        let now = self.cpu().clock.get();
+        if now > self.horizon.get().saturating_add(self.slack) {
+            self.let_others_go_on();
         } else {
-            if self.timer.next() <= cpu.clock.get() {
-                self.take_ticks_until(cpu.clock.get().min(self.horizon.get()), Some(self.here()));
+            if self.timer.next() <= now {
+                self.take_ticks_until(now.min(self.horizon.get()), Some(self.here()));
             }
             self.take_interrupts();
         }
+    }
+
+    /// The CPU goes on once no other CPU is further behind. Its interrupts are taken in their turn among all events.
+    #[inline(never)]
+    fn let_others_go_on(&self) {
+        let cpu = self.cpu();
+        cpu.wake.set(cpu.clock.get());
+        self.running.pause();
     }
 
     /// Waits until a time is set at which this CPU goes on.
@@ -52,24 +59,38 @@ impl World {
     pub(crate) fn requeue(&self, index: usize) {
         let cpu = &self.cpus[index];
         let next = cpu.wake.get().min(cpu.next_interrupt());
-        self.timeline.borrow_mut().set(index, next);
+        self.timeline.set(index, next);
         self.horizon.set(self.horizon.get().min(next));
     }
 
     /// The time of the earliest event; [`NEVER`] if no event can come any more.
     pub(crate) fn earliest(&self) -> Picoseconds {
-        self.timeline.borrow().earliest()
+        self.timeline.earliest()
     }
 
-    /// Gives the CPU with the earliest event its turn. Returns false if no event can come any more.
-    pub(crate) fn step(&self) -> bool {
+    /// Gives CPUs their turns, always the one with the earliest event, until no event comes before `time`, no program
+    /// runs any more, or `most` turns are over. Returns the number of turns.
+    pub(crate) fn take_turns(&self, time: Picoseconds, most: u64) -> u64 {
+        let mut turns = 0;
+        while self.earliest() < time {
+            self.take_turn();
+            turns += 1;
+            if turns == most || self.alive.get() == 0 {
+                break;
+            }
+        }
+        turns
+    }
+
+    /// Gives the CPU with the earliest event its turn.
+    #[inline]
+    fn take_turn(&self) {
         let earliest = self.earliest();
-        if earliest != NEVER {
+        if self.timer.next() <= earliest {
             self.take_ticks_until(earliest, None);
         }
-        // The CPU's time stays as it is until `requeue`: no event comes before it.
-        let Some((index, next)) = self.timeline.borrow().first_and_next() else { return false };
-        self.horizon.set(next);
+        let Some(index) = self.timeline.take_first() else { return };
+        self.horizon.set(self.timeline.earliest());
         self.cpus.turn_to(index);
         let cpu = self.cpu();
         if cpu.next_interrupt() <= cpu.wake.get() {
@@ -87,10 +108,10 @@ impl World {
             self.run_task();
         }
         self.requeue(index);
-        true
     }
 
     /// Takes the interrupts that have arrived and the timer's tick, if interrupts are on.
+    #[inline]
     pub(crate) fn take_interrupts(&self) {
         let cpu = self.cpu();
         while cpu.off.get() == 0 && cpu.interrupt.get() <= cpu.clock.get() {

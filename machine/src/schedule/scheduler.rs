@@ -15,7 +15,7 @@ use crate::config::Picoseconds;
 use crate::hardware::numbers::cpu_id;
 use crate::measure::spent::Doing;
 use crate::world::state::{Sim, World};
-use crate::world::task::{Kind, Sleep, Stop, Task, TaskId};
+use crate::world::task::{Kind, Sleep, Stop, Task, TaskId, Thread};
 use crate::world::timeline::NEVER;
 
 /// Adds a thread that sleeps.
@@ -34,50 +34,50 @@ pub(crate) fn add(
 
 impl World {
     /// Runs the CPU's thread until it stops. A CPU without a thread gets one.
+    #[inline]
     pub(crate) fn run_task(&self) {
         let cpu = self.cpu();
-        let Some(id) = cpu.task.get() else {
+        let Some(mut coroutine) = cpu.paused.take() else {
             self.next_task();
             return;
         };
-        // Out of the list while it runs: it may add threads.
-        let coroutine = self.tasks.borrow_mut()[id.0].coroutine.take();
-        let Some(mut coroutine) = coroutine else { return };
-        let result = coroutine.resume(());
-        match result {
-            CoroutineResult::Yield(stop) => {
-                self.tasks.borrow_mut()[id.0].coroutine = Some(coroutine);
-                match stop {
-                    Stop::Pause => {}
-                    Stop::Preempted => {
-                        self.leave(id);
-                        self.place(id, cpu.clock.get());
-                    }
-                    Stop::Sleep(how) => {
-                        self.leave(id);
-                        let task = &mut self.tasks.borrow_mut()[id.0];
-                        task.asleep = Some(how);
-                        if how == Sleep::Amid {
-                            // The CPU that wakes it may be behind it.
-                            task.start = cpu.clock.get();
-                        }
-                    }
-                    Stop::Until(time) => {
-                        self.leave(id);
-                        let mut sleepers = cpu.sleepers.borrow_mut();
-                        let place = sleepers.partition_point(|&(other, _)| other <= time);
-                        sleepers.insert(place, (time, id));
-                    }
+        match coroutine.resume(()) {
+            CoroutineResult::Yield(Stop::Pause) => cpu.paused.put(coroutine),
+            CoroutineResult::Yield(stop) => self.stopped(coroutine, stop),
+            CoroutineResult::Return(()) => self.ended(),
+        }
+    }
+
+    /// The CPU's thread gives the CPU up.
+    fn stopped(&self, coroutine: Box<Thread>, why: Stop) {
+        let (cpu, id) = (self.cpu(), self.leave());
+        self.tasks.borrow_mut()[id.0].coroutine = Some(coroutine);
+        match why {
+            Stop::Pause => unreachable!("a thread that pauses keeps its CPU"),
+            Stop::Preempted => self.place(id, cpu.clock.get()),
+            Stop::Sleep(how) => {
+                let task = &mut self.tasks.borrow_mut()[id.0];
+                task.asleep = Some(how);
+                if how == Sleep::Amid {
+                    // The CPU that wakes it may be behind it.
+                    task.start = cpu.clock.get();
                 }
             }
-            CoroutineResult::Return(()) => {
-                self.leave(id);
-                let mut tasks = self.tasks.borrow_mut();
-                tasks[id.0].ended = Some(cpu.clock.get());
-                if matches!(tasks[id.0].kind, Kind::Program(_)) {
-                    self.alive.set(self.alive.get() - 1);
-                }
+            Stop::Until(time) => {
+                let mut sleepers = cpu.sleepers.borrow_mut();
+                let place = sleepers.partition_point(|&(other, _)| other <= time);
+                sleepers.insert(place, (time, id));
             }
+        }
+    }
+
+    /// The CPU's thread has ended.
+    fn ended(&self) {
+        let id = self.leave();
+        let task = &mut self.tasks.borrow_mut()[id.0];
+        task.ended = Some(self.cpu().clock.get());
+        if matches!(task.kind, Kind::Program(_)) {
+            self.alive.set(self.alive.get() - 1);
         }
     }
 
@@ -153,14 +153,15 @@ impl World {
         }
     }
 
-    /// Closes the accounts of a thread that leaves its CPU. The CPU's next thread is chosen when its turn comes
-    /// again, since other CPUs may be behind it until then, and it must not take their threads.
+    /// Closes the accounts of the thread that leaves this CPU, and returns it. The CPU's next thread is chosen when its
+    /// turn comes again, since other CPUs may be behind it until then, and it must not take their threads.
     ///
     /// # Panics
-    /// If the thread holds a lock, is pinned, or has interrupts off: the CPU's next thread would seem to hold the
-    /// lock.
-    fn leave(&self, id: TaskId) {
+    /// If there is no thread, or if it holds a lock, is pinned, or has interrupts off: the CPU's next thread would seem
+    /// to hold the lock.
+    fn leave(&self) -> TaskId {
         let cpu = self.cpu();
+        let id = cpu.task.get().expect("a thread that leaves its CPU");
         assert!(
             cpu.may_be_left(),
             "a thread leaves its CPU pinned, with interrupts off, or with {:?}",
@@ -174,6 +175,7 @@ impl World {
         tasks[id.0].doing = cpu.doing.replace(Doing::Kernel);
         cpu.task.set(None);
         cpu.wake.set(cpu.clock.get());
+        id
     }
 
     /// Gives the CPU its next thread, or leaves it idle.
@@ -205,6 +207,9 @@ impl World {
             cpu.clock.set(cpu.clock.get() + self.wake_up(cpu.clock.get()));
         }
         cpu.task.set(Some(id));
+        cpu.paused.put(
+            self.tasks.borrow_mut()[id.0].coroutine.take().expect("the coroutine of a thread without a CPU"),
+        );
         if cpu.next_tick.get() == NEVER {
             cpu.next_tick.set(self.timer.after(self.here(), cpu.clock.get()));
         }
@@ -242,7 +247,7 @@ impl World {
 
     /// Must be called after each change of a CPU's queue.
     fn note_queue(&self, index: usize) {
-        self.queued.borrow_mut().set(index, self.next_queued(index));
+        self.queued.set(index, self.next_queued(index));
     }
 
     /// Takes a thread that waits for another CPU, preferably of this node. After many threads were woken, there are
@@ -258,9 +263,8 @@ impl World {
             self.cpus[*index].ready.borrow().iter().any(|&id| allowed(id) && self.started(id))
         };
         let from = {
-            let queued = self.queued.borrow();
-            let near = queued.until(now).filter(|&index| self.cpus[index].node == node).find(has_one);
-            near.or_else(|| queued.until(now).find(has_one))
+            let near = self.queued.until(now).filter(|&index| self.cpus[index].node == node).find(has_one);
+            near.or_else(|| self.queued.until(now).find(has_one))
         };
         self.take_from(from?, allowed)
     }

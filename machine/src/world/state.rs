@@ -32,7 +32,7 @@ use crate::oracle::judge::Oracle;
 use crate::oracle::shadow::Watch;
 use crate::world::cpus::Cpus;
 use crate::world::places::{Records, Shared};
-use crate::world::task::{Running, Task, TaskId};
+use crate::world::task::{Paused, Running, Task, TaskId};
 use crate::world::timeline::{Timeline, NEVER};
 use crate::world::timer::Timer;
 
@@ -63,6 +63,8 @@ pub(crate) struct CpuState {
     pub(crate) asleep_since: Cell<Picoseconds>,
     /// The thread that it runs.
     pub(crate) task: Cell<Option<TaskId>>,
+    /// The coroutine of that thread, unless it is running now.
+    pub(crate) paused: Paused,
     /// Threads that wait for it.
     pub(crate) ready: RefCell<VecDeque<TaskId>>,
     /// Threads that sleep until a time and go on here, the earliest first.
@@ -132,7 +134,7 @@ pub struct World {
     pub(crate) interconnect: Cell<Picoseconds>,
     pub(crate) prices: Prices,
     pub(crate) cpus: Cpus,
-    pub(crate) timeline: RefCell<Timeline>,
+    pub(crate) timeline: Timeline,
     pub(crate) timer: Timer,
     /// The time of the next CPU's event.
     pub(crate) horizon: Cell<Picoseconds>,
@@ -145,7 +147,7 @@ pub struct World {
     /// The CPUs that are idle.
     pub(crate) resting: RefCell<CpuSet>,
     /// For each CPU, the time at which the first thread in its queue may run.
-    pub(crate) queued: RefCell<Timeline>,
+    pub(crate) queued: Timeline,
     /// Whether no run is under way. Setting the machine up and looking at it take no time.
     pub(crate) standing: Cell<bool>,
     /// The number of program threads that have not ended.
@@ -192,6 +194,7 @@ impl World {
                 idle: Cell::new(true),
                 asleep_since: Cell::new(0),
                 task: Cell::new(None),
+                paused: Paused::default(),
                 ready: RefCell::default(),
                 sleepers: RefCell::default(),
                 slice_end: Cell::new(0),
@@ -225,9 +228,9 @@ impl World {
             prices: Prices::new(&machine.costs),
             timer: Timer::new(tick, cpus.len()),
             resting: RefCell::new(CpuId::all(cpus.len()).collect()),
-            queued: RefCell::new(Timeline::new(cpus.len())),
+            queued: Timeline::new(cpus.len()),
             cpus: Cpus::new(cpus),
-            timeline: RefCell::new(Timeline::new(machine.topology.cpu_count() as usize)),
+            timeline: Timeline::new(machine.topology.cpu_count().into()),
             horizon: Cell::new(NEVER),
             shared: Shared::default(),
             slack,

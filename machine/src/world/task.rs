@@ -32,6 +32,29 @@ pub(crate) enum Stop {
     Until(Picoseconds),
 }
 
+/// The coroutine of a thread.
+pub(crate) type Thread = Coroutine<(), Stop, (), DefaultStack>;
+
+/// The place of a coroutine that does not run.
+#[derive(Default)]
+pub(crate) struct Paused(Cell<Option<Box<Thread>>>);
+
+impl Paused {
+    pub(crate) fn put(&self, coroutine: Box<Thread>) {
+        self.0.set(Some(coroutine));
+    }
+
+    pub(crate) fn take(&self) -> Option<Box<Thread>> {
+        self.0.take()
+    }
+}
+
+impl fmt::Debug for Paused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Paused").finish_non_exhaustive()
+    }
+}
+
 /// The state of a thread that sleeps until it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sleep {
@@ -54,8 +77,8 @@ pub(crate) enum Kind<S> {
 pub(crate) struct Task<S> {
     pub(crate) name: String,
     pub(crate) kind: Kind<S>,
-    /// Boxed, because it is moved out while it runs.
-    pub(crate) coroutine: Option<Box<Coroutine<(), Stop, (), DefaultStack>>>,
+    /// The CPU has it while it has the thread. Boxed, because it moves to and fro.
+    pub(crate) coroutine: Option<Box<Thread>>,
     pub(crate) asleep: Option<Sleep>,
     /// The CPU on which it ran last.
     pub(crate) last: usize,

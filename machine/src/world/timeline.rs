@@ -1,9 +1,12 @@
 //! The CPUs in order of a time, such as that of their next event.
 //!
 //! A winner tree: each CPU is a leaf, and each inner node holds the earlier of its two children, so the root is the
-//! CPU with the earliest event. A change of one CPU's time replays the matches on its path to the root. Their number
-//! is the number of bits in the number of CPUs. This code runs several times for each simulated page. So a time and
-//! its CPU are one number, and a match is one comparison without a branch.
+//! CPU with the earliest event. A change of one CPU's time replays the matches on its path to the root, up to the first
+//! with the same result as before. Their number is at most the number of bits in the number of CPUs. This code runs several times for each simulated page. So a time and
+//! its CPU are one number, a match is one comparison without a branch, and the tree has room for the most CPUs, which
+//! spares every access the check of its bounds. Only the part for the machine's CPUs is ever touched.
+
+use std::cell::Cell;
 
 use crate::config::Picoseconds;
 
@@ -19,53 +22,68 @@ const COARSE: u32 = 3;
 /// taken to come then.
 pub(crate) const END: Picoseconds = (1 << (u64::BITS - CPU_BITS + COARSE)) - (2 << COARSE);
 
+/// The number of nodes of a tree for the most CPUs.
+const NODES: usize = 2 << CPU_BITS;
+
 /// A time for each CPU, such as that of its next event.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// The winner of each match: the final at index 1, the CPUs in the second half.
-    nodes: Box<[u64]>,
+    /// The winner of each match: the final at index 1, the CPUs from `leaves` on.
+    nodes: Box<[Cell<u64>; NODES]>,
+    leaves: usize,
 }
 
 impl Timeline {
     /// `cpus` CPUs without an event.
+    ///
+    /// # Panics
+    /// If the tree has no room for so many.
     pub(crate) fn new(cpus: usize) -> Self {
-        Self { nodes: vec![NEVER; 2 * cpus.next_power_of_two()].into() }
+        let leaves = cpus.next_power_of_two();
+        assert!(2 * leaves <= NODES, "{cpus} CPUs, and the timeline has room for {}", NODES / 2);
+        let nodes: Box<[Cell<u64>]> = vec![Cell::new(NEVER); NODES].into();
+        let Ok(nodes) = nodes.try_into() else { unreachable!("as many nodes as were made") };
+        Self { nodes, leaves }
+    }
+
+    /// The leaf of a CPU.
+    fn leaf(&self, cpu: usize) -> usize {
+        (self.leaves + cpu) % NODES
     }
 
     /// Sets the time of a CPU's event.
-    pub(crate) fn set(&mut self, cpu: usize, time: Picoseconds) {
+    pub(crate) fn set(&self, cpu: usize, time: Picoseconds) {
         let mut winner = number(time, cpu);
-        let mut node = self.nodes.len() / 2 + cpu;
-        self.nodes[node] = winner;
-        while node > 1 {
-            // The opponent does not depend on the matches below, so the loads of all levels overlap.
-            winner = winner.min(self.nodes[node ^ 1]);
+        let mut node = self.leaf(cpu);
+        while self.nodes[node].replace(winner) != winner && node > 1 {
+            winner = winner.min(self.nodes[node ^ 1].get());
             node /= 2;
-            self.nodes[node] = winner;
         }
     }
 
     /// The CPU with the earliest event, if there is one.
     pub(crate) fn first(&self) -> Option<usize> {
-        let winner = self.nodes[1];
+        let winner = self.nodes[1].get();
         (winner != NEVER).then_some((winner & ((1 << CPU_BITS) - 1)) as usize)
     }
 
     /// The time of that event, to within 8 ps; [`NEVER`] if there is none.
     pub(crate) fn earliest(&self) -> Picoseconds {
-        time(self.nodes[1])
+        time(self.nodes[1].get())
     }
 
-    /// The CPU with the earliest event, and the time of the earliest event of the others.
-    pub(crate) fn first_and_next(&self) -> Option<(usize, Picoseconds)> {
+    /// Takes the earliest event out and returns its CPU, if there is one.
+    pub(crate) fn take_first(&self) -> Option<usize> {
         let first = self.first()?;
-        // The winner's opponents on its way up: one of them has the second earliest event.
-        let (mut node, mut next) = (self.nodes.len() / 2 + first, NEVER);
+        let (mut node, mut winner) = (self.leaf(first), NEVER);
+        self.nodes[node].set(NEVER);
         while node > 1 {
-            next = next.min(self.nodes[node ^ 1]);
+            // The opponent does not depend on the matches below, so the loads of all levels overlap.
+            winner = winner.min(self.nodes[node ^ 1].get());
             node /= 2;
+            self.nodes[node].set(winner);
         }
-        Some((first, time(next)))
+        Some(first)
     }
 
     /// The CPUs whose events come at or before `time`, to within 8 ps, in ascending order. The search skips subtrees
@@ -82,12 +100,12 @@ impl Timeline {
 
     /// The first CPU from `from` on whose number is at most `last`.
     fn next_until(&self, from: usize, last: u64) -> Option<usize> {
-        let leaves = self.nodes.len() / 2;
+        let leaves = self.leaves;
         if from >= leaves {
             return None;
         }
         let mut node = leaves + from;
-        while self.nodes[node] > last {
+        while self.nodes[node].get() > last {
             // Move right, to the largest subtree that begins there.
             while node % 2 == 1 {
                 node /= 2;
@@ -99,7 +117,7 @@ impl Timeline {
         }
         while node < leaves {
             node *= 2;
-            node += usize::from(self.nodes[node] > last);
+            node += usize::from(self.nodes[node].get() > last);
         }
         Some(node - leaves)
     }
@@ -128,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_event_after_the_end_of_time_comes_at_the_end() {
-        let mut timeline = Timeline::new(1 << CPU_BITS);
+        let timeline = Timeline::new(1 << CPU_BITS);
         let last = (1 << CPU_BITS) - 1;
         for time in [END, END + 1, NEVER - 1] {
             timeline.set(last, time);
@@ -141,7 +159,7 @@ mod tests {
     #[test]
     fn the_earliest_wins_and_ties_go_to_the_lowest_number() {
         for cpus in [1, 2, 3, 48, 100] {
-            let mut timeline = Timeline::new(cpus);
+            let timeline = Timeline::new(cpus);
             assert_eq!((timeline.first(), timeline.earliest()), (None, NEVER));
             let mut times = vec![NEVER; cpus];
             let mut state = 1u64;
@@ -155,9 +173,11 @@ mod tests {
                 assert_eq!(timeline.earliest(), earliest);
                 let first = times.iter().position(|&time| time == earliest).filter(|_| earliest != NEVER);
                 assert_eq!(timeline.first(), first);
-                let others = times.iter().enumerate().filter(|&(cpu, _)| Some(cpu) != first);
-                let next = others.map(|(_, &time)| time).min().unwrap_or(NEVER);
-                assert_eq!(timeline.first_and_next(), first.map(|first| (first, next)));
+                if let Some(first) = first.filter(|_| state >> 30 & 7 < 2) {
+                    assert_eq!(timeline.take_first(), Some(first));
+                    times[first] = NEVER;
+                    assert_eq!(timeline.earliest(), *times.iter().min().unwrap_or(&NEVER));
+                }
                 let limit = state >> 20 & 0x7f;
                 let due = (0..cpus).filter(|&cpu| times[cpu] <= limit).collect::<Vec<_>>();
                 assert_eq!(timeline.until(limit | 7).collect::<Vec<_>>(), due);
