@@ -177,6 +177,14 @@ impl Request {
         state & ((1 << ANSWERS) - 1) == 0 || state >> ANSWERS != number
     }
 
+    pub(crate) fn space(&self) -> SpaceId {
+        SpaceId::new(self.space.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        Generation::from_raw(self.generation.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn read(&self) -> Asked {
         let kind = self.kind.load(Ordering::Relaxed);
         let count = self.count.load(Ordering::Relaxed);
@@ -187,8 +195,8 @@ impl Request {
             Extent::Pages { start: self.start.load(Ordering::Relaxed), count, size }
         };
         Asked {
-            space: SpaceId::new(self.space.load(Ordering::Relaxed)),
-            generation: Generation::from_raw(self.generation.load(Ordering::Relaxed)),
+            space: self.space(),
+            generation: self.generation(),
             flush: Flush { extent, tables: kind & TABLES != 0, mixed: kind & MIXED != 0 },
         }
     }

@@ -26,6 +26,12 @@ impl Generation {
         self.0 == earlier.0 + 1
     }
 
+    /// Whether a CPU that has reached `reached` has nothing left to do for a request of this generation. A request of no
+    /// generation is for the newest.
+    pub(crate) fn is_covered_by(self, reached: Self) -> bool {
+        self != Self::NONE && self <= reached
+    }
+
     pub(crate) const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }

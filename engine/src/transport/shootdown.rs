@@ -81,7 +81,9 @@ impl<P: Platform> Engine<P> {
         cpu.inbox.empty(|initiator| {
             let request = &self.platform().cpu(initiator).request;
             cpu.tally.requests.add(1);
-            self.answer(here, request.read(), Reason::RemoteShootdown);
+            if !Self::has_caught_up(here, request.space(), request.generation()) {
+                self.answer(here, request.read(), Reason::RemoteShootdown);
+            }
             let last = request.answered_by_one();
             self.platform().answered(initiator, last);
         });
@@ -234,6 +236,17 @@ impl<P: Platform> Engine<P> {
         });
     }
 
+    /// Whether this CPU runs `space` and an earlier request has brought it up to `generation` there. Not even the space's
+    /// generation is read, so its cache line stays where it is.
+    #[inline]
+    fn has_caught_up(here: &Here<'_, P>, space: SpaceId, generation: Generation) -> bool {
+        let Some(Loaded { space: own, asid, global: false }) = &here.own.loaded else { return false };
+        space == here.cpu.seen.loaded()
+            && !here.cpu.seen.is_lazy()
+            && own.as_ref().tag.read().is_slots()
+            && generation.is_covered_by(here.own.slots.generation(*asid))
+    }
+
     /// Does what `asked` requires of this CPU. True if anything had to be invalidated.
     #[inline]
     pub(crate) fn answer(&self, here: &mut Here<'_, P>, asked: Asked, reason: Reason) -> bool {
@@ -258,9 +271,7 @@ impl<P: Platform> Engine<P> {
             return self.catch_up_by_tag(here);
         }
         let local = here.own.slots.generation(asid);
-        if asked.generation != Generation::NONE && asked.generation <= local {
-            // An earlier request has caught up. Not even the space's generation is read, so its cache line stays where
-            // it is.
+        if asked.generation.is_covered_by(local) {
             return false;
         }
         let newest = space.generation();
