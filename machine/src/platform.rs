@@ -320,7 +320,18 @@ impl Machine for Sim {
         }
     }
 
+    #[inline]
     fn observe(&self, event: Event<'_>) {
+        if self.oracle.is_some() || self.contents.is_some() {
+            self.note(event);
+        }
+    }
+}
+
+impl Sim {
+    /// Informs the oracle of an event, and keeps the bytes of pages up to date.
+    #[inline(never)]
+    fn note(&self, event: Event<'_>) {
         if let Some(oracle) = &self.oracle {
             oracle.observe(&**self, event);
         }

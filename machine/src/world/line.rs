@@ -27,12 +27,17 @@ impl Line {
 
     /// Brings the line to the CPU whose turn it is, after all other CPUs that came to it. If there were any, the line
     /// moves once for each of the `touches`. Returns the time of one transfer.
+    #[inline]
     pub(crate) fn fetch(&self, world: &World, touches: u32) -> Picoseconds {
-        let index = world.here();
-        let last = self.last.replace(index);
-        if last == index {
+        if self.last.get() == world.here() {
             return 0;
         }
+        self.fetch_from_another(world, touches)
+    }
+
+    fn fetch_from_another(&self, world: &World, touches: u32) -> Picoseconds {
+        let index = world.here();
+        let last = self.last.replace(index);
         let transfer = if last == NOWHERE { 0 } else { world.between(last, index) };
         let (now, free_at) = (world.cpu().clock.get(), self.free_at.get());
         let queued = free_at.saturating_sub(now);
