@@ -70,8 +70,7 @@ impl World {
 
     /// Waits until the broadcasts that this CPU started have taken effect on all CPUs.
     pub(crate) fn broadcast_wait(&self) {
-        let started = std::mem::take(&mut *self.cpu().broadcasts.borrow_mut());
-        for &broadcast in &started {
+        for broadcast in self.cpu().broadcasts.borrow_mut().drain(..) {
             self.take_effect(broadcast);
         }
         self.tell(Shadow::waited);
