@@ -90,7 +90,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
         let areas = self.lock_to_walk(space, &ranges)?;
-        for &(start, end) in &ranges {
+        for &(start, end) in ranges.iter() {
             check(None, areas.overlapping(start, end), locked)?;
         }
         self.drain_before_unmap();
@@ -101,7 +101,7 @@ impl<P: Machine> Memory<P> {
         });
         self.change_leaves(space, gather, parts, |changes, part| self.zap_leaf(changes, part));
         drop(areas);
-        for (start, end) in ranges {
+        for &(start, end) in ranges.iter() {
             let (space, allowed) = (space.coherence(), Protection::None);
             self.platform().observe(Event::Returned { space, start, end, allowed });
         }
@@ -131,7 +131,7 @@ impl<P: Machine> Memory<P> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
         let areas = self.lock_to_walk(space, &ranges)?;
-        for &(start, end) in &ranges {
+        for &(start, end) in ranges.iter() {
             let refused = |area: &Area| not_anonymous(area).or_else(|| locked(area));
             check(areas.hole(start, end), areas.overlapping(start, end), refused)?;
         }
@@ -145,7 +145,7 @@ impl<P: Machine> Memory<P> {
                 }
             }
         });
-        for &(start, end) in &ranges {
+        for &(start, end) in ranges.iter() {
             self.platform().observe(Event::Cleaned { space: space.coherence(), start, end });
         }
         Ok(())

@@ -19,8 +19,28 @@ use crate::spaces::space::{ExclusiveAreas, SpaceHandle};
 use crate::tables::leaf::LeafChanges;
 use crate::Memory;
 
+/// The ends of ranges. One range, as most calls have, needs no allocation.
+pub(crate) enum Ends {
+    One((u64, u64)),
+    Many(Vec<(u64, u64)>),
+}
+
+impl Deref for Ends {
+    type Target = [(u64, u64)];
+
+    fn deref(&self) -> &[(u64, u64)] {
+        match self {
+            Self::One(range) => core::slice::from_ref(range),
+            Self::Many(ranges) => ranges,
+        }
+    }
+}
+
 /// The ends of the ranges `(start, bytes)`, by address. Ranges that overlap or touch become one.
-pub(crate) fn united(ranges: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, RangeError> {
+pub(crate) fn united(ranges: &[(u64, u64)]) -> Result<Ends, RangeError> {
+    if let [(start, bytes)] = *ranges {
+        return Ok(Ends::One((start, checked_end(start, bytes)?)));
+    }
     let ends = ranges.iter().map(|&(start, bytes)| Ok((start, checked_end(start, bytes)?)));
     let mut ranges = ends.collect::<Result<Vec<_>, RangeError>>()?;
     ranges.sort_unstable();
@@ -31,7 +51,7 @@ pub(crate) fn united(ranges: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, RangeErro
         }
         meet
     });
-    Ok(ranges)
+    Ok(Ends::Many(ranges))
 }
 
 /// The areas of a space, locked for a walk along ranges.
@@ -124,11 +144,14 @@ mod tests {
         let pages = |ranges: &[(u64, u64)]| {
             let bytes = |&(page, count): &(u64, u64)| (page * PAGE_BYTES, count * PAGE_BYTES);
             let united = united(&ranges.iter().map(bytes).collect::<Vec<_>>()).unwrap();
-            united.into_iter().map(|(start, end)| (start / PAGE_BYTES, end / PAGE_BYTES)).collect::<Vec<_>>()
+            united.iter().map(|(start, end)| (start / PAGE_BYTES, end / PAGE_BYTES)).collect::<Vec<_>>()
         };
         assert_eq!(pages(&[]), []);
         assert_eq!(pages(&[(9, 1), (1, 4), (2, 1), (5, 2)]), [(1, 7), (9, 10)]);
         assert_eq!(pages(&[(3, 1), (3, 5), (3, 1)]), [(3, 8)]);
-        assert_eq!(united(&[(0, PAGE_BYTES), (1, 2)]), Err(RangeError { start: 1, bytes: 2 }));
+        assert_eq!(pages(&[(3, 5)]), [(3, 8)]);
+        let refused = Some(RangeError { start: 1, bytes: 2 });
+        assert_eq!(united(&[(0, PAGE_BYTES), (1, 2)]).err(), refused);
+        assert_eq!(united(&[(1, 2)]).err(), refused);
     }
 }
