@@ -24,6 +24,7 @@ use ceasefire_memory::{Block, Event, Protection, Store, PAGE_SHIFT};
 
 use crate::hardware::numbers::HUGE_PAGES;
 use crate::hardware::tlb::{Cached, Fill};
+use crate::oracle::debts::Debts;
 use crate::oracle::holdings::{ByAsid, Held, Holdings};
 use crate::oracle::place::Place;
 use crate::oracle::rule::{Rule, Violation};
@@ -41,14 +42,6 @@ struct History {
     freed: u64,
 }
 
-/// A frame that was let go of owing, which CPUs may still read.
-#[derive(Debug, Clone, Copy)]
-struct Left {
-    /// The moment at which it was let go, in nanoseconds.
-    since: u64,
-    block: Option<Block>,
-}
-
 /// The oracle.
 #[derive(Debug)]
 pub(crate) struct Oracle {
@@ -62,12 +55,7 @@ pub(crate) struct Oracle {
     /// For each root, the CPUs that may hold translations of its tables, and under which ASID.
     slots: RefCell<BTreeMap<u32, BTreeSet<(usize, u16)>>>,
     clock: Cell<u64>,
-    /// Frames that were let go of owing and have not been allocated since.
-    left: RefCell<HashMap<u32, Left>>,
-    /// For each block, the frames in `left` that held its page, until the page can be found elsewhere.
-    left_blocks: RefCell<BTreeMap<Block, Vec<u32>>>,
-    /// For each node, the number of its frames in `left`, and that at which the debts among them are next counted.
-    left_of: RefCell<BTreeMap<usize, (usize, usize)>>,
+    debts: RefCell<Debts>,
     /// For each thread in a system call, the moment at which it began.
     calls: RefCell<HashMap<usize, u64>>,
     violations: Cell<u64>,
@@ -84,9 +72,7 @@ impl Oracle {
             huge: RefCell::default(),
             held: (0..cpus).map(|_| RefCell::default()).collect(),
             slots: RefCell::default(),
-            left: RefCell::default(),
-            left_blocks: RefCell::default(),
-            left_of: RefCell::default(),
+            debts: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
             violations: Cell::new(0),
@@ -244,7 +230,7 @@ impl Oracle {
             self.broken(view, Rule::Tag, cpu, address, frame);
         } else if view.translation(entry.root, page).is_none_or(|now| now.frame != frame) {
             self.stale_hits.set(self.stale_hits.get() + 1);
-            let since = self.left.borrow().get(&frame).map_or(u64::MAX, |left| left.since);
+            let since = self.debts.borrow().since(frame).unwrap_or(u64::MAX);
             if view.now_ns().saturating_sub(since) > view.oldest_debt_ns() {
                 self.broken(view, Rule::Bounded, cpu, address, frame);
             }
@@ -263,7 +249,7 @@ impl Oracle {
             Event::FrameFreed(frame) => self.freed(view, frame.get()),
             Event::FrameAllocated(frame) => {
                 // An owing frame was not reported as freed.
-                if self.left.borrow().contains_key(&frame.get()) {
+                if self.debts.borrow().since(frame.get()).is_some() {
                     self.freed(view, frame.get());
                 }
             }
@@ -285,75 +271,29 @@ impl Oracle {
 
     /// A frame is freed: no CPU may reach it.
     fn freed(&self, view: &impl View, frame: u32) {
-        self.owes_no_more(view, frame);
+        self.debts.borrow_mut().remove(frame);
         self.out_of_reach(view, frame, Rule::Frame, |_| true);
         self.more.borrow_mut().remove(&frame);
         self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
     }
 
-    /// Ends the debt of a frame that was let go of owing.
-    fn owes_no_more(&self, view: &impl View, frame: u32) {
-        let Some(left) = self.left.borrow_mut().remove(&frame) else { return };
-        if let Some((count, _)) = self.left_of.borrow_mut().get_mut(&view.node_of(frame)) {
-            *count -= 1;
-        }
-        if let Some(block) = left.block {
-            let mut blocks = self.left_blocks.borrow_mut();
-            if let Some(frames) = blocks.get_mut(&block) {
-                frames.retain(|&other| other != frame);
-                if frames.is_empty() {
-                    blocks.remove(&block);
-                }
-            }
-        }
-    }
-
-    /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores.
+    /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores, and the frames in debt must not
+    /// be too many.
     fn leaves(&self, view: &impl View, frame: u32, block: Option<Block>) {
         self.out_of_reach(view, frame, Rule::Clean, |held| held.writable);
-        self.left.borrow_mut().insert(frame, Left { since: view.now_ns(), block });
-        if let Some(block) = block {
-            self.left_blocks.borrow_mut().entry(block).or_default().push(frame);
-        }
-        self.count_debts(view, frame);
-    }
-
-    /// Another frame of the node of `frame` was let go of owing. Those in debt, which a CPU can reach, must not be too
-    /// many. They are fewer than those that were let go of, since a frame is not reported when its debt is settled. So
-    /// they are counted only when they may have become too many.
-    fn count_debts(&self, view: &impl View, frame: u32) {
         let node = view.node_of(frame);
-        let most = view.most_owing(node);
-        let due = {
-            let mut left_of = self.left_of.borrow_mut();
-            let (count, next) = left_of.entry(node).or_insert((0, most + 1));
-            *count += 1;
-            (*count >= *next).then_some(*count)
-        };
-        let Some(count) = due else { return };
-        let left = self.left.borrow();
-        let in_debt = left
-            .keys()
-            .filter(|&&frame| view.node_of(frame) == node && self.is_in_reach(view, frame))
-            .count();
-        if in_debt > most {
+        let mut debts = self.debts.borrow_mut();
+        debts.add(frame, node, view.now_ns(), block);
+        if debts.are_too_many(node, view.most_owing(node), |frame| self.is_in_reach(view, frame)) {
             self.broken(view, Rule::Bounded, view.this_cpu(), None, frame);
         }
-        let next = count + most.saturating_sub(in_debt).max(most / 8) + 1;
-        self.left_of.borrow_mut().insert(node, (count, next));
     }
 
     /// Pages of a store can be found from now on: no CPU may read an older copy.
     fn settled(&self, view: &impl View, store: Store, first: u32, last: u32) {
-        loop {
-            let (first, last) = (Block { store, index: first }, Block { store, index: last });
-            let mut blocks = self.left_blocks.borrow_mut();
-            let Some(block) = blocks.range(first..=last).next().map(|(&block, _)| block) else { break };
-            let left = blocks.remove(&block);
-            drop(blocks);
-            for frame in left.into_iter().flatten() {
-                self.out_of_reach(view, frame, Rule::OneVersion, |_| true);
-            }
+        let older = || self.debts.borrow_mut().take_copies(store, first, last);
+        for frame in std::iter::from_fn(older).flatten() {
+            self.out_of_reach(view, frame, Rule::OneVersion, |_| true);
         }
     }
 

@@ -1,0 +1,145 @@
+//! The frames that were let go of owing, as the oracle saw it, until they are freed or handed out.
+//!
+//! A frame is not reported when its debt is settled. So these frames are more than those in debt, and only the oracle
+//! can say which of them a CPU can still reach.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ceasefire_memory::{Block, Store};
+
+/// A frame that was let go of owing, which CPUs may still read.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    node: usize,
+    /// The moment at which it was let go, in nanoseconds.
+    since: u64,
+    block: Option<Block>,
+}
+
+/// The number of a node's frames.
+#[derive(Debug, Default)]
+struct Count {
+    now: usize,
+    /// The number at which those in debt are next counted.
+    due: Option<usize>,
+}
+
+/// The frames that were let go of owing.
+#[derive(Debug, Default)]
+pub(crate) struct Debts {
+    left: HashMap<u32, Left>,
+    /// For each block, the frames that held its page, until the page can be found elsewhere.
+    copies: BTreeMap<Block, Vec<u32>>,
+    counts: BTreeMap<usize, Count>,
+}
+
+impl Debts {
+    /// A frame of `node`, which held the page of `block`, is let go of owing.
+    pub(crate) fn add(&mut self, frame: u32, node: usize, since: u64, block: Option<Block>) {
+        self.left.insert(frame, Left { node, since, block });
+        if let Some(block) = block {
+            self.copies.entry(block).or_default().push(frame);
+        }
+        self.counts.entry(node).or_default().now += 1;
+    }
+
+    /// Ends the debt of a frame, if it was let go of owing.
+    pub(crate) fn remove(&mut self, frame: u32) {
+        let Some(Left { node, block, .. }) = self.left.remove(&frame) else { return };
+        self.counts.entry(node).or_default().now -= 1;
+        let Some(block) = block else { return };
+        if let Some(frames) = self.copies.get_mut(&block) {
+            frames.retain(|&other| other != frame);
+            if frames.is_empty() {
+                self.copies.remove(&block);
+            }
+        }
+    }
+
+    /// The moment at which a frame was let go of owing.
+    pub(crate) fn since(&self, frame: u32) -> Option<u64> {
+        self.left.get(&frame).map(|left| left.since)
+    }
+
+    /// Takes the frames that held one of these pages of a store, which can be found elsewhere from now on. `None` once
+    /// there is no such page left.
+    pub(crate) fn take_copies(&mut self, store: Store, first: u32, last: u32) -> Option<Vec<u32>> {
+        let (first, last) = (Block { store, index: first }, Block { store, index: last });
+        let (&block, _) = self.copies.range(first..=last).next()?;
+        self.copies.remove(&block)
+    }
+
+    /// Whether more than `most` frames of `node` are in debt: those that a CPU can reach. They are counted only when
+    /// they may have become too many.
+    pub(crate) fn are_too_many(
+        &mut self,
+        node: usize,
+        most: usize,
+        is_in_reach: impl Fn(u32) -> bool,
+    ) -> bool {
+        let Some(Count { now, due }) = self.counts.get_mut(&node) else { return false };
+        if *now < due.unwrap_or(most + 1) {
+            return false;
+        }
+        let of_node = self.left.iter().filter(|(_, left)| left.node == node);
+        let in_debt = of_node.filter(|(&frame, _)| is_in_reach(frame)).count();
+        *due = Some(*now + most.saturating_sub(in_debt).max(most / 8) + 1);
+        in_debt > most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_debt_lasts_until_its_frame_is_freed() {
+        let mut debts = Debts::default();
+        debts.add(3, 0, 50, None);
+        assert_eq!((debts.since(3), debts.since(4)), (Some(50), None));
+        debts.remove(4);
+        debts.remove(3);
+        assert_eq!(debts.since(3), None);
+    }
+
+    #[test]
+    fn the_copies_of_a_page_are_taken_once_and_not_after_their_frames_are_freed() {
+        let mut debts = Debts::default();
+        for (frame, index) in [(3, 7), (4, 7), (5, 8), (6, 9)] {
+            debts.add(frame, 0, 0, Some(Block { store: Store::Swap, index }));
+        }
+        debts.remove(4);
+        debts.remove(5);
+        let mut take = |first, last| debts.take_copies(Store::Swap, first, last);
+        assert_eq!(take(0, 6), None);
+        assert_eq!(take(7, 8), Some(vec![3]));
+        assert_eq!(take(7, 8), None);
+        assert_eq!(take(0, u32::MAX), Some(vec![6]));
+        assert_eq!(debts.since(3), Some(0), "it can still be read");
+    }
+
+    #[test]
+    fn debts_of_a_node_are_counted_when_they_may_be_too_many() {
+        let mut debts = Debts::default();
+        let counted = Cell::new(0);
+        let mut leaves = |frame: u32, node: usize, reached: bool| {
+            debts.add(frame, node, 0, None);
+            debts.are_too_many(node, 16, |_| {
+                counted.set(counted.get() + 1);
+                reached
+            })
+        };
+        assert!(!(0..16).any(|frame| leaves(frame, 0, true)));
+        assert!(!leaves(100, 1, true), "another node has its own bound");
+        assert_eq!(counted.get(), 0);
+        assert!(!leaves(16, 0, false));
+        assert_eq!(counted.get(), 17);
+        // None of the 17 was in debt, so the next 16 cannot be too many.
+        assert!(!(17..33).any(|frame| leaves(frame, 0, true)));
+        assert_eq!(counted.get(), 17);
+        assert!(leaves(33, 0, true));
+        assert_eq!(counted.get(), 17 + 34);
+    }
+}
