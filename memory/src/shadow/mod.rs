@@ -21,9 +21,12 @@
 //! comes back. This happens to a global ASID that its space gave back and got again.
 //!
 //! The record needs no simulated TLB. A kernel turns it on with [`Machine::shadow`](crate::Machine::shadow). It costs a
-//! byte for each frame, 72 bytes for each ASID of each CPU, and about 150 for each cleared translation that a CPU may
-//! hold.
+//! byte for each frame, 72 bytes for each ASID of each CPU, about 110 for each cleared translation that a CPU may hold,
+//! and about 30 for each frame that has held an older copy of a page.
 
+mod chains;
+mod cleared;
+mod copies;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -35,9 +38,10 @@ use core::fmt;
 
 use ceasefire::{Asid, Capabilities, CpuId, Extent, PageSize, Root, DYNAMIC_ASIDS};
 
-use crate::address::HUGE_ORDER;
-use crate::address::{Block, FrameNumber};
+use crate::address::{FrameNumber, HUGE_ORDER};
 use crate::config::Config;
+use cleared::{Cleared, Gone};
+use copies::Copies;
 
 /// The operation that came too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,17 +109,6 @@ impl Place {
     }
 }
 
-/// A cleared translation.
-#[derive(Debug)]
-struct Gone {
-    /// The frame that it led to; the first of 512 if it was huge.
-    frame: u32,
-    time: u64,
-    since: u64,
-    /// The CPUs that have invalidated this page alone since.
-    done: Vec<u16>,
-}
-
 /// An ASID of a CPU.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -126,6 +119,9 @@ struct Slot {
     /// The misuse that was excused: the ASID must be flushed before the CPU uses it again.
     stale: Option<Misuse>,
 }
+
+/// The lowest number of cleared translations at which the record removes those that no CPU may hold.
+const PURGE: usize = 8;
 
 /// No root.
 const NOWHERE: u64 = u64::MAX;
@@ -153,12 +149,10 @@ pub struct Shadow {
     slots: Box<[Slot]>,
     /// The slots of each root.
     slots_of: BTreeMap<u64, Vec<usize>>,
-    gone: BTreeMap<Place, Vec<Gone>>,
-    /// For each frame, the places of its cleared translations.
-    places: BTreeMap<u32, Vec<Place>>,
-    /// For each block, the frames that hold an older copy of its page.
-    copies: BTreeMap<Block, Vec<u32>>,
-    block_of: BTreeMap<u32, Block>,
+    gone: Cleared,
+    /// The number of cleared translations at which those that no CPU may hold are removed.
+    purge_at: usize,
+    copies: Copies,
     clock: u64,
 }
 
@@ -177,17 +171,16 @@ impl Shadow {
             asids,
             slots: alloc::vec![unused; config.cpus * asids].into(),
             slots_of: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            places: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            block_of: BTreeMap::new(),
+            gone: Cleared::default(),
+            purge_at: PURGE,
+            copies: Copies::new(config.first_frame.get()),
             clock: 0,
         }
     }
 
     /// The number of cleared translations that a CPU may hold.
     pub fn held(&self) -> usize {
-        self.gone.values().map(Vec::len).sum()
+        self.gone.len()
     }
 
     /// The CPU is about to translate through `root` under `asid`; with `flush`, entries tagged with it are invalidated
@@ -334,31 +327,32 @@ impl Shadow {
         let root = Root(self.slots[self.slot(cpu, asid)].root);
         for size in [PageSize::KIB_4, PageSize::MIB_2] {
             let place = Place::new(root, address, size);
-            let Some(mut gone) = self.gone.remove(&place) else { continue };
-            for one in gone.iter_mut().filter(|one| one.time < time) {
-                one.done.push(cpu.index() as u16);
+            let cleared = self.gone.at(place).filter(|&at| self.gone[at].time < time);
+            for number in cleared.collect::<Vec<_>>() {
+                self.gone[number].done.push(cpu.index() as u16);
+                self.drop_unheld(number);
             }
-            self.put_back(place, gone);
         }
     }
 
-    /// Keeps those of a place's cleared translations that a CPU may hold.
-    fn put_back(&mut self, place: Place, mut gone: Vec<Gone>) {
-        gone.retain(|one| {
-            let held = self.holders(place, one).next().is_some();
-            if !held {
-                forget(&mut self.places, one.frame, &place);
-            }
-            held
-        });
-        if !gone.is_empty() {
-            self.gone.insert(place, gone);
+    /// Removes a cleared translation if no CPU may hold it.
+    fn drop_unheld(&mut self, number: u32) {
+        if self.holders(&self.gone[number]).next().is_none() {
+            self.gone.remove(number);
         }
+    }
+
+    /// Removes all cleared translations that no CPU may hold: those of pages that are never free in between.
+    fn purge(&mut self) {
+        for number in self.gone.all() {
+            self.drop_unheld(number);
+        }
+        self.purge_at = PURGE.max(2 * self.gone.len());
     }
 
     /// The slots under which CPUs may hold a cleared translation.
-    fn holders<'a>(&'a self, place: Place, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
-        let slots = self.slots_of.get(&place.root).map_or(&[][..], Vec::as_slice);
+    fn holders<'a>(&'a self, gone: &'a Gone) -> impl Iterator<Item = usize> + 'a {
+        let slots = self.slots_of.get(&gone.place.root).map_or(&[][..], Vec::as_slice);
         slots.iter().copied().filter(|&at| {
             self.slots[at].flushed < gone.time
                 && !self.is_empty(at)
@@ -366,61 +360,42 @@ impl Shadow {
         })
     }
 
-    /// Fails if a CPU could use a cleared translation. The other CPUs that hold it must flush before they can, and
-    /// their slots record that, so the translation can be forgotten.
-    fn user(&mut self, place: Place, gone: &Gone, wrong: Wrong) -> Result<(), Misuse> {
-        let holders: Vec<usize> = self.holders(place, gone).collect();
+    /// Removes a cleared translation, and fails if a CPU could use it. The other CPUs that hold it must flush before
+    /// they can, and their slots record that.
+    fn take(&mut self, number: u32, wrong: Wrong) -> Result<(), Misuse> {
+        let gone = &self.gone[number];
+        let holders: Vec<usize> = self.holders(gone).collect();
+        let mut result = Ok(());
         for at in holders {
-            let number = at / self.asids;
-            let cpu = &self.cpus[number];
+            let cpu = &self.cpus[at / self.asids];
             let misuse = Misuse {
                 wrong,
                 frame: FrameNumber::new(gone.frame),
-                cpu: CpuId::new(number).ok(),
-                address: Some(place.address()),
+                cpu: CpuId::new(at / self.asids).ok(),
+                address: Some(gone.place.address()),
                 since: Some(gone.since),
             };
             if self.is_loaded(at) && !cpu.rests {
-                return Err(misuse);
+                result = Err(misuse);
+                break;
             }
             self.slots[at].stale.get_or_insert(Misuse { wrong: Wrong::Unflushed, ..misuse });
         }
-        Ok(())
+        self.gone.remove(number);
+        result
     }
 
     /// Checks that no CPU can use a cleared translation of a frame. Translations of the huge page that contained the
     /// frame count as its own.
     fn out_of_reach(&mut self, frame: u32, wrong: Wrong) -> Result<(), Misuse> {
         let head = frame >> HUGE_ORDER << HUGE_ORDER;
+        let next =
+            |gone: &Cleared| gone.to(frame).next().or_else(|| gone.to(head).find(|&at| gone[at].place.huge));
         let mut result = Ok(());
-        for (first, all) in [(frame, true), (head, false)] {
-            let Some(places) = self.places.remove(&first) else { continue };
-            let (looked, left): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| all || place.huge);
-            if !left.is_empty() {
-                self.places.insert(first, left);
-            }
-            for place in looked {
-                let Some(mut gone) = self.gone.remove(&place) else { continue };
-                if let Some(at) = gone.iter().position(|one| one.frame == first) {
-                    let one = gone.swap_remove(at);
-                    result = result.and(self.user(place, &one, wrong));
-                }
-                if !gone.is_empty() {
-                    self.gone.insert(place, gone);
-                }
-            }
+        while let Some(number) = next(&self.gone) {
+            result = result.and(self.take(number, wrong));
         }
         let frame = FrameNumber::new(frame);
         result.map_err(|misuse| Misuse { frame, ..misuse })
-    }
-}
-
-/// Removes one value from a list, and the list if it is empty then.
-fn forget<K: Ord, V: PartialEq>(lists: &mut BTreeMap<K, Vec<V>>, key: K, value: &V) {
-    if let Some(list) = lists.get_mut(&key) {
-        list.retain(|other| other != value);
-        if list.is_empty() {
-            lists.remove(&key);
-        }
     }
 }

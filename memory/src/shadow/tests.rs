@@ -5,7 +5,7 @@ use alloc::vec;
 use ceasefire::{Broadcast, Holders, Schedule};
 
 use super::*;
-use crate::address::Store;
+use crate::address::{Block, ObjectId, Store};
 use crate::frames::node::NodeLayout;
 
 const FRAMES: u32 = 2048;
@@ -218,6 +218,29 @@ fn an_older_copy_of_a_block_counts_until_its_frame_holds_another_page() {
     gone(&mut shadow, AT, 5);
     assert_eq!(shadow.finds(Store::Swap, 2, 2), Ok(()), "it holds another page by now");
     assert_eq!(shadow.finds(Store::Swap, 0, u32::MAX), Ok(()));
+}
+
+#[test]
+fn a_range_of_blocks_longer_than_the_number_of_copies_finds_them_all() {
+    let block = |store, index| Block { store, index };
+    let file = Store::File(ObjectId::new(1));
+    let mut copies = Copies::new(FRAMES);
+    for (number, block) in (0..).zip([block(Store::Swap, 5), block(Store::Swap, 80), block(file, 5)]) {
+        copies.add(FRAMES + number, block);
+    }
+    for (store, first, last, expected) in [
+        (Store::Swap, 0, u32::MAX, vec![FRAMES, FRAMES + 1]),
+        (Store::Swap, 79, 81, vec![FRAMES + 1]),
+        (Store::Swap, 80, 80, vec![FRAMES + 1]),
+        (Store::Swap, 81, u32::MAX, vec![]),
+        (file, 4, 5, vec![FRAMES + 2]),
+    ] {
+        let mut found = copies.of(store, first, last);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{store:?} {first} {last}");
+    }
+    (0..3).for_each(|number| copies.remove(FRAMES + number));
+    assert_eq!(copies.of(Store::Swap, 0, u32::MAX), []);
 }
 
 #[test]
