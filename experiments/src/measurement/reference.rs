@@ -31,7 +31,10 @@ struct Words {
     next: Cell<u64>,
     /// The bits of all its values that those of no other range have.
     mark: u64,
-    /// Empty if frames have no contents.
+    /// The number of its pages; 0 if frames have no contents.
+    pages: usize,
+    /// The first word of each page, then the second of each, and so on. One load is compared with the same word of
+    /// neighbouring pages, whose values are neighbours so.
     values: RefCell<Vec<u64>>,
     /// The index of the word that a system call is about to write, and its new value.
     writing: Cell<Option<(usize, u64)>>,
@@ -46,16 +49,17 @@ struct Tally {
 }
 
 impl Reference {
-    /// A range of `bytes` zeros, the only one of the run with that `number`. It stays empty if frames have no
+    /// A range of `pages` pages of zeros, the only one of the run with that `number`. It stays empty if frames have no
     /// `contents`.
-    pub(crate) fn new(number: u32, bytes: u64, contents: bool) -> Self {
-        let count = if contents { bytes as usize / 8 } else { 0 };
+    pub(crate) fn new(number: u32, pages: u64, contents: bool) -> Self {
+        let count = if contents { (pages * PAGE_BYTES / 8) as usize } else { 0 };
         Self::of((u64::from(number) + 1) << STORES, vec![0; count], Rc::default())
     }
 
     fn of(mark: u64, values: Vec<u64>, tally: Rc<Tally>) -> Self {
         let (start, next, writing) = (Cell::new(0), Cell::new(0), Cell::new(None));
-        Self(Rc::new(Words { start, next, mark, values: RefCell::new(values), writing, tally }))
+        let pages = values.len() * 8 / PAGE_BYTES as usize;
+        Self(Rc::new(Words { start, next, mark, pages, values: RefCell::new(values), writing, tally }))
     }
 
     /// A copy of the range in its present state, at the same address, as a fork has it. The copy shares this range's
@@ -88,7 +92,7 @@ impl Reference {
     /// each call from the next ones.
     pub(crate) fn load_held(&self, program: &Program, address: u64) {
         let words = &*self.0;
-        let (start, end) = (words.start.get(), words.start.get() + words.values.borrow().len() as u64 * 8);
+        let (start, end) = (words.start.get(), words.start.get() + words.pages as u64 * PAGE_BYTES);
         let next = words.next.get().max(start) + address % PAGE_BYTES;
         let next = program.load_held(next..end, FEW, |address, value| self.compare(address, value));
         words.next.set(next.map_or(start, |next| next - address % PAGE_BYTES));
@@ -113,7 +117,8 @@ impl Reference {
     /// Writes a value that was never stored before to a word of a file, by a system call. The range must show the
     /// file's bytes from the first. Only one write may be under way at a time.
     pub(crate) fn write(&self, program: &Program, file: ObjectId, offset: u64) -> Result<(), WriteError> {
-        let (words, value, index) = (&*self.0, self.fresh_value(), offset as usize / 8);
+        let (words, value) = (&*self.0, self.fresh_value());
+        let index = words.index(words.start.get() + offset);
         words.writing.set(Some((index, value)));
         program.system_call(|memory, _| memory.write(file, offset, &value.to_le_bytes()))?;
         words.writing.set(None);
@@ -136,7 +141,9 @@ impl Reference {
 
 impl Words {
     fn index(&self, address: u64) -> usize {
-        ((address - self.start.get()) / 8) as usize
+        let offset = (address - self.start.get()) as usize;
+        let (page, word) = (offset / PAGE_BYTES as usize, offset % PAGE_BYTES as usize / 8);
+        word * self.pages + page
     }
 }
 
@@ -190,7 +197,7 @@ mod tests {
     fn a_store_past_the_reference_makes_a_wrong_load() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
-            let reference = Reference::new(0, 4096, true);
+            let reference = Reference::new(0, 1, true);
             reference.is_at(base);
             reference.store(program, base + 8).expect("memory");
             reference.load(program, base + 8).expect("memory");
@@ -206,7 +213,7 @@ mod tests {
     fn a_mapping_shows_a_write_and_an_old_word_is_wrong_after_it() {
         alone(|program, file| {
             let base = program.memory().map_shared(program.space(), file, 0, 2, false).expect("room");
-            let reference = Reference::new(0, 8192, true);
+            let reference = Reference::new(0, 2, true);
             reference.is_at(base);
             reference.write(program, file, 4096).expect("memory");
             reference.load(program, base + 4096).expect("memory");
@@ -215,7 +222,7 @@ mod tests {
             reference.load(program, base + 4096).expect("memory");
             assert_eq!(counts(&reference), (3, 2));
             // During a write, a load may find the old or the new value.
-            reference.0.writing.set(Some((512, 0)));
+            reference.0.writing.set(Some((reference.0.index(base + 4096), 0)));
             reference.load(program, base + 4096).expect("memory");
             assert_eq!(counts(&reference), (5, 2));
         });
@@ -225,7 +232,7 @@ mod tests {
     fn a_copy_keeps_its_values_and_shares_the_counts() {
         alone(|program, _| {
             let base = program.memory().map_anonymous(program.space(), 1).expect("room");
-            let reference = Reference::new(0, 4096, true);
+            let reference = Reference::new(0, 1, true);
             reference.is_at(base);
             let copy = reference.copy();
             reference.store(program, base).expect("memory");

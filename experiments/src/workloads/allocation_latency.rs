@@ -102,7 +102,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
         })?;
     }
     for (number, &cpu) in probers.iter().enumerate() {
-        let reference = Reference::new(number as u32, RANGE * PAGE_BYTES, contents);
+        let reference = Reference::new(number as u32, RANGE, contents);
         let mut random = Random::of_thread(setup.seed, number);
         let test = test.clone();
         let space = simulation.memory().new_space()?;

@@ -81,7 +81,7 @@ fn start(setup: Setup) -> Result<Started, RunError> {
         references: RefCell::default(),
     });
     for pair in 0..pairs {
-        let reference = Reference::new(pair.into(), PAGES * PAGE_BYTES, contents);
+        let reference = Reference::new(pair.into(), PAGES, contents);
         test.references.borrow_mut().push(reference.clone());
         let mut random = Random::of_thread(setup.seed, pair.into());
         let (test, child_cpu) = (test.clone(), (2 * pair + 1) % cpus);

@@ -100,7 +100,7 @@ fn start(setup: Setup, huge: bool) -> Result<Started, RunError> {
         warm: Cell::new(0),
         done: Cell::new(0.0),
         over: Cell::new(false),
-        reference: Reference::new(0, pages * PAGE_BYTES, contents),
+        reference: Reference::new(0, pages, contents),
     });
     let threads = users.len();
     let mut starts = Vec::new();

@@ -78,7 +78,7 @@ fn start(setup: Setup, stores: bool) -> Result<Started, RunError> {
         starts.push(start);
         let heap = stores.then(|| {
             let pages = (each / OWN_PART).max(1);
-            let words = Reference::new(cpu.into(), pages * PAGE_BYTES, setup.contents);
+            let words = Reference::new(cpu.into(), pages, setup.contents);
             Heap { words, base: 0, pages, random: Random::of_thread(setup.seed, cpu.into()) }
         });
         heaps.extend(heap.iter().map(|heap| heap.words.clone()));

@@ -130,7 +130,7 @@ fn start(setup: Setup, kind: Kind) -> Result<Started, RunError> {
         failed: Cell::new(false),
     });
     let processes = [0, 1].map(|number| Page::new(number, setup.contents));
-    let fresh = Reference::new(2, PAGE_BYTES, setup.contents);
+    let fresh = Reference::new(2, 1, setup.contents);
     let spaces = [simulation.memory().new_space()?, simulation.memory().new_space()?];
     if unmaps {
         places.insert(0, (0, 0));
@@ -182,7 +182,7 @@ struct Page {
 
 impl Page {
     fn new(number: u32, contents: bool) -> Self {
-        let reference = Reference::new(number, PAGE_BYTES, contents);
+        let reference = Reference::new(number, 1, contents);
         Self { taken: Rc::default(), base: Rc::default(), reference }
     }
 

@@ -69,7 +69,7 @@ struct Words {
 impl Words {
     fn new(simulation: &Simulation, pages: u64, contents: bool) -> Result<Self, RunError> {
         let file = simulation.memory().create_file(pages as u32)?;
-        Ok(Self { file, pages, reference: Reference::new(file.get(), pages * PAGE_BYTES, contents) })
+        Ok(Self { file, pages, reference: Reference::new(file.get(), pages, contents) })
     }
 
     /// Maps the file, for stores or read-only, and returns the address.
