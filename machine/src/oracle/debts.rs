@@ -3,9 +3,11 @@
 //! A frame is not reported when its debt is settled. So these frames are more than those in debt, and only the oracle
 //! can say which of them a CPU can still reach.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ceasefire_memory::{Block, Store};
+
+use crate::oracle::numbered::Numbered;
 
 /// A frame that was let go of owing, which CPUs may still read.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +29,9 @@ struct Count {
 /// The frames that were let go of owing.
 #[derive(Debug, Default)]
 pub(crate) struct Debts {
-    left: HashMap<u32, Left>,
-    /// For each block, the frames that held its page, until the page can be found elsewhere.
-    copies: BTreeMap<Block, Vec<u32>>,
+    left: Numbered<Left>,
+    /// The blocks whose pages they held, with their frames, until the page can be found elsewhere.
+    copies: BTreeSet<(Block, u32)>,
     counts: BTreeMap<usize, Count>,
 }
 
@@ -38,7 +40,7 @@ impl Debts {
     pub(crate) fn add(&mut self, frame: u32, node: usize, since: u64, block: Option<Block>) {
         self.left.insert(frame, Left { node, since, block });
         if let Some(block) = block {
-            self.copies.entry(block).or_default().push(frame);
+            self.copies.insert((block, frame));
         }
         self.counts.entry(node).or_default().now += 1;
     }
@@ -47,12 +49,8 @@ impl Debts {
     pub(crate) fn remove(&mut self, frame: u32) {
         let Some(Left { node, block, .. }) = self.left.remove(&frame) else { return };
         self.counts.entry(node).or_default().now -= 1;
-        let Some(block) = block else { return };
-        if let Some(frames) = self.copies.get_mut(&block) {
-            frames.retain(|&other| other != frame);
-            if frames.is_empty() {
-                self.copies.remove(&block);
-            }
+        if let Some(block) = block {
+            self.copies.remove(&(block, frame));
         }
     }
 
@@ -61,12 +59,12 @@ impl Debts {
         self.left.get(&frame).map(|left| left.since)
     }
 
-    /// Takes the frames that held one of these pages of a store, which can be found elsewhere from now on. `None` once
-    /// there is no such page left.
-    pub(crate) fn take_copies(&mut self, store: Store, first: u32, last: u32) -> Option<Vec<u32>> {
+    /// Takes a frame that held one of these pages of a store, which can be found elsewhere from now on.
+    pub(crate) fn take_copy(&mut self, store: Store, first: u32, last: u32) -> Option<u32> {
         let (first, last) = (Block { store, index: first }, Block { store, index: last });
-        let (&block, _) = self.copies.range(first..=last).next()?;
-        self.copies.remove(&block)
+        let &copy = self.copies.range((first, 0)..=(last, u32::MAX)).next()?;
+        self.copies.remove(&copy);
+        Some(copy.1)
     }
 
     /// Whether more than `most` frames of `node` are in debt: those that a CPU can reach. They are counted only when
@@ -112,11 +110,10 @@ mod tests {
         }
         debts.remove(4);
         debts.remove(5);
-        let mut take = |first, last| debts.take_copies(Store::Swap, first, last);
+        let mut take = |first, last| debts.take_copy(Store::Swap, first, last);
         assert_eq!(take(0, 6), None);
-        assert_eq!(take(7, 8), Some(vec![3]));
-        assert_eq!(take(7, 8), None);
-        assert_eq!(take(0, u32::MAX), Some(vec![6]));
+        assert_eq!([take(7, 8), take(7, 8)], [Some(3), None]);
+        assert_eq!(take(0, u32::MAX), Some(6));
         assert_eq!(debts.since(3), Some(0), "it can still be read");
     }
 

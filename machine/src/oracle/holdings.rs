@@ -1,8 +1,7 @@
 //! The translations that one CPU may hold under one ASID: all that it cached and that were not invalidated since.
 //!
 //! A real TLB replaces most of them, but no code may rely on that. On a large machine there is nearly one translation
-//! for each frame. So neighbouring pages share a chunk. The rare second translation of a page is stored separately,
-//! and so are translations of 2 MiB.
+//! for each frame. The rare second translation of a page is stored separately, and so are translations of 2 MiB.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,10 +9,8 @@ use std::ops::Range;
 use ceasefire::PageSize;
 
 use crate::hardware::numbers::HUGE_SHIFT;
+use crate::oracle::chunks::Chunks;
 use crate::oracle::rule::Rule;
-
-/// The number of neighbouring pages in a chunk.
-const CHUNK: u64 = 64;
 
 /// A translation that a CPU may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +24,6 @@ pub(crate) struct Held {
     pub(crate) dirty: bool,
 }
 
-#[derive(Debug)]
-struct Chunk {
-    present: u32,
-    pages: [Option<Held>; CHUNK as usize],
-}
-
 impl Held {
     /// Adds another fill of the same translation, perhaps with other rights. A CPU may hold either.
     fn merge(&mut self, again: Self) {
@@ -43,8 +34,8 @@ impl Held {
 /// The translations of one ASID, by page.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
-    chunks: BTreeMap<u64, Box<Chunk>>,
-    /// Older translations of pages that have a newer one in their chunk.
+    newest: Chunks,
+    /// Older translations of pages that have a newer one.
     further: BTreeMap<u64, Vec<Held>>,
     /// Huge translations, by the number of the huge page.
     huge: BTreeMap<u64, Vec<Held>>,
@@ -75,22 +66,23 @@ impl Holdings {
             old.merge(held);
             return false;
         }
-        let chunk = self
-            .chunks
-            .entry(page / CHUNK)
-            .or_insert_with(|| Box::new(Chunk { present: 0, pages: [None; CHUNK as usize] }));
-        match &mut chunk.pages[(page % CHUNK) as usize] {
-            Some(old) if old.frame == held.frame => {
+        let mut replaced = None;
+        let mut is_new = true;
+        self.newest.update(page, |old| match old {
+            Some(mut old) if old.frame == held.frame => {
                 old.merge(held);
-                return false;
+                is_new = false;
+                old
             }
-            Some(old) => self.further.entry(page).or_default().push(std::mem::replace(old, held)),
-            vacant => {
-                *vacant = Some(held);
-                chunk.present += 1;
+            old => {
+                replaced = old;
+                held
             }
+        });
+        if let Some(old) = replaced {
+            self.further.entry(page).or_default().push(old);
         }
-        true
+        is_new
     }
 
     /// Forbids the use of the translation of that size of a page, for the first rule that it would break.
@@ -106,7 +98,7 @@ impl Holdings {
 
     /// Whether there is no translation.
     pub(crate) fn is_empty(&self) -> bool {
-        self.chunks.is_empty() && self.further.is_empty() && self.huge.is_empty()
+        self.newest.is_empty() && self.further.is_empty() && self.huge.is_empty()
     }
 
     /// Removes the translations of a page, of either size.
@@ -117,18 +109,12 @@ impl Holdings {
             self.forbidden.remove(&(PageSize::KIB_4, page));
             self.forbidden.remove(&(PageSize::MIB_2, page >> HUGE_SHIFT));
         }
-        let Some(chunk) = self.chunks.get_mut(&(page / CHUNK)) else { return };
-        if chunk.pages[(page % CHUNK) as usize].take().is_some() {
-            chunk.present -= 1;
-            if chunk.present == 0 {
-                self.chunks.remove(&(page / CHUNK));
-            }
-        }
+        self.newest.remove(page);
     }
 
     /// Removes all translations.
     pub(crate) fn clear(&mut self) {
-        self.chunks.clear();
+        self.newest.clear();
         self.further.clear();
         self.huge.clear();
         self.forbidden.clear();
@@ -136,8 +122,7 @@ impl Holdings {
 
     /// The small translations of a page.
     pub(crate) fn small(&self, page: u64) -> impl Iterator<Item = Held> + '_ {
-        let newest = self.chunks.get(&(page / CHUNK)).and_then(|chunk| chunk.pages[(page % CHUNK) as usize]);
-        newest.into_iter().chain(self.further.get(&page).into_iter().flatten().copied())
+        self.newest.get(page).into_iter().chain(self.further.get(&page).into_iter().flatten().copied())
     }
 
     /// The huge translations that cover a page.
@@ -156,16 +141,11 @@ impl Holdings {
 
     /// The small translations of a range of pages, with their pages.
     pub(crate) fn small_within(&self, pages: Range<u64>) -> impl Iterator<Item = (u64, Held)> + '_ {
-        let chunks = pages.start / CHUNK..pages.end.div_ceil(CHUNK);
-        let newest = self.chunks.range(chunks).flat_map(|(&number, chunk)| {
-            let held = move |(at, held): (usize, &Option<Held>)| Some((number * CHUNK + at as u64, (*held)?));
-            chunk.pages.iter().enumerate().filter_map(held)
-        });
         let of_page = |(&page, further): (&u64, &Vec<Held>)| {
             further.iter().map(|held| (page, *held)).collect::<Vec<_>>()
         };
         let further = self.further.range(pages.clone()).flat_map(of_page);
-        newest.filter(move |(page, _)| pages.contains(page)).chain(further)
+        self.newest.within(pages).chain(further)
     }
 }
 

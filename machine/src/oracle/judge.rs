@@ -16,7 +16,7 @@
 //! filled before its frame's last free is from before that free.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
@@ -26,12 +26,16 @@ use crate::hardware::numbers::HUGE_PAGES;
 use crate::hardware::tlb::{Cached, Fill};
 use crate::oracle::debts::Debts;
 use crate::oracle::holdings::{ByAsid, Held, Holdings};
+use crate::oracle::numbered::Numbered;
 use crate::oracle::place::Place;
 use crate::oracle::rule::{Rule, Violation};
 use crate::oracle::view::{Translation, View};
 
 /// The number of violations of each rule that are stored. Later ones are only counted.
 const KEPT: usize = 16;
+
+/// The number of places of a frame from which on those without an entry are forgotten.
+const LONG: usize = 128;
 
 /// The oracle's record of a frame.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +51,7 @@ struct History {
 pub(crate) struct Oracle {
     frames: RefCell<Box<[History]>>,
     /// The further places of the few frames with more than one.
-    more: RefCell<HashMap<u32, Vec<Place>>>,
+    more: RefCell<Numbered<Vec<Place>>>,
     /// The places of huge translations, by the first frame.
     huge: RefCell<BTreeMap<u32, Vec<Place>>>,
     /// The translations that each CPU may hold.
@@ -57,7 +61,7 @@ pub(crate) struct Oracle {
     clock: Cell<u64>,
     debts: RefCell<Debts>,
     /// For each thread in a system call, the moment at which it began.
-    calls: RefCell<HashMap<usize, u64>>,
+    calls: RefCell<Numbered<u64>>,
     violations: Cell<u64>,
     kept: RefCell<Vec<Violation>>,
     stale_hits: Cell<u64>,
@@ -129,7 +133,9 @@ impl Oracle {
         }
         if size == PageSize::MIB_2 {
             let place = Place::new(cpu, page & !(HUGE_PAGES - 1), asid);
-            note(self.huge.borrow_mut().entry(frame).or_default(), place);
+            note(self.huge.borrow_mut().entry(frame).or_default(), place, |place| {
+                self.huge_at(*place, frame).is_some()
+            });
             return;
         }
         let place = Place::new(cpu, page, asid);
@@ -137,7 +143,9 @@ impl Oracle {
         if *known == Place::NOWHERE {
             *known = place;
         } else if *known != place {
-            note(self.more.borrow_mut().entry(frame).or_default(), place);
+            note(self.more.borrow_mut().entry(frame).or_default(), place, |place| {
+                self.small_at(*place, frame).is_some()
+            });
         }
     }
 
@@ -175,12 +183,12 @@ impl Oracle {
 
     /// A thread enters the kernel.
     pub(crate) fn called(&self, thread: usize) {
-        self.calls.borrow_mut().insert(thread, self.clock.get());
+        self.calls.borrow_mut().insert(thread as u32, self.clock.get());
     }
 
     /// A thread leaves the kernel.
     pub(crate) fn left(&self, thread: usize) {
-        self.calls.borrow_mut().remove(&thread);
+        self.calls.borrow_mut().remove(&(thread as u32));
     }
 
     /// A CPU's entries for a page, or all under an ASID, were invalidated.
@@ -291,8 +299,8 @@ impl Oracle {
 
     /// Pages of a store can be found from now on: no CPU may read an older copy.
     fn settled(&self, view: &impl View, store: Store, first: u32, last: u32) {
-        let older = || self.debts.borrow_mut().take_copies(store, first, last);
-        for frame in std::iter::from_fn(older).flatten() {
+        let older = || self.debts.borrow_mut().take_copy(store, first, last);
+        for frame in std::iter::from_fn(older) {
             self.out_of_reach(view, frame, Rule::OneVersion, |_| true);
         }
     }
@@ -366,7 +374,9 @@ impl Oracle {
 
     /// The moment at which the thread's system call began.
     fn began(&self, view: &impl View) -> u64 {
-        view.thread().and_then(|thread| self.calls.borrow().get(&thread).copied()).unwrap_or(u64::MAX)
+        view.thread()
+            .and_then(|thread| self.calls.borrow().get(&(thread as u32)).copied())
+            .unwrap_or(u64::MAX)
     }
 
     /// No CPU may use an entry to `frame` that is judged wrong: now, or when it comes back to the entry's space.
@@ -392,12 +402,7 @@ impl Oracle {
     /// leads there, and the entry.
     fn holding(&self, frame: u32, mut visit: impl FnMut(Place, PageSize, u64, Held)) {
         let mut small = |place: Place| {
-            let held = self.held[place.cpu()].borrow();
-            let found = held
-                .get(place.asid())
-                .and_then(|held| held.small(place.page()).find(|held| held.frame == frame));
-            drop(held);
-            if let Some(held) = found {
+            if let Some(held) = self.small_at(place, frame) {
                 visit(place, PageSize::KIB_4, place.page(), held);
             }
         };
@@ -412,11 +417,7 @@ impl Oracle {
         let mut huge = self.huge.borrow_mut();
         let Some(places) = huge.get_mut(&(frame - offset)) else { return };
         places.retain(|place| {
-            let held = self.held[place.cpu()].borrow();
-            let mut of_page = held.get(place.asid()).into_iter().flat_map(|held| held.huge(place.page()));
-            let found = of_page.find(|held| held.frame == frame - offset);
-            drop(of_page);
-            drop(held);
+            let found = self.huge_at(*place, frame - offset);
             if let Some(held) = found {
                 visit(*place, PageSize::MIB_2, place.page() + u64::from(offset), held);
             }
@@ -426,6 +427,20 @@ impl Oracle {
         if places.is_empty() {
             huge.remove(&(frame - offset));
         }
+    }
+
+    /// The small entry to `frame` that a CPU may hold at a place.
+    fn small_at(&self, place: Place, frame: u32) -> Option<Held> {
+        let held = self.held[place.cpu()].borrow();
+        let mut of_page = held.get(place.asid())?.small(place.page());
+        of_page.find(|held| held.frame == frame)
+    }
+
+    /// The huge entry to `frame` and those after it that a CPU may hold at a place.
+    fn huge_at(&self, place: Place, frame: u32) -> Option<Held> {
+        let held = self.held[place.cpu()].borrow();
+        let mut of_page = held.get(place.asid())?.huge(place.page());
+        of_page.find(|held| held.frame == frame)
     }
 
     /// Calls `find` with all entries of `space` that each CPU may hold. No CPU may use those that it returns: now, or
@@ -474,11 +489,17 @@ fn root_of(space: &AddressSpace) -> u32 {
     (space.root().0 >> PAGE_SHIFT) as u32
 }
 
-/// Adds a place, unless it is already known.
-fn note(places: &mut Vec<Place>, place: Place) {
-    if !places.contains(&place) {
-        places.push(place);
+/// Adds a place, unless it is already known. A list that would become long forgets places without an entry first, so a
+/// frame that is mapped again and again, and never freed, does not have more and more of them.
+fn note(places: &mut Vec<Place>, place: Place, is_held: impl FnMut(&Place) -> bool) {
+    if places.contains(&place) {
+        return;
     }
+    if places.len() >= LONG && places.len() == places.capacity() {
+        places.retain(is_held);
+        places.reserve(places.len());
+    }
+    places.push(place);
 }
 
 /// The judged entries of a range of pages that are wrong, given the present translation of any of these pages.
