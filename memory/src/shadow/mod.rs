@@ -35,6 +35,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use ceasefire::{Asid, Capabilities, CpuId, Extent, PageSize, Root, DYNAMIC_ASIDS};
 
@@ -242,7 +243,7 @@ impl Shadow {
     /// ([`Platform::invalidate`](ceasefire::Platform::invalidate), for each address of its flush).
     pub fn forgets_page(&mut self, cpu: CpuId, asid: Asid, address: u64) {
         let now = self.tick();
-        self.forget_page(cpu, asid, address, now);
+        self.forget_page(cpu.index()..cpu.index() + 1, asid, address, now);
     }
 
     /// The CPU is about to invalidate all entries tagged with `asid`
@@ -284,9 +285,7 @@ impl Shadow {
                 Some((asid, Extent::Pages { start, count, size })) => {
                     let addresses = (0..u64::from(count)).map(|number| start + (number << size.shift()));
                     for address in addresses {
-                        for cpu in CpuId::all(self.cpus.len()) {
-                            self.forget_page(cpu, asid, address, time);
-                        }
+                        self.forget_page(0..self.cpus.len(), asid, address, time);
                     }
                 }
             }
@@ -322,16 +321,28 @@ impl Shadow {
         slot.stale = None;
     }
 
-    /// The CPU invalidated the entries of an address at `time`.
-    fn forget_page(&mut self, cpu: CpuId, asid: Asid, address: u64, time: u64) {
-        let root = Root(self.slots[self.slot(cpu, asid)].root);
-        for size in [PageSize::KIB_4, PageSize::MIB_2] {
-            let place = Place::new(root, address, size);
-            let cleared = self.gone.at(place).filter(|&at| self.gone[at].time < time);
-            for number in cleared.collect::<Vec<_>>() {
-                self.gone[number].done.push(cpu.index() as u16);
-                self.drop_unheld(number);
+    /// CPUs invalidated the entries of an address at `time`.
+    fn forget_page(&mut self, cpus: Range<usize>, asid: Asid, address: u64, time: u64) {
+        let mut all = Vec::new();
+        // Most CPUs have the same tables.
+        let (mut known, mut cleared) = (NOWHERE, Vec::new());
+        for cpu in cpus {
+            let root = self.slots[cpu * self.asids + usize::from(asid.get())].root;
+            if root != known {
+                let places =
+                    [PageSize::KIB_4, PageSize::MIB_2].map(|size| Place::new(Root(root), address, size));
+                let numbers = places.into_iter().flat_map(|place| self.gone.at(place));
+                (known, cleared) = (root, numbers.filter(|&at| self.gone[at].time < time).collect());
+                all.extend_from_slice(&cleared);
             }
+            for &number in &cleared {
+                self.gone[number].done.push(cpu as u16);
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        for number in all {
+            self.drop_unheld(number);
         }
     }
 
