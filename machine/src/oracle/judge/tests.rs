@@ -342,8 +342,7 @@ fn a_page_that_is_found_may_not_be_held_in_an_older_frame() {
 /// Runs a thread that has loaded from two huge pages side by side. At most `max_owed` frames may owe.
 fn with_huge_to_load(max_owed: u32, body: impl FnOnce(&Program, Slot) + 'static) {
     let configure = move |config: &mut ceasefire_memory::Config| config.lazy.max_owed = Some(max_owed);
-    let options =
-        Options { configure: Box::new(configure), slack: Some(0), ..Options::new(Schedule::Batched) };
+    let options = Options { configure: Box::new(configure), ..Options::new(Schedule::Batched) };
     let simulation = Simulation::new(&roomy(1), options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     let body = move |program: &Program| {
