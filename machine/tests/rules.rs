@@ -377,8 +377,13 @@ fn discarding_pages_under_reclaim_breaks_no_rule() {
 #[cfg(ceasefire_sabotage)]
 #[test]
 fn without_settling_a_discard_returns_while_a_cpu_still_uses_the_page() {
-    let outcome = discard_under_reclaim(&machine(&[4], 2048), without(guards::Engine::Settle));
-    assert!(rules(&outcome).contains(&Rule::Return), "{:?}", outcome.broken);
+    // Whether a discard comes while a debt stands depends on the number of readers. The scenarios of `luf` play one
+    // interleaving step by step.
+    let breaks = |cpus: u16| {
+        let outcome = discard_under_reclaim(&machine(&[cpus], 2048), without(guards::Engine::Settle));
+        rules(&outcome).contains(&Rule::Return)
+    };
+    assert!((3..10).any(breaks), "no number of readers met the missing check");
 }
 
 /// `mmap-read`: each CPU's program reads a file of its own, in total much more than the memory.
