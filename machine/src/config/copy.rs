@@ -1,7 +1,7 @@
 //! The cost of copying a page, from tier to tier.
 
 use super::document::{Entry, Section};
-use super::error::{MachineError, Problem};
+use super::error::MachineError;
 use super::quantity::{Parameter, Picoseconds, TIME};
 use super::topology::{read_tier, Topology};
 
@@ -25,17 +25,10 @@ impl CopyCost {
         topology: &Topology,
         sources: &mut Vec<Parameter>,
     ) -> Result<Vec<Self>, MachineError> {
-        let mut all: Vec<Self> = Vec::new();
-        for item in entry.items()? {
-            let place = item.place().clone();
-            let cost = Self::read(item.section()?, topology, sources)?;
-            if all.iter().any(|earlier| (earlier.from, earlier.to) == (cost.from, cost.to)) {
-                let value = format!("tier {} to tier {} again", cost.from, cost.to);
-                return Err(place.error(Problem::invalid(value, "given only once")));
-            }
-            all.push(cost);
-        }
-        Ok(all)
+        entry.each(
+            |section| Self::read(section, topology, sources),
+            |cost| format!("tier {} to tier {}", cost.from, cost.to),
+        )
     }
 
     fn read(

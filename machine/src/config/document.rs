@@ -176,6 +176,25 @@ impl<'a> Entry<'a> {
         };
         Ok(items.into_iter().enumerate().map(entry).collect())
     }
+
+    /// The value as a list of tables, each of which `read` reads. Each `subject` is given at most once.
+    pub(super) fn each<T>(
+        self,
+        mut read: impl FnMut(Section<'a>) -> Result<T, MachineError>,
+        subject: impl Fn(&T) -> String,
+    ) -> Result<Vec<T>, MachineError> {
+        let mut all = Vec::new();
+        for item in self.items()? {
+            let place = item.place().clone();
+            let one = read(item.section()?)?;
+            if all.iter().any(|earlier| subject(earlier) == subject(&one)) {
+                let value = format!("{} again", subject(&one));
+                return Err(place.error(Problem::invalid(value, "given only once")));
+            }
+            all.push(one);
+        }
+        Ok(all)
+    }
 }
 
 fn wrong_type(place: &Place<'_>, expected: &'static str, found: &DeValue<'_>) -> MachineError {

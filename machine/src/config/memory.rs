@@ -28,17 +28,7 @@ impl TierMemory {
         topology: &Topology,
         sources: &mut Vec<Parameter>,
     ) -> Result<Vec<Self>, MachineError> {
-        let mut all: Vec<Self> = Vec::new();
-        for item in entry.items()? {
-            let place = item.place().clone();
-            let memory = Self::read(item.section()?, topology, sources)?;
-            if all.iter().any(|earlier| earlier.tier == memory.tier) {
-                let value = format!("tier {} again", memory.tier);
-                return Err(place.error(Problem::invalid(value, "given only once")));
-            }
-            all.push(memory);
-        }
-        Ok(all)
+        entry.each(|section| Self::read(section, topology, sources), |memory| format!("tier {}", memory.tier))
     }
 
     fn read(
