@@ -140,7 +140,7 @@ fn a_tick_takes_its_time_from_the_program() {
 fn beside_the_other_thread_of_its_core_a_cpu_computes_slower_and_waits_as_long_for_memory() {
     let alone = machine(&[2], 4096);
     let core = Machine { smt: Some(Smt { apart: 1, slowdown: 200 }), ..alone.clone() };
-    // The costs of a first use are of memory alone, except those that are zero.
+    // The other thread works until the first one has touched all of its pages.
     let bodies = |pages: u64| -> [Body; 2] {
         [
             Box::new(move |program| {

@@ -24,7 +24,9 @@ impl Plan {
     #[cfg(ceasefire_sabotage)]
     pub fn run_without(&self, guards: &[ceasefire::sabotage::Guard]) -> Result<Report, RunError> {
         let remove = |simulation: &Simulation| {
-            guards.iter().for_each(|&guard| simulation.memory().engine().remove_guard(guard));
+            for &guard in guards {
+                simulation.memory().engine().remove_guard(guard);
+            }
         };
         self.run_prepared(remove, |_| ())
     }

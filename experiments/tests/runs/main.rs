@@ -7,23 +7,19 @@ mod tiered_inference;
 mod time;
 mod tlb_flush2;
 
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan};
+use ceasefire_experiments::{Experiment, Mechanism, Plan};
 use ceasefire_machine::config::builtin;
 
 /// The batched run of an experiment at scale 1, checked by nothing. Each test changes it to its own.
 fn plan(experiment: &str, machine: &str) -> Plan {
+    let experiment = Experiment::find(experiment).expect("an experiment");
+    let machine = builtin(machine).expect("a listed name").expect("a valid file");
     Plan {
-        experiment: Experiment::find(experiment).expect("an experiment"),
-        machine: builtin(machine).expect("a listed name").expect("a valid file"),
         mechanism: Mechanism::Batched,
-        payment: Payment::Free,
-        threads: None,
-        lru_drain: None,
         scale: 1.0,
-        seed: 1,
         oracle: false,
         shadow: false,
-        trace: None,
+        ..Plan::new(experiment, machine)
     }
 }
 

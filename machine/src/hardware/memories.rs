@@ -50,7 +50,7 @@ impl Memories {
 
     /// The time in which the page walker of a CPU on `node` reads an entry of the table in `frame` from memory.
     pub(crate) fn walk(&self, node: u16, frame: FrameNumber) -> Picoseconds {
-        let home = if self.nodes.len() == 1 { node } else { self.node_of(frame) };
+        let home = self.node_of(frame);
         if home == node {
             self.near_walk
         } else {

@@ -128,7 +128,7 @@ impl World {
         let cpu = self.cpu();
         let arrival = cpu.interrupt.replace(NEVER).max(cpu.on_since.get());
         let asleep = cpu.asleep_since.get() != NEVER;
-        let start = if asleep { arrival + self.wake_up(arrival) } else { arrival };
+        let start = arrival + self.wake_up(arrival);
         let ahead = cpu.clock.get();
         if start > ahead && cpu.task.get().is_some() {
             self.stall(start - ahead);

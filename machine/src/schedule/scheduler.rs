@@ -202,10 +202,8 @@ impl World {
         if cpu.idle.replace(false) {
             self.resting.borrow_mut().remove(cpu_id(self.here()));
         }
-        if cpu.asleep_since.get() != NEVER {
-            // No thread pays for the time in which its CPU wakes up.
-            cpu.clock.set(cpu.clock.get() + self.wake_up(cpu.clock.get()));
-        }
+        // No thread pays for the time in which its CPU wakes up.
+        cpu.clock.set(cpu.clock.get() + self.wake_up(cpu.clock.get()));
         cpu.task.set(Some(id));
         cpu.paused.put(
             self.tasks.borrow_mut()[id.0].coroutine.take().expect("the coroutine of a thread without a CPU"),

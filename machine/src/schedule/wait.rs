@@ -98,7 +98,7 @@ impl World {
             cpu.wake.set(time);
             self.running.pause();
         }
-        let waking = if idle.is_some() { self.wake_up(time) } else { 0 };
+        let waking = self.wake_up(time);
         self.stall(waking);
         cpu.doing.set(doing);
         if let Some(space) = idle {

@@ -299,8 +299,10 @@ impl World {
 
     /// The CPU wakes up if it sleeps. Returns how long that takes, when the wakeup comes at `time`.
     pub(crate) fn wake_up(&self, time: Picoseconds) -> Picoseconds {
-        let since = self.cpu().asleep_since.replace(NEVER);
-        IdleState::exit_after(&self.machine.idle, time.saturating_sub(since))
+        match self.cpu().asleep_since.replace(NEVER) {
+            NEVER => 0,
+            since => IdleState::exit_after(&self.machine.idle, time.saturating_sub(since)),
+        }
     }
 
     /// A new moment, later than all before.
