@@ -4,102 +4,145 @@ use std::path::PathBuf;
 
 use ceasefire_machine::config::MAX_CPUS;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
-/// Measure on simulated machines how much TLB-flush mechanisms save, and compare with the papers' figures.
+/// Measure on simulated machines how much TLB-flush mechanisms save, and compare with the papers' figures
+///
+/// Without a command, runs the experiments (all that run by default, or those that are named) with each mechanism and
+/// prints the results beside the published figures.
 #[derive(Debug, Parser)]
-#[command(name = "ceasefire", version)]
+#[command(name = "ceasefire", version, args_conflicts_with_subcommands = true, max_term_width = 80)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) compare: CompareArguments,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run experiments with each mechanism and print them beside the published figures (the default)
+    /// Run experiments and compare them with the published figures (the default)
     Compare(Box<CompareArguments>),
-    /// List the experiments, the machines or the mechanisms
+    /// List experiments, machines or mechanisms
     List(ListArguments),
+    /// Print the completions of a shell: see `ceasefire completions --help`
+    ///
+    /// For bash: `ceasefire completions bash > ~/.local/share/bash-completion/completions/ceasefire`. For zsh: write
+    /// them to a file `_ceasefire` in a folder of `$fpath`. For fish: to
+    /// `~/.config/fish/completions/ceasefire.fish`.
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page: `ceasefire man | man -l -`
+    Man,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The experiments [default: all that can run on the machine at the scale, except those that `list experiments`
-    /// marks as run only if named]
+    /// The experiments [default: those that `list experiments` marks as run by default]
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiments: Vec<String>,
     /// The mechanisms, separated by commas [default: the paper's]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to run")]
     pub(crate) mechanism: Vec<String>,
     /// How the debts of lazy and all are settled: by switches and ticks that happen anyway (free), or only by
     /// interrupts, when frames run out (demand) [default: free]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "What to run")]
     pub(crate) settle: Option<Payment>,
     /// The machine: a name, `host`, or a machine file [default: the paper's machines]
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "What to run")]
     pub(crate) machine: Option<String>,
     /// The number of CPUs [default: the machine's own]
-    #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true, help_heading = "What to run")]
     pub(crate) cpus: Option<u32>,
-    /// The numbers of threads, separated by commas, for experiments whose paper varies the number [default: the
-    /// paper's]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = some, allow_negative_numbers = true)]
+    /// The numbers of threads, separated by commas, where the paper varies them [default: the paper's]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = some,
+        allow_negative_numbers = true,
+        help_heading = "What to run"
+    )]
     pub(crate) threads: Vec<u16>,
-    /// When a CPU puts its new pages on the LRU list, for the same experiments, separated by commas: before each unmap
-    /// (eager, Linux before 6.14), or when it has a batch of them (batched) [default: the paper's]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    /// When a CPU puts its new pages on the LRU list, where the number of threads can be chosen, separated by commas:
+    /// before each unmap (eager, Linux before 6.14), or when it has a batch of them (batched) [default: the paper's]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, help_heading = "What to run")]
     pub(crate) lru_drain: Vec<LruDrain>,
     /// The size relative to the paper's, as a number or as a fraction such as 1/16 [default: a size that ends within a
     /// minute on two cores, or the smallest that holds the working set]
-    #[arg(long, value_name = "F", value_parser = scale, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "F",
+        value_parser = scale,
+        allow_negative_numbers = true,
+        help_heading = "What to run"
+    )]
     pub(crate) scale: Option<f64>,
-    /// The seed of all random choices
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed, allow_negative_numbers = true)]
-    pub(crate) seed: u64,
-    /// Write the results as JSON; with `-`, standard output holds nothing else
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the results as an HTML page with plots, beside the published figures
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Write a line for each flush and each interrupt; exactly one run must be selected
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Turn the oracle and the shadow record off, for speed; broken rules are then not detected, and no load is compared
-    #[arg(long)]
-    pub(crate) no_oracle: bool,
-    /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
-    #[arg(long)]
-    pub(crate) no_shadow: bool,
     /// The effects to leave out of the model of the machine, separated by commas, to see what each adds: contention,
     /// smt, idle, far-walks, bandwidth, ticks
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "What to run")]
     pub(crate) without: Vec<String>,
+    /// The seed of all random choices of the first run
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = seed,
+        allow_negative_numbers = true,
+        help_heading = "How to run it"
+    )]
+    pub(crate) seed: u64,
+    /// The number of runs of each case, with seed after seed; the tables show median and range [default: 1, 3 or 5, as
+    /// `list experiments` says; 1 with --trace]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = some,
+        allow_negative_numbers = true,
+        help_heading = "How to run it"
+    )]
+    pub(crate) repeats: Option<u16>,
+    /// Let the oracle and the shadow record check every run; by default they check the first run of each case
+    #[arg(long, conflicts_with = "no_oracle", help_heading = "How to run it")]
+    pub(crate) check_all: bool,
+    /// Turn the oracle and the shadow record off, for speed; broken rules are then not detected, and no load is compared
+    #[arg(long, help_heading = "How to run it")]
+    pub(crate) no_oracle: bool,
+    /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
+    #[arg(long, help_heading = "How to run it")]
+    pub(crate) no_shadow: bool,
     /// The number of simulations at a time [default: the number of processors of this computer]
-    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = some,
+        allow_negative_numbers = true,
+        help_heading = "How to run it"
+    )]
     pub(crate) jobs: Option<u16>,
-}
-
-impl Default for CompareArguments {
-    fn default() -> Self {
-        Self {
-            experiments: Vec::new(),
-            mechanism: Vec::new(),
-            settle: None,
-            machine: None,
-            cpus: None,
-            threads: Vec::new(),
-            lru_drain: Vec::new(),
-            scale: None,
-            seed: 1,
-            json: None,
-            html: None,
-            trace: None,
-            no_oracle: false,
-            no_shadow: false,
-            without: Vec::new(),
-            jobs: None,
-        }
-    }
+    /// Show no progress
+    #[arg(long, short, help_heading = "Results")]
+    pub(crate) quiet: bool,
+    /// Print every figure, not the headlines alone
+    #[arg(long, help_heading = "Results")]
+    pub(crate) all: bool,
+    /// Write the results as JSON; with `-`, standard output holds nothing else
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a row for each run and figure as CSV; with `-`, standard output holds nothing else
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the same rows as Parquet
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) parquet: Option<PathBuf>,
+    /// Write the results as an HTML page with plots, beside the published figures
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a line for each flush and each interrupt; exactly one run must be selected
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// The values of `--settle`.
@@ -162,9 +205,9 @@ fn seed(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// The list to print
+    /// The list to print [default: the names of all]
     #[arg(value_enum)]
-    pub(crate) what: Listed,
+    pub(crate) what: Option<Listed>,
     /// With `machines`: every parameter of each machine, with its unit, its source and the published figures that
     /// determined it
     #[arg(long)]

@@ -2,22 +2,24 @@
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Mechanism, EXPERIMENTS};
+use ceasefire_experiments::{Experiment, Mechanism, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Machine, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::{Done, Failure};
-use crate::number::compact;
+use crate::number::{compact, scale};
 use crate::stdout::print;
+use crate::terminal;
 
 pub(crate) fn run(arguments: &ListArguments) -> Done {
-    if arguments.parameters && arguments.what != Listed::Machines {
+    if arguments.parameters && arguments.what != Some(Listed::Machines) {
         return Err(Failure::input("--parameters works only with 'list machines'"));
     }
     let text = match arguments.what {
-        Listed::Experiments => experiments(),
-        Listed::Machines => machines(arguments.parameters)?,
-        Listed::Mechanisms => mechanisms(),
+        None => names()?,
+        Some(Listed::Experiments) => experiments(),
+        Some(Listed::Machines) => machines(arguments.parameters)?,
+        Some(Listed::Mechanisms) => mechanisms(),
     };
     print(&text)
 }
@@ -30,19 +32,57 @@ fn experiments() -> String {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,
-            "{}\n  {}\n  {}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  default scale: {}\n  \
-             runs: {}",
+            "{}\n{}\n{}\n  machines: {}\n  needs: {} with CPUs\n  mechanisms: {}\n  default scale: {}\n  \
+             seeds: {}\n  runs: {}",
             experiment.name,
-            experiment.description,
-            experiment.paper,
+            indented(experiment.description, "  ", "  "),
+            indented(experiment.paper, "  ", "  "),
             experiment.machines.join(", "),
             if experiment.nodes == 1 { "1 node".into() } else { format!("{} nodes", experiment.nodes) },
             mechanisms.join(", "),
-            experiment.scale,
+            scale(experiment.scale),
+            experiment.repeats,
             if experiment.by_default { "by default" } else { "only if named" },
         );
     }
     text
+}
+
+/// Every name with a line on it.
+fn names() -> Result<String, Failure> {
+    let mut text = String::new();
+    let mut list = |what: &str, more: &str, names: Vec<(String, String)>| {
+        let widest = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let _ = writeln!(text, "{what} (ceasefire list {more} says more)");
+        for (name, line) in names {
+            let indent = " ".repeat(widest + 4);
+            let first = format!("  {name:<widest$}  ");
+            let _ = writeln!(text, "{}", indented(&line, &first, &indent));
+        }
+        text.push('\n');
+    };
+    let experiment = |one: &Experiment| {
+        let named = if one.by_default { "" } else { " (only if named)" };
+        (one.name.to_owned(), format!("{}{named}", one.description))
+    };
+    list("Experiments", "experiments", EXPERIMENTS.iter().map(experiment).collect());
+    let mut machines = Vec::new();
+    for name in BUILTIN {
+        let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
+        machines.push(((*name).to_owned(), machine.map_err(Failure::input)?.description));
+    }
+    machines.push(("host".into(), "this computer, as far as Linux describes it".into()));
+    list("Machines", "machines", machines);
+    let mechanisms = Mechanism::ALL.map(|one| (one.name().to_owned(), one.description().to_owned()));
+    list("Mechanisms", "mechanisms", mechanisms.into());
+    text.pop();
+    Ok(text)
+}
+
+/// A text broken into lines that fit the terminal.
+fn indented(text: &str, first: &str, rest: &str) -> String {
+    let options = textwrap::Options::new(terminal::width());
+    textwrap::fill(text, options.initial_indent(first).subsequent_indent(rest))
 }
 
 fn mechanisms() -> String {
@@ -82,9 +122,9 @@ fn describe(text: &mut String, machine: &Machine, parameters: bool) {
     let gib = topology.bytes() as f64 / f64::from(1 << 30);
     let _ = writeln!(
         text,
-        "{}\n  {}\n  CPUs: {}, nodes: {}, memory: {} GiB",
+        "{}\n{}\n  CPUs: {}, nodes: {}, memory: {} GiB",
         machine.name,
-        machine.description,
+        indented(&machine.description, "  ", "  "),
         topology.cpu_count(),
         topology.nodes().len(),
         compact(gib),

@@ -5,16 +5,19 @@ mod compare;
 mod failure;
 mod html;
 mod list;
+mod manual;
 mod number;
+mod output;
 mod results;
 mod stdout;
 mod tables;
+mod terminal;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command, CompareArguments};
+use crate::args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -22,9 +25,11 @@ fn main() -> ExitCode {
         Err(error) => return failure::of_clap(&error),
     };
     let done = match arguments.command {
-        None => compare::run(&CompareArguments::default()),
+        None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments)) => compare::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
+        Some(Command::Completions { shell }) => manual::completions(shell),
+        Some(Command::Man) => manual::page(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

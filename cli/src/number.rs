@@ -1,5 +1,7 @@
 //! Numbers in a form that people read: compact ones with four significant digits, ratios, percentages, grouped digits.
 
+use ceasefire_experiments::Interval;
+
 /// A number in about seven characters: `159.6`, `0.0915`, `136k`, `1.251G`. The result is `-` if it is not finite.
 pub(crate) fn compact(value: f64) -> String {
     let size = value.abs();
@@ -27,31 +29,6 @@ pub(crate) fn compact(value: f64) -> String {
     format!("{text}{letter}")
 }
 
-/// A number with all its digits: large ones in groups of three, small ones with three significant digits.
-pub(crate) fn grouped(value: f64) -> String {
-    if value.is_nan() {
-        "-".into()
-    } else if value >= 1000.0 {
-        let digits = format!("{value:.0}");
-        let mut grouped = String::new();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                grouped.push('_');
-            }
-            grouped.push(digit);
-        }
-        grouped
-    } else if value.fract() < f64::EPSILON {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.2}")
-    } else {
-        // Four decimals, or more for three significant ones.
-        let leading_zeros = (-value.log10()).floor().max(0.0) as usize;
-        format!("{value:.*}", 4.max(leading_zeros + 3))
-    }
-}
-
 /// A ratio with three significant digits, or `-` if there is none.
 pub(crate) fn ratio(value: Option<f64>) -> String {
     match value.filter(|value| value.is_finite()) {
@@ -62,6 +39,26 @@ pub(crate) fn ratio(value: Option<f64>) -> String {
         Some(value) if value.abs() >= 0.1 || value == 0.0 => format!("{value:.3}"),
         Some(value) if value.abs() >= 1e-4 => format!("{value:.4}"),
         Some(value) => format!("{value:.1e}"),
+    }
+}
+
+/// The least and the greatest of some values, or nothing if they are the same.
+pub(crate) fn range(interval: Interval, number: fn(f64) -> String) -> String {
+    let (least, most) = (number(interval.least), number(interval.most));
+    if least == most {
+        String::new()
+    } else {
+        format!("{least}-{most}")
+    }
+}
+
+/// A scale, as a fraction if it is one of the form 1/n.
+pub(crate) fn scale(scale: f64) -> String {
+    let whole = (1.0 / scale).round();
+    if scale < 1.0 && (scale * whole - 1.0).abs() < 1e-12 {
+        format!("1/{whole}")
+    } else {
+        scale.to_string()
     }
 }
 
@@ -123,18 +120,6 @@ mod tests {
     }
 
     #[test]
-    fn grouped_numbers_are_readable() {
-        assert_eq!(grouped(1_234_567.0), "1_234_567");
-        assert_eq!(grouped(999.0), "999");
-        assert_eq!(grouped(159.62), "159.62");
-        assert_eq!(grouped(3.917), "3.9170");
-        assert_eq!(grouped(0.5), "0.5000");
-        assert_eq!(grouped(0.0123), "0.0123");
-        assert_eq!(grouped(0.000_002_243), "0.00000224");
-        assert_eq!(grouped(0.0), "0");
-    }
-
-    #[test]
     fn ratios_and_differences_have_three_digits() {
         let ratios = [Some(0.756_05), Some(3.917), Some(0.0053), Some(0.0), Some(f64::NAN), None];
         assert_eq!(ratios.map(ratio), ["0.756", "3.92", "0.0053", "0.000", "-", "-"]);
@@ -143,6 +128,19 @@ mod tests {
         assert_eq!(difference(Some(4.0), 1.0), "+300%");
         assert_eq!(difference(Some(1.0), 0.0), "-");
         assert_eq!(difference(None, 1.0), "-");
+    }
+
+    #[test]
+    fn a_scale_is_a_fraction_if_it_can_be() {
+        let scales = [1.0, 0.5, 1.0 / 256.0, 1.0 / 3.0, 0.75, 0.0003];
+        assert_eq!(scales.map(scale), ["1", "1/2", "1/256", "1/3", "0.75", "0.0003"]);
+    }
+
+    #[test]
+    fn a_range_of_one_number_is_not_shown() {
+        let of = |values: [f64; 2]| range(Interval::of(values).expect("numbers"), compact);
+        assert_eq!(of([1.5, 2.0]), "1.5-2");
+        assert_eq!(of([1.000_01, 1.000_02]), "");
     }
 
     proptest! {

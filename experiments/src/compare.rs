@@ -1,7 +1,7 @@
 //! Comparing each run's figures with those that its paper published.
 
 use crate::experiment::Experiment;
-use crate::published::{published, Basis, Comparison, Row, Run, Side};
+use crate::published::{published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
 impl Report {
@@ -29,44 +29,119 @@ impl Report {
     }
 
     fn as_run(&self) -> Run<'_> {
-        let Self { experiment, machine, threads, lru_drain, .. } = self;
-        Run { experiment, machine, threads: *threads, lru_drain: *lru_drain }
+        let Self { experiment, built_in, threads, lru_drain, .. } = self;
+        let (machine, altered) = (built_in.unwrap_or_default(), !self.without.is_empty());
+        Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
+    }
+
+    /// The number of events that a published figure counts. `None`: it is no count.
+    pub(crate) fn events(&self, metric: &str) -> Option<u64> {
+        let Figure { events, .. } = Figure::of(metric)?;
+        events.map(|events| events(self))
+    }
+
+    /// The distortion of its ratios by its scale, if there is any.
+    pub(crate) fn distortion(&self) -> Option<Caveat> {
+        let least = Experiment::find(self.experiment)?.faithful_from;
+        (self.scale < least).then_some(Caveat::Scale(least))
     }
 
     /// The measured figure that corresponds to a published row.
     fn figure(&self, row: &Row) -> Option<f64> {
-        Some(match row.metric {
-            "elapsed" | "runtime" => self.elapsed_s,
-            "time_range" => self.finish_range_s,
-            "time_stddv" => self.finish_stddev_s,
-            "user" => self.user_s,
-            "system" => self.system_s,
-            "interrupts_per_second" | "tlb_interrupts" => self.interrupts_per_s,
-            "pages_migrated_per_second" | "loops_per_second" => self.operations_per_s,
-            "tlb_shootdowns" => self.interrupts as f64,
-            "tlb_flush_events" => self.flushes_full as f64,
-            "dtlb_load_misses" => self.tlb_misses_load as f64,
-            "dtlb_store_misses" => self.tlb_misses_store as f64,
-            "itlb_load_misses" => self.tlb_misses_fetch as f64,
-            _ => return None,
-        })
+        Figure::of(row.metric).map(|figure| (figure.value)(self))
     }
 }
 
-/// Adds the published figures to each report. Ratios are relative to the baseline run of the same experiment, machine,
+/// The figure of ours that corresponds to published ones.
+struct Figure {
+    /// The names of the published figures.
+    published: &'static [&'static str],
+    /// The name of ours in JSON.
+    field: &'static str,
+    value: fn(&Report) -> f64,
+    /// The number of events that it counts, if it does.
+    events: Option<fn(&Report) -> u64>,
+}
+
+const fn figure(
+    published: &'static [&'static str],
+    field: &'static str,
+    value: fn(&Report) -> f64,
+    events: Option<fn(&Report) -> u64>,
+) -> Figure {
+    Figure { published, field, value, events }
+}
+
+const FIGURES: &[Figure] = &[
+    figure(&["elapsed", "runtime"], "elapsed_s", |run| run.elapsed_s, None),
+    figure(&["time_range"], "finish_range_s", |run| run.finish_range_s, None),
+    figure(&["time_stddv"], "finish_stddev_s", |run| run.finish_stddev_s, None),
+    figure(&["user"], "user_s", |run| run.user_s, None),
+    figure(&["system"], "system_s", |run| run.system_s, None),
+    figure(
+        &["interrupts_per_second", "tlb_interrupts"],
+        "interrupts_per_s",
+        |run| run.interrupts_per_s,
+        Some(|run| run.interrupts),
+    ),
+    figure(
+        &["pages_migrated_per_second", "loops_per_second"],
+        "operations_per_s",
+        |run| run.operations_per_s,
+        Some(|run| run.operations),
+    ),
+    figure(&["tlb_shootdowns"], "interrupts", |run| run.interrupts as f64, Some(|run| run.interrupts)),
+    figure(
+        &["tlb_flush_events"],
+        "flushes_full",
+        |run| run.flushes_full as f64,
+        Some(|run| run.flushes_full),
+    ),
+    figure(
+        &["dtlb_load_misses"],
+        "tlb_misses_load",
+        |run| run.tlb_misses_load as f64,
+        Some(|run| run.tlb_misses_load),
+    ),
+    figure(
+        &["dtlb_store_misses"],
+        "tlb_misses_store",
+        |run| run.tlb_misses_store as f64,
+        Some(|run| run.tlb_misses_store),
+    ),
+    figure(
+        &["itlb_load_misses"],
+        "tlb_misses_fetch",
+        |run| run.tlb_misses_fetch as f64,
+        Some(|run| run.tlb_misses_fetch),
+    ),
+];
+
+impl Figure {
+    fn of(metric: &str) -> Option<&'static Self> {
+        FIGURES.iter().find(|figure| figure.published.contains(&metric))
+    }
+}
+
+/// The names of the published figures that correspond to a field of a run in JSON.
+pub fn published_names(field: &str) -> &'static [&'static str] {
+    FIGURES.iter().find(|figure| figure.field == field).map_or(&[], |figure| figure.published)
+}
+
+/// Adds the published figures to each report of a machine that comes with the program. Ratios are relative to the baseline run of the same experiment, machine,
 /// scale, seed, number of threads and listing of new pages.
 pub fn compare(reports: &mut [Report]) {
     let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
     for report in reports {
         let baseline = baselines.iter().find(|baseline| {
             baseline.experiment == report.experiment
-                && baseline.machine == report.machine
+                && baseline.machine_hash == report.machine_hash
                 && baseline.scale.to_bits() == report.scale.to_bits()
                 && baseline.seed == report.seed
                 && baseline.threads == report.threads
                 && baseline.lru_drain == report.lru_drain
         });
-        report.published = published(report.experiment, &report.machine)
+        report.published = published(report.experiment, report.built_in.unwrap_or_default())
             .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
             .filter_map(|row| {
                 let measured = report.figure(row)?;
@@ -77,5 +152,18 @@ pub fn compare(reports: &mut [Report]) {
                 Some((metric, Comparison { unit, before, after, ratio: after / before, ours, measured }))
             })
             .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::ROWS;
+
+    #[test]
+    fn every_published_figure_has_one_of_ours() {
+        for row in ROWS {
+            assert!(Figure::of(row.metric).is_some(), "{}", row.metric);
+        }
     }
 }

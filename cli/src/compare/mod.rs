@@ -1,8 +1,6 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
-mod files;
 mod names;
-mod output;
 mod progress;
 mod runs;
 mod selection;
@@ -11,13 +9,16 @@ use ceasefire_experiments::{compare, Report};
 
 use crate::args::CompareArguments;
 use crate::failure::{complain, Done, Failure};
-use output::Output;
+use crate::output::Output;
 use runs::{run_all, Runs};
-use selection::{select, Selection};
+use selection::{machine_file, select, Selection};
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
-    let Selection { plans, skipped } = select(arguments)?;
-    let output = Output::open(arguments)?;
+    let Selection { mut plans, skipped } = select(arguments)?;
+    let output = Output::check(arguments, machine_file(arguments))?;
+    for plan in &mut plans {
+        plan.trace = output.trace();
+    }
     let mut warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.machine.warnings).collect();
     warnings.dedup();
     for line in warnings {
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
     for line in skipped {
         complain(&format!("skipped: {line}"));
     }
-    let Runs { plans, mut reports, failed } = run_all(plans, arguments.jobs);
+    let Runs { plans, mut reports, failed } = run_all(plans, arguments.jobs, arguments.quiet);
     if reports.is_empty() {
         return failed;
     }

@@ -1,25 +1,15 @@
 //! The answer to an unknown name: the nearest known name.
 
+use strsim::levenshtein;
+
 use crate::failure::Failure;
 
-/// The number of edits between two names (Levenshtein, 1966). A swap of neighbouring letters counts as two.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.iter().enumerate() {
-            let best = (diagonal + usize::from(a != *b)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row[other.len()]
-}
-
-/// The failure for a `name` that is not of a known `what`. It suggests the nearest known name, and lists all of them.
-pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
-    let nearest = known.iter().min_by_key(|known| distance(name, known)).copied().unwrap_or_default();
-    let near = distance(name, nearest) <= nearest.len() / 2;
+/// The failure for a `name` that is not of a known `what`. It suggests the nearest of the known names and of `others`,
+/// and lists the known ones.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str], others: &[&str]) -> Failure {
+    let all = known.iter().chain(others);
+    let nearest = all.min_by_key(|known| levenshtein(name, known)).copied().unwrap_or_default();
+    let near = levenshtein(name, nearest) <= nearest.len() / 2;
     let hint = if near { format!("; did you mean '{nearest}'?") } else { String::from(".") };
     Failure::Input(format!("no {what} is called '{name}'{hint} Known {what}s: {}", known.join(", ")))
 }
@@ -29,9 +19,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_distance_counts_edits() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("batched", "batched"), 0);
+    fn the_nearest_name_is_suggested_if_it_is_near() {
+        let message = |name| match unknown("machine", name, &["1-socket", "small-vm"], &["list"]) {
+            Failure::Input(message) => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            message("1-soket"),
+            "no machine is called '1-soket'; did you mean '1-socket'? Known machines: 1-socket, small-vm"
+        );
+        assert!(message("lits").contains("did you mean 'list'?"));
+        assert!(message("quantum-computer").contains("called 'quantum-computer'. Known"));
     }
 }

@@ -20,24 +20,29 @@ pub(super) struct Runs {
 }
 
 /// Executes all runs. A failed run does not stop the others, since they may have taken hours.
-pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>) -> Runs {
+pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs {
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-    let progress = Progress::new();
+    let progress = Progress::new(plans.len(), quiet);
     let next = AtomicUsize::new(0);
     let large = Mutex::new(());
     let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
-        for _ in 0..jobs.min(plans.len()) {
-            scope.spawn(|| loop {
+        scope.spawn(|| progress.write_lines());
+        let work = || {
+            loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(plan) = plans.get(index) else { break };
                 // Only one such run at a time. The lock guards no data, so poison does not matter.
                 let _alone = plan.runs_alone().then(|| large.lock());
-                let bar = progress.begin(plan);
+                let bar = progress.begin(index, plan);
                 let result = plan.run(|part| bar.set(part));
                 results[index].get_or_init(|| result);
-            });
-        }
+            }
+        };
+        let workers: Vec<_> = (0..jobs.min(plans.len())).map(|_| scope.spawn(work)).collect();
+        // A run that panics ends its worker alone; its result is missing below.
+        workers.into_iter().for_each(|worker| drop(worker.join()));
+        progress.end();
     });
     let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
     for (plan, result) in plans.into_iter().zip(results) {

@@ -5,9 +5,12 @@ use std::path::Path;
 use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
 
-use super::{files, names};
+use super::names;
 use crate::args::CompareArguments;
 use crate::failure::Failure;
+
+/// The commands, which a misspelt experiment may have meant.
+const COMMANDS: [&str; 4] = ["compare", "list", "completions", "man"];
 
 /// The runs that the command line asks for.
 pub(super) struct Selection {
@@ -18,27 +21,24 @@ pub(super) struct Selection {
 
 /// Selects and checks every run that the command line asks for.
 pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
-    files::distinct(arguments, arguments.machine.as_deref().and_then(machine_file))?;
-    if arguments.trace.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::input("--trace writes to a file, not to standard output"));
-    }
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        let find =
-            |name: &String| Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known));
+        let find = |name: &String| {
+            Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known, &COMMANDS))
+        };
         once(arguments.experiments.iter().map(find).collect::<Result<_, _>>()?, |a, b| a.name == b.name)
     };
     let known = Mechanism::ALL.map(Mechanism::name);
     let find =
-        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known));
+        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known, &[]));
     let chosen: Vec<Mechanism> =
         once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
     let known = Effect::ALL.map(Effect::name);
     let find = |name: &String| {
         let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
-        effect.ok_or_else(|| names::unknown("effect", name, &known))
+        effect.ok_or_else(|| names::unknown("effect", name, &known, &[]))
     };
     let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
     let named = !arguments.experiments.is_empty();
@@ -61,10 +61,10 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 seed: arguments.seed,
                 oracle: !arguments.no_oracle,
                 shadow: !(arguments.no_oracle || arguments.no_shadow),
-                trace: arguments.trace.clone(),
                 ..default
             };
-            for plan in variants(&plan, mechanisms, arguments) {
+            let seeds = repeated(&plan, arguments).into_iter();
+            for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, arguments)) {
                 match plan.check() {
                     Ok(()) => plans.push(plan),
                     Err(error) => {
@@ -91,11 +91,27 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     if arguments.trace.is_some() && plans.len() != 1 {
         return Err(Failure::Input(format!(
             "--trace needs exactly one run, but {} are selected: choose one experiment, one --machine and one --mechanism, \
-             and one value of --threads and --lru-drain if the experiment varies them",
+             and one value of --threads and --lru-drain if the experiment varies them, without --repeats",
             plans.len()
         )));
     }
     Ok(Selection { plans, skipped })
+}
+
+/// The run with each of its seeds. Unless all are to be checked, the checkers watch the first alone: they change no
+/// figure, and take most of the time.
+fn repeated(plan: &Plan, arguments: &CompareArguments) -> Vec<Plan> {
+    let usual = if arguments.trace.is_some() { 1 } else { plan.experiment.repeats };
+    let repeat = |number: u16| {
+        let is_checked = number == 0 || arguments.check_all;
+        Plan {
+            seed: plan.seed.wrapping_add(number.into()),
+            oracle: plan.oracle && is_checked,
+            shadow: plan.shadow && is_checked,
+            ..plan.clone()
+        }
+    };
+    (0..arguments.repeats.unwrap_or(usual)).map(repeat).collect()
 }
 
 /// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`.
@@ -143,8 +159,9 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     kept
 }
 
-/// The path of the machine file, unless the name is that of a known machine.
-fn machine_file(name: &str) -> Option<&Path> {
+/// The path of the machine file, unless the machine's name is a known one.
+pub(super) fn machine_file(arguments: &CompareArguments) -> Option<&Path> {
+    let name = arguments.machine.as_deref()?;
     (!BUILTIN.contains(&name) && name != "host").then(|| Path::new(name))
 }
 
@@ -161,5 +178,5 @@ fn machine(name: &str) -> Result<Machine, Failure> {
         return Machine::from_file(path).map_err(Failure::input);
     }
     let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
-    Err(names::unknown("machine", name, &known))
+    Err(names::unknown("machine", name, &known, &[]))
 }

@@ -138,6 +138,7 @@ mod tests {
     use super::super::group::groups;
     use super::super::testing::{plans, report};
     use super::*;
+    use crate::results::cases;
 
     fn time(parts: [f64; 8]) -> Time {
         let [user_s, walks_s, faults_s, flushes_s, answers_s, locks_s, kernel_s, idle_s] = parts;
@@ -157,7 +158,7 @@ mod tests {
         #[test]
         fn every_bar_lies_inside_the_figure(parts in prop::array::uniform8(prop_oneof![Just(0.0), Just(f64::NAN), 0.0..1e9])) {
             let reports = [Report { time: time(parts), ..report("batched") }];
-            let text = figure(&groups(&plans(&reports), &reports)[0]).into_string();
+            let text = figure(&groups(&cases(&plans(&reports), &reports))[0]).into_string();
             prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
             for rect in text.split("<rect ").skip(1 + PARTS.len()) {
                 let number = |name: &str| -> f64 {

@@ -6,16 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ceasefire_experiments::{Experiment, Plan, Report};
+use ceasefire_experiments::{Experiment, Repeats, Report};
 use ceasefire_machine::config::Machine;
 use serde_json::Value;
+
+use crate::results::Case;
 
 /// The results of an experiment on a machine.
 pub(crate) struct Group<'a> {
     pub(crate) experiment: &'static Experiment,
     pub(crate) machine: &'a Machine,
-    /// The results in the order in which they were run; never empty.
+    /// The first run of each case, in the order in which they were run; never empty.
     pub(crate) reports: Vec<&'a Report>,
+    /// All runs of each case.
+    pub(crate) runs: Vec<&'a Repeats<'a>>,
     /// The names of the variants, in order: mechanisms, with options if these differ. Each is a line or a bar in every
     /// figure.
     pub(crate) variants: Vec<String>,
@@ -24,16 +28,19 @@ pub(crate) struct Group<'a> {
 }
 
 /// The groups, in the order of their first results.
-pub(crate) fn groups<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Group<'a>> {
-    let mut found: Vec<(&'a Plan, Vec<&'a Report>)> = Vec::new();
-    for (plan, report) in plans.iter().zip(reports) {
-        let same = |one: &Report| one.experiment == report.experiment && one.machine == report.machine;
-        match found.iter_mut().find(|(_, reports)| same(reports[0])) {
-            Some((_, reports)) => reports.push(report),
-            None => found.push((plan, vec![report])),
+pub(crate) fn groups<'a>(cases: &'a [Case<'a>]) -> Vec<Group<'a>> {
+    let mut found: Vec<Vec<&'a Case<'a>>> = Vec::new();
+    for case in cases {
+        let of = |case: &'a Case<'a>| (case.runs.first().experiment, &case.runs.first().machine);
+        match found.iter_mut().find(|cases| of(cases[0]) == of(case)) {
+            Some(cases) => cases.push(case),
+            None => found.push(vec![case]),
         }
     }
-    let group = |(plan, reports): (&'a Plan, Vec<&'a Report>)| {
+    let group = |cases: Vec<&'a Case<'a>>| {
+        let plan = cases[0].plan;
+        let runs: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
+        let reports: Vec<&Report> = runs.iter().map(|runs| runs.first()).collect();
         let names = names(&reports);
         let mut variants: Vec<String> = Vec::new();
         for name in &names {
@@ -43,7 +50,7 @@ pub(crate) fn groups<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Group<
         }
         let number = |name| variants.iter().position(|variant| variant == name).unwrap_or(0);
         let variant_of = names.iter().map(number).collect();
-        Group { experiment: plan.experiment, machine: &plan.machine, reports, variants, variant_of }
+        Group { experiment: plan.experiment, machine: &plan.machine, reports, runs, variants, variant_of }
     };
     found.into_iter().map(group).collect()
 }
@@ -52,6 +59,11 @@ impl<'a> Group<'a> {
     /// Each result with the number of its variant.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &'a Report)> + '_ {
         self.variant_of.iter().copied().zip(self.reports.iter().copied())
+    }
+
+    /// The runs of each case with the number of its variant.
+    pub(crate) fn numbered_runs(&self) -> impl Iterator<Item = (usize, &'a Repeats<'a>)> + '_ {
+        self.variant_of.iter().copied().zip(self.runs.iter().copied())
     }
 
     /// The numbers of threads, in rising order.
@@ -103,7 +115,7 @@ fn names(reports: &[&Report]) -> Vec<String> {
 
 /// The fields of a result that may be options, with their values in words.
 fn options(report: &Report) -> BTreeMap<String, String> {
-    let known = ["experiment", "machine", "mechanism", "oracle"];
+    let known = ["experiment", "machine", "machine_hash", "built_in", "mechanism", "oracle", "shadow"];
     let Ok(Value::Object(fields)) = serde_json::to_value(report) else { return BTreeMap::new() };
     let of = |(field, value): (String, Value)| {
         let name = field.replace('_', " ");
@@ -122,6 +134,7 @@ fn options(report: &Report) -> BTreeMap<String, String> {
 mod tests {
     use super::super::testing::{plans, report};
     use super::*;
+    use crate::results::cases;
 
     #[test]
     fn a_result_is_named_after_the_options_that_differ_and_no_others() {
@@ -141,7 +154,8 @@ mod tests {
             .flat_map(|threads| ["per-page", "batched"].map(|name| Report { threads, ..report(name) }))
             .collect();
         let plans = plans(&reports);
-        let groups = groups(&plans, &reports);
+        let cases = cases(&plans, &reports);
+        let groups = groups(&cases);
         assert_eq!(groups.len(), 1);
         let group = &groups[0];
         assert_eq!(
@@ -159,7 +173,8 @@ mod tests {
         let other = |name| Report { machine: "other".into(), ..report(name) };
         let reports = [report("batched"), other("batched"), report("per-page")];
         let plans = plans(&reports);
-        let sizes: Vec<usize> = groups(&plans, &reports).iter().map(|group| group.reports.len()).collect();
+        let sizes: Vec<usize> =
+            groups(&cases(&plans, &reports)).iter().map(|group| group.reports.len()).collect();
         assert_eq!(sizes, [2, 1]);
     }
 }

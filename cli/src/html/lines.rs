@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Report, Series};
+use ceasefire_experiments::{Repeats, Report, Series};
 use maud::{html, Markup};
 
 use super::capital;
@@ -107,10 +107,13 @@ pub(super) fn throughput(group: &Group) -> Option<Markup> {
     let mut has_paper = [false; 2];
     let proposed = group.reports.iter().any(|report| report.is_proposal());
     for (number, name) in group.variants.iter().enumerate() {
-        let mut reports: Vec<&Report> =
-            group.numbered().filter(|(variant, _)| *variant == number).map(|(_, report)| report).collect();
-        reports.sort_by_key(|report| report.threads);
-        let ours = reports.iter().map(|report| (report.threads as f64, report.operations_per_s)).collect();
+        let of_it = group.numbered_runs().filter(|(variant, _)| *variant == number);
+        let mut runs: Vec<&Repeats> = of_it.map(|(_, runs)| runs).collect();
+        runs.sort_by_key(|runs| runs.first().threads);
+        let reports: Vec<&Report> = runs.iter().map(|runs| runs.first()).collect();
+        let rate_of = |runs: &&Repeats| runs.interval(|report| report.operations_per_s);
+        let median = |runs: &&Repeats| rate_of(runs).map_or(f64::NAN, |rate| rate.median);
+        let ours = runs.iter().map(|runs| (runs.first().threads as f64, median(runs))).collect();
         // The paper has one line before its change and one after it. The second goes with the proposed mechanism, or
         // with the first that is not the baseline if the proposed one was not run.
         let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
@@ -313,6 +316,7 @@ mod tests {
     use super::super::group::groups;
     use super::super::testing::{comparison, plans, report};
     use super::*;
+    use crate::results::cases;
 
     fn swept(threads: usize, mechanism: &'static str, rate: f64, paper: Option<(f64, f64)>) -> Report {
         let published =
@@ -322,7 +326,7 @@ mod tests {
     }
 
     fn draw(reports: &[Report], figure: fn(&Group) -> Option<Markup>) -> Option<String> {
-        figure(&groups(&plans(reports), reports)[0]).map(maud::PreEscaped::into_string)
+        figure(&groups(&cases(&plans(reports), reports))[0]).map(maud::PreEscaped::into_string)
     }
 
     #[test]

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use ceasefire_experiments::{Basis, Comparison, Report};
+use ceasefire_experiments::{Basis, Comparison, Interval, Repeats};
 use maud::{html, Markup};
 
 use super::group::Group;
 use super::plot::{at, drawing, Scale, WIDTH};
-use crate::number::{compact, difference, ratio, threads};
+use crate::number::{compact, difference, range, ratio, threads};
 use crate::results::metric_name;
 
 /// The heights of a metric's name, of a bar, and of the gap between two metrics.
@@ -26,14 +26,21 @@ const NUMBERS: f64 = 240.0;
 struct Pair<'a> {
     name: String,
     paper: &'a Comparison,
+    /// Our ratio.
+    ours: Option<Interval>,
     /// The mechanism of our figure.
     mechanism: &'static str,
     basis: Basis,
 }
 
 impl Pair<'_> {
-    /// Our figures before and after.
-    fn ours(&self) -> [Option<f64>; 2] {
+    /// The median of our ratio.
+    fn median(&self) -> Option<f64> {
+        self.ours.map(|ours| ours.median)
+    }
+
+    /// Our figures before and after, of the first run.
+    fn figures(&self) -> [Option<f64>; 2] {
         let before = self.paper.ours.filter(|ours| *ours > 0.0).map(|ours| self.paper.measured / ours);
         [before, Some(self.paper.measured)]
     }
@@ -46,7 +53,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
         return None;
     }
     let scale = Scale::ratios(
-        pairs.iter().flat_map(|pair| [Some(pair.paper.ratio), pair.paper.ours]).flatten(),
+        pairs.iter().flat_map(|pair| [Some(pair.paper.ratio), pair.median()]).flatten(),
         BARS.0,
         BARS.1,
     );
@@ -55,7 +62,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
     let one = scale.place(1.0);
     let title = format!("After divided by before, {} on {}", group.experiment.name, group.machine.name);
     let said = pairs.iter().map(|pair| {
-        let ours = ratio(pair.paper.ours);
+        let ours = ratio(pair.median());
         format!(
             "{}: published {}, ours {ours} ({})",
             pair.name,
@@ -76,10 +83,10 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
             @let middle = top + NAME + BAR;
             text.name x=(at(BARS.0)) y=(at(top + 12.0)) { (pair.name) }
             (bar(&scale, top + NAME, Some(pair.paper.ratio), "published"))
-            (bar(&scale, middle, pair.paper.ours, class(pair.basis)))
+            (bar(&scale, middle, pair.median(), class(pair.basis)))
             text x=(at(NUMBERS)) y=(at(middle - 1.5)) { (ratio(Some(pair.paper.ratio))) }
             text x=(at(NUMBERS)) y=(at(middle + BAR - 0.5)) {
-                tspan.ours { (ratio(pair.paper.ours)) }
+                tspan.ours { (ratio(pair.median())) }
                 @if pair.basis != Basis::Predicted { " " (pair.basis.short_name()) }
             }
         }
@@ -109,7 +116,7 @@ pub(super) fn figure(group: &Group) -> Option<Markup> {
 /// The CSS class of a bar of ours.
 fn class(basis: Basis) -> &'static str {
     match basis {
-        Basis::Predicted | Basis::Follows => "ours",
+        Basis::Predicted | Basis::Follows | Basis::Unmodelled | Basis::Altered => "ours",
         Basis::Tuned => "tuned",
         Basis::Partly | Basis::Fitted => "fitted",
     }
@@ -119,9 +126,11 @@ fn swatch(class: &str) -> Markup {
     html! { svg.swatch viewBox="0 0 18 10" { rect class=(class) x="1" y="1" width="16" height="8" {} } }
 }
 
+/// A bar. A ratio of 0 has no place on a logarithmic axis, so it has none: its number says it.
 fn bar(scale: &Scale, top: f64, value: Option<f64>, class: &str) -> Markup {
     let one = scale.place(1.0);
-    let Some(end) = value.filter(|value| value.is_finite()).map(|value| scale.place(value)) else {
+    let Some(end) = value.filter(|value| value.is_normal() && *value > 0.0).map(|value| scale.place(value))
+    else {
         return html! {};
     };
     html! {
@@ -137,15 +146,15 @@ fn numbers(pairs: &[Pair]) -> Markup {
             div.scroll {
                 table {
                     thead {
-                        tr { th {} th {} th colspan="3" { "published" } th colspan="3" { "ours" } th {} th {} }
+                        tr { th {} th {} th colspan="3" { "published" } th colspan="4" { "ours" } th {} th {} }
                         tr {
                             th { "figure" } th { "mechanism" } th { "before" } th { "after" } th { "ratio" }
-                            th { "before" } th { "after" } th { "ratio" } th { "difference" } th { "ours is" }
+                            th { "before" } th { "after" } th { "ratio" } th { "range" } th { "difference" } th { "ours is" }
                         }
                     }
                     tbody {
                         @for pair in pairs {
-                            @let [before, after] = pair.ours();
+                            @let [before, after] = pair.figures();
                             tr {
                                 th scope="row" {
                                     (pair.name)
@@ -157,8 +166,9 @@ fn numbers(pairs: &[Pair]) -> Markup {
                                 td { (ratio(Some(pair.paper.ratio))) }
                                 td { (before.map_or("-".into(), compact)) }
                                 td { (after.map_or("-".into(), compact)) }
-                                td { (ratio(pair.paper.ours)) }
-                                td { (difference(pair.paper.ours, pair.paper.ratio)) }
+                                td { (ratio(pair.median())) }
+                                td { (pair.ours.map_or(String::new(), |ours| range(ours, |value| ratio(Some(value))))) }
+                                td { (difference(pair.median(), pair.paper.ratio)) }
                                 td.word { (pair.basis.name()) }
                             }
                         }
@@ -174,10 +184,11 @@ fn numbers(pairs: &[Pair]) -> Markup {
 fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
     let swept = group.threads().len() > 1;
     let compared = after(group);
-    let drains = compared.iter().any(|(_, report)| report.lru_drain != compared[0].1.lru_drain);
+    let drains = compared.iter().any(|(_, runs)| runs.first().lru_drain != compared[0].1.first().lru_drain);
     let mut seen = BTreeSet::new();
     let mut pairs = Vec::new();
-    for (metric, report) in compared {
+    for (metric, runs) in compared {
+        let report = runs.first();
         if !seen.insert((metric, report.threads, report.lru_drain)) {
             continue;
         }
@@ -192,24 +203,26 @@ fn pairs<'a>(group: &Group<'a>) -> Vec<Pair<'a>> {
             // The paper has no figures for that mechanism.
             name = format!("{name}, ours {}", report.mechanism);
         }
-        let baseline = group.reports.iter().find(|other| {
+        let baseline = group.runs.iter().copied().find(|other| {
+            let other = other.first();
             other.is_baseline() && (other.threads, other.lru_drain) == (report.threads, report.lru_drain)
         });
-        let (mechanism, basis) = (report.mechanism, report.basis(metric, baseline.copied()));
-        pairs.push(Pair { name, paper: &report.published[metric], mechanism, basis });
+        let (mechanism, basis) = (report.mechanism, runs.basis(metric, baseline));
+        let ours = runs.published_ratio(metric);
+        pairs.push(Pair { name, paper: &report.published[metric], ours, mechanism, basis });
     }
     pairs
 }
 
 /// The published figures of all results except the baseline's.
-fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Report)> {
-    let mut after: Vec<(&str, &Report)> = group
-        .reports
+fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Repeats<'a>)> {
+    let mut after: Vec<(&str, &Repeats)> = group
+        .runs
         .iter()
-        .filter(|report| !report.is_baseline())
-        .flat_map(|&report| report.published.keys().map(move |metric| (*metric, report)))
+        .filter(|runs| !runs.first().is_baseline())
+        .flat_map(|&runs| runs.first().published.keys().map(move |metric| (*metric, runs)))
         .collect();
-    after.sort_by_key(|(_, report)| (report.threads, !report.is_proposal()));
+    after.sort_by_key(|(_, runs)| (runs.first().threads, !runs.first().is_proposal()));
     after
 }
 
@@ -217,12 +230,15 @@ fn after<'a>(group: &Group<'a>) -> Vec<(&'static str, &'a Report)> {
 mod tests {
     use super::super::group::groups;
     use super::super::testing::{comparison, plans, report};
+    use ceasefire_experiments::Report;
+
     use super::*;
+    use crate::results::cases;
 
     fn drawn(comparisons: Vec<(&'static str, Comparison)>) -> Option<String> {
         let reports = [Report { published: comparisons.into_iter().collect(), ..report("batched") }];
         let plans = plans(&reports);
-        figure(&groups(&plans, &reports)[0]).map(maud::PreEscaped::into_string)
+        figure(&groups(&cases(&plans, &reports))[0]).map(maud::PreEscaped::into_string)
     }
 
     #[test]

@@ -1,19 +1,33 @@
-//! The conditions of a run that change what its figures mean.
+//! The conditions of runs that change what their figures mean.
 
-use ceasefire_experiments::Report;
+use ceasefire_experiments::{Repeats, Report};
 
-/// The checkers that watched a run, and what its model left out, in words.
-pub(crate) fn conditions(report: &Report) -> String {
-    let checkers = match (report.oracle, report.shadow) {
-        (true, true) => "oracle and shadow record on",
-        (true, false) => "oracle on, shadow record off",
-        (false, true) => "oracle off, shadow record on",
-        (false, false) => "oracle off: broken rules are not detected",
+/// The checkers that watched the runs, and what their model left out, in words.
+pub(crate) fn conditions(runs: &Repeats) -> String {
+    let first = runs.first();
+    let count = |is: fn(&Report) -> bool| runs.all().iter().filter(|report| is(report)).count();
+    let all = runs.all().len();
+    let (watched, shadowed) = (count(|report| report.oracle), count(|report| report.shadow));
+    let of_all = |some: usize| if some == all { String::new() } else { format!(" in {some} of {all} runs") };
+    let checkers = match (watched, shadowed) {
+        (0, 0) => "oracle off: broken rules are not detected".to_owned(),
+        (0, some) => format!("oracle off, shadow record on{}", of_all(some)),
+        (some, 0) => format!("oracle on{}, shadow record off", of_all(some)),
+        (some, _) => format!("oracle and shadow record on{}", of_all(some)),
     };
-    if report.without.is_empty() {
-        checkers.to_owned()
+    if first.without.is_empty() {
+        checkers
     } else {
-        format!("{checkers}; without {}", report.without.join(", "))
+        format!("{checkers}; without {}", first.without.join(", "))
+    }
+}
+
+/// The seeds of the runs, in words.
+pub(crate) fn seeds(runs: &Repeats) -> String {
+    match runs.all() {
+        [one] => format!("seed {}", one.seed),
+        [first, .., last] => format!("seeds {} to {}", first.seed, last.seed),
+        [] => String::new(),
     }
 }
 
@@ -22,11 +36,26 @@ mod tests {
     use super::*;
     use crate::html::testing::report;
 
+    fn of(reports: &[Report]) -> String {
+        conditions(&Repeats::group(reports)[0])
+    }
+
     #[test]
     fn what_was_left_out_is_said() {
         let plain = report("batched");
-        assert_eq!(conditions(&plain), "oracle off: broken rules are not detected");
-        let bare = Report { without: vec!["smt", "idle"], ..plain };
-        assert!(conditions(&bare).ends_with("; without smt, idle"), "{}", conditions(&bare));
+        assert_eq!(of(std::slice::from_ref(&plain)), "oracle off: broken rules are not detected");
+        let bare = [Report { without: vec!["smt", "idle"], ..plain }];
+        assert!(of(&bare).ends_with("; without smt, idle"), "{}", of(&bare));
+    }
+
+    #[test]
+    fn runs_that_nothing_watched_are_counted() {
+        let plain = report("batched");
+        let watched = Report { oracle: true, shadow: true, ..plain.clone() };
+        let later = Report { seed: 2, ..plain };
+        assert_eq!(of(&[watched.clone(), later.clone()]), "oracle and shadow record on in 1 of 2 runs");
+        assert_eq!(of(std::slice::from_ref(&watched)), "oracle and shadow record on");
+        let reports = [watched, later];
+        assert_eq!(seeds(&Repeats::group(&reports)[0]), "seeds 1 to 2");
     }
 }

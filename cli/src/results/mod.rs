@@ -1,10 +1,12 @@
 //! The findings that the tables and the page share: a summary row for each experiment, the conditions of the runs, and
-//! the note on another size.
+//! the note on a machine without published figures.
 
+mod case;
 mod conditions;
-mod size;
+mod own_machine;
 mod summary;
 
-pub(crate) use conditions::conditions;
-pub(crate) use size::of_other_size;
+pub(crate) use case::{cases, Case};
+pub(crate) use conditions::{conditions, seeds};
+pub(crate) use own_machine::of_own_machine;
 pub(crate) use summary::{metric_name, rows, Row};

@@ -2,13 +2,15 @@
 //! difference.
 //!
 //! The row shows the paper's headline figure before and after its change, and the ratio of the two. Only the ratios are
-//! comparable, because our run may be smaller. The last column gives the basis of our ratio.
+//! comparable, because our run may be smaller. Ours are medians over the runs of a case. The last column gives the basis
+//! of our ratio, and the reasons to doubt it.
 
 use std::collections::BTreeSet;
 
-use ceasefire_experiments::{Basis, Comparison, Report};
+use ceasefire_experiments::{Basis, Caveat, Comparison, Interval, Repeats, Report};
 
-use crate::number::{compact, difference, ratio};
+use super::case::Case;
+use crate::number::{compact, difference, range, ratio};
 
 /// The papers' headline figures. The first that an experiment has is shown.
 const HEADLINES: [&str; 4] = ["elapsed", "runtime", "loops_per_second", "pages_migrated_per_second"];
@@ -45,80 +47,100 @@ pub(crate) struct Row {
     /// The metric's name in full, and its short name.
     pub(crate) metric: (String, String),
     pub(crate) published: Option<Comparison>,
-    /// Our figures before and after, NaN if they were not run.
-    pub(crate) ours: [f64; 2],
+    /// Our figures before and after.
+    pub(crate) ours: [Option<Interval>; 2],
+    /// Our figure after divided by that before.
+    pub(crate) ratio: Option<Interval>,
     /// The mechanism of our figure after, if it is not the one that the paper proposes.
     pub(crate) other: Option<&'static str>,
     pub(crate) basis: Basis,
+    pub(crate) caveats: Vec<Caveat>,
     /// The number of broken rules and wrong loads.
     pub(crate) wrong: u64,
 }
 
 impl Row {
-    /// Our figure after divided by that before.
-    pub(crate) fn ratio(&self) -> Option<f64> {
-        let [before, after] = self.ours;
-        (before > 0.0).then(|| after / before).filter(|ratio| ratio.is_finite())
+    /// The basis of our ratio, or `-` if there is nothing to compare it with. A mechanism without published figures is
+    /// no prediction of the paper's figure, so its name stands here instead. The reasons to doubt the ratio follow.
+    pub(crate) fn verdict(&self, word: fn(Basis) -> &'static str) -> String {
+        let verdict = match self.published {
+            _ if self.wrong > 0 => return "BROKEN".into(),
+            Some(_) if self.ratio.is_some() => self.other.unwrap_or(word(self.basis)),
+            _ => "-",
+        };
+        let caveats = self.caveats.iter().map(|caveat| caveat.word());
+        std::iter::once(verdict).chain(caveats).collect::<Vec<_>>().join(", ")
     }
 
-    /// The basis of our ratio, or `-` if there is nothing to compare it with. A mechanism without published figures is
-    /// no prediction of the paper's figure, so its name stands here instead.
-    pub(crate) fn verdict(&self, word: fn(Basis) -> &'static str) -> &'static str {
+    /// The word for the basis of our ratio, without the reasons to doubt it; empty if nothing was published.
+    pub(crate) fn label(&self) -> &'static str {
         match self.published {
-            _ if self.wrong > 0 => "BROKEN",
-            Some(_) if self.ratio().is_some() => self.other.unwrap_or(word(self.basis)),
-            _ => "-",
+            Some(_) if self.ratio.is_some() => self.other.unwrap_or(self.basis.name()),
+            _ => "",
         }
     }
 
-    /// The cells: experiment, machine, metric; published before, after and ratio; ours before, after and ratio;
-    /// difference, verdict in the short word.
-    pub(crate) fn cells(&self) -> [String; 11] {
-        let machine = match &self.case {
+    /// The machine, and the case if there are several.
+    pub(crate) fn place(&self) -> String {
+        match &self.case {
             Some(case) => format!("{} {case}", self.machine),
             None => self.machine.clone(),
+        }
+    }
+
+    /// The range of our ratio.
+    pub(crate) fn range(&self) -> String {
+        self.ratio.map_or(String::new(), |interval| range(interval, |value| ratio(Some(value))))
+    }
+
+    /// The difference of our ratio from the paper's, in percent of the latter.
+    pub(crate) fn difference(&self) -> String {
+        self.published.map_or("-".into(), |paper| difference(self.median(), paper.ratio))
+    }
+
+    /// The median of our ratio.
+    pub(crate) fn median(&self) -> Option<f64> {
+        self.ratio.map(|interval| interval.median)
+    }
+
+    /// Figures in short: the paper's before and after, and ours.
+    pub(crate) fn figures(&self) -> [String; 4] {
+        let paper = |value: fn(&Comparison) -> f64| {
+            self.published.as_ref().map_or("-".into(), |paper| compact(value(paper)))
         };
-        let paper = self.published.as_ref();
-        let figure = |value: fn(&Comparison) -> f64| paper.map_or("-".into(), |paper| compact(value(paper)));
-        [
-            self.experiment.into(),
-            machine,
-            self.metric.1.clone(),
-            figure(|paper| paper.before),
-            figure(|paper| paper.after),
-            ratio(paper.map(|paper| paper.ratio)),
-            compact(self.ours[0]),
-            compact(self.ours[1]),
-            ratio(self.ratio()),
-            paper.map_or("-".into(), |paper| difference(self.ratio(), paper.ratio)),
-            self.verdict(Basis::short_name).into(),
-        ]
+        let ours = self.ours.map(|interval| interval.map_or("-".into(), |interval| compact(interval.median)));
+        let [before, after] = ours;
+        [paper(|paper| paper.before), paper(|paper| paper.after), before, after]
     }
 }
 
 /// The rows of all results, in the results' order.
-pub(crate) fn rows(reports: &[Report]) -> Vec<Row> {
+pub(crate) fn rows(cases: &[Case]) -> Vec<Row> {
+    let runs = || cases.iter().map(|case| &case.runs);
     let mut rows: Vec<Row> = Vec::new();
     let mut seen: BTreeSet<(&str, &str, usize, Option<&str>)> = BTreeSet::new();
-    for report in reports {
-        let is_same =
-            |other: &&Report| (other.experiment, &other.machine) == (report.experiment, &report.machine);
-        let same: Vec<&Report> = reports.iter().filter(is_same).collect();
-        let case = |report: &Report| (report.threads, report.lru_drain);
-        let is_of_case = |other: &&Report| case(other) == case(report);
+    for report in runs().map(Repeats::first) {
+        let is_same = |other: &&Repeats| {
+            let other = other.first();
+            (other.experiment, &other.machine) == (report.experiment, &report.machine)
+        };
+        let same: Vec<&Repeats> = runs().filter(is_same).collect();
+        let case = |runs: &Repeats| (runs.first().threads, runs.first().lru_drain);
+        let is_of_case = |other: &&Repeats| case(other) == (report.threads, report.lru_drain);
         // Cases without a published figure are left out if other cases have one.
-        let has_paper =
-            |one: &&Report| same.iter().any(|other| case(other) == case(one) && headline(other).is_some());
-        let known: Vec<&Report> = same.iter().copied().filter(has_paper).collect();
+        let has_paper = |one: &&Repeats| {
+            same.iter().any(|other| case(other) == case(one) && headline(other.first()).is_some())
+        };
+        let known: Vec<&Repeats> = same.iter().copied().filter(has_paper).collect();
         let shown = if known.is_empty() { &same } else { &known };
-        let of_case: Vec<&Report> = shown.iter().copied().filter(is_of_case).collect();
+        let of_case: Vec<&Repeats> = shown.iter().copied().filter(is_of_case).collect();
         if of_case.is_empty()
             || !seen.insert((report.experiment, &report.machine, report.threads, report.lru_drain))
         {
             continue;
         }
-        let threads = shown.iter().any(|other| other.threads != report.threads);
-        let drains = shown.iter().any(|other| other.lru_drain != report.lru_drain);
+        let threads = shown.iter().any(|other| other.first().threads != report.threads);
+        let drains = shown.iter().any(|other| other.first().lru_drain != report.lru_drain);
         let words = [
             threads.then(|| format!("x{}", report.threads)),
             report.lru_drain.filter(|_| drains).map(str::to_owned),
@@ -129,35 +151,38 @@ pub(crate) fn rows(reports: &[Report]) -> Vec<Row> {
     rows
 }
 
-fn row(reports: &[&Report], case: Option<String>) -> Row {
-    let baseline = reports.iter().find(|report| report.is_baseline());
-    let others = || reports.iter().filter(|report| !report.is_baseline());
-    let after = others().find(|report| report.is_proposal()).or_else(|| others().next());
-    let any = after.or(baseline).copied();
-    let found = any.and_then(headline);
+fn row(runs: &[&Repeats], case: Option<String>) -> Row {
+    let baseline = runs.iter().find(|runs| runs.first().is_baseline()).copied();
+    let others = || runs.iter().filter(|runs| !runs.first().is_baseline()).copied();
+    let after = others().find(|runs| runs.first().is_proposal()).or_else(|| others().next());
+    let any = after.or(baseline).unwrap_or(runs[0]);
+    let found = headline(any.first());
     let (metric, published) = match found {
         Some((metric, paper)) => (metric_name(metric), Some(*paper)),
         None => (("operations per second".into(), "ops/s".into()), None),
     };
-    let figure = |report: Option<&&Report>| {
-        let own = |report: &&Report| match found {
-            Some((metric, _)) => report.published.get(metric).map(|paper| paper.measured),
-            None => Some(report.operations_per_s),
-        };
-        report.and_then(own).unwrap_or(f64::NAN)
+    let figure = |report: &Report| match found {
+        Some((metric, _)) => report.published.get(metric).map_or(f64::NAN, |paper| paper.measured),
+        None => report.operations_per_s,
     };
-    let first = reports[0];
+    let interval = |runs: Option<&Repeats>| runs.and_then(|runs| runs.interval(figure));
+    let name = found.map_or("", |(metric, _)| metric);
+    let wrong = |report: &&Report| report.violations + report.loads_wrong.unwrap_or(0);
     Row {
-        experiment: first.experiment,
-        machine: first.machine.clone(),
+        experiment: any.first().experiment,
+        machine: any.first().machine.clone(),
         case,
         metric,
         published,
-        ours: [figure(baseline), figure(after)],
-        other: after.filter(|report| !report.is_proposal()).map(|report| report.mechanism),
-        basis: found
-            .map_or(Basis::Predicted, |(metric, _)| any.unwrap_or(first).basis(metric, baseline.copied())),
-        wrong: reports.iter().map(|report| report.violations + report.loads_wrong.unwrap_or(0)).sum(),
+        ours: [interval(baseline), interval(after)],
+        ratio: baseline.and_then(|before| after?.ratio(before, figure)),
+        other: after
+            .map(Repeats::first)
+            .filter(|report| !report.is_proposal())
+            .map(|report| report.mechanism),
+        basis: any.basis(name, baseline),
+        caveats: found.map_or(Vec::new(), |_| any.caveats(name, baseline)),
+        wrong: runs.iter().flat_map(|runs| runs.all()).map(wrong).sum(),
     }
 }
 

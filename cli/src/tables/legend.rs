@@ -1,20 +1,42 @@
 //! The explanations below a table of the words that say what a figure of ours rests on.
 
-use std::fmt::Write;
+use ceasefire_experiments::{Basis, Caveat};
 
-use ceasefire_experiments::Basis;
+use crate::number::scale;
 
-/// A line for each basis of single figures that the table shows, besides predictions.
-pub(super) fn of_sides(shown: &[Basis]) -> String {
-    let mut text = String::new();
-    for (basis, meaning) in [
-        (Basis::Fitted, "parameters of this machine were fitted to that figure, so it is not a prediction."),
-        (Basis::Tuned, "a parameter that the run used was chosen with that published figure in sight."),
-    ] {
-        if shown.contains(&basis) {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "'{}': {meaning}", basis.name());
+/// The words that a table uses.
+#[derive(Debug, Default)]
+pub(super) struct Legend {
+    bases: Vec<Basis>,
+    /// The scale from which on ratios are those of the paper's size, if the runs were smaller.
+    faithful_from: Option<f64>,
+}
+
+impl Legend {
+    /// Notes that the table shows a basis.
+    pub(super) fn shows(&mut self, basis: Basis) {
+        if !self.bases.contains(&basis) {
+            self.bases.push(basis);
+            self.bases.sort_unstable();
         }
     }
-    text
+
+    /// Notes that the table shows a reason to doubt a figure.
+    pub(super) fn warns(&mut self, caveat: Caveat) {
+        if let Caveat::Scale(least) = caveat {
+            self.faithful_from = Some(least);
+        }
+    }
+
+    /// A line for each word.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let bases = self.bases.iter().map(|basis| format!("'{}': {}", basis.short_name(), basis.meaning()));
+        let small = self.faithful_from.map(|least| {
+            format!(
+                "'small': ratios are known to be those of the paper's size only from scale {} on.",
+                scale(least)
+            )
+        });
+        bases.chain(small).collect()
+    }
 }

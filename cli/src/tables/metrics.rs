@@ -1,6 +1,6 @@
 //! The rows of an experiment's table.
 
-use ceasefire_experiments::{Comparison, Experiment, Latency, Report};
+use ceasefire_experiments::{Basis, Comparison, Experiment, Latency, Repeats, Report};
 
 /// A row: its value in a report, the published metrics that it corresponds to, and the condition for showing it.
 pub(super) struct Metric {
@@ -8,6 +8,8 @@ pub(super) struct Metric {
     pub(super) value: fn(&Report) -> f64,
     published: &'static [&'static str],
     shown: Shown,
+    /// Whether it is shown without `--all`, even if nothing was published.
+    headline: bool,
 }
 
 /// The condition for showing a row.
@@ -25,7 +27,7 @@ enum Shown {
 
 /// A row that is shown if any mechanism has a value for it.
 const fn metric(name: &'static str, value: fn(&Report) -> f64) -> Metric {
-    Metric { name, value, published: &[], shown: Shown::IfAny }
+    Metric { name, value, published: &[], shown: Shown::IfAny, headline: false }
 }
 
 impl Metric {
@@ -37,21 +39,32 @@ impl Metric {
         Self { shown, ..self }
     }
 
+    const fn headline(self) -> Self {
+        Self { headline: true, ..self }
+    }
+
     /// The paper's figures for the row, and their name.
     pub(super) fn paper<'a>(&self, report: &'a Report) -> Option<(&'static str, &'a Comparison)> {
         self.published.iter().find_map(|name| Some((*name, report.published.get(name)?)))
     }
 
-    /// Whether the row is shown for these runs.
-    pub(super) fn is_shown(&self, experiment: &Experiment, reports: &[Report]) -> bool {
-        let any = |test: fn(f64) -> bool| reports.iter().any(|report| test((self.value)(report)));
-        let is_something = || any(|value| value.abs() > 0.0) || self.paper(&reports[0]).is_some();
-        match self.shown {
+    /// Whether the row is shown for these runs: for `all`, or a headline, or a published figure that the model predicts.
+    pub(super) fn is_shown(&self, experiment: &Experiment, runs: &[&Repeats], all: bool) -> bool {
+        let reports = || runs.iter().flat_map(|runs| runs.all());
+        let any = |test: fn(f64) -> bool| reports().any(|report| test((self.value)(report)));
+        let paper = self.paper(runs[0].first());
+        let is_headline = || {
+            let modelled = |(name, _)| runs[0].basis(name, None) != Basis::Unmodelled;
+            self.headline || paper.is_some_and(modelled)
+        };
+        let is_something = || any(|value| value.abs() > 0.0) || paper.is_some();
+        let is_known = match self.shown {
             Shown::IfAny => is_something(),
             Shown::IfWhole => !experiment.windowed && is_something(),
             Shown::IfKnown => any(|value| !value.is_nan()),
             Shown::Always => true,
-        }
+        };
+        is_known && (all || is_headline())
     }
 }
 
@@ -80,12 +93,14 @@ fn per_mib(report: &Report, value: u64) -> f64 {
 }
 
 pub(super) const METRICS: &[Metric] = &[
-    metric("elapsed, s", |report| report.elapsed_s).published(&["elapsed", "runtime"]),
+    metric("elapsed time, s", |report| report.elapsed_s).headline().published(&["elapsed", "runtime"]),
     metric("user time, s", |report| report.user_s).published(&["user"]).shown(Shown::IfWhole),
     metric("system time, s", |report| report.system_s).published(&["system"]).shown(Shown::IfWhole),
-    metric("operations per second", |report| report.operations_per_s).published(&["loops_per_second"]),
-    metric("latency, median, us", |report| micros(report, |latency| latency.p50_s)),
-    metric("latency, 99 %, us", |report| micros(report, |latency| latency.p99_s)),
+    metric("operations per second", |report| report.operations_per_s)
+        .headline()
+        .published(&["loops_per_second"]),
+    metric("latency, median, us", |report| micros(report, |latency| latency.p50_s)).headline(),
+    metric("latency, 99 %, us", |report| micros(report, |latency| latency.p99_s)).headline(),
     metric("latency, 99.9 %, us", |report| micros(report, |latency| latency.p999_s)),
     metric("latency, longest, us", |report| micros(report, |latency| latency.max_s)),
     metric("atomic allocation, 99.9 %, us", |report| {
@@ -105,6 +120,7 @@ pub(super) const METRICS: &[Metric] = &[
     })
     .published(&["pages_migrated_per_second"]),
     metric("TLB interrupts per second", |report| report.interrupts_per_s)
+        .headline()
         .published(&["interrupts_per_second", "tlb_interrupts"]),
     metric("range of finishes, s", |report| report.finish_range_s)
         .published(&["time_range"])
@@ -115,7 +131,7 @@ pub(super) const METRICS: &[Metric] = &[
     metric("TLB interrupts", |report| report.interrupts as f64).published(&["tlb_shootdowns"]),
     metric("shootdowns", |report| report.shootdowns as f64),
     metric("shootdowns per MiB moved", |report| per_mib(report, report.shootdowns)),
-    metric("broadcasts", |report| report.broadcasts as f64),
+    metric("broadcasts", |report| report.broadcasts as f64).headline(),
     metric("broadcasts per MiB moved", |report| per_mib(report, report.broadcasts)),
     metric("flushes, everything", |report| report.flushes_full as f64).published(&["tlb_flush_events"]),
     metric("flushes, one page", |report| report.flushes_page as f64),

@@ -1,34 +1,47 @@
-//! The results as text: a table for each experiment and machine, with a column for each mechanism, and a summary of all
+//! The results as text: a table for each experiment and machine, with rows for each mechanism, and a summary of all
 //! results at the end.
 
 mod experiment;
+mod grid;
 mod legend;
 mod metrics;
 mod summary;
 mod sweep;
 mod verdict;
 
-use ceasefire_experiments::{Plan, Report};
+use crate::results::{Case, Row};
 
-pub(crate) use summary::text as summary;
+/// How tables look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// The greatest width of a line, in characters.
+    pub(crate) width: usize,
+    /// Whether every figure is shown, or the headlines alone.
+    pub(crate) all: bool,
+}
 
-/// The tables of all results, without the summary.
-pub(crate) fn of(plans: &[Plan], reports: &[Report]) -> String {
+/// The tables of all results, and their summary.
+pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
     let mut text = String::new();
     let mut at = 0;
-    while at < reports.len() {
-        let same = |report: &Report| {
-            report.experiment == reports[at].experiment && report.machine == reports[at].machine
+    while at < cases.len() {
+        let lead = cases[at].runs.first();
+        let same = |case: &&Case| {
+            let report = case.runs.first();
+            (report.experiment, &report.machine) == (lead.experiment, &lead.machine)
         };
-        let count = reports[at..].iter().take_while(|report| same(report)).count();
-        let (of_it, together) = (&plans[at..at + count], &reports[at..at + count]);
-        let case = |report: &Report| (report.threads, report.lru_drain);
-        if together.iter().any(|report| case(report) != case(&together[0])) {
-            sweep::block(&mut text, &of_it[0], together);
+        let together = &cases[at..at + cases[at..].iter().take_while(same).count()];
+        let variant = |case: &Case| (case.runs.first().threads, case.runs.first().lru_drain);
+        if together.iter().any(|case| variant(case) != variant(&together[0])) {
+            text.push_str(&sweep::block(together, look));
         } else {
-            experiment::block(&mut text, &of_it[0], together);
+            text.push_str(&experiment::block(together, look));
         }
-        at += count;
+        at += together.len();
     }
+    if !look.all {
+        text.push_str("All figures: --all, --csv FILE or --json FILE.\n\n");
+    }
+    text.push_str(&summary::text(rows, look.width));
     text
 }

@@ -1,52 +1,57 @@
 //! The summary table: a row for each experiment, machine and number of threads.
 
-use std::fmt::Write;
-
-use comfy_table::{presets, CellAlignment, Table};
-
+use super::grid::{Column, Grid};
+use crate::number::ratio;
 use crate::results::Row;
+use ceasefire_experiments::Basis;
 
-/// The rows as a table at most 100 characters wide.
-pub(crate) fn text(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["all results", "", "", "paper", "", "", "ours", "", "", "", ""]);
-    table.add_row([
-        "experiment",
-        "machine",
-        "metric",
-        "before",
-        "after",
-        "ratio",
-        "before",
-        "after",
-        "ratio",
-        "diff.",
-        "ours is",
-    ]);
+const COLUMNS: &[Column] = &[
+    Column::words("All results", 0),
+    Column::words("", 0),
+    Column::numbers("published", 4),
+    Column::numbers("paper", 0),
+    Column::numbers("ours", 5),
+    Column::numbers("ratio", 0),
+    Column::numbers("range", 2),
+    Column::numbers("differs", 1),
+    Column::words("ours is", 0),
+];
+
+/// The rows as a table, under a heading for each experiment.
+pub(super) fn text(rows: &[Row], width: usize) -> String {
+    let mut grid = Grid::new(COLUMNS);
+    let mut experiment = "";
     for row in rows {
-        table.add_row(row.cells());
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if (3..10).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
+        if row.experiment != experiment {
+            experiment = row.experiment;
+            grid.heading(experiment);
         }
+        let [before, after, our_before, our_after] = row.figures();
+        grid.row([
+            format!("  {}", row.place()),
+            row.metric.1.clone(),
+            format!("{before} to {after}"),
+            ratio(row.published.map(|paper| paper.ratio)),
+            format!("{our_before} to {our_after}"),
+            ratio(row.median()),
+            row.range(),
+            row.difference(),
+            row.verdict(Basis::short_name),
+        ]);
     }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    grid.text(width)
 }
 
 #[cfg(test)]
 mod tests {
-    use ceasefire_experiments::{Basis, Comparison};
+    use ceasefire_experiments::{Caveat, Comparison, Interval};
 
     use super::*;
     use crate::results::metric_name;
+
+    fn interval(median: f64) -> Option<Interval> {
+        Some(Interval { median, least: median * 0.99, most: median * 1.01 })
+    }
 
     fn row(experiment: &'static str, machine: &str, case: Option<&str>) -> Row {
         Row {
@@ -62,45 +67,48 @@ mod tests {
                 ours: Some(4.47),
                 measured: 123_456.0,
             }),
-            ours: [27_618.0, 123_456.0],
+            ours: [interval(27_618.0), interval(123_456.0)],
+            ratio: interval(4.47),
             other: None,
             basis: Basis::Predicted,
+            caveats: Vec::new(),
             wrong: 0,
         }
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_result_and_is_at_most_100_characters_wide() {
+    fn the_table_has_a_row_for_each_result_and_fits() {
         let rows = [
             row("tiered-inference", "128-core-arm64", None),
-            Row { basis: Basis::Tuned, ..row("tlb-flush2", "milan-36", Some("batched")) },
+            Row {
+                basis: Basis::Tuned,
+                caveats: vec![Caveat::Scale(1.0)],
+                ..row("tlb-flush2", "milan-36", Some("x36 batched"))
+            },
             Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
-            Row { published: None, ours: [f64::NAN, 5.0], ..row("migrate-huge", "2-socket-intel", None) },
+            Row {
+                published: None,
+                ours: [None, interval(5.0)],
+                ratio: None,
+                ..row("migrate-huge", "2-socket-intel", None)
+            },
         ];
-        let text = text(&rows);
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        for width in [80, 120, 200] {
+            let text = text(&rows, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
+        let text = text(&rows, 80);
         let cells = |number: usize| -> Vec<&str> {
-            text.lines().nth(2 + number).expect("a row").split_whitespace().collect()
+            text.lines().nth(number).expect("a row").split_whitespace().collect()
         };
+        assert_eq!(cells(1), ["tiered-inference"]);
         assert_eq!(
-            cells(0),
-            [
-                "tiered-inference",
-                "128-core-arm64",
-                "pages/s",
-                "3.164G",
-                "12.39G",
-                "3.92",
-                "27.62k",
-                "123.5k",
-                "4.47",
-                "+14.1%",
-                "predicted"
-            ]
+            cells(2),
+            ["128-core-arm64", "pages/s", "3.92", "4.47", "4.43-4.51", "+14.1%", "predicted"]
         );
-        assert_eq!(cells(1)[..3], ["tlb-flush2", "milan-36", "batched"]);
-        assert_eq!(cells(1).last(), Some(&"tuned"));
-        assert_eq!(cells(2).last(), Some(&"BROKEN"));
-        assert_eq!(cells(3)[3..], ["-", "-", "-", "-", "5", "-", "-", "-"]);
+        assert_eq!(cells(4)[..3], ["milan-36", "x36", "batched"]);
+        assert_eq!(cells(4)[8..], ["tuned,", "small"]);
+        assert_eq!(cells(6).last(), Some(&"BROKEN"));
+        assert_eq!(cells(8)[2..], ["-", "-", "-", "-"]);
     }
 }

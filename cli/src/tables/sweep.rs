@@ -1,76 +1,82 @@
-//! The table of an experiment that was run with several numbers of threads: a row for each.
+//! The table of an experiment that was run with several numbers of threads: operations per second, a row for each
+//! number and mechanism.
 
-use std::fmt::Write;
+use ceasefire_experiments::{Repeats, Report, Side};
 
-use ceasefire_experiments::{Basis, Plan, Report, Side};
-use comfy_table::{presets, CellAlignment, Table};
-
-use super::legend::of_sides;
+use super::grid::{wrapped, Column, Grid};
+use super::legend::Legend;
 use super::verdict::verdict;
-use crate::number::grouped;
-use crate::results::{conditions, of_other_size};
+use super::Look;
+use crate::number::{compact, difference, range, ratio, scale};
+use crate::results::{conditions, of_own_machine, seeds, Case};
 
-/// Adds the table of one experiment on one machine.
-pub(super) fn block(text: &mut String, plan: &Plan, reports: &[Report]) {
-    let first = &reports[0];
-    let conditions = conditions(first);
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "{} on {}: {} CPUs, scale {}, seed {}, {conditions}; operations per second",
-        first.experiment, first.machine, first.cpus, first.scale, first.seed
+const COLUMNS: &[Column] = &[
+    Column::numbers("threads", 0),
+    Column::words("listed", 0),
+    Column::words("mechanism", 0),
+    Column::numbers("median", 0),
+    Column::numbers("range", 2),
+    Column::numbers("ratio", 3),
+    Column::numbers("paper", 0),
+    Column::numbers("differs", 1),
+    Column::words("ours is", 1),
+];
+
+/// The table of one experiment on one machine.
+pub(super) fn block(cases: &[Case], look: Look) -> String {
+    let (plan, runs) = (cases[0].plan, &cases[0].runs);
+    let first = runs.first();
+    let mut lines = wrapped(
+        &format!(
+            "{} on {}: {} CPUs, scale {}, {}; {}; operations per second",
+            first.experiment,
+            first.machine,
+            first.cpus,
+            scale(first.scale),
+            seeds(runs),
+            conditions(runs)
+        ),
+        look.width,
     );
-    let mut mechanisms: Vec<&str> = Vec::new();
-    for report in reports {
-        if !mechanisms.contains(&report.mechanism) {
-            mechanisms.push(report.mechanism);
+    let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::default());
+    let mut before: Option<(usize, Option<&str>)> = None;
+    let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
+    for runs in &all {
+        let report = runs.first();
+        let case = (report.threads, report.lru_drain);
+        let is_of_case = |other: &&&Repeats| (other.first().threads, other.first().lru_drain) == case;
+        let baseline = all.iter().filter(is_of_case).find(|other| other.first().is_baseline()).copied();
+        let is_new = before.replace(case) != Some(case);
+        let rate = |report: &Report| report.operations_per_s;
+        let rates = runs.interval(rate);
+        let compared = baseline.filter(|_| !report.is_baseline());
+        let side = report.is_baseline().then_some(Side::Before);
+        let side = side.or(report.is_proposal().then_some(Side::After));
+        let mut row = vec![
+            if is_new { report.threads.to_string() } else { String::new() },
+            if is_new { report.lru_drain.unwrap_or("-").to_owned() } else { String::new() },
+            report.mechanism.to_owned(),
+            rates.map_or("-".into(), |rates| compact(rates.median)),
+            rates.map_or(String::new(), |rates| range(rates, compact)),
+            compared
+                .and_then(|before| runs.ratio(before, rate))
+                .map_or(String::new(), |own| ratio(Some(own.median))),
+        ];
+        if let Some((paper, side)) = runs.published("loops_per_second").zip(side) {
+            let paper = if side == Side::Before { paper.before } else { paper.after };
+            let basis = report.basis_of_side("loops_per_second", side);
+            legend.shows(basis);
+            row.push(compact(paper));
+            row.push(difference(rates.map(|rates| rates.median), paper));
+            row.push(basis.short_name().into());
         }
+        grid.row(row);
     }
-    let has_published = reports.iter().any(|report| !report.published.is_empty());
-    let side = |mechanism: &str| match mechanism {
-        name if name == plan.experiment.baseline().name() => Some(Side::Before),
-        name if name == plan.experiment.proposal().name() => Some(Side::After),
-        _ => None,
-    };
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_FULL_CONDENSED);
-    let mut header: Vec<String> = vec!["threads".into(), "new pages listed".into()];
-    for mechanism in &mechanisms {
-        header.push((*mechanism).to_owned());
-        if has_published && side(mechanism).is_some() {
-            header.extend(["published", "ours / published", ""].map(String::from));
-        }
-    }
-    table.set_header(header);
-    let (mut at, mut shown) = (0, Vec::new());
-    while at < reports.len() {
-        let lead = &reports[at];
-        let same = |report: &Report| (report.threads, report.lru_drain) == (lead.threads, lead.lru_drain);
-        let count = reports[at..].iter().take_while(|report| same(report)).count();
-        let mut row = vec![lead.threads.to_string(), lead.lru_drain.unwrap_or("-").to_owned()];
-        for mechanism in &mechanisms {
-            let report = reports[at..at + count].iter().find(|report| report.mechanism == *mechanism);
-            row.push(report.map_or("-".into(), |report| grouped(report.operations_per_s)));
-            let Some(side) = side(mechanism).filter(|_| has_published) else { continue };
-            let paper = report.and_then(|report| Some((report, report.published.iter().next()?)));
-            row.extend(paper.map_or_else(Default::default, |(report, (metric, paper))| {
-                let theirs = if side == Side::Before { paper.before } else { paper.after };
-                let basis = report.basis_of_side(metric, side);
-                shown.push(basis);
-                let mark = if basis == Basis::Predicted { "" } else { basis.name() };
-                [grouped(theirs), format!("{:.3}", paper.measured / theirs), mark.to_owned()]
-            }));
-        }
-        table.add_row(row);
-        at += count;
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let _ = writeln!(text, "{table}");
-    if let Some(line) = of_other_size(reports) {
-        let _ = writeln!(text, "{line}");
-    }
-    text.push_str(&of_sides(&shown));
-    let _ = writeln!(text, "{}\n", verdict(reports));
+    lines.push(String::new());
+    lines.push(grid.text(look.width));
+    let mut notes = legend.lines();
+    notes.extend(of_own_machine(&plan.machine));
+    notes.push(verdict(&all));
+    lines.extend(notes.iter().flat_map(|note| wrapped(note, look.width)));
+    lines.join("\n") + "\n\n"
 }

@@ -38,6 +38,10 @@ pub struct Experiment {
     pub mechanisms: &'static [Mechanism],
     /// The default scale, as a fraction of the paper's size.
     pub scale: f64,
+    /// The smallest scale at which its ratios are known to be those of scale 1. Below it, they are marked.
+    pub faithful_from: f64,
+    /// The default number of runs of each case, with a seed each.
+    pub repeats: u16,
     /// Whether it runs when the command line names no experiment. Those without published figures must be named, which
     /// keeps a run of all others within a minute.
     pub by_default: bool,

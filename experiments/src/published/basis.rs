@@ -3,10 +3,11 @@
 
 use ceasefire_machine::config::{Machine, MachineError, Parameter};
 
+use super::figures::UNMODELLED;
 use super::name::{figure, figures, Figure, Side};
 
-/// The basis of one of our ratios, or of one of its two sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The basis of one of our ratios, or of one of its two sides, from the strongest evidence to the weakest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
     /// No parameter was fitted to it, and none that the run used was chosen with the published figure in sight.
     Predicted,
@@ -18,11 +19,23 @@ pub enum Basis {
     Partly,
     /// Parameters were fitted to it; for a ratio, to both of its sides.
     Fitted,
+    /// The model is known not to predict it.
+    Unmodelled,
+    /// Effects were left out of the model.
+    Altered,
 }
 
 impl Basis {
     /// Every basis, from the strongest evidence to the weakest.
-    pub const ALL: [Self; 5] = [Self::Predicted, Self::Tuned, Self::Follows, Self::Partly, Self::Fitted];
+    pub const ALL: [Self; 7] = [
+        Self::Predicted,
+        Self::Tuned,
+        Self::Follows,
+        Self::Partly,
+        Self::Fitted,
+        Self::Unmodelled,
+        Self::Altered,
+    ];
 
     /// The word for the basis.
     pub const fn name(self) -> &'static str {
@@ -32,6 +45,8 @@ impl Basis {
             Self::Follows => "follows",
             Self::Partly => "half fitted",
             Self::Fitted => "fitted",
+            Self::Unmodelled => "not modelled",
+            Self::Altered => "altered",
         }
     }
 
@@ -39,6 +54,7 @@ impl Basis {
     pub const fn short_name(self) -> &'static str {
         match self {
             Self::Tuned => "tuned",
+            Self::Unmodelled => "no model",
             _ => self.name(),
         }
     }
@@ -51,6 +67,8 @@ impl Basis {
             Self::Follows => "it follows from parts that parameters were fitted to.",
             Self::Partly => "parameters were fitted to one of its two sides.",
             Self::Fitted => "parameters were fitted to both sides, so it is not a prediction.",
+            Self::Unmodelled => "the model lacks the cause of it and is known not to predict it.",
+            Self::Altered => "effects were left out of the model, so it is neither fitted nor predicted.",
         }
     }
 }
@@ -89,7 +107,11 @@ impl Influences {
     pub(crate) fn side(&self, run: &Run<'_>, metric: &str, side: Side) -> Basis {
         let has =
             |figures: &[Figure]| figures.iter().any(|figure| figure.side == side && run.is(figure, metric));
-        if has(&self.fitted) {
+        if run.altered {
+            Basis::Altered
+        } else if UNMODELLED.contains(&metric) {
+            Basis::Unmodelled
+        } else if has(&self.fitted) {
             Basis::Fitted
         } else if has(&self.seen) {
             Basis::Tuned
@@ -103,6 +125,8 @@ impl Influences {
         let fitted = |metric| [before.side(run, metric, Side::Before), self.side(run, metric, Side::After)];
         let is_fitted = |metric| fitted(metric).map(|basis| basis == Basis::Fitted);
         match is_fitted(metric) {
+            _ if run.altered => Basis::Altered,
+            _ if UNMODELLED.contains(&metric) => Basis::Unmodelled,
             [true, true] => Basis::Fitted,
             [false, false] if metric == "elapsed" && ["user", "system"].map(is_fitted) != [[false; 2]; 2] => {
                 Basis::Follows
@@ -121,6 +145,8 @@ pub(crate) struct Run<'a> {
     pub(crate) machine: &'a str,
     pub(crate) threads: usize,
     pub(crate) lru_drain: Option<&'a str>,
+    /// Whether effects were left out of the model.
+    pub(crate) altered: bool,
 }
 
 impl Run<'_> {
@@ -139,7 +165,7 @@ mod tests {
     use super::*;
 
     const MMAP_READ: Run<'_> =
-        Run { experiment: "mmap-read", machine: "1-socket", threads: 8, lru_drain: None };
+        Run { experiment: "mmap-read", machine: "1-socket", threads: 8, lru_drain: None, altered: false };
 
     /// `1-socket` with marks on `l2_hit` and, if it is another, on a second parameter.
     fn influences(marks: &[(&str, &str)]) -> Result<Influences, String> {
@@ -176,6 +202,21 @@ mod tests {
         for mark in ["mmap-read 4-node-48-cpu", "mmap-read system", "migrate"] {
             let mark = format!("seen = ['{mark}']");
             assert_eq!(ratio(&[("l2_hit", &mark)], "user"), Basis::Predicted, "{mark}");
+        }
+    }
+
+    #[test]
+    fn a_figure_of_another_model_has_no_other_label() {
+        let fitted = [("l2_hit", "fitted = 'mmap-read 1-socket system before'")];
+        let influences = influences(&fitted).expect("valid marks");
+        for (run, metric, basis) in [
+            (Run { altered: true, ..MMAP_READ }, "system", Basis::Altered),
+            (Run { altered: true, ..MMAP_READ }, "time_range", Basis::Altered),
+            (MMAP_READ, "time_range", Basis::Unmodelled),
+            (MMAP_READ, "time_stddv", Basis::Unmodelled),
+        ] {
+            assert_eq!(influences.ratio(&influences, &run, metric), basis);
+            assert_eq!(influences.side(&run, metric, Side::Before), basis);
         }
     }
 
@@ -224,6 +265,7 @@ mod tests {
             machine: "milan-72",
             threads,
             lru_drain: Some("batched"),
+            altered: false,
         };
         let basis = |key, threads| only(key).side(&run(threads), "loops_per_second", Side::After);
         assert_eq!(

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use ceasefire_machine::Simulation;
+use rustix::time::{clock_gettime, ClockId};
 
 use super::plan::Plan;
-use super::report::Report;
+use super::report::{Report, Taken};
 use crate::experiment::{RunError, Started};
 
 impl Plan {
@@ -37,7 +38,7 @@ impl Plan {
         mut progress: impl FnMut(f64),
     ) -> Result<Report, RunError> {
         self.check()?;
-        let begun = Instant::now();
+        let (begun, cpu_begun) = (Instant::now(), cpu_s());
         let Started { simulation, starts, progress: part, finish } = (self.experiment.start)(self.setup()?)?;
         prepare(&simulation);
         let outcome = simulation
@@ -52,7 +53,13 @@ impl Plan {
                 error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
             })?;
         let finished = finish(&outcome)?;
-        Report::new(self, &starts, &outcome, &finished, begun.elapsed().as_secs_f64())
-            .map_err(RunError::Machine)
+        let taken = Taken { wall_s: begun.elapsed().as_secs_f64(), cpu_s: cpu_s() - cpu_begun };
+        Report::new(self, &starts, &outcome, &finished, taken).map_err(RunError::Machine)
     }
+}
+
+/// The processor time of this thread, which a run never leaves, in seconds.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ceasefire::{Payment, Schedule};
-use ceasefire_machine::config::MachineError;
+use ceasefire_machine::config::{builtin, MachineError};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
@@ -15,6 +15,12 @@ use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
 use crate::published::{Comparison, Influences};
 
 const SECOND: f64 = 1e12;
+
+/// The host's time that a run took.
+pub(crate) struct Taken {
+    pub(crate) wall_s: f64,
+    pub(crate) cpu_s: f64,
+}
 
 /// The number of debts settled, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -31,7 +37,7 @@ pub struct SettledBy {
     pub local: u64,
 }
 
-/// The figures of one run. All times except `wall_s` are simulated seconds.
+/// The figures of one run. All times except `wall_s` and `cpu_s` are simulated seconds.
 ///
 /// Some experiments measure only between two moments of their run, as `migrate` does. Elapsed time, rates and counts
 /// then cover the time between these moments. The times of programs and of the kernel's threads, the spread of
@@ -42,6 +48,11 @@ pub struct Report {
     pub experiment: &'static str,
     /// The machine's name.
     pub machine: String,
+    /// The hash of everything of the machine that a run can depend on ([`Machine::hash`]).
+    pub machine_hash: String,
+    /// The name of the built-in machine with the same content. `None`, in JSON `null`, for any other machine, which has
+    /// no published figures.
+    pub built_in: Option<&'static str>,
     /// The size of the run, as a fraction of the paper's size.
     pub scale: f64,
     /// The seed.
@@ -145,8 +156,10 @@ pub struct Report {
     pub loads_compared: Option<u64>,
     /// The number of compared loads that found a wrong value. `None`, in JSON `null`, if no load was compared.
     pub loads_wrong: Option<u64>,
-    /// The seconds that the run took on the host.
+    /// The seconds that the run took on the host, waits for other programs included.
     pub wall_s: f64,
+    /// The processor time that the run took on the host, in seconds.
+    pub cpu_s: f64,
     /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
     /// The published figures that determined the parameters of the run's machine.
@@ -160,7 +173,7 @@ impl Report {
         starts: &[u64],
         outcome: &Outcome,
         finished: &Finished,
-        wall_s: f64,
+        Taken { wall_s, cpu_s }: Taken,
     ) -> Result<Self, MachineError> {
         let seconds = |picoseconds: u64| picoseconds as f64 / SECOND;
         let first = starts.iter().copied().min().unwrap_or(0);
@@ -185,10 +198,18 @@ impl Report {
         let broken = outcome.broken.iter().map(ToString::to_string);
         let misuses = outcome.misuses.iter().map(|misuse| format!("shadow record: {misuse}"));
         let compared = Some(finished.verdict).filter(|verdict| verdict.compared > 0);
-        let influences = Influences::new(&plan.machine, |parameter| is_used(parameter, &outcome.reading))?;
+        let built_in = plan.machine.built_in();
+        let influences = match built_in.and_then(builtin).transpose()? {
+            Some(machine) => Influences::new(&machine.without(&plan.machine.without), |parameter| {
+                is_used(parameter, &outcome.reading)
+            })?,
+            None => Influences::default(),
+        };
         Ok(Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
+            machine_hash: plan.machine.hash(),
+            built_in,
             scale: plan.scale,
             seed: plan.seed,
             cpus: plan.machine.topology.cpu_count(),
@@ -253,6 +274,7 @@ impl Report {
             loads_compared: compared.map(|verdict| verdict.compared),
             loads_wrong: compared.map(|verdict| verdict.wrong),
             wall_s,
+            cpu_s,
             published: BTreeMap::new(),
             influences,
         })

@@ -45,6 +45,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket", "4-node-48-cpu"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     scale: 1.0 / 32.0,
+    faithful_from: 0.0,
+    repeats: 1,
     by_default: false,
     nodes: 1,
     windowed: false,

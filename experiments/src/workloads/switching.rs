@@ -59,6 +59,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     machines: &["2-socket-intel", "milan-8192"],
     mechanisms: &[Mechanism::Batched],
     scale: 1.0,
+    faithful_from: 0.0,
+    repeats: 1,
     by_default: false,
     nodes: 1,
     windowed: true,

@@ -43,6 +43,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     machines: &["1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
     scale: 1.0 / 128.0,
+    faithful_from: 0.0,
+    repeats: 1,
     by_default: false,
     nodes: 1,
     windowed: false,

@@ -1,5 +1,7 @@
 //! The cost of contention: several CPUs come to the same lock, or send requests to the same CPU, at once.
 
+use serde::Serialize;
+
 use super::document::Section;
 use super::error::MachineError;
 use super::quantity::{read_whole, Parameter, Picoseconds, TIME};
@@ -9,7 +11,7 @@ const MOST: u32 = 64;
 
 /// The numbers of cache-line transfers under contention, and the cost of waking a thread. A transfer takes the
 /// latency of its pair of CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Contention {
     /// Transfers from the release of a spinning lock until the next CPU has it.
     pub hand_over: u32,

@@ -1,12 +1,14 @@
 //! The cost of copying a page, from tier to tier.
 
+use serde::Serialize;
+
 use super::document::{Entry, Section};
 use super::error::MachineError;
 use super::quantity::{Parameter, Picoseconds, TIME};
 use super::topology::{read_tier, Topology};
 
 /// The cost of copying one page of 4 KiB from a node of one tier to a node of another or of the same tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CopyCost {
     /// The tier of the source.
     pub from: u8,

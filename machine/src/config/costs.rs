@@ -1,5 +1,7 @@
 //! The costs of all operations, in simulated time.
 
+use serde::Serialize;
+
 use super::document::Section;
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, TIME};
@@ -18,7 +20,7 @@ pub struct Cost {
 macro_rules! costs {
     ($($field:ident: $meaning:literal,)*) => {
         /// The cost of every operation. Each field is the `[costs]` key of the same name.
-        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
         pub struct Costs {
             $(#[doc = $meaning] pub $field: Picoseconds,)*
         }

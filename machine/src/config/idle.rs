@@ -1,11 +1,13 @@
 //! The states in which a CPU without a thread sleeps, and the time that it takes to wake up.
 
+use serde::Serialize;
+
 use super::document::Entry;
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, TIME};
 
 /// A state of an idle CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct IdleState {
     /// The shortest idle time for which the kernel chooses this state (Linux: `target_residency`). The choice is made
     /// when the CPU goes idle, from a prediction of that time. The model takes the prediction to be right.

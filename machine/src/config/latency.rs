@@ -11,12 +11,14 @@
 //!   beyond the list begin another block. Between blocks, the CPU with the lower number stands for its place in the
 //!   first list, the other for its place in the second.
 
+use serde::Serialize;
+
 use super::matrix::Matrix;
 use super::quantity::Picoseconds;
 use super::topology::Topology;
 
 /// The latency of each pair of CPUs: half the round trip of a cache line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Latency {
     layout: Layout,
     /// Rows of measured CPUs, with one extra column for CPUs outside the matrix.
@@ -26,7 +28,7 @@ pub struct Latency {
 }
 
 /// The use of a matrix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 enum Layout {
     Uniform,
     /// The measured CPUs of each node.
@@ -36,7 +38,7 @@ enum Layout {
 }
 
 /// The measured CPUs that a CPU stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 struct Seat {
     block: u16,
     /// Its row, and its column for CPUs of its own block.

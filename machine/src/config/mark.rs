@@ -1,5 +1,7 @@
 //! Marks: the published figures to which a number was fitted, or in sight of which it was chosen.
 
+use serde::{Serialize, Serializer};
+
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 
@@ -33,12 +35,21 @@ impl Mark {
     }
 }
 
+impl Serialize for Mark {
+    /// The name alone.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name)
+    }
+}
+
 /// The published figures that determined a number.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Marks {
     /// The figure to which the number was fitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Mark>,
     /// The figures in sight of which the number was chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<Mark>,
 }
 

@@ -2,6 +2,8 @@
 
 use ceasefire_memory::PAGE_BYTES;
 
+use serde::Serialize;
+
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, RATE, TIME};
@@ -10,7 +12,7 @@ use super::topology::{read_tier, Topology};
 const SECOND: u64 = 1_000_000_000_000;
 
 /// The memory of every node of a tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TierMemory {
     /// The tier.
     pub tier: u8,

@@ -15,6 +15,7 @@ mod effect;
 mod error;
 mod file;
 mod host;
+mod identity;
 mod idle;
 mod latency;
 mod machine;

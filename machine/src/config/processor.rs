@@ -2,6 +2,8 @@
 
 use ceasefire::DYNAMIC_ASIDS;
 
+use serde::Serialize;
+
 use super::document::Section;
 use super::error::{MachineError, Problem};
 use super::mark::Origin;
@@ -16,7 +18,7 @@ const MAX_ASIDS: u32 = 65_536;
 const MAX_PAGES: u32 = 65_536;
 
 /// The features of the processor beyond the minimum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Processor {
     /// Whether TLB entries carry ASIDs, which lets them survive a switch of spaces.
     pub asids: bool,

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use serde::Serialize;
+
 use super::document::Entry;
 use super::error::{MachineError, Problem};
 use super::mark::{Marks, Origin};
@@ -10,7 +12,7 @@ use super::mark::{Marks, Origin};
 pub type Picoseconds = u64;
 
 /// One number of a machine, as its file states it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameter {
     /// The dotted key in the machine file, such as `costs.access`.
     pub key: String,
@@ -21,6 +23,7 @@ pub struct Parameter {
     /// The source of the number: a publication or `assumed: <why>`.
     pub source: String,
     /// The published figures to which the number was fitted, or in sight of which it was chosen.
+    #[serde(flatten)]
     pub marks: Marks,
 }
 
@@ -34,6 +37,11 @@ impl Parameter {
     /// Whether the number was fitted to a published figure. The simulation cannot predict that figure.
     pub fn is_fitted(&self) -> bool {
         self.marks.fitted.is_some()
+    }
+
+    /// Whether the number is an assumption: nobody measured it.
+    pub fn is_assumed(&self) -> bool {
+        self.source.starts_with("assumed")
     }
 
     /// Whether the number was not fitted but chosen with published figures in sight.

@@ -1,5 +1,7 @@
 //! Cores that run two threads, each of which is a CPU (simultaneous multithreading).
 
+use serde::Serialize;
+
 use super::document::Section;
 use super::error::MachineError;
 use super::quantity::{read_count, read_whole, Parameter, Picoseconds};
@@ -9,7 +11,7 @@ use super::topology::{Topology, MAX_CPUS};
 const MOST_SLOWDOWN: u32 = 1000;
 
 /// The CPUs that share a core, and their slowdown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Smt {
     /// The number of cores in a group of a node's CPUs. CPUs are numbered group by group: the first thread of each
     /// core of the group, then the second thread of each.

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use serde::Serialize;
+
 use super::document::Section;
 use super::error::MachineError;
 use super::quantity::{read_count, Parameter, Picoseconds, TIME};
@@ -10,7 +12,7 @@ use super::quantity::{read_count, Parameter, Picoseconds, TIME};
 const MAX_QUEUE_DEPTH: u32 = 65_536;
 
 /// A storage device. The CPU's own time to submit a request is the cost `write_out`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Storage {
     /// The time that the device takes to read one page of 4 KiB.
     pub read: Picoseconds,

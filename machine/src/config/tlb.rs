@@ -1,5 +1,7 @@
 //! The geometry of a CPU's TLBs.
 
+use serde::Serialize;
+
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::mark::Origin;
@@ -9,7 +11,7 @@ use super::quantity::Parameter;
 pub const MAX_ENTRIES: u32 = 65_536;
 
 /// The TLBs of one CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TlbGeometry {
     /// The first level, which every access asks.
     pub l1: TlbLevel,
@@ -22,7 +24,7 @@ pub struct TlbGeometry {
 }
 
 /// One level of TLB: `entries / ways` sets, a power of two, of `ways` entries each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TlbLevel {
     /// The number of entries.
     pub entries: u32,

@@ -1,5 +1,7 @@
 //! Nodes, their CPUs and their memory.
 
+use serde::Serialize;
+
 use super::document::{Entry, Section};
 use super::error::{MachineError, Problem};
 use super::mark::Origin;
@@ -17,7 +19,7 @@ const PAGE: u64 = 4096;
 const MAX_BYTES: u64 = 1 << 50;
 
 /// A part of the machine whose CPUs are equally near to its memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Node {
     /// The numbers of its CPUs, ascending; none for a node with memory alone.
     pub cpus: Vec<u16>,
@@ -28,7 +30,7 @@ pub struct Node {
 }
 
 /// Nodes, their CPUs and their memory. CPUs are numbered from 0 without gaps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Topology {
     nodes: Vec<Node>,
     node_of: Vec<u16>,

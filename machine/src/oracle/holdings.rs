@@ -230,7 +230,7 @@ mod tests {
             (within(0..512), within(0..513), within(1023..1025)),
             (vec![], vec![512; 2], vec![512; 2])
         );
-        assert_eq!(within(1024..5000), []);
+        assert_eq!(within(1024..5000), [0_u64; 0]);
         assert_eq!(frames(holdings.small(600)), [5]);
         holdings.remove(601);
         assert_eq!((holdings.huge(512).count(), holdings.small(600).count()), (0, 1));

@@ -1,0 +1,228 @@
+//! The outputs of a command: tables on standard output, and files.
+
+mod csv;
+mod distinct;
+mod interrupt;
+mod parquet;
+mod replacement;
+mod tidy;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ceasefire_experiments::{Caveat, Interval, Plan, Report};
+use ceasefire_machine::config::{Machine, Parameter};
+use serde::Serialize;
+
+use crate::args::CompareArguments;
+use crate::failure::{Done, Failure};
+use crate::results::{cases, rows, Case, Row};
+use crate::stdout::print;
+use crate::tables::Look;
+use crate::{html, tables, terminal};
+use replacement::{Place, Stream};
+
+/// The outputs that a command line asks for.
+pub(crate) struct Output {
+    all: bool,
+    json: Option<Text>,
+    csv: Option<Text>,
+    parquet: Option<Place>,
+    html: Option<Place>,
+    trace: Option<Stream>,
+}
+
+/// The destination of a text.
+enum Text {
+    /// Standard output, which then holds nothing else.
+    Printed,
+    File(Place),
+}
+
+impl Output {
+    /// Checks that every file can be written. Called before the runs, so a wrong path fails at once.
+    pub(crate) fn check(arguments: &CompareArguments, machine_file: Option<&Path>) -> Result<Self, Failure> {
+        let CompareArguments { json, csv, parquet, html, trace, .. } = arguments;
+        let printed = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+        if printed(json) && printed(csv) {
+            return Err(Failure::input("--json and --csv cannot both be written to standard output"));
+        }
+        for (option, path) in [("--parquet", parquet), ("--html", html), ("--trace", trace)] {
+            if printed(path) {
+                return Err(Failure::Input(format!("{option} writes to a file, not to standard output")));
+            }
+        }
+        let file = |path: &'_ Option<PathBuf>| {
+            path.as_deref().filter(|path| *path != Path::new("-")).map(Path::to_owned)
+        };
+        let files = [json, csv, parquet, html, trace].map(file);
+        let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
+        let outputs = names.into_iter().zip(files.iter().map(Option::as_deref));
+        distinct::distinct(std::iter::once(("--machine", machine_file)).chain(outputs))?;
+        let text = |path: &Option<PathBuf>| match path {
+            None => Ok(None),
+            Some(path) if path == Path::new("-") => Ok(Some(Text::Printed)),
+            Some(path) => Place::check(path).map(|place| Some(Text::File(place))),
+        };
+        let place = |path: &Option<PathBuf>| path.as_deref().map(Place::check).transpose();
+        Ok(Self {
+            all: arguments.all,
+            json: text(json)?,
+            csv: text(csv)?,
+            parquet: place(parquet)?,
+            html: place(html)?,
+            trace: place(trace)?.map(Place::stream).transpose()?,
+        })
+    }
+
+    /// The path to which the run writes its trace.
+    pub(crate) fn trace(&self) -> Option<PathBuf> {
+        self.trace.as_ref().map(|stream| stream.path().to_owned())
+    }
+
+    /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
+    pub(crate) fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
+        let cases = cases(plans, reports);
+        let rows = rows(&cases);
+        let command = command_line();
+        let mut done = self.trace.map_or(Ok(()), Stream::finish);
+        if let Some(page) = self.html {
+            let page = page.write(html::of(&command, &cases, &rows).as_bytes());
+            done = Failure::both(done, page);
+        }
+        if let Some(parquet) = self.parquet {
+            let facts = [
+                ("ceasefire", env!("CARGO_PKG_VERSION").to_owned()),
+                ("command", command.clone()),
+                ("machines", serde_json::to_string(&machines(&cases)).unwrap_or_default()),
+            ];
+            let bytes = parquet::bytes(&tidy::columns(reports), &facts).map_err(Failure::input);
+            done = Failure::both(done, bytes.and_then(|bytes| parquet.write(&bytes)));
+        }
+        let mut printed = false;
+        let texts = [
+            (
+                self.json,
+                &(|| json(&command, &cases, &rows, reports)) as &dyn Fn() -> Result<Vec<u8>, Failure>,
+            ),
+            (self.csv, &|| csv::text(&tidy::columns(reports))),
+        ];
+        for (destination, text) in texts {
+            let written = match destination {
+                None => continue,
+                Some(Text::Printed) => {
+                    printed = true;
+                    text().and_then(|text| print(&String::from_utf8_lossy(&text)))
+                }
+                Some(Text::File(place)) => text().and_then(|text| place.write(&text)),
+            };
+            done = Failure::both(done, written);
+        }
+        if printed {
+            return done;
+        }
+        let look = Look { width: terminal::width(), all: self.all };
+        Failure::both(done, print(&tables::of(&cases, &rows, look)))
+    }
+}
+
+/// The command line, quoted for a shell.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
+    let quoted = |word: OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let is_plain = !word.is_empty() && word.chars().all(plain);
+        if is_plain {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = env::args_os().skip(1).map(quoted);
+    std::iter::once("ceasefire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The JSON that `--json` writes.
+#[derive(Serialize)]
+struct Results<'a> {
+    /// The version of the command.
+    ceasefire: &'static str,
+    /// The command line.
+    command: &'a str,
+    /// The machines of the runs.
+    machines: Vec<Described<'a>>,
+    /// The figures of each run.
+    results: &'a [Report],
+    /// The headline of each case, over its runs.
+    summary: Vec<Headline<'a>>,
+}
+
+/// A machine with every parameter.
+#[derive(Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    description: &'a str,
+    hash: String,
+    built_in: Option<&'static str>,
+    parameters: &'a [Parameter],
+}
+
+/// The headline figure of a case: the paper's ratio, and ours.
+#[derive(Serialize)]
+struct Headline<'a> {
+    experiment: &'static str,
+    machine: &'a str,
+    case: Option<&'a str>,
+    metric: &'a str,
+    published: Option<f64>,
+    ours: Option<Interval>,
+    label: String,
+    caveats: &'a [Caveat],
+}
+
+fn json(command: &str, cases: &[Case], rows: &[Row], reports: &[Report]) -> Result<Vec<u8>, Failure> {
+    let results = Results {
+        ceasefire: env!("CARGO_PKG_VERSION"),
+        command,
+        machines: machines(cases),
+        results: reports,
+        summary: rows.iter().map(Headline::of).collect(),
+    };
+    let mut text = serde_json::to_vec_pretty(&results).map_err(Failure::input)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+impl<'a> Headline<'a> {
+    fn of(row: &'a Row) -> Self {
+        Self {
+            experiment: row.experiment,
+            machine: &row.machine,
+            case: row.case.as_deref(),
+            metric: &row.metric.0,
+            published: row.published.map(|paper| paper.ratio),
+            ours: row.ratio,
+            label: row.label().into(),
+            caveats: &row.caveats,
+        }
+    }
+}
+
+/// The machines of the runs, each once.
+fn machines<'a>(cases: &[Case<'a>]) -> Vec<Described<'a>> {
+    let mut machines: Vec<&Machine> = Vec::new();
+    for case in cases {
+        if !machines.contains(&&case.plan.machine) {
+            machines.push(&case.plan.machine);
+        }
+    }
+    let described = |machine: &'a Machine| Described {
+        name: &machine.name,
+        description: &machine.description,
+        hash: machine.hash(),
+        built_in: machine.built_in(),
+        parameters: &machine.sources,
+    };
+    machines.into_iter().map(described).collect()
+}

@@ -1,0 +1,166 @@
+//! A table of text that fits a given width.
+//!
+//! Rows stand under headings that may be as wide as the whole table, so that no column needs room for long names. A
+//! table that is too wide leaves out whole columns, the least important first.
+
+use std::borrow::Cow;
+
+use textwrap::Options;
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    head: &'static str,
+    is_number: bool,
+    /// Columns with a higher rank are left out first. Those of rank 0 always stay.
+    rank: u8,
+}
+
+impl Column {
+    /// A column of words.
+    pub(super) const fn words(head: &'static str, rank: u8) -> Self {
+        Self { head, is_number: false, rank }
+    }
+
+    /// A column of numbers, aligned at their end.
+    pub(super) const fn numbers(head: &'static str, rank: u8) -> Self {
+        Self { head, is_number: true, rank }
+    }
+}
+
+#[derive(Debug)]
+enum Line {
+    Heading(String),
+    Row(Vec<String>),
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Grid {
+    columns: Vec<Column>,
+    lines: Vec<Line>,
+}
+
+impl Grid {
+    pub(super) fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), lines: Vec::new() }
+    }
+
+    /// Adds a line of text across all columns.
+    pub(super) fn heading(&mut self, text: impl Into<String>) {
+        self.lines.push(Line::Heading(text.into()));
+    }
+
+    /// Adds a row with a cell for each column. Missing cells are empty.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut cells: Vec<String> = cells.into_iter().collect();
+        cells.resize(self.columns.len(), String::new());
+        self.lines.push(Line::Row(cells));
+    }
+
+    /// The table as text, at most `width` characters wide if the columns of rank 0 are. Columns without any cell are
+    /// left out.
+    pub(super) fn text(&self, width: usize) -> String {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&column| widths[column] > 0).collect();
+        let total = |shown: &[usize]| shown.iter().map(|&column| widths[column] + 1).sum::<usize>();
+        while total(&shown) > width + 1 {
+            let Some((place, &column)) =
+                shown.iter().enumerate().max_by_key(|(_, &column)| self.columns[column].rank)
+            else {
+                break;
+            };
+            if self.columns[column].rank == 0 {
+                break;
+            }
+            shown.remove(place);
+        }
+        let line = |cells: &dyn Fn(usize) -> String| {
+            let padded = shown.iter().map(|&column| {
+                let (cell, width) = (cells(column), widths[column]);
+                if self.columns[column].is_number {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                }
+            });
+            padded.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+        };
+        let mut lines = vec![line(&|column| self.columns[column].head.to_owned())];
+        for row in &self.lines {
+            match row {
+                Line::Row(cells) => lines.push(line(&|column| cells[column].clone())),
+                Line::Heading(heading) => lines.extend(wrapped(heading, width)),
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// The width of a column, or 0 if it has no cell.
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.lines.iter().filter_map(|line| match line {
+            Line::Row(cells) => Some(cells[column].chars().count()),
+            Line::Heading(_) => None,
+        });
+        match cells.max().unwrap_or(0) {
+            0 => 0,
+            widest => widest.max(self.columns[column].head.chars().count()),
+        }
+    }
+}
+
+/// The lines of a text, broken between words. All but the first are indented.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let options = Options::new(width).subsequent_indent("    ");
+    textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn grid() -> Grid {
+        let mut grid = Grid::new(&[
+            Column::words("", 0),
+            Column::numbers("median", 0),
+            Column::numbers("range", 2),
+            Column::words("ours is", 1),
+            Column::numbers("never", 0),
+        ]);
+        grid.heading("elapsed time, s");
+        grid.row(["  per-page", "1.52"].map(String::from));
+        grid.row(["  batched", "1.1", "1.05-1.2", "predicted"].map(String::from));
+        grid
+    }
+
+    #[test]
+    fn columns_are_aligned_and_empty_ones_left_out() {
+        assert_eq!(
+            grid().text(80),
+            "           median    range ours is\n\
+             elapsed time, s\n\
+             \x20 per-page   1.52\n\
+             \x20 batched     1.1 1.05-1.2 predicted\n"
+        );
+    }
+
+    #[test]
+    fn a_narrow_table_leaves_out_the_least_important_columns() {
+        assert!(grid().text(27).contains("predicted") && !grid().text(27).contains("1.05"));
+        assert!(!grid().text(17).contains("predicted") && grid().text(17).contains("1.52"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_asked_for(
+            width in 17_usize..120, headings in prop::collection::vec("([a-z]{1,9} ){1,20}", 1..4),
+        ) {
+            let mut grid = grid();
+            headings.iter().for_each(|heading| grid.heading(heading.trim()));
+            let text = grid.text(width);
+            prop_assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
+    }
+}

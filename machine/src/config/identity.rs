@@ -1,0 +1,160 @@
+//! The identity of a machine: its content, not its name.
+//!
+//! Two machines are the same if every number that a run can depend on is the same. So a copy of a file is the machine
+//! that it was copied from, under any name, and a copy with one cost changed is another machine, even under the old
+//! name. Published figures belong to the machines that come with the program ([`built_in`](Machine::built_in)), and to
+//! no other.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::builtin::{builtin, BUILTIN};
+use super::effect::Effect;
+use super::machine::Machine;
+
+impl Machine {
+    /// The SHA-256 of everything that a run can depend on, in 64 hexadecimal digits. Names, descriptions and sources
+    /// are not part of it.
+    pub fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        // Lists, numbers and flags can always be written as JSON.
+        hash.update(serde_json::to_vec(&Content::of(self)).unwrap_or_default());
+        hash.finalize().iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// The name of the built-in machine with the same content. Effects that were left out of this machine are left out
+    /// of the built-in one too.
+    pub fn built_in(&self) -> Option<&'static str> {
+        static WHOLE: OnceLock<Vec<String>> = OnceLock::new();
+        let hashes = |without: &[Effect]| -> Vec<String> {
+            let machines = BUILTIN.iter().map(|name| builtin(name).and_then(Result::ok));
+            machines
+                .map(|machine| machine.map_or(String::new(), |machine| machine.without(without).hash()))
+                .collect()
+        };
+        let hash = self.hash();
+        let place = if self.without.is_empty() {
+            WHOLE.get_or_init(|| hashes(&[])).iter().position(|known| *known == hash)
+        } else {
+            hashes(&self.without).iter().position(|known| *known == hash)
+        };
+        place.map(|place| BUILTIN[place])
+    }
+}
+
+/// The parts of a machine that a run can depend on.
+#[derive(Serialize)]
+struct Content<'a> {
+    topology: &'a super::Topology,
+    tlb: &'a super::TlbGeometry,
+    costs: &'a super::Costs,
+    latency: &'a super::Latency,
+    copies: &'a [super::CopyCost],
+    storage: &'a Option<super::Storage>,
+    processor: &'a super::Processor,
+    contention: &'a super::Contention,
+    smt: &'a Option<super::Smt>,
+    idle: &'a [super::IdleState],
+    memory: &'a [super::TierMemory],
+    tick: super::Picoseconds,
+    without: Vec<&'static str>,
+}
+
+impl<'a> Content<'a> {
+    fn of(machine: &'a Machine) -> Self {
+        // Every field is named, so that a new one cannot be forgotten here.
+        let Machine {
+            name: _,
+            description: _,
+            topology,
+            tlb,
+            costs,
+            latency,
+            copies,
+            storage,
+            processor,
+            contention,
+            smt,
+            idle,
+            memory,
+            tick,
+            without,
+            sources: _,
+            warnings: _,
+        } = machine;
+        let mut without: Vec<&str> = without.iter().map(|effect| effect.name()).collect();
+        without.sort_unstable();
+        Self {
+            topology,
+            tlb,
+            costs,
+            latency,
+            copies,
+            storage,
+            processor,
+            contention,
+            smt,
+            idle,
+            memory,
+            tick: *tick,
+            without,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../../machines/1-socket.toml");
+
+    fn machine(name: &str, text: &str) -> Machine {
+        Machine::from_toml(name, text, "".as_ref()).expect("a valid file")
+    }
+
+    #[test]
+    fn a_copy_is_the_same_machine_under_any_name() {
+        let copy = TEXT.replace("name = \"1-socket\"", "name = \"mine\"");
+        assert_ne!(copy, TEXT);
+        let copy = machine("mine.toml", &copy);
+        assert_eq!((copy.name.as_str(), copy.built_in()), ("mine", Some("1-socket")));
+    }
+
+    #[test]
+    fn a_copy_with_one_number_changed_is_another_machine() {
+        let own = machine("1-socket.toml", TEXT);
+        for key in ["l2_hit = { value = ", "walk_cache = { entries = "] {
+            assert!(TEXT.contains(key));
+            let changed = machine("1-socket.toml", &TEXT.replace(key, &format!("{key}1")));
+            assert_eq!((changed.name.as_str(), changed.built_in()), ("1-socket", None), "{key}");
+            assert_ne!(changed.hash(), own.hash());
+        }
+        assert_eq!(own.with_cpus(2).expect("allowed").built_in(), None);
+        assert_eq!(own.scaled(0.5).expect("allowed").built_in(), None);
+    }
+
+    #[test]
+    fn a_source_in_other_words_is_not_another_machine() {
+        let changed = machine("f", &TEXT.replace("assumed", "guessed"));
+        assert_eq!(changed.built_in(), Some("1-socket"));
+        assert_eq!(changed.hash().len(), 64);
+    }
+
+    #[test]
+    fn effects_are_left_out_of_both() {
+        for name in BUILTIN {
+            let machine = builtin(name).expect("a listed name").expect("a valid file");
+            assert_eq!(machine.built_in(), Some(*name));
+            let bare = machine.without(&[Effect::Ticks, Effect::Contention]);
+            assert_eq!(bare.built_in(), Some(*name));
+            assert_ne!(bare.hash(), machine.hash());
+        }
+    }
+}
