@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Man,
 }
 
+// Each flag is an option of its own.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
     /// The experiments [default: those that `list experiments` marks as run by default]

@@ -96,7 +96,7 @@ impl Progress {
         }
         bar.set_message(format!("{} {} {}", plan.experiment.name, plan.machine.name, plan.mechanism));
         self.state().parts.push((number, 0.0));
-        Bar { progress: self, number, bar }
+        Bar { progress: self, number, shown: bar }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,13 +108,13 @@ impl Progress {
 pub(crate) struct Bar<'a> {
     progress: &'a Progress,
     number: usize,
-    bar: ProgressBar,
+    shown: ProgressBar,
 }
 
 impl Bar<'_> {
     /// Sets the fraction that is done.
     pub(crate) fn set(&self, part: f64) {
-        self.bar.set_position((part * STEPS as f64) as u64);
+        self.shown.set_position((part * STEPS as f64) as u64);
         let mut state = self.progress.state();
         if let Some((_, known)) = state.parts.iter_mut().find(|(number, _)| *number == self.number) {
             *known = part;
@@ -124,7 +124,7 @@ impl Bar<'_> {
 
 impl Drop for Bar<'_> {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
         let mut state = self.progress.state();
         state.parts.retain(|(number, _)| *number != self.number);
         state.done += 1;

@@ -41,7 +41,9 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
         };
         let workers: Vec<_> = (0..jobs.min(plans.len())).map(|_| scope.spawn(work)).collect();
         // A run that panics ends its worker alone; its result is missing below.
-        workers.into_iter().for_each(|worker| drop(worker.join()));
+        for worker in workers {
+            drop(worker.join());
+        }
         progress.end();
     });
     let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };

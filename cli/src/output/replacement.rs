@@ -75,7 +75,9 @@ impl Place {
         };
         match begun {
             Ok(begun) => {
-                begun.iter().for_each(|(beside, _)| interrupt::remove_if_interrupted(beside));
+                if let Some((beside, _)) = &begun {
+                    interrupt::remove_if_interrupted(beside);
+                }
                 Ok(Stream { shown, begun })
             }
             Err(error) => Err(Failure::writing(shown, &error)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ceasefire::{Payment, Schedule};
-use ceasefire_machine::config::{builtin, MachineError};
+use ceasefire_machine::config::{builtin, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 use serde::Serialize;
@@ -198,13 +198,7 @@ impl Report {
         let broken = outcome.broken.iter().map(ToString::to_string);
         let misuses = outcome.misuses.iter().map(|misuse| format!("shadow record: {misuse}"));
         let compared = Some(finished.verdict).filter(|verdict| verdict.compared > 0);
-        let built_in = plan.machine.built_in();
-        let influences = match built_in.and_then(builtin).transpose()? {
-            Some(machine) => Influences::new(&machine.without(&plan.machine.without), |parameter| {
-                is_used(parameter, &outcome.reading)
-            })?,
-            None => Influences::default(),
-        };
+        let (built_in, influences) = influences(&plan.machine, &outcome.reading)?;
         Ok(Self {
             experiment: plan.experiment.name,
             machine: plan.machine.name.clone(),
@@ -284,6 +278,16 @@ impl Report {
     pub fn mib_migrated(&self) -> f64 {
         mib(self.pages_migrated)
     }
+}
+
+/// The built-in machine with the same content, and the published figures that determined its parameters.
+fn influences(machine: &Machine, run: &Reading) -> Result<(Option<&'static str>, Influences), MachineError> {
+    let built_in = machine.built_in();
+    let influences = match built_in.and_then(builtin).transpose()? {
+        Some(own) => Influences::new(&own.without(&machine.without), |parameter| is_used(parameter, run))?,
+        None => Influences::default(),
+    };
+    Ok((built_in, influences))
 }
 
 /// The name of a value of `lru_drain` on the command line and in JSON.
