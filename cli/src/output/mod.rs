@@ -144,6 +144,8 @@ fn command_line() -> String {
 }
 
 /// The JSON that `--json` writes.
+// The names are those of the JSON.
+#[allow(clippy::struct_field_names)]
 #[derive(Serialize)]
 struct Results<'a> {
     /// The version of the command.

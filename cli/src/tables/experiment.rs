@@ -74,7 +74,9 @@ fn rows(grid: &mut Grid, legend: &mut Legend, metric: &Metric, all: &[&Repeats])
         Caveat::Scale(_) => caveat.word().to_owned(),
     };
     let words: Vec<String> = caveats.iter().map(word).collect();
-    caveats.iter().for_each(|caveat| legend.warns(*caveat));
+    for caveat in &caveats {
+        legend.warns(*caveat);
+    }
     grid.heading(if words.is_empty() {
         metric.name.to_owned()
     } else {

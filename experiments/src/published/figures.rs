@@ -73,7 +73,7 @@ const fn loops(machine: &'static str, threads: u16, lru_drain: &'static str, bef
 ///   On 36 cores the paper varies whether new pages are drained before each unmap. It does not state the number of
 ///   threads, which is taken to be the number of cores. On 72 CPUs it varies the number of threads. There the baseline
 ///   ("tip") already lacks the drain: at 32 threads it is as fast as the other table's baseline without the drain.
-pub(super) static ROWS: &[Row] = &[
+pub(crate) static ROWS: &[Row] = &[
     row("mmap-read", "4-node-48-cpu", "elapsed", "s", 159.62, 120.68),
     row("mmap-read", "4-node-48-cpu", "time_range", "s", 30.59, 2.80),
     row("mmap-read", "4-node-48-cpu", "time_stddv", "s", 6.70, 0.64),
