@@ -158,7 +158,9 @@ mod tests {
             width in 17_usize..120, headings in prop::collection::vec("([a-z]{1,9} ){1,20}", 1..4),
         ) {
             let mut grid = grid();
-            headings.iter().for_each(|heading| grid.heading(heading.trim()));
+            for heading in &headings {
+                grid.heading(heading.trim());
+            }
             let text = grid.text(width);
             prop_assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }

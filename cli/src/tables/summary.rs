@@ -49,8 +49,8 @@ mod tests {
     use super::*;
     use crate::results::metric_name;
 
-    fn interval(median: f64) -> Option<Interval> {
-        Some(Interval { median, least: median * 0.99, most: median * 1.01 })
+    fn interval(median: f64) -> Interval {
+        Interval { median, least: median * 0.99, most: median * 1.01 }
     }
 
     fn row(experiment: &'static str, machine: &str, case: Option<&str>) -> Row {
@@ -67,8 +67,8 @@ mod tests {
                 ours: Some(4.47),
                 measured: 123_456.0,
             }),
-            ours: [interval(27_618.0), interval(123_456.0)],
-            ratio: interval(4.47),
+            ours: [27_618.0, 123_456.0].map(|median| Some(interval(median))),
+            ratio: Some(interval(4.47)),
             other: None,
             basis: Basis::Predicted,
             caveats: Vec::new(),
@@ -88,7 +88,7 @@ mod tests {
             Row { wrong: 2, ..row("allocation-latency", "4-node-48-cpu", None) },
             Row {
                 published: None,
-                ours: [None, interval(5.0)],
+                ours: [None, Some(interval(5.0))],
                 ratio: None,
                 ..row("migrate-huge", "2-socket-intel", None)
             },
