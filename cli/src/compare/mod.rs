@@ -1,5 +1,6 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
+mod host_memory;
 mod names;
 mod progress;
 mod runs;

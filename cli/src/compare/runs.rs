@@ -8,6 +8,7 @@ use std::thread;
 
 use ceasefire_experiments::{Plan, Report, RunError};
 
+use super::host_memory::{available, Budget};
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 
@@ -24,7 +25,7 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new(plans.len(), quiet);
     let next = AtomicUsize::new(0);
-    let large = Mutex::new(());
+    let (large, memory) = (Mutex::new(()), Budget::new(available()));
     let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         scope.spawn(|| progress.write_lines());
@@ -34,6 +35,7 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
                 let Some(plan) = plans.get(index) else { break };
                 // Only one such run at a time. The lock guards no data, so poison does not matter.
                 let _alone = plan.runs_alone().then(|| large.lock());
+                let _memory = memory.take(plan.host_bytes());
                 let bar = progress.begin(index, plan);
                 let result = plan.run(|part| bar.set(part));
                 results[index].get_or_init(|| result);

@@ -5,7 +5,7 @@ use std::path::Path;
 use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
 
-use super::names;
+use super::{host_memory, names};
 use crate::args::CompareArguments;
 use crate::failure::Failure;
 
@@ -42,6 +42,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     };
     let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
     let named = !arguments.experiments.is_empty();
+    let available = host_memory::available();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
         let machines: Vec<Machine> = match &arguments.machine {
@@ -65,7 +66,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
             };
             let seeds = repeated(&plan, arguments).into_iter();
             for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, arguments)) {
-                match plan.check() {
+                match plan.check().and_then(|()| plan.check_host(available)) {
                     Ok(()) => plans.push(plan),
                     Err(error) => {
                         let line = format!("{} on {}: {error}", experiment.name, plan.machine.name);

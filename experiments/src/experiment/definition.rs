@@ -1,7 +1,7 @@
 //! The definition of an experiment.
 
 use ceasefire_machine::config::Machine;
-use ceasefire_memory::LruDrain;
+use ceasefire_memory::{LruDrain, PAGE_BYTES};
 
 use super::error::RunError;
 use super::mechanism::Mechanism;
@@ -66,8 +66,31 @@ pub(crate) struct Footprint {
     pub(crate) bytes_per_cpu: u64,
     /// The minimum memory of each node that it uses, in bytes at scale 1.
     pub(crate) bytes_per_node: u64,
+    /// The frames of the run, given the machine and the scale.
+    pub(crate) frames: fn(&Machine, f64) -> Frames,
     /// The number of bytes that the programs touch, given the machine and the scale. `None`: a run never keeps contents.
     pub(crate) contents_bytes: Option<fn(&Machine, f64) -> u64>,
+}
+
+/// The frames of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frames {
+    /// The frames of the machine.
+    pub(crate) all: u64,
+    /// Those that the programs use.
+    pub(crate) used: u64,
+}
+
+impl Frames {
+    /// The frames of that many bytes, all of which are used.
+    pub(crate) fn of(bytes: u64) -> Self {
+        Self { all: bytes / PAGE_BYTES, used: bytes / PAGE_BYTES }
+    }
+
+    /// All frames of a machine at a scale.
+    pub(crate) fn of_machine(machine: &Machine, scale: f64) -> Self {
+        Self::of((machine.topology.bytes() as f64 * scale) as u64)
+    }
 }
 
 impl Footprint {
@@ -75,6 +98,7 @@ impl Footprint {
     pub(crate) const WHOLE_MEMORY: Self = Self {
         bytes_per_cpu: 2 << 20,
         bytes_per_node: 0,
+        frames: Frames::of_machine,
         contents_bytes: Some(|machine, scale| (machine.topology.bytes() as f64 * scale) as u64),
     };
 }

@@ -94,6 +94,17 @@ pub enum RunError {
         /// The error of the operating system.
         error: io::Error,
     },
+    /// The run does not fit into the host's memory.
+    HostMemory {
+        /// The requested scale.
+        scale: f64,
+        /// An upper bound of the memory that the run takes, in bytes.
+        needed: u64,
+        /// The available memory, in bytes.
+        available: u64,
+        /// The largest scale that fits, if one does.
+        largest: Option<f64>,
+    },
     /// The run needs more files than the memory manager has room for.
     Objects(TooManyObjects),
     /// The run would exceed the range of the simulated clock.
@@ -150,6 +161,19 @@ impl fmt::Display for RunError {
                 write!(f, "{threads} threads, each on its own CPU: must be 1 to {cpus}")
             }
             Self::Trace { path, error } => write!(f, "cannot write {}: {error}", path.display()),
+            Self::HostMemory { scale, needed, available, largest } => {
+                let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+                write!(
+                    f,
+                    "scale {scale:?} takes up to {:.1} GiB of this computer's memory, of which {:.1} GiB are available: ",
+                    gib(*needed),
+                    gib(*available)
+                )?;
+                match largest {
+                    Some(largest) => write!(f, "must be at most {largest}"),
+                    None => write!(f, "no scale fits"),
+                }
+            }
             Self::Objects(error) => error.fmt(f),
             Self::TooLong(error) => error.fmt(f),
         }
@@ -169,6 +193,7 @@ impl RunError {
             | Self::NodeMemory { .. }
             | Self::Cpus { .. }
             | Self::NoChoice { .. }
+            | Self::HostMemory { .. }
             | Self::Threads { .. } => true,
             _ => false,
         }

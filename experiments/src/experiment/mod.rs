@@ -13,6 +13,6 @@ pub use definition::{Experiment, Sweep};
 pub use error::RunError;
 pub use mechanism::{Mechanism, UnknownMechanism};
 
-pub(crate) use definition::{Footprint, LUF};
+pub(crate) use definition::{Footprint, Frames, LUF};
 pub(crate) use setup::Setup;
 pub(crate) use started::{Finished, Started};

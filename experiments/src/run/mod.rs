@@ -4,6 +4,7 @@
 //! figures.
 
 mod execute;
+mod host_memory;
 mod plan;
 mod report;
 mod used;

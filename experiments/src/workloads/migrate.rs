@@ -21,7 +21,7 @@ use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, NodeId, HUGE_BYTES, PAGE_BYTES};
 
 use super::random::Random;
-use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
+use crate::experiment::{Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
 use crate::measurement::Reference;
 
 /// The size of the range at scale 1: 4 GiB.
@@ -73,6 +73,10 @@ const FOOTPRINT: Footprint = Footprint {
     bytes_per_cpu: 1 << 20,
     // The range moves as a whole. Page tables and the kernel's free reserve take a quarter more.
     bytes_per_node: BYTES + BYTES / 4,
+    frames: |machine, scale| Frames {
+        used: (2.0 * BYTES as f64 * scale) as u64 / PAGE_BYTES,
+        ..Frames::of_machine(machine, scale)
+    },
     contents_bytes: Some(|_, scale| 2 * (BYTES as f64 * scale) as u64),
 };
 

@@ -23,7 +23,7 @@ use ceasefire_machine::{Program, Reading, Simulation};
 use ceasefire_memory::{FaultError, PAGE_BYTES};
 
 use super::random::Random;
-use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
+use crate::experiment::{Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
 use crate::measurement::{Latencies, Reference};
 
 /// The measured time at scale 1, in picoseconds: 0.5 ms of turns, 20 ms of unmaps.
@@ -70,6 +70,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
+        frames: |machine, _| Frames::of(u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
         // No page is ever unmapped, so no missing flush could make a load wrong.
         contents_bytes: None,
     },

@@ -26,7 +26,9 @@ use ceasefire_machine::{Options, Program, Reading, Simulation};
 use ceasefire_memory::{Config, FaultError, LruDrain, PAGE_BYTES};
 
 use super::random::Random;
-use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, Sweep};
+use crate::experiment::{
+    Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started, Sweep,
+};
 use crate::measurement::PerProcess;
 use crate::measurement::Verdict;
 
@@ -59,6 +61,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
+        frames: |machine, _| Frames::of(u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
         contents_bytes: Some(|machine, _| u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
     },
     start: |setup| start(setup, None),
