@@ -129,6 +129,12 @@ fn describe(text: &mut String, machine: &Machine, parameters: bool) {
         topology.nodes().len(),
         compact(gib),
     );
+    let assumed = machine.sources.iter().filter(|parameter| parameter.is_assumed()).count();
+    let _ = writeln!(
+        text,
+        "  parameters: {}, of which {assumed} are assumed, not measured",
+        machine.sources.len()
+    );
     if parameters {
         for parameter in &machine.sources {
             let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };

@@ -8,6 +8,7 @@ mod failure;
 mod json_file;
 mod kernel;
 mod page;
+mod picture;
 mod programs;
 mod table;
 mod test;
@@ -28,6 +29,7 @@ tasks:
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
+  picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
 ",
     "  help                            this text\n",
@@ -61,9 +63,13 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
         ["page"] => page::run(),
         ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
+        ["picture"] => picture::run(),
+        ["picture", surplus, ..] => {
+            Err(Failure::usage(format!("`picture` takes no arguments, got `{surplus}`")))
+        }
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, bench, kernel, page, programs and help"
+            "unknown task `{unknown}`; known: test, bench, kernel, page, picture, programs and help"
         ))),
     }
 }
@@ -80,6 +86,7 @@ mod tests {
             &["bench", "--json"],
             &["bench", "--slow"],
             &["page", "--wide"],
+            &["picture", "--dark"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],
         ] {
