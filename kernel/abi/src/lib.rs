@@ -9,6 +9,7 @@ pub mod sizes;
 pub mod status;
 
 /// Defines an enum of numbers, and the conversion from a number.
+#[macro_export]
 macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident),* $(,)? }) => {
         $(#[$doc])*

@@ -165,17 +165,21 @@ fn log_line(address: u64, bytes: u64) -> Result<u64, Error> {
 }
 
 fn report_finding(frame: &Frame, finding: u64, address: u64, expected: u64, found: u64) -> ! {
-    let (kind, what) = match Finding::from_number(finding) {
-        Some(Finding::StaleRead) => (Kind::Rule, "stale read"),
-        Some(Finding::LostWrite) => (Kind::Rule, "lost write"),
-        Some(Finding::Forbidden) => (Kind::Rule, "forbidden access"),
-        // This may be due to a lack of memory or threads, and does not prove that a rule was broken.
-        Some(Finding::Broken) => (Kind::Program, "broken promise"),
-        None => (Kind::Program, "unknown finding"),
-    };
     let who = current::thread();
+    let what = match Finding::from_number(finding) {
+        Some(Finding::StaleRead) => "stale read",
+        Some(Finding::LostWrite) => "lost write",
+        Some(Finding::Forbidden) => "forbidden access",
+        // This may be due to a lack of memory or threads, and does not prove that a rule was broken.
+        Some(Finding::Broken) => failure::stop(
+            Kind::Program,
+            frame,
+            format_args!("{who} panicked in line {address} of the file that it names above"),
+        ),
+        None => failure::stop(Kind::Program, frame, format_args!("{who} reports unknown finding {finding}")),
+    };
     failure::stop(
-        kind,
+        Kind::Rule,
         frame,
         format_args!("{what}: {who} at {address:#x}: expected {expected:#x}, found {found:#x}"),
     )

@@ -2,8 +2,8 @@
 //!
 //! `options` reads the command line, with the known `values`, and `bounds` refuses impossible runs. `build` makes the
 //! images. `qemu` makes the emulator's command line, and `arch` holds the parts that depend on the architecture.
-//! `watch` supervises a run, and `protocol` reads its output. `report` is the outcome of one run, `summary` the table
-//! of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the
+//! `watch` supervises a run, and `protocol` reads its output. `symbols` names the functions in the report of a failure.
+//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the
 //! runs of CI.
 
 mod arch;
@@ -17,10 +17,13 @@ mod qemu;
 mod report;
 mod simulate;
 mod summary;
+mod symbols;
 #[cfg(test)]
 mod testing;
 mod values;
 mod watch;
+
+use std::cell::LazyCell;
 
 use serde_json::{json, Value};
 
@@ -30,7 +33,9 @@ use crate::workspace::Workspace;
 use build::Images;
 use options::Run;
 pub(crate) use options::{Options, HELP};
+use protocol::Line;
 use report::Report;
+use symbols::Symbols;
 use watch::Limits;
 
 /// Seconds from QEMU's start within which the first instruction of a program must have run.
@@ -81,7 +86,19 @@ fn boot_once(
     let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
     let program = options.qemu(options.parameters.arch);
     let mut command = qemu::command(program, images, &options.parameters, run);
-    Ok(Report::new(run, &options.parameters, watch::watch(&mut command, limits, say)?))
+    let symbols = LazyCell::new(|| Symbols::read(images));
+    let mut has_failed = false;
+    let mut say = |line: &str| {
+        has_failed |= matches!(Line::read(line), Line::Failed(_));
+        if has_failed {
+            say(&symbols.explain(line));
+        } else {
+            say(line);
+        }
+    };
+    let mut record = watch::watch(&mut command, limits, &mut say)?;
+    record.failed = record.failed.map(|failed| symbols.explain(&failed));
+    Ok(Report::new(run, &options.parameters, record))
 }
 
 /// The printer of lines for people: standard output, unless the JSON goes there.
@@ -195,6 +212,23 @@ mod tests {
         assert_eq!(reports[0].ending, Ending::Timeout(1));
         let message = verdict(&reports).unwrap_err().to_string();
         assert!(message.ends_with("hang batched: not done after 1 s: QEMU was ended"), "{message}");
+    }
+
+    #[test]
+    fn a_report_of_a_failure_names_functions() {
+        let own = std::env::current_exe().unwrap();
+        let images = Images { kernel: own, programs: "programs".into() };
+        let anywhere = Symbols::read(&images).first().expect("a function");
+        let script = Script::new(&format!(
+            "echo 'rip {anywhere:#x}'; echo 'FAILED kernel: panicked at {anywhere:#x}'; echo 'rip {anywhere:#x}'; exit 37"
+        ));
+        let options = Options::parse(&["--qemu", script.path()]).unwrap();
+        let mut said = Vec::new();
+        let run = options.runs().next().unwrap();
+        let report = boot_once(&options, &images, run, &mut |line| said.push(line.to_owned())).unwrap();
+        let is_explained = |line: &String| line.ends_with("+0x0>");
+        assert_eq!(said.iter().map(is_explained).collect::<Vec<_>>(), [false, true, true], "{said:?}");
+        assert!(report.failed.as_ref().is_some_and(is_explained), "{:?}", report.failed);
     }
 
     #[test]
