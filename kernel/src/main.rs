@@ -8,6 +8,7 @@
 //!
 //! - `loader`: the information of the loader, and the kernel's options;
 //! - `arch`: the processors, one folder for each architecture;
+//! - `patience`: how long a CPU waits before it gives up;
 //! - `serial` and `failure`: lines on the serial port, and the end of a run that failed;
 //! - `lock`: the kernel's own locks;
 //! - `manager`: the one memory manager;
@@ -23,11 +24,14 @@
 #[cfg(any(target_os = "none", test))]
 extern crate alloc;
 
-// The tests of these two run on the host.
+// The tests of these run on the host.
 #[cfg(any(target_os = "none", test))]
 mod arch;
 #[cfg(any(target_os = "none", test))]
 mod loader;
+#[cfg(any(target_os = "none", test))]
+#[cfg_attr(test, allow(dead_code, reason = "tests run on the host, where no CPU waits"))]
+mod patience;
 
 #[cfg(target_os = "none")]
 mod entry;

@@ -21,6 +21,11 @@ impl Failure {
         Self { message: message.into(), code: 2 }
     }
 
+    /// A task that found nothing wrong, but could not check all that it should.
+    pub(crate) fn inconclusive(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 3 }
+    }
+
     pub(crate) fn code(&self) -> u8 {
         self.code
     }

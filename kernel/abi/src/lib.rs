@@ -143,6 +143,8 @@ numbers! {
         Frames,
         /// How long `stale` and `migrate` measure, in seconds.
         Seconds,
+        /// After how many seconds `stale` ends even if some scenario has not done its least work.
+        Limit,
         /// The seed of random choices.
         Seed,
         /// Whether threads that may stay on one CPU do: 0 or 1.
@@ -244,9 +246,14 @@ impl Error {
     }
 }
 
-/// The programs, by their names on the command line. The last three end in failures, to show that failures are
-/// reported.
-pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang"];
+/// The programs, by their names on the command line. The last four end in failures, to show that failures are reported.
+pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang", LOCKUP];
+/// The program whose last CPU turns its interrupts off for good.
+pub const LOCKUP: &str = "lockup";
+/// The code with which a first process ends that found nothing wrong, but could not test enough in time.
+pub const INCONCLUSIVE: u64 = 75;
+/// The beginning of the line in which it says what was not tested.
+pub const LACKS: &str = "INCONCLUSIVE ";
 /// The scenarios of `stale`, in the order in which they start.
 pub const SCENARIOS: &[&str] = &[
     "rewrite",

@@ -11,6 +11,8 @@ pub(crate) struct Machine {
     pub(crate) nodes: u64,
     pub(crate) frames: u64,
     pub(crate) seconds: u64,
+    /// After how many seconds a run ends that has not done its least work.
+    pub(crate) limit: u64,
     pub(crate) seed: u64,
     pub(crate) pinned: bool,
     /// 0 for the program's own choice.
@@ -30,6 +32,7 @@ impl Machine {
             nodes: parameter(Parameter::Nodes),
             frames: parameter(Parameter::Frames),
             seconds: parameter(Parameter::Seconds),
+            limit: parameter(Parameter::Limit),
             seed: parameter(Parameter::Seed),
             pinned: parameter(Parameter::Pinned) != 0,
             pages: parameter(Parameter::Pages),

@@ -18,7 +18,7 @@ mod small;
 mod stale;
 mod thread;
 
-use ceasefire_kernel_abi::{Parameter, PROGRAMS};
+use ceasefire_kernel_abi::{Parameter, LOCKUP, PROGRAMS};
 
 /// The first process.
 fn run(_argument: u64) -> ! {
@@ -31,7 +31,7 @@ fn run(_argument: u64) -> ! {
         "hello" => small::hello(&machine),
         "panic" => small::panic(),
         "fault" => small::fault(),
-        "hang" => small::hang(),
+        "hang" | LOCKUP => small::hang(),
         _ => panic!("there is no program {number}"),
     }
     call::exit(0)

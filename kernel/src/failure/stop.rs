@@ -7,11 +7,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ceasefire_kernel_abi::status;
 
 use super::{cpu_state, event};
-use crate::arch::{clock, console, interrupts, this_cpu, Frame};
+use crate::arch::{console, interrupts, this_cpu, Frame};
+use crate::patience;
 use crate::serial;
-
-/// The time in which the other CPUs must stop, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
 
 /// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +49,14 @@ impl Kind {
 
 static STOPPING: AtomicBool = AtomicBool::new(false);
 
-/// Ends a run that succeeded.
-pub(crate) fn done() -> ! {
+/// Ends a run that found nothing wrong, with a status that says whether it has tested enough.
+pub(crate) fn done(has_tested_enough: bool) -> ! {
     interrupts::off();
     if STOPPING.swap(true, Ordering::SeqCst) {
         // Another CPU has found a failure.
         stopped(&Frame::here());
     }
-    console::exit(status::DONE)
+    console::exit(if has_tested_enough { status::DONE } else { status::INCONCLUSIVE })
 }
 
 /// Ends a run before it began, with a line that gives the reason.
@@ -80,11 +78,9 @@ pub(crate) fn stop(kind: Kind, frame: &Frame, why: fmt::Arguments<'_>) -> ! {
     }
     FAILED.store(here, Ordering::SeqCst);
     interrupts::stop_others();
-    let deadline = clock::now() + PATIENCE;
     let others = || cpu_state::all().iter().enumerate().filter(|&(number, _)| number != here);
-    while others().any(|(_, cpu)| cpu.stopped().is_none()) && clock::now() < deadline {
-        core::hint::spin_loop();
-    }
+    // The report says of each CPU whether it stopped.
+    let _ = patience::spin_shortly(|| others().all(|(_, cpu)| cpu.stopped().is_some()));
     serial::end_broken_line();
     serial::line(format_args!("FAILED {}: {why}", kind.name()));
     let own = cpu_state::here();

@@ -98,6 +98,8 @@ pub(crate) struct Options {
     pub(crate) asid_bits: u32,
     pub(crate) nodes: usize,
     pub(crate) seconds: u64,
+    /// After how many seconds `stale` ends even if it has not done its least work.
+    pub(crate) limit: u64,
     pub(crate) seed: u64,
     pub(crate) pinned: bool,
     /// While a CPU runs a program, flushes of kernel ranges wait for its next entry into the kernel.
@@ -124,6 +126,7 @@ impl Default for Options {
             asid_bits: 0,
             nodes: 1,
             seconds: 10,
+            limit: 60,
             seed: 1,
             pinned: false,
             undisturbed: false,
@@ -174,6 +177,7 @@ impl Options {
                 }
                 "nodes" => options.nodes = number().map_err(|_| error())? as usize,
                 "seconds" => options.seconds = number()?,
+                "limit" => options.limit = number()?,
                 "seed" => options.seed = number()?,
                 "pinned" => options.pinned = number()? != 0,
                 "undisturbed" => options.undisturbed = number()? != 0,
@@ -219,11 +223,12 @@ mod tests {
     #[test]
     fn a_line_with_every_option_is_read() {
         let line =
-            "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 seed=7 \
+            "program=stale mechanism=lazy without=slot max_age=40 asid_bits=8 nodes=2 seconds=60 limit=90 seed=7 \
             pinned=1 undisturbed=1 scenarios=6 pages=9 threads=3 swap=100 disk=64 lru_batch=14";
         let options = Options::parse(line).unwrap();
         assert!(options.is_stale());
-        assert_eq!((options.mechanism, options.nodes, options.seconds), (Mechanism::Lazy, 2, 60));
+        assert_eq!((options.mechanism, options.nodes), (Mechanism::Lazy, 2));
+        assert_eq!((options.seconds, options.limit), (60, 90));
         assert_eq!((options.without, options.max_age, options.asid_bits), (Some(Without::Slot), 40, 8));
         assert_eq!((options.seed, options.pinned, options.pages), (7, true, 9));
         assert!(options.undisturbed && options.scenarios == 6);

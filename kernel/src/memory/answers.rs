@@ -2,9 +2,10 @@
 
 use core::sync::atomic::{fence, Ordering};
 
-use crate::arch::{clock, interrupts};
-use crate::lock::{give_up, PATIENCE};
+use crate::arch::interrupts;
+use crate::lock::give_up;
 use crate::manager::memory;
+use crate::patience;
 use crate::threads::cpu::{self, PerCpu};
 
 /// How many times a CPU looks before it halts until it is woken.
@@ -21,7 +22,8 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
         core::hint::spin_loop();
     }
     let here = cpu::here();
-    let deadline = clock::now() + PATIENCE;
+    let ticks = || here.ticks.load(Ordering::Relaxed);
+    let last = ticks() + patience::TICKS;
     loop {
         interrupts::off();
         // Either the waking CPU sees this store, or this CPU sees the change in `done`.
@@ -31,7 +33,7 @@ pub(crate) fn halt_until(what: &str, done: &dyn Fn() -> bool) {
             break;
         }
         interrupts::wait();
-        if clock::now() > deadline {
+        if ticks() > last {
             give_up(what);
         }
     }

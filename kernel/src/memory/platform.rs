@@ -218,6 +218,8 @@ unsafe impl Platform for Kernel {
     fn trace(&self, event: FlushEvent) {
         let pages = event.pages.map_or(u64::MAX, u64::from);
         record(What::Flushed, event.reason as u64, pages);
+        // A call that moves or reclaims many pages may last long.
+        cpu::here().note_progress();
     }
 }
 

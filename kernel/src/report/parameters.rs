@@ -1,6 +1,6 @@
 //! The options of the run, and the counters that programs may read.
 
-use ceasefire_kernel_abi::{Counter, Parameter};
+use ceasefire_kernel_abi::{Counter, Parameter, LOCKUP};
 use spin::Once;
 
 use crate::loader::options::Options;
@@ -22,6 +22,11 @@ pub(super) fn frames() -> u64 {
     memory().config().nodes.iter().map(|node| u64::from(node.frames)).sum()
 }
 
+/// Whether the last CPU must turn its interrupts off for good.
+pub(crate) fn is_lockup() -> bool {
+    options().program_name() == LOCKUP
+}
+
 /// One of the run's options, or a property of the machine.
 pub(crate) fn parameter(parameter: Parameter) -> u64 {
     let options = options();
@@ -31,6 +36,7 @@ pub(crate) fn parameter(parameter: Parameter) -> u64 {
         Parameter::Nodes => options.nodes as u64,
         Parameter::Frames => frames(),
         Parameter::Seconds => options.seconds,
+        Parameter::Limit => options.limit,
         Parameter::Seed => options.seed,
         Parameter::Pinned => u64::from(options.pinned),
         Parameter::Pages => options.pages,

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc::string::String;
 use ceasefire::Counters;
+use ceasefire_kernel_abi::INCONCLUSIVE;
 use ceasefire_memory::Statistics;
 
 use super::parameters::{frames, options};
@@ -78,14 +79,14 @@ pub(crate) fn finish(code: u64) -> ! {
     let (begin, end, operations) = *MEASURED.lock();
     let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_else(Reading::now));
     log::line(format_args!("RESULT {}", result(&begin, &end, operations)));
-    if code != 0 {
+    if code != 0 && code != INCONCLUSIVE {
         failure::stop(
             Kind::Program,
             &Frame::here(),
             format_args!("the first process ended with code {code}"),
         );
     }
-    failure::done()
+    failure::done(code == 0)
 }
 
 fn result(begin: &Reading, end: &Reading, operations: u64) -> String {

@@ -4,16 +4,16 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::arch::boot;
 use crate::arch::first_stacks::STACKS;
-use crate::arch::{boot, clock};
 use crate::failure::refuse;
+use crate::patience;
 
-/// The time in which all CPUs together must start, in nanoseconds. It is long because few host CPUs may emulate many.
-const PATIENCE: u64 = 10_000_000_000;
 /// The number of other CPUs that have reached the kernel.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts all other CPUs, each on one of the stacks that end at the given addresses. Returns how many came in time.
+/// Starts all other CPUs, each on one of the stacks that end at the given addresses. Waits for one after the other.
+/// Returns how many came.
 ///
 /// # Safety
 /// The stacks must be given up for this.
@@ -23,12 +23,10 @@ pub(crate) unsafe fn start_others(stacks: &[u64]) -> usize {
     }
     // SAFETY: each CPU has a stack that nothing else uses.
     unsafe { boot::start_others(stacks.len()) }.unwrap_or_else(|error| refuse(format_args!("{error}")));
-    let deadline = clock::now() + PATIENCE;
-    while STARTED.load(Ordering::Acquire) < stacks.len() && clock::now() < deadline {
-        core::hint::spin_loop();
-    }
+    let came = |count| patience::spin(|| STARTED.load(Ordering::Acquire) >= count);
+    let started = (1..=stacks.len()).take_while(|&count| came(count)).count();
     boot::forget_low_memory();
-    STARTED.load(Ordering::Acquire)
+    started
 }
 
 /// Counts another CPU that has reached the kernel.

@@ -67,7 +67,7 @@ pub(crate) fn start(loaded: Loaded) -> ! {
     // SAFETY: the stacks were taken for good.
     let started = 1 + unsafe { bring_up::start_others(&stacks) };
     if started < cpus {
-        refuse(format_args!("{started} of {cpus} CPUs came up within 10 s"));
+        refuse(format_args!("{started} of {cpus} CPUs came up"));
     }
     set_count(cpus);
     // Before anything is allocated: a node that runs low wakes its reclaimer only once.
@@ -113,8 +113,13 @@ pub(crate) fn start_other() -> ! {
     idle::idle()
 }
 
-/// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles.
+/// Makes this CPU ready for programs. Interrupts stay off until it runs a program or idles: for good on the last CPU if
+/// the options ask for a lockup.
 fn take_part() {
     manager::memory().engine().online();
     interrupts::start_ticks(TICK);
+    let is_last = cpu::here().number() + 1 == cpu::all().len();
+    while is_last && parameters::is_lockup() {
+        core::hint::spin_loop();
+    }
 }

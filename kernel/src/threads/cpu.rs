@@ -11,6 +11,7 @@ use crate::arch::cpus::{self, MOST_CPUS};
 use crate::arch::this_cpu;
 use crate::lock::IrqLock;
 use crate::manager::Kernel;
+use crate::patience::Watched;
 use crate::threads::presence::Presence;
 use crate::threads::thread::{Leave, Thread};
 
@@ -37,8 +38,12 @@ pub(crate) struct PerCpu {
     pub(crate) stopped_for_answers: AtomicBool,
     /// It is answering another CPU's request.
     pub(crate) answering: AtomicBool,
-    /// Signs of progress: system calls, faults, ticks in programs.
+    /// Signs of progress: system calls, faults, flushes, requests of other CPUs, ticks in programs.
     pub(crate) progress: AtomicU64,
+    /// The progress of all CPUs, as this CPU sees it.
+    pub(crate) all_progress: Watched,
+    /// The ticks of another CPU, as this CPU sees them.
+    pub(crate) others_ticks: Watched,
     pub(crate) ticks: AtomicU64,
     /// Ticks that came while it ran a program.
     pub(crate) program_ticks: AtomicU64,
@@ -68,6 +73,8 @@ impl PerCpu {
             stopped_for_answers: AtomicBool::new(false),
             answering: AtomicBool::new(false),
             progress: AtomicU64::new(0),
+            all_progress: Watched::new(),
+            others_ticks: Watched::new(),
             ticks: AtomicU64::new(0),
             program_ticks: AtomicU64::new(0),
             idle_ticks: AtomicU64::new(0),

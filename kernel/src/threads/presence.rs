@@ -26,6 +26,11 @@ impl Presence {
         self.is(HERE)
     }
 
+    /// Whether it takes ticks: it takes part, or is only asked to go.
+    pub(crate) fn has_ticks(&self) -> bool {
+        self.is_here() || self.is_leaving()
+    }
+
     /// Whether it is asked to go: it runs no further thread.
     pub(super) fn is_leaving(&self) -> bool {
         self.is(LEAVING)

@@ -96,12 +96,11 @@ pub(crate) fn interrupt(interrupt: Interrupt, frame: &Frame) {
             manager::memory().tick();
             schedule::tick(here);
             schedule::wake_sleepers();
-            if here.number() == 0 {
-                watchdog::watch(frame);
-            }
+            watchdog::watch(here, frame);
         }
         Interrupt::Shootdown => {
             record(What::Asked, 0, 0);
+            here.note_progress();
             answers::answer();
         }
         Interrupt::Wake => {

@@ -2,9 +2,9 @@
 //!
 //! `options` reads the command line, with the known `values`, and `bounds` refuses impossible runs. `build` makes the
 //! images. `qemu` makes the emulator's command line, and `arch` holds the parts that depend on the architecture.
-//! `watch` supervises a run, and `protocol` reads its output. `symbols` names the functions in the report of a failure.
-//! `report` is the outcome of one run, `summary` the table of all. `simulate` makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the
-//! runs of CI.
+//! `watch` supervises a run by its output, which `protocol` reads, and by its `processor_time`. `symbols` names the
+//! functions in the report of a failure. `report` is the outcome of one run, `summary` the table of all. `simulate`
+//! makes the same run on the simulator, and `compare` puts the two side by side. `check` makes the runs of CI.
 
 mod arch;
 mod bounds;
@@ -12,6 +12,7 @@ pub(crate) mod build;
 mod check;
 mod compare;
 mod options;
+mod processor_time;
 mod protocol;
 mod qemu;
 mod report;
@@ -38,8 +39,8 @@ use report::Report;
 use symbols::Symbols;
 use watch::Limits;
 
-/// Seconds from QEMU's start within which the first instruction of a program must have run.
-const BOOT: u64 = 60;
+/// Seconds of processor time that QEMU may use for each CPU without a sign of life.
+const SILENCE: u64 = 30;
 
 /// Builds, boots and shows. Fails if any run did.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -83,7 +84,7 @@ fn boot_once(
     run: Run,
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
-    let limits = Limits { boot: BOOT, whole: options.timeout(run.program) };
+    let limits = Limits { silence: SILENCE * options.parameters.cpus, whole: options.timeout(run.program) };
     let program = options.qemu(options.parameters.arch);
     let mut command = qemu::command(program, images, &options.parameters, run);
     let symbols = LazyCell::new(|| Symbols::read(images));
@@ -143,18 +144,21 @@ fn json(options: &Options, reports: &[Report]) -> Value {
     json
 }
 
-/// Fails if any run did.
+/// Fails if any run did. Is inconclusive if some run was, and none failed.
 fn verdict(reports: &[Report]) -> Result<(), Failure> {
-    let failed: Vec<String> = reports.iter().filter(|report| !report.is_done()).map(Report::line).collect();
-    if failed.is_empty() {
+    let not_done = || reports.iter().filter(|report| !report.is_done());
+    let count = not_done().count();
+    if count == 0 {
         return Ok(());
     }
-    Err(Failure::new(format!(
-        "{} of {} runs did not end as they should: {}",
-        failed.len(),
-        reports.len(),
-        failed.join("; ")
-    )))
+    let lines: Vec<String> = not_done().map(Report::line).collect();
+    let message =
+        format!("{count} of {} runs did not end as they should: {}", reports.len(), lines.join("; "));
+    Err(if not_done().all(|report| report.ending.is_inconclusive()) {
+        Failure::inconclusive(message)
+    } else {
+        Failure::new(message)
+    })
 }
 
 #[cfg(test)]
@@ -209,9 +213,40 @@ mod tests {
     fn a_run_that_never_ends_is_given_up() {
         let script = Script::new("exec tail -f /dev/null");
         let (_, reports) = boot_script(&script, "--program hang --timeout 1");
-        assert_eq!(reports[0].ending, Ending::Timeout(1));
-        let message = verdict(&reports).unwrap_err().to_string();
-        assert!(message.ends_with("hang batched: not done after 1 s: QEMU was ended"), "{message}");
+        assert_eq!(reports[0].ending, Ending::NoBoot(1));
+        let failure = verdict(&reports).unwrap_err();
+        assert_eq!(failure.code(), 3);
+        let message = failure.to_string();
+        assert!(
+            message
+                .ends_with("hang batched: inconclusive: no program had begun after 1 s, and QEMU was ended"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn too_little_work_is_neither_success_nor_failure() {
+        let script = Script::new(
+            "for told; do :; done\n\
+             echo USER\n\
+             case $told in\n\
+             *mechanism=lazy*) echo 'INCONCLUSIVE stale/reclaim made nothing'; exit 43 ;;\n\
+             *mechanism=per-page*) echo 'FAILED rule: stale read'; exit 35 ;;\n\
+             esac",
+        );
+        let (options, reports) = boot_script(&script, "--mechanism lazy");
+        let failure = verdict(&reports).unwrap_err();
+        assert_eq!(failure.code(), 3);
+        let expected =
+            "1 of 1 runs did not end as they should: stale lazy: inconclusive: not enough was tested in \
+             time (stale/reclaim made nothing)";
+        assert_eq!(failure.to_string(), expected);
+        let json = json(&options, &reports);
+        assert_eq!(json["results"][0]["lacks"], json!(["stale/reclaim made nothing"]));
+        assert_eq!(json["results"][0]["violations"], 0);
+        // A failure counts more.
+        let (_, reports) = boot_script(&script, "--mechanism lazy,per-page");
+        assert_eq!(verdict(&reports).unwrap_err().code(), 1);
     }
 
     #[test]

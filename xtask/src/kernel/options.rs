@@ -33,6 +33,10 @@ const THREADS: RangeInclusive<u64> = 1..=1024;
 const PAGES: RangeInclusive<u64> = 1..=u32::MAX as u64;
 /// Up to 16 GiB.
 const SWAP: RangeInclusive<u64> = 0..=1 << 22;
+/// Seconds for each CPU in the bound of a run, where few processors emulate many CPUs.
+const FOR_CPU: u64 = 15;
+/// As many CPUs are counted at least.
+const FEW_CPUS: u64 = 8;
 /// The options that `--check` allows.
 const CHECKED: &[&str] = &["--check", "--arch", "--qemu", "--json"];
 
@@ -46,6 +50,8 @@ pub(super) struct Parameters {
     /// In bytes; whole MiB.
     pub(super) memory: u64,
     pub(super) seconds: u64,
+    /// Seconds after which `stale` ends even if it has not done its least work.
+    pub(super) limit: u64,
     pub(super) seed: u64,
     /// The age that debts may reach, in milliseconds.
     pub(super) max_age: u64,
@@ -136,6 +142,7 @@ impl Options {
                 nodes: 0,
                 memory,
                 seconds: 10,
+                limit: 0,
                 seed: 1,
                 max_age: MAX_AGE,
                 asid_bits: 0,
@@ -221,6 +228,7 @@ impl Options {
         // The simulator's threads stay where they are.
         options.parameters.pinned |= options.compare;
         options.parameters.counted = options.compare;
+        options.parameters.limit = options.limit();
         Ok(options)
     }
 
@@ -370,9 +378,16 @@ impl Options {
             if COMPARED_PROGRAMS.contains(&program) {
                 seconds + 600
             } else {
-                seconds * 3 + 60
+                seconds * 3 + FOR_CPU * self.parameters.cpus.max(FEW_CPUS)
             }
         })
+    }
+
+    /// Seconds of measuring after which `stale` ends even if it has not done its least work. It leaves as much time again
+    /// for the boot and the end.
+    fn limit(&self) -> u64 {
+        let seconds = self.parameters.seconds;
+        seconds + self.timeout("stale").saturating_sub(seconds) / 2
     }
 }
 
@@ -401,6 +416,7 @@ mod tests {
             nodes: 2,
             memory: 512 << 20,
             seconds: 10,
+            limit: 80,
             seed: 1,
             max_age: 30,
             asid_bits: 0,
@@ -431,6 +447,7 @@ mod tests {
             nodes: 3,
             memory: 1 << 30,
             seconds: 4,
+            limit: 6,
             seed: 5,
             max_age: 40,
             asid_bits: 0,
@@ -510,7 +527,7 @@ mod tests {
             ("--fast", "`kernel` has no option `--fast`: `cargo xtask kernel --help` lists its options"),
             (
                 "--program stail",
-                "unknown program `stail`; known: mmap-read, migrate, stale, hello, panic, fault, hang",
+                "unknown program `stail`; known: mmap-read, migrate, stale, hello, panic, fault, hang, lockup",
             ),
             (
                 "--mechanism batched,fast",
@@ -592,7 +609,10 @@ mod tests {
         let options = parse("--seconds 20").unwrap();
         assert_eq!(
             ["migrate", "mmap-read", "stale"].map(|program| options.timeout(program)),
-            [620, 620, 120]
+            [620, 620, 180]
         );
+        assert_eq!(options.parameters.limit, 100);
+        let options = parse("--cpus 64 --memory 1G").unwrap();
+        assert_eq!((options.timeout("stale"), options.parameters.limit), (990, 500));
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitStatus;
 
 use ceasefire_kernel_abi::status::{self, of_qemu};
+use ceasefire_kernel_abi::LACKS;
 use serde_json::{Map, Value};
 
 /// A line of the serial port.
@@ -14,6 +15,10 @@ pub(super) enum Line<'a> {
     Result(&'a str),
     /// The failure in a line. Details follow as text.
     Failed(&'a str),
+    /// What a program could not test in time.
+    Lacks(&'a str),
+    /// The CPUs take ticks.
+    Beat,
     /// Any other line.
     Text,
 }
@@ -26,6 +31,10 @@ impl<'a> Line<'a> {
             Self::Result(result)
         } else if let Some(failed) = line.strip_prefix("FAILED ") {
             Self::Failed(failed)
+        } else if let Some(lacks) = line.strip_prefix(LACKS) {
+            Self::Lacks(lacks)
+        } else if line == "BEAT" {
+            Self::Beat
         } else {
             Self::Text
         }
@@ -49,13 +58,17 @@ pub(super) enum Ending {
     Broken,
     /// A panic or a fault, in the kernel or in a program.
     Fault,
-    /// The kernel's watchdog found no progress.
+    /// The kernel found that a CPU, or all of them, made no progress.
     Hang,
+    /// No CPU gave a sign while the emulator used this many seconds of processor time for each.
+    Silent(u64),
+    /// Nothing was wrong, but a program could not test enough in time.
+    Inconclusive,
     /// The kernel refused its options.
     Refused,
-    /// No program had begun after this many seconds.
+    /// No program had begun after this many seconds, and no CPU was stuck.
     NoBoot(u64),
-    /// It had not ended after this many seconds.
+    /// It had not ended after this many seconds, and no CPU was stuck.
     Timeout(u64),
     /// The emulator ended by itself, by a reset, or by a signal.
     Died(String),
@@ -70,6 +83,7 @@ impl Ending {
         const RULE: i32 = of_qemu(status::RULE);
         const FAULT: i32 = of_qemu(status::FAULT);
         const HANG: i32 = of_qemu(status::HANG);
+        const INCONCLUSIVE: i32 = of_qemu(status::INCONCLUSIVE);
         const OPTIONS: i32 = of_qemu(status::OPTIONS);
         match status.code() {
             Some(DONE) => Self::Done,
@@ -77,6 +91,7 @@ impl Ending {
             Some(FAULT) => Self::Fault,
             Some(HANG) => Self::Hang,
             Some(OPTIONS) => Self::Refused,
+            Some(INCONCLUSIVE) => Self::Inconclusive,
             // With `-no-reboot` a reset ends QEMU, and the kernel uses no other way to this status.
             Some(0) => Self::Died("the machine was reset, as a triple fault does".to_owned()),
             _ => Self::Died(format!("QEMU ended by itself: {status}")),
@@ -89,6 +104,11 @@ impl Ending {
         matches!(self, Self::Broken | Self::Fault | Self::Hang)
     }
 
+    /// Whether nothing was wrong, but too little was tested.
+    pub(super) fn is_inconclusive(&self) -> bool {
+        matches!(self, Self::Inconclusive | Self::NoBoot(_) | Self::Timeout(_))
+    }
+
     /// In words.
     pub(super) fn words(&self) -> String {
         match self {
@@ -96,9 +116,17 @@ impl Ending {
             Self::Broken => "a rule was broken".to_owned(),
             Self::Fault => "panic or fault".to_owned(),
             Self::Hang => "hang".to_owned(),
+            Self::Silent(seconds) => {
+                format!("hang: no sign of any CPU in {seconds} s of processor time for each: QEMU was ended")
+            }
+            Self::Inconclusive => "inconclusive: not enough was tested in time".to_owned(),
             Self::Refused => "the kernel refused its options".to_owned(),
-            Self::NoBoot(seconds) => format!("no program had begun after {seconds} s: QEMU was ended"),
-            Self::Timeout(seconds) => format!("not done after {seconds} s: QEMU was ended"),
+            Self::NoBoot(seconds) => {
+                format!("inconclusive: no program had begun after {seconds} s, and QEMU was ended")
+            }
+            Self::Timeout(seconds) => {
+                format!("inconclusive: not done after {seconds} s, and QEMU was ended")
+            }
             Self::Died(how) | Self::Wrong(how) => how.clone(),
         }
     }
@@ -120,6 +148,9 @@ mod tests {
             (" RESULT {}", Line::Text),
             ("FAILED stale read: at 0x1000", Line::Failed("stale read: at 0x1000")),
             ("FAILED", Line::Text),
+            ("INCONCLUSIVE stale/alias made nothing", Line::Lacks("stale/alias made nothing")),
+            ("BEAT", Line::Beat),
+            ("BEATS", Line::Text),
             ("", Line::Text),
         ] {
             assert_eq!(Line::read(line), expected, "{line}");
@@ -138,15 +169,28 @@ mod tests {
     fn the_status_says_how_it_ended() {
         let of = |code: i32| Ending::of(ExitStatus::from_raw(code << 8));
         assert_eq!(
-            [33, 35, 37, 39, 41].map(of),
-            [Ending::Done, Ending::Broken, Ending::Fault, Ending::Hang, Ending::Refused]
+            [33, 35, 37, 39, 41, 43].map(of),
+            [
+                Ending::Done,
+                Ending::Broken,
+                Ending::Fault,
+                Ending::Hang,
+                Ending::Refused,
+                Ending::Inconclusive
+            ]
         );
         assert!(of(0).words().contains("reset"));
         assert_eq!(of(1).words(), "QEMU ended by itself: exit status: 1");
         assert!(Ending::of(ExitStatus::from_raw(9)).words().contains("signal: 9"));
         assert_eq!(
-            [33, 35, 37, 39, 41, 1].map(|code| of(code).is_caught()),
-            [false, true, true, true, false, false]
+            [33, 35, 37, 39, 41, 43, 1].map(|code| of(code).is_caught()),
+            [false, true, true, true, false, false, false]
         );
+        assert!([33, 35, 37, 39, 41, 43, 1]
+            .map(|code| of(code).is_inconclusive())
+            .iter()
+            .eq(&[false, false, false, false, false, true, false]));
+        assert!(Ending::NoBoot(9).is_inconclusive() && Ending::Timeout(9).is_inconclusive());
+        assert!(!Ending::Silent(9).is_inconclusive());
     }
 }

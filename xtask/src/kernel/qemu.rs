@@ -59,7 +59,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// `-no-reboot` makes a triple fault end QEMU. `-nodefaults` and `-monitor none` leave the standard streams to the
 /// serial port alone.
 pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, run: Run) -> Command {
-    let Parameters { arch, cpus, nodes, memory, seconds, seed, max_age, .. } = parameters;
+    let Parameters { arch, cpus, nodes, memory, seconds, limit, seed, max_age, .. } = parameters;
     let Parameters { asid_bits, threads, pages, pinned, undisturbed, scenarios, swap, counted, .. } =
         parameters;
     let Run { program: user, mechanism, without } = run;
@@ -67,8 +67,8 @@ pub(super) fn command(program: &str, images: &Images, parameters: &Parameters, r
     // The value of the experiment of that name, for Linux 4.2.
     let lru_batch = if user == "mmap-read" { 14 } else { 15 };
     let mut options = format!(
-        "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} seed={seed} pinned={pinned} \
-         pages={pages} threads={threads} swap={swap} lru_batch={lru_batch} max_age={max_age}"
+        "program={user} mechanism={mechanism} nodes={nodes} seconds={seconds} limit={limit} seed={seed} \
+         pinned={pinned} pages={pages} threads={threads} swap={swap} lru_batch={lru_batch} max_age={max_age}"
     );
     // Writing to a string cannot fail.
     if *scenarios > 0 {
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(["-smp", "-m", "-kernel", "-initrd"].map(after), ["4", "1024M", "k", "p"]);
         assert_eq!(
             after("-append"),
-            "program=stale mechanism=batched nodes=2 seconds=10 seed=1 pinned=0 pages=0 threads=0 swap=9 \
-             lru_batch=15 max_age=30"
+            "program=stale mechanism=batched nodes=2 seconds=10 limit=80 seed=1 pinned=0 pages=0 \
+             threads=0 swap=9 lru_batch=15 max_age=30"
         );
     }
 

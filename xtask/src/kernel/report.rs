@@ -18,6 +18,8 @@ pub(super) struct Report {
     pub(super) ending: Ending,
     /// The first line of the kernel's report of a failure.
     pub(super) failed: Option<String>,
+    /// What its program could not test in time.
+    lacks: Vec<String>,
     boot_s: Option<f64>,
     pub(super) wall_s: f64,
     /// Seconds from a program's first instruction to the notice of a broken rule.
@@ -53,6 +55,7 @@ impl Report {
             run,
             ending,
             failed: record.failed,
+            lacks: record.lacks,
             boot_s: record.boot.map(|time| time.as_secs_f64()),
             wall_s: record.wall.as_secs_f64(),
             arch: parameters.arch,
@@ -78,10 +81,11 @@ impl Report {
         }
     }
 
-    /// The run, its verdict and the kernel's reason for a failure, in a line.
+    /// The run, its verdict, the kernel's reason for a failure and what its program lacks, in a line.
     pub(super) fn line(&self) -> String {
-        let failed = self.failed.as_deref().map_or_else(String::new, |failed| format!(" ({failed})"));
-        format!("{}: {}{failed}", self.run, self.verdict())
+        let reasons: Vec<&str> = self.failed.iter().chain(&self.lacks).map(String::as_str).collect();
+        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+        format!("{}: {}{reasons}", self.run, self.verdict())
     }
 
     /// A number of the kernel's result.
@@ -128,6 +132,7 @@ impl Report {
             ("violations", json!(u8::from(broken))),
             ("broken", json!(self.failed.iter().filter(|_| broken).collect::<Vec<_>>())),
             ("failed", json!(self.failed)),
+            ("lacks", json!(self.lacks)),
             ("verdict", json!(self.verdict())),
             ("caught_s", json!(self.caught_s)),
             ("boot_s", json!(self.boot_s)),
@@ -182,6 +187,7 @@ pub(super) mod tests {
             failed,
             boot: Some(Duration::from_millis(1500)),
             wall: Duration::from_secs(4),
+            ..Record::new()
         };
         let run = options.runs().next().unwrap();
         Report::new(run, &options.parameters, record)
@@ -273,8 +279,7 @@ pub(super) mod tests {
             ending: Ending::Done,
             result: Some(RESULT.to_owned()),
             failed: Some("lost write".to_owned()),
-            boot: None,
-            wall: Duration::ZERO,
+            ..Record::new()
         };
         let contradicts = Report::new(options.runs().next().unwrap(), &options.parameters, record);
         assert_eq!(contradicts.line(), "stale batched: it was done, but FAILED before (lost write)");

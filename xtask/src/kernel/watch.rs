@@ -1,4 +1,8 @@
-//! The supervision of one run of the emulator, from its start to its end, with time limits.
+//! The supervision of one run of the emulator, from its start to its end.
+//!
+//! The kernel finds hangs by itself, and the lines on its serial port are signs of life. Without one a run counts as hung
+//! when the emulator has used much processor time: on a busy host it has used little. The host's clock bounds only runs
+//! that go on.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -6,16 +10,29 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::processor_time::processor_time;
 use super::protocol::{Ending, Line};
 use crate::failure::{self, Failure};
 
-/// How long a run may take, in seconds.
+/// From one look at the emulator to the next, if it prints nothing.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The bounds of a run, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Until the first instruction of a program.
-    pub(super) boot: u64,
-    /// Until its end.
+    /// Processor time that the emulator may use without a sign of life.
+    pub(super) silence: u64,
+    /// Time until the run's end.
     pub(super) whole: u64,
+}
+
+/// A moment of a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moment {
+    /// Since the emulator's start.
+    elapsed: Duration,
+    /// Processor time that the emulator has used; none where the host does not tell.
+    worked: Option<Duration>,
 }
 
 /// The record of a run.
@@ -26,10 +43,14 @@ pub(super) struct Record {
     pub(super) result: Option<String>,
     /// The first line of its report of a failure.
     pub(super) failed: Option<String>,
+    /// What its program could not test in time.
+    pub(super) lacks: Vec<String>,
     /// From QEMU's start to the first instruction of a program.
     pub(super) boot: Option<Duration>,
     /// From QEMU's start to its end.
     pub(super) wall: Duration,
+    /// The emulator's processor time at the last sign of life.
+    pub(super) heard: Duration,
 }
 
 /// A line of QEMU's output.
@@ -67,9 +88,9 @@ pub(super) fn watch(
         read(serial, sender.clone(), Written::Serial);
         read(own, sender, Written::Own);
     }
-    let mut record =
-        Record { ending: Ending::Done, result: None, failed: None, boot: None, wall: Duration::ZERO };
-    let stopped = record.listen(&written, start, limits, say);
+    let mut record = Record::new();
+    let now = || Moment { elapsed: start.elapsed(), worked: processor_time(qemu.0.id()) };
+    let stopped = record.listen(&written, now, limits, say);
     // If QEMU has ended, as it has when both streams end, its status is fixed and killing it changes nothing. If it
     // only closed its streams, it can tell nothing more.
     let _ = qemu.0.kill();
@@ -80,34 +101,71 @@ pub(super) fn watch(
 }
 
 impl Record {
+    /// Of a run that begins.
+    pub(super) fn new() -> Self {
+        Self {
+            ending: Ending::Done,
+            result: None,
+            failed: None,
+            lacks: Vec::new(),
+            boot: None,
+            wall: Duration::ZERO,
+            heard: Duration::ZERO,
+        }
+    }
+
     /// Reads the output until QEMU has ended, or until a limit is reached, which is then returned.
     fn listen(
         &mut self,
         written: &Receiver<Written>,
-        start: Instant,
+        now: impl Fn() -> Moment,
         limits: Limits,
         say: &mut dyn FnMut(&str),
     ) -> Option<Ending> {
         loop {
-            let boots = self.boot.is_none() && limits.boot < limits.whole;
-            let limit = if boots { limits.boot } else { limits.whole };
-            let left = Duration::from_secs(limit).checked_sub(start.elapsed());
-            let received = left.map_or(Err(RecvTimeoutError::Timeout), |left| written.recv_timeout(left));
-            match received {
-                Ok(Written::Own(line)) => eprintln!("{line}"),
-                Ok(Written::Serial(line)) => match Line::read(&line) {
-                    Line::User => self.boot = self.boot.or_else(|| Some(start.elapsed())),
-                    Line::Result(result) => self.result = Some(result.to_owned()),
-                    Line::Failed(failed) => {
-                        say(&line);
-                        self.failed.get_or_insert_with(|| failed.to_owned());
-                    }
-                    Line::Text => say(&line),
-                },
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if boots => return Some(Ending::NoBoot(limit)),
-                Err(RecvTimeoutError::Timeout) => return Some(Ending::Timeout(limit)),
+            let at = now();
+            if let Some(ending) = self.overdue(at, limits) {
+                return Some(ending);
             }
+            match written.recv_timeout(LOOK) {
+                Ok(Written::Own(line)) => eprintln!("{line}"),
+                Ok(Written::Serial(line)) => self.hear(&line, now(), say),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Notes a line of the serial port, which is a sign of life.
+    fn hear(&mut self, line: &str, at: Moment, say: &mut dyn FnMut(&str)) {
+        self.heard = at.worked.unwrap_or_default();
+        match Line::read(line) {
+            Line::User => self.boot = self.boot.or(Some(at.elapsed)),
+            Line::Result(result) => self.result = Some(result.to_owned()),
+            Line::Failed(failed) => {
+                say(line);
+                self.failed.get_or_insert_with(|| failed.to_owned());
+            }
+            Line::Lacks(lacks) => {
+                say(line);
+                self.lacks.push(lacks.to_owned());
+            }
+            Line::Beat => {}
+            Line::Text => say(line),
+        }
+    }
+
+    /// The ending of a run that has reached a limit.
+    fn overdue(&self, at: Moment, limits: Limits) -> Option<Ending> {
+        let in_silence = at.worked.unwrap_or_default().saturating_sub(self.heard);
+        if in_silence >= Duration::from_secs(limits.silence) {
+            Some(Ending::Silent(limits.silence))
+        } else if at.elapsed < Duration::from_secs(limits.whole) {
+            None
+        } else if self.boot.is_none() {
+            Some(Ending::NoBoot(limits.whole))
+        } else {
+            Some(Ending::Timeout(limits.whole))
         }
     }
 
@@ -140,7 +198,7 @@ mod tests {
     use super::*;
 
     /// Longer than any test takes.
-    const LONG: Limits = Limits { boot: 60, whole: 600 };
+    const LONG: Limits = Limits { silence: 600, whole: 600 };
 
     fn run(script: &str, limits: Limits) -> Record {
         let script = Script::new(script);
@@ -176,13 +234,68 @@ mod tests {
     #[test]
     fn a_run_that_never_ends_is_ended() {
         let hangs = "exec tail -f /dev/null";
-        let record = run(hangs, Limits { boot: 0, whole: 600 });
+        let record = run(hangs, Limits { silence: 600, whole: 0 });
         assert_eq!(record.ending, Ending::NoBoot(0));
-        let record = run(&format!("echo USER; {hangs}"), Limits { boot: 1, whole: 1 });
-        assert_eq!(record.ending, Ending::Timeout(1));
         // A run that never stops printing.
-        let record = run("echo USER; while :; do echo on and on; done", Limits { boot: 1, whole: 1 });
-        assert_eq!(record.ending, Ending::Timeout(1));
+        let record = run("while :; do echo on and on; done", Limits { silence: 600, whole: 1 });
+        assert_eq!(record.ending, Ending::NoBoot(1));
+    }
+
+    /// The record of a run with these lines, each after so many seconds, and after so many of processor time.
+    fn heard(lines: &[(&str, u64, u64)]) -> Record {
+        let mut record = Record::new();
+        for &(line, elapsed, worked) in lines {
+            record.hear(line, moment(elapsed, Some(worked)), &mut |_| ());
+        }
+        record
+    }
+
+    fn moment(elapsed: u64, worked: Option<u64>) -> Moment {
+        Moment { elapsed: Duration::from_secs(elapsed), worked: worked.map(Duration::from_secs) }
+    }
+
+    const BOUNDS: Limits = Limits { silence: 30, whole: 100 };
+
+    #[test]
+    fn a_slow_host_makes_no_hang() {
+        // The emulator gets a hundredth of a processor, and its CPUs take a tick now and then.
+        let record = heard(&[("USER", 40, 1), ("BEAT", 99, 2)]);
+        assert_eq!(record.overdue(moment(99, Some(3)), BOUNDS), None);
+        // It gets none at all.
+        assert_eq!(record.overdue(moment(99, Some(2)), BOUNDS), None);
+        assert_eq!(record.overdue(moment(100, Some(2)), BOUNDS), Some(Ending::Timeout(100)));
+        assert_eq!(Record::new().overdue(moment(100, Some(2)), BOUNDS), Some(Ending::NoBoot(100)));
+    }
+
+    #[test]
+    fn an_emulator_that_works_without_a_sign_of_life_has_hung() {
+        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5)]);
+        assert_eq!(record.overdue(moment(17, Some(34)), BOUNDS), None);
+        assert_eq!(record.overdue(moment(17, Some(35)), BOUNDS), Some(Ending::Silent(30)));
+        // Any line is a sign of life, also that of a program.
+        let record = heard(&[("USER", 1, 1), ("BEAT", 2, 5), ("hello", 17, 34)]);
+        assert_eq!(record.overdue(moment(32, Some(63)), BOUNDS), None);
+        // Before the first sign too.
+        assert_eq!(Record::new().overdue(moment(15, Some(30)), BOUNDS), Some(Ending::Silent(30)));
+    }
+
+    #[test]
+    fn where_the_host_tells_no_processor_time_the_clock_alone_ends_a_run() {
+        let record = heard(&[("USER", 1, 1)]);
+        assert_eq!(record.overdue(moment(99, None), BOUNDS), None);
+        assert_eq!(record.overdue(moment(100, None), BOUNDS), Some(Ending::Timeout(100)));
+    }
+
+    #[test]
+    fn beats_are_not_shown_and_all_that_lacks_is_kept() {
+        let mut said = Vec::new();
+        let mut record = Record::new();
+        for line in ["USER", "BEAT", "INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b", "RESULT {}"] {
+            record.hear(line, Moment::default(), &mut |line| said.push(line.to_owned()));
+        }
+        assert_eq!(said, ["INCONCLUSIVE stale/a", "INCONCLUSIVE stale/b"]);
+        assert_eq!(record.lacks, ["stale/a", "stale/b"]);
+        assert_eq!(record.result.as_deref(), Some("{}"));
     }
 
     #[test]

@@ -6,12 +6,14 @@ use core::sync::atomic::Ordering::SeqCst;
 use super::mark::SLOTS;
 use super::sizes::{COUNT, LARGE};
 use super::state::State;
+use super::work::Work;
 use crate::memory::{Mapping, PAGE};
 
 /// The board of one scenario's operator and readers. It lies in a file that all processes map, so it is zero at first.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Board {
+    over: AtomicU64,
     state: AtomicU64,
     /// For each of the scenario's files, its number plus 1.
     files: [AtomicU64; 2],
@@ -30,7 +32,6 @@ pub(super) struct Board {
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Control {
-    over: AtomicU64,
     boards: [Board; COUNT],
 }
 
@@ -59,18 +60,19 @@ impl Control {
     pub(super) fn board(&'static self, scenario: usize) -> &'static Board {
         &self.boards[scenario]
     }
+}
 
-    /// Whether all threads must end.
+impl Board {
+    /// Whether the scenario's threads must end.
     pub(super) fn over(&self) -> bool {
         self.over.load(SeqCst) != 0
     }
 
+    /// Ends the scenario.
     pub(super) fn end(&self) {
         self.over.store(1, SeqCst);
     }
-}
 
-impl Board {
     pub(super) fn state(&self) -> State {
         State::from_number(self.state.load(SeqCst))
     }
@@ -151,11 +153,7 @@ impl Board {
         self.checks.fetch_add(checks, SeqCst);
     }
 
-    pub(super) fn operations(&self) -> u64 {
-        self.operations.load(SeqCst)
-    }
-
-    pub(super) fn checks(&self) -> u64 {
-        self.checks.load(SeqCst)
+    pub(super) fn work(&self) -> Work {
+        Work { operations: self.operations.load(SeqCst), checks: self.checks.load(SeqCst) }
     }
 }

@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     fn machine(cpus: u64, threads: u64, pinned: bool) -> Machine {
-        let (nodes, frames, seconds, seed, pages, swap, scenarios) = (1, 10_000, 5, 0, 0, 0, 0);
-        Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap, scenarios }
+        let (nodes, frames, seconds, limit, seed, pages, swap, scenarios) = (1, 10_000, 5, 60, 0, 0, 0, 0);
+        Machine { cpus, nodes, frames, seconds, limit, seed, pinned, pages, threads, swap, scenarios }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let (number, slot) = (number as usize, slot as usize);
     let control = Control::here();
     let board = control.board(number);
-    wait_until(|| board.state() >= State::FIRST || control.over());
+    wait_until(|| board.state() >= State::FIRST || board.over());
     let scenario = &SCENARIOS[number];
     let mut reader = Reader {
         scenario,
@@ -55,7 +55,7 @@ pub(super) extern "C" fn run(argument: u64) -> ! {
     let stores = reader.scenario.phases.iter().any(|phase| phase.stores);
     let most = if stores { BEFORE_YIELD } else { LOADS_BEFORE_YIELD };
     let mut looked = 0;
-    while !control.over() {
+    while !board.over() {
         reader.pass();
         looked += reader.site.pages;
         if looked >= most {

@@ -51,17 +51,18 @@ pub(super) static SCENARIOS: [Scenario; COUNT] = [
 ];
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::machine::Machine;
     use crate::stale::placement::readers;
     use crate::stale::scenario::Process;
 
-    const MACHINE: Machine = Machine {
+    pub(in super::super) const MACHINE: Machine = Machine {
         cpus: 1,
         nodes: 1,
         frames: 10_000,
         seconds: 5,
+        limit: 60,
         seed: 0,
         pinned: false,
         pages: 0,

@@ -115,15 +115,13 @@ fn load(address: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::MACHINE;
     use super::*;
 
     #[test]
     fn cold_pages_fit_into_a_mark() {
         for frames in [1000, 10_000, 1 << 24] {
-            let (cpus, nodes, seconds, seed, pinned, pages, threads, swap) =
-                (4, 1, 5, 0, false, 0, 0, 1 << 20);
-            let machine =
-                Machine { cpus, nodes, frames, seconds, seed, pinned, pages, threads, swap, scenarios: 0 };
+            let machine = Machine { frames, swap: 1 << 20, ..MACHINE };
             let Parts { cold, swapped, hole } = Parts::of(&machine);
             assert!(cold < 1 << 16 && swapped < 1 << 16 && hole > frames && cold + swapped < frames / 2);
         }
