@@ -35,20 +35,23 @@ enum File {
 
 /// The file at a path; `None` for anything else.
 fn file(path: &Path) -> Option<File> {
-    let path = followed(path).ok()?;
-    match fs::metadata(&path) {
+    match fs::metadata(path) {
         Ok(found) if !found.is_file() => None,
         #[cfg(unix)]
         Ok(found) => {
             use std::os::unix::fs::MetadataExt as _;
             Some(File::Existing(found.dev(), found.ino()))
         }
-        _ => Some(File::At(folder(&path).canonicalize().ok()?.join(path.file_name()?))),
+        _ => {
+            let path = followed(path).ok()?;
+            Some(File::At(folder(&path).canonicalize().ok()?.join(path.file_name()?)))
+        }
     }
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -70,10 +73,11 @@ mod tests {
             assert!(same(one, other), "{one} and {other}");
         }
         assert!(!same("new", "old") && !same("to-new", "soft"));
-        assert!(distinct([
-            ("--json", Some(Path::new("/dev/null"))),
-            ("--html", Some(Path::new("/dev/null")))
-        ])
-        .is_ok());
+        let (_reader, writer) = std::io::pipe().expect("a pipe");
+        let pipe = format!("/dev/fd/{}", writer.as_raw_fd());
+        for repeated in ["/dev/null", &pipe] {
+            let path = Some(Path::new(repeated));
+            assert!(distinct([("--json", path), ("--html", path)]).is_ok(), "{repeated}");
+        }
     }
 }

@@ -40,15 +40,21 @@ impl Place {
     }
 
     fn find(path: &Path) -> io::Result<Target> {
-        let path = followed(path)?;
-        match fs::metadata(&path) {
+        if path.to_string_lossy().ends_with(std::path::is_separator) {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is the name of a folder, not of a file",
+            ));
+        }
+        match fs::metadata(path) {
             Ok(found) if found.is_file() => {
-                OpenOptions::new().write(true).open(&path)?;
+                OpenOptions::new().write(true).open(path)?;
             }
-            Ok(_) => return Ok(Target::Direct(OpenOptions::new().write(true).open(&path)?)),
+            Ok(_) => return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        let path = followed(path)?;
         beside(&path)?;
         Ok(Target::File(path))
     }
@@ -106,7 +112,8 @@ impl Stream {
     }
 }
 
-/// The path that a chain of symbolic links leads to, whether something is there or not.
+/// The path that a chain of symbolic links leads to, whether something is there or not. The links of `/dev/stdout` and
+/// `/dev/fd` to pipes lead to no path.
 pub(super) fn followed(path: &Path) -> io::Result<PathBuf> {
     // Linux follows as many links.
     const MOST_LINKS: u32 = 40;
@@ -134,7 +141,17 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
         // As any new file; the user's mask applies.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder(path)).map_err(|error| error.kind().into())
+    let folder = folder(path);
+    if let Err(error) = fs::metadata(folder) {
+        return Err(match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::new(error.kind(), format!("there is no folder {}", folder.display()))
+            }
+            _ => error,
+        });
+    }
+    // The error's own text has the name of the file beside, which says nothing to the user.
+    builder.tempfile_in(folder).map_err(|error| error.kind().into())
 }
 
 /// Moves a complete file to its place, with the permissions of the file there.
@@ -205,11 +222,28 @@ mod tests {
         assert!(Place::check(&folder.path().join("circle")).is_err());
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_under_the_name_of_its_descriptor_is_written_directly() {
+        use std::io::Read as _;
+        use std::os::fd::AsRawFd as _;
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let place = Place::check(format!("/dev/fd/{}", writer.as_raw_fd()).as_ref()).expect("writable");
+        drop(writer);
+        place.write(b"text").expect("writable");
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("readable");
+        assert_eq!(text, "text");
+    }
+
     #[test]
     fn a_place_that_cannot_be_written_is_refused_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        for path in [folder.path().to_owned(), folder.path().join("none/out")] {
-            assert!(matches!(Place::check(&path), Err(Failure::Input(_))), "{}", path.display());
+        for (name, reason) in [("", "folder"), ("new/", "folder, not of a file"), ("none/out", "no folder")] {
+            match Place::check(&folder.path().join(name)) {
+                Err(Failure::Input(message)) => assert!(message.contains(reason), "{message}"),
+                other => panic!("{name}: {other:?}"),
+            }
         }
     }
 }
