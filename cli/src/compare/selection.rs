@@ -12,6 +12,15 @@ use crate::failure::Failure;
 /// The commands, which a misspelt experiment may have meant.
 const COMMANDS: [&str; 4] = ["compare", "list", "completions", "man"];
 
+/// The experiment of a name.
+fn experiment(name: &str) -> Result<&'static Experiment, Failure> {
+    if COMMANDS.contains(&name) {
+        return Err(Failure::Input(format!("the command '{name}' must come first, before all options")));
+    }
+    let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+    Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known, &COMMANDS))
+}
+
 /// The runs that the command line asks for.
 pub(super) struct Selection {
     pub(super) plans: Vec<Plan>,
@@ -24,11 +33,8 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
-        let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        let find = |name: &String| {
-            Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known, &COMMANDS))
-        };
-        once(arguments.experiments.iter().map(find).collect::<Result<_, _>>()?, |a, b| a.name == b.name)
+        let named = arguments.experiments.iter().map(|name| experiment(name));
+        once(named.collect::<Result<_, _>>()?, |a, b| a.name == b.name)
     };
     let known = Mechanism::ALL.map(Mechanism::name);
     let find =
@@ -64,7 +70,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
                 shadow: !(arguments.no_oracle || arguments.no_shadow),
                 ..default
             };
-            let seeds = repeated(&plan, arguments).into_iter();
+            let seeds = repeated(&plan, arguments)?.into_iter();
             for plan in seeds.flat_map(|plan| variants(&plan, mechanisms, arguments)) {
                 match plan.check().and_then(|()| plan.check_host(available)) {
                     Ok(()) => plans.push(plan),
@@ -101,18 +107,26 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
 
 /// The run with each of its seeds. Unless all are to be checked, the checkers watch the first alone: they change no
 /// figure, and take most of the time.
-fn repeated(plan: &Plan, arguments: &CompareArguments) -> Vec<Plan> {
+fn repeated(plan: &Plan, arguments: &CompareArguments) -> Result<Vec<Plan>, Failure> {
     let usual = if arguments.trace.is_some() { 1 } else { plan.experiment.repeats };
+    let count = arguments.repeats.unwrap_or(usual);
+    let most = u64::MAX - u64::from(count) + 1;
+    if plan.seed > most {
+        return Err(Failure::Input(format!(
+            "--seed {}: must be at most {most}, so that each of {count} runs has a seed",
+            plan.seed
+        )));
+    }
     let repeat = |number: u16| {
         let is_checked = number == 0 || arguments.check_all;
         Plan {
-            seed: plan.seed.wrapping_add(number.into()),
+            seed: plan.seed + u64::from(number),
             oracle: plan.oracle && is_checked,
             shadow: plan.shadow && is_checked,
             ..plan.clone()
         }
     };
-    (0..arguments.repeats.unwrap_or(usual)).map(repeat).collect()
+    Ok((0..count).map(repeat).collect())
 }
 
 /// The runs for all combinations of mechanisms, numbers of threads and values of `lru_drain`.

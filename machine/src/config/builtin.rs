@@ -65,6 +65,11 @@ pub(super) fn matrix(name: &str) -> Option<&'static str> {
     MATRICES.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
 }
 
+/// The names of the built-in matrices.
+pub(super) fn matrix_names() -> impl Iterator<Item = &'static str> {
+    MATRICES.iter().map(|(name, _)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::costs::Costs;

@@ -101,11 +101,11 @@ mod tests {
         for (items, expected) in [
             (
                 format!("{{ from = 1, to = 0, other_node = {COST} }}"),
-                "f:2: copy[0].from: tier 1: must be the tier of a node",
+                "f:2: copy[0].from: tier 1: must be the tier of a node, one of 0, 2",
             ),
             (
                 format!("{{ from = 0, to = 3, other_node = {COST} }}"),
-                "f:2: copy[0].to: tier 3: must be the tier of a node",
+                "f:2: copy[0].to: tier 3: must be the tier of a node, one of 0, 2",
             ),
             (
                 format!("{{ from = 0, to = 256, other_node = {COST} }}"),

@@ -141,7 +141,7 @@ fn read_latency(
         return Ok(Latency::uniform(topology.cpu_count(), latency));
     }
     let entry = section.take("matrix")?;
-    let matrix = load_matrix(&entry.text()?, base_dir)?;
+    let matrix = load_matrix(&entry, base_dir)?;
     let sockets = section.take_if_there("sockets");
     let origin = Origin::take(&mut section)?;
     section.finish()?;
@@ -162,11 +162,17 @@ fn read_latency(
 
 /// A built-in matrix, or else a file. Built-in matrices come first: a file of the same name must not change a
 /// published machine.
-fn load_matrix(name: &str, base_dir: &Path) -> Result<Matrix, MachineError> {
-    if let Some(text) = builtin::matrix(name) {
-        return Matrix::parse(name, text);
+fn load_matrix(entry: &Entry<'_>, base_dir: &Path) -> Result<Matrix, MachineError> {
+    let name = entry.text()?;
+    if let Some(text) = builtin::matrix(&name) {
+        return Matrix::parse(&name, text);
     }
-    let path = base_dir.join(name);
+    let path = base_dir.join(&name);
+    if !path.exists() {
+        let known = builtin::matrix_names().collect::<Vec<_>>().join(", ");
+        let bound = format!("a file, relative to the machine file, or one of {known}");
+        return Err(entry.place().error(Problem::invalid(format!("{name:?}"), bound)));
+    }
     Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)
 }
 
@@ -347,7 +353,11 @@ mod tests {
 
         fs::remove_file(dir.path().join("m.csv")).expect("it was just written");
         let error = Machine::from_file(&path).expect_err("must be refused").to_string();
-        assert!(error.contains("m.csv: cannot read: "), "{error}");
+        assert!(
+            error.contains("latency.matrix: \"m.csv\": must be a file, relative to the machine"),
+            "{error}"
+        );
+        assert!(error.contains("or one of ") && error.contains("aws-graviton3.csv"), "{error}");
     }
 
     #[test]

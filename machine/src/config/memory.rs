@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn impossible_memory_is_refused() {
         for (items, expected) in [
-            (format!("{{ tier = 1, {WALK} }}"), "f:2: memory[0].tier: tier 1: must be the tier of a node"),
+            (
+                format!("{{ tier = 1, {WALK} }}"),
+                "f:2: memory[0].tier: tier 1: must be the tier of a node, one of 0, 2",
+            ),
             (
                 format!("{{ tier = 0, {WALK} }},\n{{ tier = 0, {RATE} }}"),
                 "f:3: memory[1]: tier 0 again: must be given only once",

@@ -1,5 +1,7 @@
 //! Nodes, their CPUs and their memory.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::document::{Entry, Section};
@@ -210,7 +212,11 @@ pub(super) fn read_tier(entry: &Entry<'_>, topology: &Topology) -> Result<u8, Ma
     if topology.nodes().iter().any(|node| node.tier == tier) {
         return Ok(tier);
     }
-    Err(entry.place().error(Problem::invalid(format!("tier {tier}"), "the tier of a node")))
+    let tiers: BTreeSet<u8> = topology.nodes().iter().map(|node| node.tier).collect();
+    let tiers = tiers.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    Err(entry
+        .place()
+        .error(Problem::invalid(format!("tier {tier}"), format!("the tier of a node, one of {tiers}"))))
 }
 
 #[cfg(test)]
