@@ -53,7 +53,8 @@ fn names() -> Result<String, Failure> {
     let mut text = String::new();
     let mut list = |what: &str, more: &str, names: Vec<(String, String)>| {
         let widest = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let _ = writeln!(text, "{what} (ceasefire list {more} says more)");
+        let _ =
+            writeln!(text, "{}", indented(&format!("{what} (ceasefire list {more} says more)"), "", "  "));
         for (name, line) in names {
             let indent = " ".repeat(widest + 4);
             let first = format!("  {name:<widest$}  ");
@@ -81,14 +82,14 @@ fn names() -> Result<String, Failure> {
 
 /// A text broken into lines that fit the terminal.
 fn indented(text: &str, first: &str, rest: &str) -> String {
-    let options = textwrap::Options::new(terminal::width());
-    textwrap::fill(text, options.initial_indent(first).subsequent_indent(rest))
+    textwrap::fill(text, terminal::lines(terminal::width(), first, rest))
 }
 
 fn mechanisms() -> String {
     let mut text = String::new();
     for mechanism in Mechanism::ALL {
-        let _ = writeln!(text, "{:<10} {}", mechanism.name(), mechanism.description());
+        let first = format!("{:<10} ", mechanism.name());
+        let _ = writeln!(text, "{}", indented(mechanism.description(), &first, &" ".repeat(first.len())));
     }
     text
 }
@@ -108,11 +109,11 @@ fn machines(parameters: bool) -> Result<String, Failure> {
             all.extend(host.sources);
         }
         Err(error) => {
-            let _ = writeln!(text, "host\n  cannot be read: {error}");
+            let _ = writeln!(text, "host\n{}", indented(&format!("cannot be read: {error}"), "  ", "  "));
         }
     }
     if parameters {
-        let _ = writeln!(text, "in all: {}", counts(&all));
+        let _ = writeln!(text, "{}", indented(&format!("in all: {}", counts(&all)), "", "    "));
     }
     Ok(text)
 }
@@ -120,34 +121,36 @@ fn machines(parameters: bool) -> Result<String, Failure> {
 fn describe(text: &mut String, machine: &Machine, parameters: bool) {
     let topology = &machine.topology;
     let gib = topology.bytes() as f64 / f64::from(1 << 30);
-    let _ = writeln!(
-        text,
-        "{}\n{}\n  CPUs: {}, nodes: {}, memory: {} GiB",
-        machine.name,
-        indented(&machine.description, "  ", "  "),
+    let size = format!(
+        "CPUs: {}, nodes: {}, memory: {} GiB",
         topology.cpu_count(),
         topology.nodes().len(),
-        compact(gib),
+        compact(gib)
     );
-    let assumed = machine.sources.iter().filter(|parameter| parameter.is_assumed()).count();
     let _ = writeln!(
         text,
-        "  parameters: {}, of which {assumed} are assumed, not measured",
-        machine.sources.len()
+        "{}\n{}\n{}",
+        machine.name,
+        indented(&machine.description, "  ", "  "),
+        indented(&size, "  ", "    ")
     );
+    let assumed = machine.sources.iter().filter(|parameter| parameter.is_assumed()).count();
+    let count =
+        format!("parameters: {}, of which {assumed} are assumed, not measured", machine.sources.len());
+    let _ = writeln!(text, "{}", indented(&count, "  ", "    "));
     if parameters {
         for parameter in &machine.sources {
             let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
-            let _ = writeln!(
-                text,
-                "    {} = {}{unit}  ({}){}",
+            let line = format!(
+                "{} = {}{unit}  ({}){}",
                 parameter.key,
                 parameter.value,
                 parameter.source,
                 marks(parameter)
             );
+            let _ = writeln!(text, "{}", indented(&line, "    ", "        "));
         }
-        let _ = writeln!(text, "    {}", counts(&machine.sources));
+        let _ = writeln!(text, "{}", indented(&counts(&machine.sources), "    ", "        "));
     }
 }
 

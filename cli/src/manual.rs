@@ -1,6 +1,8 @@
 //! `ceasefire completions` and `ceasefire man`: what a shell and a manual need to know, from the definition of the
 //! arguments.
 
+use std::io;
+
 use clap::CommandFactory as _;
 use clap_complete::{generate, Shell};
 use clap_mangen::Man;
@@ -18,8 +20,34 @@ pub(crate) fn completions(shell: Shell) -> Done {
 
 /// Prints the manual page: the command itself, and then each of its commands.
 pub(crate) fn page() -> Done {
-    let mut text = Vec::new();
-    let written = Man::new(Arguments::command()).render(&mut text);
-    written.map_err(|error| Failure::writing("the manual page", &error))?;
+    let text = rendered().map_err(|error| Failure::writing("the manual page", &error))?;
     print(&String::from_utf8_lossy(&text))
+}
+
+fn rendered() -> io::Result<Vec<u8>> {
+    let mut whole = Arguments::command();
+    whole.build();
+    let mut text = Vec::new();
+    let page = Man::new(whole.clone());
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
+        let part = Man::new(command.clone());
+        let mut sections = Vec::new();
+        part.render_description_section(&mut sections)?;
+        part.render_synopsis_section(&mut sections)?;
+        // The options of `compare` are those of the command itself.
+        if command.get_name() != "compare" {
+            part.render_options_section(&mut sections)?;
+        }
+        let sections = String::from_utf8_lossy(&sections).replace(".SH ", ".SS ");
+        text.extend(
+            format!(".SH THE COMMAND {}\n{sections}", command.get_name().to_uppercase()).into_bytes(),
+        );
+    }
+    page.render_version_section(&mut text)?;
+    Ok(text)
 }

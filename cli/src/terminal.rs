@@ -1,8 +1,9 @@
-//! The width of the terminal.
+//! The width of the terminal, and the lines that fit it.
 
 use std::io::{stdout, IsTerminal as _};
 
 use terminal_size::{terminal_size_of, Width};
+use textwrap::{Options, WordSplitter};
 
 /// The width of a text that is no terminal's, in characters.
 const USUAL: usize = 80;
@@ -15,4 +16,11 @@ pub(crate) fn width() -> usize {
         return USUAL;
     }
     terminal_size_of(stdout()).map_or(USUAL, |(Width(width), _)| usize::from(width).max(LEAST))
+}
+
+/// How text is broken into lines: between words, and never within a name such as `1-socket`. The first line begins with
+/// `first`, the others with `rest`.
+pub(crate) fn lines<'a>(width: usize, first: &'a str, rest: &'a str) -> Options<'a> {
+    let options = Options::new(width).word_splitter(WordSplitter::NoHyphenation);
+    options.initial_indent(first).subsequent_indent(rest)
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use textwrap::Options;
+use crate::terminal;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
@@ -111,8 +111,8 @@ impl Grid {
 
 /// The lines of a text, broken between words. All but the first are indented.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let options = Options::new(width).subsequent_indent("    ");
-    textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
+    let lines = textwrap::wrap(text, terminal::lines(width, "", "    "));
+    lines.into_iter().map(Cow::into_owned).collect()
 }
 
 #[cfg(test)]

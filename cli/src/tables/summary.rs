@@ -27,16 +27,19 @@ pub(super) fn text(rows: &[Row], width: usize) -> String {
             grid.heading(experiment);
         }
         let [before, after, our_before, our_after] = row.figures();
+        // Without published figures, the columns about them have no cells.
+        let of_paper = |cell: String| if row.published.is_some() { cell } else { String::new() };
+        let verdict = row.verdict(Basis::short_name);
         grid.row([
             format!("  {}", row.place()),
             row.metric.1.clone(),
-            format!("{before} to {after}"),
-            ratio(row.published.map(|paper| paper.ratio)),
+            of_paper(format!("{before} to {after}")),
+            of_paper(ratio(row.published.map(|paper| paper.ratio))),
             format!("{our_before} to {our_after}"),
             ratio(row.median()),
             row.range(),
-            row.difference(),
-            row.verdict(Basis::short_name),
+            of_paper(row.difference()),
+            if row.wrong > 0 { verdict } else { of_paper(verdict) },
         ]);
     }
     grid.text(width)
@@ -109,6 +112,6 @@ mod tests {
         assert_eq!(cells(4)[..3], ["milan-36", "x36", "batched"]);
         assert_eq!(cells(4)[8..], ["tuned,", "small"]);
         assert_eq!(cells(6).last(), Some(&"BROKEN"));
-        assert_eq!(cells(8)[2..], ["-", "-", "-", "-"]);
+        assert_eq!(cells(8)[2..], ["-"], "no ratio, and nothing about a paper");
     }
 }
