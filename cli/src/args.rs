@@ -142,7 +142,8 @@ pub(crate) struct CompareArguments {
     /// Write the results as an HTML page with plots, beside the published figures
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a line for each flush and each interrupt; exactly one run must be selected
+    /// Write each flush and each interrupt, for ui.perfetto.dev if FILE ends in .pftrace or .perfetto-trace, otherwise
+    /// as text; exactly one run must be selected
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -140,30 +140,11 @@ fn describe(text: &mut String, machine: &Machine, parameters: bool) {
     let _ = writeln!(text, "{}", indented(&count, "  ", "    "));
     if parameters {
         for parameter in &machine.sources {
-            let unit = if parameter.unit.is_empty() { String::new() } else { format!(" {}", parameter.unit) };
-            let line = format!(
-                "{} = {}{unit}  ({}){}",
-                parameter.key,
-                parameter.value,
-                parameter.source,
-                marks(parameter)
-            );
+            let line = format!("{} = {}", parameter.key, parameter.described());
             let _ = writeln!(text, "{}", indented(&line, "    ", "        "));
         }
         let _ = writeln!(text, "{}", indented(&counts(&machine.sources), "    ", "        "));
     }
-}
-
-/// The published figures that a number was fitted to, or chosen in sight of.
-fn marks(parameter: &Parameter) -> String {
-    let mut text = String::new();
-    if let Some(mark) = &parameter.marks.fitted {
-        let _ = write!(text, "; fitted to: {}", mark.name());
-    }
-    if !parameter.marks.seen.is_empty() {
-        let _ = write!(text, "; tuned in sight of: {}", parameter.marks.seen_names());
-    }
-    text
 }
 
 /// How many of the numbers are fitted and tuned.

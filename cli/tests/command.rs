@@ -489,7 +489,23 @@ fn a_trace_has_a_line_for_each_event() {
     assert_eq!(result["results"][0]["interrupts"].as_u64(), Some(interrupts));
     let sends = trace.lines().filter(|line| line.contains("\"remote ipi send\"")).count() as u64;
     assert_eq!(result["results"][0]["shootdowns"].as_u64(), Some(sends));
-    for line in trace.lines() {
+    let about = |name: &str| {
+        let begun = format!("# {name} = ");
+        trace.lines().find_map(|line| line.strip_prefix(&begun)).unwrap_or_else(|| panic!("no {name}"))
+    };
+    assert!(about("command").starts_with("ceasefire compare --quiet mmap-read "), "{}", about("command"));
+    assert_eq!(result["machines"][0]["hash"], about("machine_hash"));
+    assert_eq!(
+        ["experiment", "mechanism", "scale", "seed"].map(about),
+        ["mmap-read", "batched", "0.003", "1"]
+    );
+    assert!(about("machine.costs.access").contains("; fitted to: mmap-read 1-socket user before"));
+    let shown = folder.file("trace.pftrace");
+    json(&[QUICK, &["--mechanism", "batched", "--trace", &shown]].concat());
+    let shown = fs::read(&shown).expect("the trace");
+    let requests = shown.windows(15).filter(|bytes| bytes == b"remote ipi send").count() as u64;
+    assert_eq!(requests, 2 * sends, "each request has its reason as name and as argument");
+    for line in trace.lines().filter(|line| !line.starts_with('#')) {
         let mut fields = line.splitn(3, ' ');
         assert!(fields.next().is_some_and(|time| time.parse::<f64>().is_ok()), "{line}");
         assert!(fields.next().is_some_and(|cpu| cpu.parse::<u16>().is_ok_and(|cpu| cpu < 8)), "{line}");

@@ -21,4 +21,4 @@ pub use experiment::{Experiment, Mechanism, RunError, Sweep, UnknownMechanism};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use published::{published, Basis, Caveat, Comparison, Influences, Row, Side};
 pub use repeats::Repeats;
-pub use run::{drain_name, Plan, Report, SettledBy, MOST_CONTENTS};
+pub use run::{drain_name, Plan, Report, SettledBy, TraceFile, MOST_CONTENTS};

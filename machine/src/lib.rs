@@ -29,6 +29,7 @@ pub use hardware::device::Device;
 pub use measure::reading::Reading;
 pub use measure::series::Series;
 pub use measure::spent::Spent;
+pub use measure::trace::{TraceFormat, TraceOutput};
 pub use oracle::rule::{Rule, Violation};
 pub use run::error::{RunError, SetupError};
 pub use run::options::Options;

@@ -116,27 +116,30 @@ unsafe impl Platform for Sim {
     }
 
     fn invalidate(&self, asid: Asid, flush: Flush) {
-        let Some(addresses) = flush.addresses() else {
-            self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
-            self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
-            self.forget_asid(self.here(), asid.get());
-            self.count_invalidation(self.here());
-            return;
-        };
-        for address in addresses {
-            // Like INVLPG, this drops the entries of either size for the address.
-            self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
-            self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
-            self.forget_page(self.here(), asid.get(), address >> PAGE_SHIFT);
-            self.count_invalidation(self.here());
-        }
+        self.report_work(|| match flush.addresses() {
+            None => {
+                self.tell(|shadow, cpu| shadow.forgets_asid(cpu, asid));
+                self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
+                self.forget_asid(self.here(), asid.get());
+                self.count_invalidation(self.here());
+            }
+            Some(addresses) => addresses.for_each(|address| {
+                // Like INVLPG, this drops the entries of either size for the address.
+                self.tell(|shadow, cpu| shadow.forgets_page(cpu, asid, address));
+                self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_page));
+                self.forget_page(self.here(), asid.get(), address >> PAGE_SHIFT);
+                self.count_invalidation(self.here());
+            }),
+        });
     }
 
     fn invalidate_all(&self) {
-        self.tell(Shadow::forgets_all);
-        self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
-        self.forget_all(self.here());
-        self.count_invalidation(self.here());
+        self.report_work(|| {
+            self.tell(Shadow::forgets_all);
+            self.during(Doing::Flushes, || self.spend(self.machine.costs.invalidate_asid));
+            self.forget_all(self.here());
+            self.count_invalidation(self.here());
+        });
     }
 
     fn broadcast(&self, asid: Asid, flush: Flush) {
@@ -150,7 +153,7 @@ unsafe impl Platform for Sim {
     }
 
     fn broadcast_wait(&self) {
-        self.during(Doing::Answers, || World::broadcast_wait(self));
+        self.report_work(|| self.during(Doing::Answers, || World::broadcast_wait(self)));
     }
 
     fn looks_at(&self, _: &AddressSpace, generation: Generation) -> bool {
@@ -181,6 +184,7 @@ unsafe impl Platform for Sim {
             let arrival = World::cpu(self).clock.get() + costs.interrupt_deliver + travel;
             let interrupt = &self.cpus[target].interrupt;
             interrupt.set(interrupt.get().min(arrival));
+            self.report(|recorder, cpu, _| recorder.interrupts(cpu, target));
             self.requeue(target);
         }
     }
@@ -210,7 +214,9 @@ unsafe impl Platform for Sim {
         let answered_at = &self.cpus[initiator.index()].answered_at;
         answered_at.set(answered_at.get().max(World::cpu(self).clock.get() + travel));
         if last {
-            self.wake_at(initiator.index(), answered_at.take());
+            let time = answered_at.take();
+            self.report(|recorder, _, _| recorder.answered(initiator.index(), time));
+            self.wake_at(initiator.index(), time);
         }
     }
 
@@ -219,7 +225,7 @@ unsafe impl Platform for Sim {
     }
 
     fn trace(&self, event: FlushEvent) {
-        self.trace.flush(World::cpu(self).clock.get(), self.here(), event);
+        self.report(|recorder, cpu, now| recorder.flush(cpu, now, event));
     }
 }
 

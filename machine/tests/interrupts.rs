@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
-use ceasefire_machine::{Options, Outcome, Program, Simulation};
+use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
 use ceasefire_memory::PAGE_BYTES;
 use common::{arrival_after, at, ended, machine, now, run_clean, simulation, Sink, FAR, US};
 
@@ -29,7 +29,7 @@ fn discard_at_20_us(program: &Program) {
 /// A program that discards a page at 20 us on CPU 0 of `machine`, while its other threads compute on `others`.
 fn discard_beside(machine: &Machine, others: u16) -> (Outcome, Sink) {
     let sink = Sink::default();
-    let options = Options { trace: Some(Box::new(sink.clone())), ..Options::new(Schedule::Batched) };
+    let options = Options { trace: Some(sink.output(TraceFormat::Text)), ..Options::new(Schedule::Batched) };
     let simulation = Simulation::new(machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     simulation.spawn("discards", 0, 0, &space, discard_at_20_us).expect("a stack");

@@ -4,7 +4,7 @@ mod common;
 
 use ceasefire::Schedule;
 use ceasefire_machine::config::{Machine, Picoseconds};
-use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime};
+use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime, TraceFormat};
 use ceasefire_memory::{ObjectId, PAGE_BYTES};
 use common::{at, machine, run, run_clean, Sink, SCHEDULES, US};
 
@@ -56,7 +56,7 @@ fn the_same_setup_gives_the_same_trace() {
             let traced = || {
                 let sink = Sink::default();
                 let options =
-                    Options { slack, trace: Some(Box::new(sink.clone())), ..Options::new(schedule) };
+                    Options { slack, trace: Some(sink.output(TraceFormat::Text)), ..Options::new(schedule) };
                 (mixed_run(&machine(&[2, 2], 4096), options, &[0, 3 * US, US, 2 * US]), sink.text())
             };
             let (first, second) = (traced(), traced());

@@ -11,7 +11,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ceasefire_experiments::{Caveat, Interval, Plan, Report};
+use ceasefire_experiments::{Caveat, Interval, Plan, Report, TraceFile};
 use ceasefire_machine::config::{Machine, Parameter};
 use serde::Serialize;
 
@@ -76,9 +76,10 @@ impl Output {
         })
     }
 
-    /// The path to which the run writes its trace.
-    pub(crate) fn trace(&self) -> Option<PathBuf> {
-        self.trace.as_ref().map(|stream| stream.path().to_owned())
+    /// The file to which the run writes its trace.
+    pub(crate) fn trace(&self) -> Option<TraceFile> {
+        let stream = self.trace.as_ref()?;
+        Some(TraceFile { path: stream.path().to_owned(), command: command_line() })
     }
 
     /// Writes all outputs, even if one of them fails, since the runs may have taken hours.

@@ -48,7 +48,8 @@ impl Plan {
             })
             .map_err(|error| match error {
                 ceasefire_machine::RunError::Trace(error) => {
-                    RunError::Trace { path: self.trace.clone().unwrap_or_default(), error }
+                    let path = self.trace.as_ref().map(|trace| trace.path.clone());
+                    RunError::Trace { path: path.unwrap_or_default(), error }
                 }
                 error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
             })?;

@@ -9,5 +9,5 @@ mod plan;
 mod report;
 mod used;
 
-pub use plan::{Plan, MOST_CONTENTS};
+pub use plan::{Plan, TraceFile, MOST_CONTENTS};
 pub use report::{drain_name, Report, SettledBy};

@@ -1,14 +1,15 @@
 //! The plan of one run: its experiment, machine, mechanism and size.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
-use ceasefire::Payment;
+use ceasefire::{Payment, Schedule};
 use ceasefire_machine::config::Machine;
-use ceasefire_machine::Options;
+use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
+use super::report::drain_name;
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
 use crate::published::Influences;
 
@@ -40,7 +41,16 @@ pub struct Plan {
     /// Whether the memory manager's shadow record checks it too.
     pub shadow: bool,
     /// The file to which each flush and each interrupt is written.
-    pub trace: Option<PathBuf>,
+    pub trace: Option<TraceFile>,
+}
+
+/// The file of a trace. Its name gives the [format](TraceFormat::of).
+#[derive(Debug, Clone)]
+pub struct TraceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The command that asks for the run, which the trace names.
+    pub command: String,
 }
 
 impl Plan {
@@ -175,9 +185,35 @@ impl Plan {
         Ok(nodes)
     }
 
-    fn open_trace(&self) -> Result<Option<Box<dyn Write>>, RunError> {
-        let Some(path) = &self.trace else { return Ok(None) };
+    fn open_trace(&self) -> Result<Option<TraceOutput>, RunError> {
+        let Some(TraceFile { path, command }) = &self.trace else { return Ok(None) };
         let file = File::create(path).map_err(|error| RunError::Trace { path: path.clone(), error })?;
-        Ok(Some(Box::new(BufWriter::with_capacity(1 << 20, file))))
+        let mut output = TraceOutput::new(BufWriter::with_capacity(1 << 20, file), TraceFormat::of(path));
+        output.about.push(("command".to_owned(), command.clone()));
+        output.about.extend(self.choices());
+        Ok(Some(output))
+    }
+
+    /// The names and values of the choices that determine the run, beside its machine.
+    fn choices(&self) -> Vec<(String, String)> {
+        let lazy = self.mechanism.schedule() == Schedule::Lazy;
+        let settle = match self.payment {
+            Payment::Free => "free",
+            Payment::Demand => "demand",
+        };
+        let choices = [
+            ("experiment", Some(self.experiment.name.to_owned())),
+            ("mechanism", Some(self.mechanism.name().to_owned())),
+            ("settle", lazy.then(|| settle.to_owned())),
+            ("threads", self.threads.map(|threads| threads.to_string())),
+            (
+                "lru_drain",
+                self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or_default()).to_owned()),
+            ),
+            ("scale", Some(self.scale.to_string())),
+            ("seed", Some(self.seed.to_string())),
+            ("machine_hash", Some(self.machine.hash())),
+        ];
+        choices.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 }

@@ -49,6 +49,18 @@ impl Parameter {
         !self.is_fitted() && !self.marks.seen.is_empty()
     }
 
+    /// The value with its unit, its source, and the published figures that determined it.
+    pub fn described(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        let fitted =
+            self.marks.fitted.as_ref().map_or(String::new(), |mark| format!("; fitted to: {}", mark.name()));
+        let seen = match self.marks.seen_names() {
+            names if names.is_empty() => names,
+            names => format!("; tuned in sight of: {names}"),
+        };
+        format!("{}{unit}  ({}){fitted}{seen}", self.value, self.source)
+    }
+
     /// Replaces the value. The marks of the former value go.
     pub(super) fn replace(&mut self, value: f64, source: impl Into<String>) {
         self.value = value;

@@ -1,12 +1,12 @@
 //! The options of a run.
 
 use std::fmt;
-use std::io::Write;
 
 use ceasefire::{Payment, Schedule, LOOK_EVERY, WIDE};
 use ceasefire_memory::Config;
 
 use crate::config::Picoseconds;
+use crate::measure::trace::TraceOutput;
 
 /// Linux's default, `CONFIG_HZ=250`: 4 ms.
 const TICK: Picoseconds = 4_000_000_000;
@@ -44,8 +44,8 @@ pub struct Options {
     pub tick: Picoseconds,
     /// Changes the memory manager's setup before it starts. It must keep the machine's nodes and frame numbers.
     pub configure: Box<dyn FnOnce(&mut Config)>,
-    /// The output for the trace: one line for each flush and each interrupt.
-    pub trace: Option<Box<dyn Write>>,
+    /// The output for the trace of each flush and each interrupt.
+    pub trace: Option<TraceOutput>,
 }
 
 impl Options {

@@ -60,7 +60,7 @@ impl Simulation {
             Ram::new(total).map_err(SetupError::Host)?,
             options.contents.then(Contents::default),
             options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
-            Trace::to(options.trace),
+            Trace::to(options.trace, machine),
         );
         world.capabilities = capabilities;
         (world.look_every, world.wide) = (options.look_every, options.wide);

@@ -2,6 +2,7 @@
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Doing;
+use crate::measure::trace::Recorder;
 use crate::world::state::World;
 use crate::world::timeline::NEVER;
 
@@ -136,11 +137,12 @@ impl World {
         cpu.clock.set(start);
         cpu.off.set(1);
         let was_in_task = self.running.leave_task();
-        self.trace.interrupt(start, self.here());
+        self.report(Recorder::interrupted);
         self.during(Doing::Flushes, || {
             self.spend(self.machine.costs.interrupt_handle);
             self.memory().engine().handle_interrupt();
         });
+        self.report(Recorder::returns);
         self.running.enter_task(was_in_task);
         cpu.off.set(0);
         let end = cpu.clock.get();

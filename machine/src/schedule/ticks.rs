@@ -34,8 +34,10 @@ impl World {
         cpu.clock.set(start);
         cpu.off.set(1);
         let was_in_task = self.running.leave_task();
+        self.report(|recorder, cpu, _| recorder.handles(cpu, true));
         self.during(Doing::Kernel, || self.spend(self.machine.tick));
         self.memory().tick();
+        self.report(|recorder, cpu, _| recorder.handles(cpu, false));
         self.running.enter_task(was_in_task);
         cpu.off.set(0);
         let end = cpu.clock.get();

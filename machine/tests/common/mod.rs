@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use ceasefire::Schedule;
 use ceasefire_machine::config::{builtin, Effect, Latency, Machine, Node, Picoseconds, TlbLevel, Topology};
-use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
+use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation, TraceFormat, TraceOutput};
 use ceasefire_memory::PAGE_BYTES;
 
 /// A microsecond.
@@ -128,11 +128,20 @@ impl Write for Sink {
 }
 
 impl Sink {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.borrow().clone()).expect("a trace is text")
+    /// This sink as the output of a run.
+    pub(crate) fn output(&self, format: TraceFormat) -> TraceOutput {
+        TraceOutput::new(self.clone(), format)
     }
 
-    /// The time in picoseconds and the CPU of each line that contains `what`.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.borrow().clone()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.bytes()).expect("a trace is text")
+    }
+
+    /// The time in picoseconds and the CPU of each event whose line contains `what`.
     pub(crate) fn lines(&self, what: &str) -> Vec<(Picoseconds, usize)> {
         let text = self.text();
         let parse = |line: &str| {
@@ -142,7 +151,7 @@ impl Sink {
             Some((time, words.next()?.parse().ok()?))
         };
         text.lines()
-            .filter(|line| line.contains(what))
+            .filter(|line| !line.starts_with('#') && line.contains(what))
             .map(|line| parse(line).unwrap_or_else(|| panic!("not a trace line: {line}")))
             .collect()
     }
