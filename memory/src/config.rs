@@ -119,6 +119,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
+impl core::error::Error for ConfigError {}
+
 impl From<OutOfMemory> for ConfigError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory

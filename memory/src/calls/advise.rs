@@ -48,6 +48,8 @@ impl fmt::Display for AdviseError {
     }
 }
 
+impl core::error::Error for AdviseError {}
+
 /// Checks that all of a range is mapped, by areas that allow the advice.
 fn check<'a>(
     hole: Option<u64>,

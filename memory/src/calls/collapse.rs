@@ -41,6 +41,8 @@ impl fmt::Display for CollapseError {
     }
 }
 
+impl core::error::Error for CollapseError {}
+
 impl<P: Machine> Memory<P> {
     /// Gathers the small pages in the 2 MiB around `address` into a huge page (madvise COLLAPSE). Returns whether there
     /// is a huge page now. There is none if one of the pages is shared, on the swap device or in use elsewhere at the

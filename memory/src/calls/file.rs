@@ -51,6 +51,8 @@ impl fmt::Display for WriteError {
     }
 }
 
+impl core::error::Error for WriteError {}
+
 /// The reason why a file cannot be given a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TruncateError {
@@ -69,6 +71,8 @@ impl fmt::Display for TruncateError {
     }
 }
 
+impl core::error::Error for TruncateError {}
+
 /// Pages stayed in memory because they were in use all the time (Linux: EBUSY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy {
@@ -81,6 +85,8 @@ impl fmt::Display for Busy {
         write!(f, "{} pages are in use", self.pages)
     }
 }
+
+impl core::error::Error for Busy {}
 
 impl<P: Machine> Memory<P> {
     /// Creates a file of `pages` pages that reads as zeros: a hole, with nothing on any device.

@@ -37,6 +37,8 @@ impl fmt::Display for ForkError {
     }
 }
 
+impl core::error::Error for ForkError {}
+
 impl<P: Machine> Memory<P> {
     /// Creates a space that maps the same memory as `parent`, private pages copy-on-write (fork). Locks on pages are
     /// not inherited.

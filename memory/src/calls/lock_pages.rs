@@ -37,6 +37,8 @@ impl fmt::Display for LockError {
     }
 }
 
+impl core::error::Error for LockError {}
+
 impl<P: Machine> Memory<P> {
     /// Brings the pages of a range into memory and keeps them there (mlock). Anonymous pages that the program may store
     /// to are its own afterwards. A private page of a file is still copied at the first store (Linux copies it here).

@@ -33,6 +33,8 @@ impl fmt::Display for MapError {
     }
 }
 
+impl core::error::Error for MapError {}
+
 impl From<TooManyObjects> for MapError {
     fn from(error: TooManyObjects) -> Self {
         Self::Objects(error)

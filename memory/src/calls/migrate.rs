@@ -48,6 +48,8 @@ impl fmt::Display for MigrateError {
     }
 }
 
+impl core::error::Error for MigrateError {}
+
 /// The result for one page (Linux: the status array of `move_pages`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {

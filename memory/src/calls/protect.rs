@@ -40,6 +40,8 @@ impl fmt::Display for ProtectError {
     }
 }
 
+impl core::error::Error for ProtectError {}
+
 impl<P: Machine> Memory<P> {
     /// Sets the rights of a program in a range (mprotect).
     ///

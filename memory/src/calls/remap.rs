@@ -64,6 +64,8 @@ impl fmt::Display for RemapError {
     }
 }
 
+impl core::error::Error for RemapError {}
+
 impl<P: Machine> Memory<P> {
     /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; returns its address (mremap).
     ///

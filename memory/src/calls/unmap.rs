@@ -35,6 +35,8 @@ impl fmt::Display for UnmapError {
     }
 }
 
+impl core::error::Error for UnmapError {}
+
 impl<P: Machine> Memory<P> {
     /// Unmaps a range (munmap).
     ///

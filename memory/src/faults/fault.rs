@@ -58,6 +58,8 @@ impl fmt::Display for FaultError {
     }
 }
 
+impl core::error::Error for FaultError {}
+
 impl From<OutOfMemory> for FaultError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory

@@ -35,6 +35,8 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
+impl core::error::Error for OutOfMemory {}
+
 /// One CPU's free frames of one node.
 #[derive(Debug, Default)]
 pub(crate) struct PerCpuFrames {

@@ -66,6 +66,8 @@ impl fmt::Display for OfflineError {
     }
 }
 
+impl core::error::Error for OfflineError {}
+
 impl<P: Machine> Memory<P> {
     /// Takes a block of 2^`order` free frames of a node out of the allocator, if there is one and the node keeps its
     /// low watermark. The block's debt is paid first, so interrupts must be on, and no lock may be held that is held

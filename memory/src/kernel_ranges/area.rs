@@ -40,6 +40,8 @@ impl fmt::Display for KernelMapError {
     }
 }
 
+impl core::error::Error for KernelMapError {}
+
 impl From<OutOfMemory> for KernelMapError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory

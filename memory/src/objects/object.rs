@@ -30,6 +30,8 @@ impl fmt::Display for TooManyObjects {
     }
 }
 
+impl core::error::Error for TooManyObjects {}
+
 /// A file or anonymous memory.
 #[derive(Debug)]
 pub(crate) struct Object<P: Machine> {

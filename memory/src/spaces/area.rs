@@ -215,6 +215,8 @@ impl fmt::Display for RangeError {
     }
 }
 
+impl core::error::Error for RangeError {}
+
 /// The end of a range of whole pages of a program.
 pub(crate) fn checked_end(start: u64, bytes: u64) -> Result<u64, RangeError> {
     let error = RangeError { start, bytes };

@@ -38,6 +38,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     sabotage::check(&workspace)?;
     failure::run(&mut small(&workspace))?;
     failure::run(&mut workspace.cargo("run --package ceasefire --example port"))?;
+    failure::run(&mut workspace.cargo("run --package ceasefire-machine --example own_workload"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
     // These need components that a fresh Rust installation lacks. A step that is left out is no failure, but it is
