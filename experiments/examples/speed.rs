@@ -12,7 +12,7 @@ use std::time::Instant;
 use ceasefire_experiments::{Experiment, Mechanism, Plan};
 use ceasefire_machine::config::builtin;
 use ceasefire_machine::{Options, Simulation};
-use ceasefire_memory::{NodeId, PAGE_BYTES};
+use ceasefire_memory::{NodeId, Pages, PAGE_BYTES};
 
 /// Faults per second of wall time on one core.
 fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, oracle: bool) -> f64 {
@@ -30,7 +30,8 @@ fn faults_per_second(machine: &str, scale: f64, mechanism: ceasefire::Schedule, 
         let file = simulation.memory().create_file(pages as u32).expect("a free object");
         let space = simulation.memory().new_space().expect("memory for a table");
         let body = move |program: &ceasefire_machine::Program| {
-            let base = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+            let base = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
             let base = base.expect("room in an empty space");
             for page in 0..pages {
                 program.load(base + page * PAGE_BYTES, 512).expect("memory that can be reclaimed");
@@ -66,7 +67,7 @@ fn pages_migrated_per_second(mechanism: ceasefire::Schedule) -> f64 {
     }
     let measured = taken.clone();
     let body = move |program: &ceasefire_machine::Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, PAGES));
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(PAGES)));
         let base = base.expect("room in an empty space");
         for page in 0..PAGES {
             program.store(base + page * PAGE_BYTES, 1, 1).expect("free memory");

@@ -6,7 +6,7 @@ use std::error::Error;
 use ceasefire::Schedule;
 use ceasefire_machine::config::{builtin, Machine, Picoseconds};
 use ceasefire_machine::{Options, Simulation};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::{Pages, PAGE_BYTES};
 
 /// The simulated time that the workload takes.
 fn run(machine: &Machine, schedule: Schedule) -> Result<Picoseconds, Box<dyn Error>> {
@@ -16,7 +16,8 @@ fn run(machine: &Machine, schedule: Schedule) -> Result<Picoseconds, Box<dyn Err
     let space = simulation.memory().new_space()?;
     for cpu in 0..machine.topology.cpu_count() {
         simulation.spawn(format!("reader/{cpu}"), cpu, 0, &space, move |program| {
-            let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+            let map = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
             let start = map.expect("room for the file");
             for page in 0..pages {
                 program.load(start + page * PAGE_BYTES, 512).expect("a mapped page");

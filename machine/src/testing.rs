@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use ceasefire::{PageSize, Schedule};
-use ceasefire_memory::{Entry, FrameNumber, Machine as _, Table, PAGE_BYTES, PAGE_SHIFT};
+use ceasefire_memory::{Entry, FrameNumber, Machine as _, Pages, Table, PAGE_BYTES, PAGE_SHIFT};
 
 use crate::config::{builtin, Effect, Latency, Machine, Node, Picoseconds, Topology};
 use crate::{Options, Outcome, Program, Rule, Simulation};
@@ -80,7 +80,8 @@ impl Slot {
 
     /// A private small page that has been stored to, with its own page tables.
     pub(crate) fn small(program: &Program) -> Self {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
         program.store(base, 1, 0).expect("a mapped page");
         Self::of(program, base, PageSize::KIB_4)
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ceasefire::Schedule;
 use ceasefire_machine::{stored_word, Options, Program, Simulation};
-use ceasefire_memory::{FaultError, PAGE_BYTES, USER_END};
+use ceasefire_memory::{FaultError, Pages, PAGE_BYTES, USER_END};
 use common::{at, machine, run_clean, simulation, Random, SCHEDULES, US};
 
 fn with_contents(cpus: u16, schedule: Schedule) -> Simulation {
@@ -25,7 +25,8 @@ fn alone(simulation: &Simulation, body: impl FnOnce(&Program) + 'static) {
 #[test]
 fn a_word_is_loaded_as_it_was_stored() {
     alone(&with_contents(1, Schedule::Batched), |program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(2))).expect("room");
         assert_eq!(program.load(base, 1), Ok(0), "fresh memory");
         program.store(base + 16, 1, 0x0102_0304_0506_0708).expect("a mapped page");
         program.store(at(base, 1) - 1, 3, u64::MAX).expect("a mapped page");
@@ -45,7 +46,9 @@ fn a_file_has_words_of_its_own_where_no_program_stored_any() {
     let [marked, plain] = [(); 2].map(|()| simulation.memory().create_file(4).expect("a free object"));
     simulation.mark_holes(marked);
     alone(&simulation, move |program| {
-        let map = |file| program.system_call(|memory, space| memory.map_shared(space, file, 0, 4, true));
+        let map = |file| {
+            program.system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(4), true))
+        };
         let [of_stored, of_marked, of_plain] = [stored, marked, plain].map(|file| map(file).expect("room"));
         let mut words = Vec::new();
         for offset in [0, 8, PAGE_BYTES, 3 * PAGE_BYTES + 64] {
@@ -77,7 +80,8 @@ fn held(program: &Program, page: u64) -> Vec<u64> {
 #[test]
 fn a_program_sees_its_first_and_its_last_load_and_the_loads_that_it_could_make() {
     alone(&with_contents(1, Schedule::Batched), |program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(2))).expect("room");
         assert_eq!(held(program, base), [0; 0], "it holds no entry yet");
         program.store(base, 1, 5).expect("a mapped page");
         for (count, expected) in [(1, &[5][..]), (2, &[5, 5]), (512, &[5, 5])] {
@@ -88,7 +92,7 @@ fn a_program_sees_its_first_and_its_last_load_and_the_loads_that_it_could_make()
         assert_eq!((held(program, base), held(program, at(base, 1))), (vec![5], vec![]));
         program.store(at(base, 1), 1, 6).expect("a mapped page");
         assert_eq!(program.load_held(base..at(base, 2), 1, |_, _| ()), Some(at(base, 1)));
-        let discard = program.system_call(|memory, space| memory.discard(space, base, PAGE_BYTES));
+        let discard = program.system_call(|memory, space| memory.discard(space, base, Pages::new(1)));
         discard.expect("a mapped page");
         assert_eq!(held(program, base), [0; 0], "the entry was flushed");
     });
@@ -101,10 +105,11 @@ fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
     common::guards::remove(simulation.memory(), Some(common::guards::Engine::GatherFlush));
     let space = simulation.memory().new_space().expect("a frame");
     let body = |program: &Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(64))).expect("room");
         // So many that the first is on the LRU list, and its CPU has no reference to it any more.
         (0..64).for_each(|page| program.store(at(base, page), 1, 5).expect("a mapped page"));
-        let discard = program.system_call(|memory, space| memory.discard(space, base, 64 * PAGE_BYTES));
+        let discard = program.system_call(|memory, space| memory.discard(space, base, Pages::new(64)));
         discard.expect("a mapped page");
         let found = program.load(base, 1).expect("an entry that is still held");
         assert_eq!(found >> 48, 0xdead, "{found:#x}");
@@ -116,7 +121,8 @@ fn without_the_flush_a_program_finds_the_poison_of_the_free_frame() {
 #[test]
 fn without_contents_loads_return_zeros() {
     alone(&simulation(&machine(&[1], 4096), Schedule::Batched), |program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
         program.store(base, 1, 7).expect("a mapped page");
         assert_eq!(program.load(base, 1), Ok(0));
     });
@@ -125,7 +131,8 @@ fn without_contents_loads_return_zeros() {
 #[test]
 fn no_address_beyond_a_programs_range_is_translated() {
     alone(&with_contents(1, Schedule::Batched), |program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
         program.store(base, 1, 7).expect("a mapped page");
         for high in [USER_END, 1 << 48, 1 << 59, 1 << 63] {
             assert_eq!(program.load(base | high, 1), Err(FaultError::NotMapped(base | high)));
@@ -140,10 +147,12 @@ fn a_private_page_is_a_copy_and_a_shared_one_is_not() {
         let file = simulation.memory().create_file(4).expect("a free object");
         alone(&simulation, move |program| {
             let map = |writable| {
-                program.system_call(|memory, space| memory.map_shared(space, file, 0, 4, writable))
+                program
+                    .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(4), writable))
             };
             let (shared, other) = (map(true).expect("room"), map(false).expect("room"));
-            let private = program.system_call(|memory, space| memory.map_private(space, file, 0, 4));
+            let private =
+                program.system_call(|memory, space| memory.map_private(space, file, 0, Pages::new(4)));
             let private = private.expect("room");
             program.store(shared, 1, 5).expect("a mapped page");
             assert_eq!((program.load(other, 1), program.load(private, 1)), (Ok(5), Ok(5)));
@@ -163,7 +172,7 @@ fn threads_on_many_cpus_see_the_latest_store_of_the_others() {
     for schedule in SCHEDULES {
         let simulation = with_contents(4, schedule);
         let space = simulation.memory().new_space().expect("a frame");
-        let base = simulation.memory().map_anonymous(&space, 8).expect("room");
+        let base = simulation.memory().map_anonymous(&space, Pages::new(8)).expect("room");
         let turns = Rc::new(Cell::new(0));
         for cpu in 0..4u16 {
             let turns = turns.clone();
@@ -182,7 +191,7 @@ fn threads_on_many_cpus_see_the_latest_store_of_the_others() {
                     program.store(own, 1, stored).expect("a mapped page");
                     if cpu == 3 {
                         let discard =
-                            program.system_call(|memory, space| memory.discard(space, own, PAGE_BYTES));
+                            program.system_call(|memory, space| memory.discard(space, own, Pages::new(1)));
                         discard.expect("a mapped page");
                         stored = 0;
                     }

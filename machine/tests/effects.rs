@@ -9,6 +9,7 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::config::{IdleState, Machine, Picoseconds, Smt, Storage, TierMemory};
 use ceasefire_machine::{Program, Simulation};
+use ceasefire_memory::Pages;
 use common::{at, ended, machine, run_clean, simulation, FAR, US};
 
 type Body = Box<dyn FnOnce(&Program)>;
@@ -34,7 +35,7 @@ fn reads(machine: &Machine, pages: u64) -> Picoseconds {
     let space = simulation.memory().new_space().expect("a frame");
     let body = move |program: &Program| {
         let base = program
-            .system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
+            .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false))
             .expect("room");
         for page in 0..pages {
             program.load(at(base, page), 1).expect("a stored page");
@@ -63,10 +64,14 @@ fn an_interrupt_waits_until_its_target_is_awake() {
     let unmaps = || -> [Body; 2] {
         [
             Box::new(|program| {
-                let base = program.system_call(|memory, space| memory.map_anonymous(space, 4)).expect("room");
+                let base = program
+                    .system_call(|memory, space| memory.map_anonymous(space, Pages::new(4)))
+                    .expect("room");
                 program.load(base, 1).expect("a mapped page");
                 program.compute(50 * US);
-                program.system_call(|memory, space| memory.unmap(space, base, 4 * 4096)).expect("mapped");
+                program
+                    .system_call(|memory, space| memory.unmap(space, base, Pages::new(4)))
+                    .expect("mapped");
             }),
             Box::new(|program| program.compute(20 * US)),
         ]
@@ -87,7 +92,11 @@ fn a_walk_to_another_node_takes_as_long_as_its_memory_says() {
         let base = shared.clone();
         [
             Box::new(move |program| {
-                base.set(program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room"));
+                base.set(
+                    program
+                        .system_call(|memory, space| memory.map_anonymous(space, Pages::new(64)))
+                        .expect("room"),
+                );
                 for page in 0..64 {
                     program.store(at(base.get(), page), 1, 1).expect("a mapped page");
                 }
@@ -111,7 +120,8 @@ fn memory_that_zeroes_too_many_pages_makes_cpus_wait() {
     let page = Some(10 * US);
     let busy = Machine { memory: vec![TierMemory { tier: 0, far_walk: None, page }], ..free.clone() };
     let touch = |program: &Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 32)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(32))).expect("room");
         for page in 0..32 {
             program.store(at(base, page), 1, 1).expect("a mapped page");
         }
@@ -145,8 +155,9 @@ fn beside_the_other_thread_of_its_core_a_cpu_computes_slower_and_waits_as_long_f
         [
             Box::new(move |program| {
                 program.compute(100 * US);
-                let base =
-                    program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+                let base = program
+                    .system_call(|memory, space| memory.map_anonymous(space, Pages::new(64)))
+                    .expect("room");
                 for page in 0..pages {
                     program.store(at(base, page), 1, 1).expect("a mapped page");
                 }

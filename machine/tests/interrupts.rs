@@ -8,7 +8,7 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::Pages;
 use common::{arrival_after, at, ended, machine, now, run_clean, simulation, Sink, FAR, US};
 
 /// Computes in small steps, between which it can be interrupted.
@@ -20,10 +20,12 @@ fn compute(program: &Program, micros: u64) {
 
 /// Maps a page, touches it, waits until 20 us, and discards it.
 fn discard_at_20_us(program: &Program) {
-    let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room for a page");
+    let base = program
+        .system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)))
+        .expect("room for a page");
     program.load(base, 1).expect("a mapped page");
     program.compute(20 * US - now(program) * 1000);
-    program.system_call(|memory, space| memory.discard(space, base, PAGE_BYTES)).expect("a mapped page");
+    program.system_call(|memory, space| memory.discard(space, base, Pages::new(1))).expect("a mapped page");
 }
 
 /// A program that discards a page at 20 us on CPU 0 of `machine`, while its other threads compute on `others`.
@@ -144,15 +146,18 @@ fn a_lazy_cpu_is_interrupted_before_tables_are_freed_and_catches_up_when_it_come
     let base = shared.clone();
     simulation
         .spawn("unmaps", 0, 0, &space, move |program| {
-            let address = program.system_call(|memory, space| memory.map_anonymous(space, 2)).expect("room");
+            let address = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(2)))
+                .expect("room");
             base.set(address);
             program.compute(50 * US);
-            let discard =
-                |memory: &ceasefire_memory::Memory<_>, space: &_| memory.discard(space, address, PAGE_BYTES);
+            let discard = |memory: &ceasefire_memory::Memory<_>, space: &_| {
+                memory.discard(space, address, Pages::new(1))
+            };
             program.system_call(discard).expect("a mapped page");
             program.compute(50 * US);
             program
-                .system_call(|memory, space| memory.unmap(space, address, 2 * PAGE_BYTES))
+                .system_call(|memory, space| memory.unmap(space, address, Pages::new(2)))
                 .expect("two mapped pages");
         })
         .expect("a stack");
@@ -178,13 +183,13 @@ fn two_cpus_that_flush_at_once_answer_each_other() {
         simulation
             .spawn(format!("discards/{cpu}"), cpu, 0, &space, |program| {
                 let base = program
-                    .system_call(|memory, space| memory.map_anonymous(space, 1))
+                    .system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)))
                     .expect("room for a page");
                 for round in 1..100 {
                     program.store(base, 1, 0).expect("a mapped page");
                     program.compute((round * 20 * US).saturating_sub(now(program) * 1000));
                     program
-                        .system_call(|memory, space| memory.discard(space, base, PAGE_BYTES))
+                        .system_call(|memory, space| memory.discard(space, base, Pages::new(1)))
                         .expect("a mapped page");
                 }
             })

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::config::builtin;
 use ceasefire_machine::{Options, Program, Simulation};
+use ceasefire_memory::Pages;
 
 mod common;
 
@@ -18,7 +19,7 @@ fn a_flush_interrupts_only_the_cpus_that_run_the_space() {
     let simulation = Simulation::new(&machine, Options::new(Schedule::Batched)).expect("it fits");
     let memory = simulation.memory();
     let space = memory.new_space().expect("a frame");
-    let shared = memory.map_anonymous(&space, 1).expect("room in an empty space");
+    let shared = memory.map_anonymous(&space, Pages::new(1)).expect("room in an empty space");
     for number in 0..8u16 {
         let body = move |program: &Program| {
             program.store(shared, 1, 0).expect("a mapped page");
@@ -26,7 +27,7 @@ fn a_flush_interrupts_only_the_cpus_that_run_the_space() {
                 // By then the others have accessed the page.
                 program.compute(1_000_000_000);
                 program
-                    .system_call(|memory, space| memory.unmap(space, shared, 4096))
+                    .system_call(|memory, space| memory.unmap(space, shared, Pages::new(1)))
                     .expect("a range of pages");
             } else {
                 for _ in 0..2000 {
@@ -52,7 +53,7 @@ fn a_munmap_of_2_gib_takes_few_rounds_of_interrupts() {
     let simulation = Simulation::new(&machine, Options::new(Schedule::Batched)).expect("it fits");
     let memory = simulation.memory();
     let space = memory.new_space().expect("a frame");
-    let start = memory.map_anonymous(&space, PAGES).expect("room in an empty space");
+    let start = memory.map_anonymous(&space, Pages::new(PAGES)).expect("room in an empty space");
     let (stored, unmapped) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
     let rounds = Rc::new(Cell::new(0));
     for number in 0..CPUS {
@@ -67,7 +68,8 @@ fn a_munmap_of_2_gib_takes_few_rounds_of_interrupts() {
             }
             if number == 0 {
                 let before = program.reading().counters.shootdowns;
-                let unmap = program.system_call(|memory, space| memory.unmap(space, start, PAGES * 4096));
+                let unmap =
+                    program.system_call(|memory, space| memory.unmap(space, start, Pages::new(PAGES)));
                 unmap.expect("a range of pages");
                 rounds.set(program.reading().counters.shootdowns - before);
                 unmapped.set(true);

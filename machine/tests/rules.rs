@@ -12,7 +12,7 @@ use ceasefire_machine::config::Machine;
 #[cfg(ceasefire_sabotage)]
 use ceasefire_machine::Rule;
 use ceasefire_machine::{Options, Outcome, Program, Simulation};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::{Pages, PAGE_BYTES};
 use common::guards::{self, Guard};
 use common::{at, machine, now, run, Random, SCHEDULES, US};
 #[cfg(ceasefire_sabotage)]
@@ -93,9 +93,9 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
             let map = |kind: usize| {
                 program
                     .system_call(|memory, space| match kind {
-                        0 => memory.map_anonymous(space, PAGES),
-                        1 => memory.map_shared(space, file, 0, PAGES, true),
-                        _ => memory.map_private(space, file, 0, PAGES),
+                        0 => memory.map_anonymous(space, Pages::new(PAGES)),
+                        1 => memory.map_shared(space, file, 0, Pages::new(PAGES), true),
+                        _ => memory.map_private(space, file, 0, Pages::new(PAGES)),
                     })
                     .expect("room")
             };
@@ -107,20 +107,20 @@ fn unmap_under_use(machine: &Machine, setup: Setup, seed: u64) -> Outcome {
                 let base = own.borrow()[kind];
                 let first = random.below(PAGES);
                 let count = 1 + random.below(PAGES - first);
-                let (start, bytes) = (at(base, first), count * PAGE_BYTES);
+                let (start, length) = (at(base, first), Pages::new(count));
                 match random.below(4) {
                     0 => {
                         program
-                            .system_call(|memory, space| memory.unmap(space, start, bytes))
+                            .system_call(|memory, space| memory.unmap(space, start, length))
                             .expect("in range");
                         program
-                            .system_call(|memory, space| memory.unmap(space, base, PAGES * PAGE_BYTES))
+                            .system_call(|memory, space| memory.unmap(space, base, Pages::new(PAGES)))
                             .expect("in range");
                         own.borrow_mut()[kind] = map(kind);
                     }
                     _ => {
                         program
-                            .system_call(|memory, space| memory.discard(space, start, bytes))
+                            .system_call(|memory, space| memory.discard(space, start, length))
                             .expect("in range");
                     }
                 }
@@ -178,15 +178,15 @@ fn droppable_under_stores(machine: &Machine, setup: Setup) -> Outcome {
     const PAGES: u64 = 16;
     let simulation = set_up(machine, setup);
     let space = simulation.memory().new_space().expect("a frame");
-    let base = simulation.memory().map_anonymous(&space, PAGES).expect("room");
+    let base = simulation.memory().map_anonymous(&space, Pages::new(PAGES)).expect("room");
     for cpu in 0..machine.topology.cpu_count() {
         let body = move |program: &Program| {
             let mut random = Random(cpu.into());
             for _ in 0..400 {
                 if cpu == 0 {
                     let first = random.below(PAGES);
-                    let (start, bytes) = (at(base, first), (PAGES - first) * PAGE_BYTES);
-                    let free = program.system_call(|memory, space| memory.advise_free(space, start, bytes));
+                    let (start, length) = (at(base, first), Pages::new(PAGES - first));
+                    let free = program.system_call(|memory, space| memory.advise_free(space, start, length));
                     free.expect("mapped pages");
                 }
                 program.store(at(base, random.below(PAGES)), 1, 0).expect("a mapped page");
@@ -231,7 +231,8 @@ fn dirty_under_pressure(machine: &Machine, setup: Setup) -> Outcome {
         let shared = shared.clone();
         let body = move |program: &Program| {
             if cpu == 0 {
-                let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, true));
+                let map = program
+                    .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), true));
                 shared.set(map.expect("room for the file"));
             }
             let base = told(program, &shared);
@@ -275,7 +276,8 @@ fn exit_beside_lazy(machine: &Machine, setup: Setup) -> Outcome {
             let shared = shared.clone();
             let body = move |program: &Program| {
                 if cpu == 0 {
-                    let map = program.system_call(|memory, space| memory.map_anonymous(space, 2048));
+                    let map =
+                        program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(2048)));
                     shared.set(map.expect("room"));
                 }
                 let base = told(program, &shared);
@@ -331,14 +333,15 @@ fn discard_under_reclaim(machine: &Machine, setup: Setup) -> Outcome {
     let (base, reached) = (shared.clone(), progress.clone());
     simulation
         .spawn("discards", 0, 0, &space, move |program| {
-            let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+            let map = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
             base.set(map.expect("room for the file"));
             let mut random = Random(3);
             while reached.get() < pages - 1 {
                 let oldest = reached.get().saturating_sub(frames);
                 let start = at(base.get(), oldest + random.below(frames / 4));
                 program
-                    .system_call(|memory, space| memory.discard(space, start, FEW * PAGE_BYTES))
+                    .system_call(|memory, space| memory.discard(space, start, Pages::new(FEW)))
                     .expect("in range");
                 program.compute(US);
             }
@@ -397,7 +400,7 @@ fn stream(machine: &Machine, setup: Setup, times_memory: u64) -> Outcome {
         let space = memory.new_space().expect("a frame");
         let body = move |program: &Program| {
             let base = program
-                .system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false))
                 .expect("room for the file");
             for page in 0..pages {
                 program.load(at(base, page), 512).expect("a mapped page");

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use ceasefire::Schedule;
 use ceasefire_machine::config::Picoseconds;
 use ceasefire_machine::{Outcome, Program};
-use ceasefire_memory::ObjectId;
+use ceasefire_memory::{ObjectId, Pages};
 use common::{arrival, arrival_after, at, ended, machine, now, run_clean, simulation, FAR, SCHEDULES, US};
 
 fn compute(micros: u64) -> impl FnOnce(&Program) + 'static {
@@ -118,7 +118,7 @@ fn a_cpu_that_is_ahead_does_not_take_a_thread_from_one_behind() {
 fn read_file(file: ObjectId) -> impl FnOnce(&Program) {
     move |program| {
         let base = program
-            .system_call(|memory, space| memory.map_shared(space, file, 0, 4096, false))
+            .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(4096), false))
             .expect("room for the file");
         for page in 0..4096 {
             program.load(at(base, page), 64).expect("a mapped page");
@@ -189,7 +189,7 @@ fn every_picosecond_of_a_thread_is_accounted_for() {
         // the page is written out, and the right to map, for which it sleeps as well. The fourth CPU is the
         // reclaimer's.
         for cpu in 0..3 {
-            let base = memory.map_shared(&space, file, 0, 2048, true).expect("room for the file");
+            let base = memory.map_shared(&space, file, 0, Pages::new(2048), true).expect("room for the file");
             simulation
                 .spawn(format!("reads/{cpu}"), cpu, u64::from(cpu) * US, &space, move |program| {
                     for page in 0..2048 {
@@ -212,10 +212,14 @@ fn an_interrupt_on_an_idle_cpu_is_charged_to_no_thread() {
     simulation
         .spawn("unmaps", 0, 0, &space, |program| {
             for _ in 0..10 {
-                let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+                let base = program
+                    .system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)))
+                    .expect("room");
                 program.store(base, 1, 0).expect("a mapped page");
                 // This frees page-table pages, so the idle CPU must leave the space.
-                program.system_call(|memory, space| memory.unmap(space, base, 4096)).expect("a mapped page");
+                program
+                    .system_call(|memory, space| memory.unmap(space, base, Pages::new(1)))
+                    .expect("a mapped page");
             }
         })
         .expect("a stack");
@@ -239,7 +243,7 @@ fn a_flush_costs_later_misses() {
         simulation
             .spawn("reads", 0, 0, &space, move |program| {
                 let base = program
-                    .system_call(|memory, space| memory.map_shared(space, file, 0, pages, false))
+                    .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false))
                     .expect("room for the file");
                 for _ in 0..2000 {
                     for page in 0..pages {
@@ -251,14 +255,15 @@ fn a_flush_costs_later_misses() {
         simulation
             .spawn("flushes", 1, 0, &space, move |program| {
                 for _ in 0..20 {
-                    let base =
-                        program.system_call(|memory, space| memory.map_anonymous(space, 40)).expect("room");
+                    let base = program
+                        .system_call(|memory, space| memory.map_anonymous(space, Pages::new(40)))
+                        .expect("room");
                     for page in 0..40 {
                         program.store(at(base, page), 1, 0).expect("a mapped page");
                     }
                     if flushes {
                         program
-                            .system_call(|memory, space| memory.discard(space, base, 40 * 4096))
+                            .system_call(|memory, space| memory.discard(space, base, Pages::new(40)))
                             .expect("mapped pages");
                     }
                 }
@@ -282,7 +287,9 @@ fn a_flush_of_one_page_costs_a_miss_of_that_page() {
     let base = shared.clone();
     simulation
         .spawn("reads", 0, 0, &space, move |program| {
-            let address = program.system_call(|memory, space| memory.map_anonymous(space, 16)).expect("room");
+            let address = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(16)))
+                .expect("room");
             base.set(address);
             for _ in 0..2000 {
                 for page in 0..16 {
@@ -295,7 +302,7 @@ fn a_flush_of_one_page_costs_a_miss_of_that_page() {
         .spawn("discards", 1, 100 * US, &space, move |program| {
             for _ in 0..20 {
                 program
-                    .system_call(|memory, space| memory.discard(space, at(shared.get(), 7), 4096))
+                    .system_call(|memory, space| memory.discard(space, at(shared.get(), 7), Pages::new(1)))
                     .expect("a mapped page");
                 program.compute(20 * US);
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ceasefire::Schedule;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
-use ceasefire_memory::PAGE_BYTES;
+use ceasefire_memory::Pages;
 use common::{at, machine, run_clean, Random, Sink, SCHEDULES, US};
 use protobuf::well_known_types::empty::Empty;
 use protobuf::{Message, UnknownFields, UnknownValueRef};
@@ -22,8 +22,9 @@ fn programs(simulation: &Simulation) {
         for thread in 0..2 {
             let mut random = Random(u64::from(10 * number + thread));
             let body = move |program: &Program| {
-                let base =
-                    program.system_call(|memory, space| memory.map_anonymous(space, 16)).expect("room");
+                let base = program
+                    .system_call(|memory, space| memory.map_anonymous(space, Pages::new(16)))
+                    .expect("room");
                 for _ in 0..200 {
                     program.store(at(base, random.below(16)), 1, 0).expect("a mapped page");
                     program.compute(random.below(3 * US));
@@ -31,7 +32,7 @@ fn programs(simulation: &Simulation) {
                         let (page, count) = (random.below(8), 1 + random.below(8));
                         program
                             .system_call(|memory, space| {
-                                memory.discard(space, at(base, page), count * PAGE_BYTES)
+                                memory.discard(space, at(base, page), Pages::new(count))
                             })
                             .expect("in range");
                     }
@@ -307,12 +308,13 @@ fn the_flows_of_one_request_lead_to_the_cpus_that_it_interrupts() {
     let simulation = Simulation::new(&machine, options).expect("it fits");
     let space = simulation.memory().new_space().expect("a frame");
     let discards = |program: &Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 3)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(3))).expect("room");
         for page in 0..3 {
             program.load(at(base, page), 1).expect("a mapped page");
         }
         program.compute(20 * US);
-        program.system_call(|memory, space| memory.discard(space, base, 3 * PAGE_BYTES)).expect("in range");
+        program.system_call(|memory, space| memory.discard(space, base, Pages::new(3))).expect("in range");
     };
     simulation.spawn("discards", 2, 0, &space, discards).expect("a stack");
     for cpu in [0, 3] {

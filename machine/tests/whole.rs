@@ -5,7 +5,7 @@ mod common;
 use ceasefire::Schedule;
 use ceasefire_machine::config::{Machine, Picoseconds};
 use ceasefire_machine::{Options, Outcome, RunError, Simulation, ThreadTime, TraceFormat};
-use ceasefire_memory::{ObjectId, PAGE_BYTES};
+use ceasefire_memory::{ObjectId, Pages};
 use common::{at, machine, run, run_clean, Sink, SCHEDULES, US};
 
 /// Programs that read, write, discard and exit, each with its own file and memory. Returns the files.
@@ -16,12 +16,14 @@ fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {
         let space = memory.new_space().expect("a frame");
         let body = move |program: &ceasefire_machine::Program| {
             let shared = program
-                .system_call(|memory, space| memory.map_shared(space, file, 0, 1500, true))
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(1500), true))
                 .expect("room for the file");
             let own = program
-                .system_call(|memory, space| memory.map_private(space, file, 0, 64))
+                .system_call(|memory, space| memory.map_private(space, file, 0, Pages::new(64)))
                 .expect("room for copies");
-            let fresh = program.system_call(|memory, space| memory.map_anonymous(space, 64)).expect("room");
+            let fresh = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(64)))
+                .expect("room");
             for page in 0..1500 {
                 program.load(at(shared, page), 16).expect("a mapped page");
                 if page % 3 == 0 {
@@ -31,7 +33,7 @@ fn mixed(simulation: &Simulation, starts: &[Picoseconds]) -> Vec<ObjectId> {
                 program.store(at(fresh, page % 64), 1, 0).expect("a mapped page");
                 if page % 100 == 99 {
                     program
-                        .system_call(|memory, space| memory.discard(space, fresh, 50 * PAGE_BYTES))
+                        .system_call(|memory, space| memory.discard(space, fresh, Pages::new(50)))
                         .expect("in range");
                 }
             }

@@ -42,7 +42,7 @@ mod statistics;
 mod tables;
 mod upkeep;
 
-pub use address::{Block, FrameNumber, ObjectId, Store, PAGE_BYTES, PAGE_SHIFT, USER_END};
+pub use address::{Block, FrameNumber, ObjectId, Pages, Store, PAGE_BYTES, PAGE_SHIFT, USER_END};
 pub use calls::advise::AdviseError;
 pub use calls::collapse::CollapseError;
 pub use calls::file::{Busy, TruncateError, WriteError};

@@ -1,7 +1,7 @@
 //! Bounds on debts: they are kept, and cost nothing where nothing must be paid.
 
 use ceasefire::{Batch, BoundsError, Condition, Owed, PageSize, Platform, Schedule, Stamp, LONGEST_AGE};
-use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, PAGE_BYTES};
+use ceasefire_memory::{Config, ConfigError, Frame, Lazy, NodeLayout, Pages, PAGE_BYTES};
 
 mod common;
 
@@ -36,7 +36,7 @@ fn debts_settled_at_no_cost_make_room_for_new_ones() {
     let (rig, space) = machine(Lazy { max_owed: Some(2 * MOVED as u32), ..bounds() });
     let all = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(PAGES).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, u64::from(PAGES), false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(u64::from(PAGES)), false).unwrap();
     rig.run(&space);
     assert_eq!(rig.load(&space, start), Ok(0));
     rig.memory.list_collected();
@@ -49,11 +49,11 @@ fn debts_settled_at_no_cost_make_room_for_new_ones() {
     // More frames than may owe at a time are settled, but not yet checked.
     assert!(rig.memory.owing_frames() > 2 * MOVED as u64);
     let before = rig.memory.counters().interrupts;
-    let taken = rig.memory.reclaim_range(&space, start, u64::from(PAGES) * PAGE_BYTES);
+    let taken = rig.memory.reclaim_range(&space, start, Pages::new(u64::from(PAGES)));
     assert_eq!((taken, rig.memory.counters().interrupts), (Ok(u64::from(PAGES)), before));
     free(&rig, there);
     drop(rig.memory.engine().unload());
-    rig.memory.unmap(&space, start, u64::from(PAGES) * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(u64::from(PAGES))).unwrap();
     rig.memory.delete_file(file);
     finish(&rig, space, all);
 }
@@ -66,7 +66,7 @@ fn no_node_exceeds_its_bound_because_another_has_room() {
     let all = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     let file = rig.memory.create_file(PAGES as u32).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, PAGES, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(PAGES), false).unwrap();
     let load = |cpu, page| assert_eq!(rig.on(cpu, || rig.load(&space, start + page * PAGE_BYTES)), Ok(0));
     rig.run(&space);
     rig.on(1, || rig.run(&space));
@@ -74,11 +74,11 @@ fn no_node_exceeds_its_bound_because_another_has_room() {
     (0..PAGES).for_each(|page| load(usize::from(page % ceasefire::BATCH as u64 != 0), page));
     (0..PAGES).for_each(|page| load(1, page));
     rig.memory.list_collected();
-    assert_eq!(rig.memory.reclaim_range(&space, start, PAGES * PAGE_BYTES), Ok(PAGES));
+    assert_eq!(rig.memory.reclaim_range(&space, start, Pages::new(PAGES)), Ok(PAGES));
     // Only the first batch owes. The others were flushed, wherever their frames are.
     assert_eq!(rig.memory.owing_frames(), ceasefire::BATCH as u64);
     drop(rig.memory.engine().unload());
-    rig.memory.unmap(&space, start, PAGES * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(PAGES)).unwrap();
     rig.memory.delete_file(file);
     finish(&rig, space, all);
 }

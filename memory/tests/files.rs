@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    AdviseError, Busy, Config, FaultError, ObjectId, TruncateError, Work, WriteError, PAGE_BYTES,
+    AdviseError, Busy, Config, FaultError, ObjectId, Pages, TruncateError, Work, WriteError, PAGE_BYTES,
 };
 
 mod common;
@@ -20,8 +20,8 @@ fn mapped(pages: u32) -> (Rig, Space, ObjectId, [u64; 2], u64) {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(pages).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 8).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(8), true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(8)).unwrap();
     (rig, space, file, [shared, private], free)
 }
 
@@ -100,8 +100,8 @@ fn writing_nothing_or_beyond_the_longest_file_changes_nothing() {
 fn a_write_that_runs_out_of_memory_reports_the_bytes_written() {
     let (rig, space, file, [shared, _], free) = mapped(0);
     put(&rig, file, 0, 1);
-    rig.memory.lock(&space, shared, PAGE_BYTES).unwrap();
-    let filler = rig.memory.map_anonymous(&space, 1024).unwrap();
+    rig.memory.lock(&space, shared, Pages::new(1)).unwrap();
+    let filler = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     assert!((0..1024).any(|page| rig.store(&space, at(filler, page), 1).is_err()));
     let result = rig.memory.write(file, 0, &[7; 3 * 4096]);
     assert_eq!(result, Err(WriteError::OutOfMemory { written: 4096 }));
@@ -155,7 +155,7 @@ fn pages_in_many_batches_are_written_with_a_flush_each() {
     let (rig, space) = shared_space(1024);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(100).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 100, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(100), true).unwrap();
     both(&rig, || (0..100).for_each(|page| rig.store(&space, at(shared, page), page + 1).unwrap()));
     let before = rig.memory.counters();
     assert_eq!(rig.memory.sync(file), 100);
@@ -197,7 +197,7 @@ fn a_store_waits_for_the_write_out_and_is_written_by_the_next() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(2).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     rig.store(&space, shared, 5).unwrap();
     let (writing, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     std::thread::scope(|scope| {
@@ -254,7 +254,7 @@ fn a_store_fault_in_the_middle_of_a_sync_is_not_lost() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(1).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 1, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(1), true).unwrap();
     put(&rig, file, 8, 1);
     let (faults, synced) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     std::thread::scope(|scope| {
@@ -371,11 +371,11 @@ fn truncation_without_memory_for_the_last_page_is_an_error_and_changes_nothing()
     put(&rig, file, PAGE_BYTES, 5);
     rig.memory.sync(file);
     forget(&rig, file);
-    let filler = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let filler = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     let full = (0..1024).find(|&page| rig.store(&space, at(filler, page), 1).is_err()).unwrap();
     assert_eq!(rig.memory.truncate(file, PAGE_BYTES + 4), Err(TruncateError::OutOfMemory));
     assert_eq!(rig.memory.file_bytes(file), 4 * PAGE_BYTES);
-    rig.memory.discard(&space, filler, full / 2 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, filler, Pages::new(full / 2)).unwrap();
     assert_eq!(word(&rig, file, PAGE_BYTES), 5);
     rig.memory.truncate(file, PAGE_BYTES + 4).unwrap();
     finish(&rig, space, &[file], free);
@@ -438,7 +438,7 @@ fn readers_wait_for_a_page_on_its_way_in_and_it_is_read_once() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(1).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 1, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(1), true).unwrap();
     put(&rig, file, 0, 5);
     rig.memory.sync(file);
     forget(&rig, file);
@@ -474,12 +474,12 @@ fn a_page_reclaimed_by_the_kernel_may_be_read_until_it_is_found_again() {
     let space = rig.memory.new_space().unwrap();
     both(&rig, || rig.run(&space));
     let file = rig.memory.create_file(8).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 8, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(8), false).unwrap();
     let read = || both(&rig, || (0..8).for_each(|page| assert!(rig.load(&space, at(start, page)).is_ok())));
     let reads_on = || (0..8).filter(|&page| rig.platform().caches(1, at(start, page))).count();
     read();
     let interrupts = rig.memory.counters().interrupts;
-    assert_eq!(rig.memory.reclaim_range(&space, start, 8 * PAGE_BYTES), Ok(8));
+    assert_eq!(rig.memory.reclaim_range(&space, start, Pages::new(8)), Ok(8));
     assert_eq!((reads_on(), rig.memory.counters().interrupts), (8, interrupts), "no CPU is interrupted");
     put(&rig, file, 3 * PAGE_BYTES, 9);
     both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Ok(9)));
@@ -487,9 +487,9 @@ fn a_page_reclaimed_by_the_kernel_may_be_read_until_it_is_found_again() {
     // A call of the program is done when it returns.
     rig.memory.sync(file);
     read();
-    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
     assert_eq!((reads_on(), rig.memory.cached_pages(file)), (0, 0));
-    let refused = rig.memory.reclaim_range(&space, start + 8 * PAGE_BYTES, PAGE_BYTES);
+    let refused = rig.memory.reclaim_range(&space, start + 8 * PAGE_BYTES, Pages::new(1));
     assert_eq!(refused, Err(AdviseError::NotMapped(start + 8 * PAGE_BYTES)));
     finish(&rig, space, &[file], free);
 }

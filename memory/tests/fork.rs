@@ -1,16 +1,16 @@
 //! fork: memory is shared until it is stored to.
 
-use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Protection, PAGE_BYTES, USER_END};
+use ceasefire_memory::{Config, FaultError, ForkError, NodeId, Pages, Protection, USER_END};
 
 mod common;
 
-use common::{at, config, finish, shared_space, Moment, Rig, Space};
+use common::{at, between, config, finish, shared_space, Moment, Rig, Space};
 
 /// A space that both CPUs run, with memory in which both have stored to `pages` pages: page `n` holds `n + 1`.
 fn stored(pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(1024);
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), 0).unwrap();
         rig.on(1, || rig.store(&space, at(start, page), page + 1)).unwrap();
@@ -60,7 +60,7 @@ fn neither_sees_what_the_other_stores_later() {
 fn the_kernels_half_is_in_every_root_and_stays() {
     let (rig, space, start, free) = stored(4);
     let child = rig.memory.fork(&space).unwrap();
-    rig.memory.unmap(&space, 0, USER_END).unwrap();
+    rig.memory.unmap(&space, 0, between(0, USER_END)).unwrap();
     assert!(rig.platform().has_kernel(&space) && rig.platform().has_kernel(&child));
     inside(&rig, &child, &space, || assert_eq!(rig.load(&child, start), Ok(1)));
     // The machine checks the kernel's half when a root is loaded, and when it is freed.
@@ -154,8 +154,8 @@ fn shared_files_stay_shared_and_private_copies_part() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(2).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 2).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(2)).unwrap();
     rig.store(&space, shared, 1).unwrap();
     rig.store(&space, private + 8, 2).unwrap();
     let child = rig.memory.fork(&space).unwrap();
@@ -176,20 +176,20 @@ fn shared_files_stay_shared_and_private_copies_part() {
 #[test]
 fn rights_are_inherited_and_locks_are_not() {
     let (rig, space, start, free) = stored(4);
-    rig.memory.protect(&space, start, PAGE_BYTES, Protection::Read).unwrap();
-    rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::None).unwrap();
-    rig.memory.lock(&space, at(start, 2), PAGE_BYTES).unwrap();
+    rig.memory.protect(&space, start, Pages::new(1), Protection::Read).unwrap();
+    rig.memory.protect(&space, at(start, 1), Pages::new(1), Protection::None).unwrap();
+    rig.memory.lock(&space, at(start, 2), Pages::new(1)).unwrap();
     let child = rig.memory.fork(&space).unwrap();
     inside(&rig, &child, &space, || {
         assert_eq!(rig.load(&child, start), Ok(1));
         assert_eq!(rig.store(&child, start, 1), Err(FaultError::ReadOnly(start)));
         assert_eq!(rig.load(&child, at(start, 1)), Err(FaultError::NoAccess(at(start, 1))));
-        rig.memory.protect(&child, at(start, 1), PAGE_BYTES, Protection::ReadWrite).unwrap();
+        rig.memory.protect(&child, at(start, 1), Pages::new(1), Protection::ReadWrite).unwrap();
         rig.store(&child, at(start, 1), 9).unwrap();
-        assert_eq!(rig.memory.discard(&child, at(start, 2), PAGE_BYTES), Ok(()));
+        assert_eq!(rig.memory.discard(&child, at(start, 2), Pages::new(1)), Ok(()));
     });
-    assert!(rig.memory.discard(&space, at(start, 2), PAGE_BYTES).is_err(), "it is locked here");
-    rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
+    assert!(rig.memory.discard(&space, at(start, 2), Pages::new(1)).is_err(), "it is locked here");
+    rig.memory.protect(&space, at(start, 1), Pages::new(1), Protection::Read).unwrap();
     assert_eq!(rig.load(&space, at(start, 1)), Ok(2));
     end(&rig, child, &space);
     finish(&rig, space, &[], free);
@@ -198,10 +198,10 @@ fn rights_are_inherited_and_locks_are_not() {
 #[test]
 fn a_fork_without_memory_is_an_error_and_the_parent_goes_on() {
     let (rig, space, start, free) = stored(4);
-    let filler = rig.memory.map_anonymous(&space, 1500).unwrap();
+    let filler = rig.memory.map_anonymous(&space, Pages::new(1500)).unwrap();
     let full = (0..1500).find(|&page| rig.store(&space, at(filler, page), page).is_err()).unwrap();
     for frames in 0..5 {
-        rig.memory.discard(&space, filler, frames * PAGE_BYTES + PAGE_BYTES).unwrap();
+        rig.memory.discard(&space, filler, Pages::new(frames + 1)).unwrap();
         if let Ok(child) = rig.memory.fork(&space) {
             end(&rig, child, &space);
             assert!(frames >= 3, "{frames} frames cannot hold a root and tables");
@@ -223,9 +223,9 @@ fn pages_on_the_swap_device_are_shared_and_come_back_to_each() {
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
-    let start = rig.memory.map_anonymous(&space, 4).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(4)).unwrap();
     (0..4).for_each(|page| rig.store(&space, at(start, page), page + 1).unwrap());
-    rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(4)).unwrap();
     assert_eq!(rig.memory.free_slots(), 60);
     let child = rig.memory.fork(&space).unwrap();
     assert_eq!(rig.memory.free_slots(), 60, "the slots are shared");
@@ -249,8 +249,8 @@ fn pages_on_the_swap_device_are_shared_and_come_back_to_each() {
 fn a_fork_of_moved_mappings_finds_their_pages() {
     let (rig, space, start, free) = stored(4);
     let to = 1 << 40;
-    let bytes = 2 * PAGE_BYTES;
-    rig.memory.remap(&space, at(start, 2), bytes, bytes, ceasefire_memory::Placement::At(to)).unwrap();
+    let pages = Pages::new(2);
+    rig.memory.remap(&space, at(start, 2), pages, pages, ceasefire_memory::Placement::At(to)).unwrap();
     let child = rig.memory.fork(&space).unwrap();
     rig.store(&space, to, 9).unwrap();
     inside(&rig, &child, &space, || {

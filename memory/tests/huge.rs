@@ -2,8 +2,8 @@
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    CollapseError, Config, FaultError, Migrated, NodeId, NodeLayout, Placement, Protection, UnmapError, Work,
-    HUGE_BYTES, PAGE_BYTES,
+    CollapseError, Config, FaultError, Migrated, NodeId, NodeLayout, Pages, Placement, Protection,
+    UnmapError, Work, PAGE_BYTES,
 };
 
 mod common;
@@ -38,8 +38,8 @@ fn fill(rig: &Rig, space: &Space, start: u64, pages: u64) {
 /// Memory of `count` huge pages that both CPUs use; small page `n` holds `n + 1`.
 fn huge(count: u64) -> (Rig, Space, u64, u64) {
     let (rig, space, free) = running(layout());
-    let start = rig.memory.map_anonymous(&space, count * 512).unwrap();
-    rig.memory.advise_huge(&space, start, count * HUGE_BYTES, true).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(count * 512)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::new(count * 512), true).unwrap();
     fill(&rig, &space, start, count * 512);
     (rig, space, start, free)
 }
@@ -47,7 +47,7 @@ fn huge(count: u64) -> (Rig, Space, u64, u64) {
 /// The same memory in small pages.
 fn small(pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space, free) = running(layout());
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     fill(&rig, &space, start, pages);
     (rig, space, start, free)
 }
@@ -76,8 +76,8 @@ fn one_fault_brings_a_huge_page_where_there_is_room_for_one() {
     let (rig, space, start, free) = huge(2);
     assert_eq!(rig.memory.statistics().faults, 2);
     assert_kept(&rig, &space, start, 0..1024);
-    let odd = rig.memory.map_anonymous(&space, 600).unwrap();
-    rig.memory.advise_huge(&space, odd, 600 * PAGE_BYTES, true).unwrap();
+    let odd = rig.memory.map_anonymous(&space, Pages::new(600)).unwrap();
+    rig.memory.advise_huge(&space, odd, Pages::new(600), true).unwrap();
     let before = rig.memory.free_frames();
     rig.store(&space, at(odd, 599), 1).unwrap();
     assert!(before - rig.memory.free_frames() < 5, "it would reach beyond the area");
@@ -87,14 +87,14 @@ fn one_fault_brings_a_huge_page_where_there_is_room_for_one() {
 #[test]
 fn a_huge_page_that_a_load_brings_in_takes_stores_only_where_they_are_allowed() {
     let (rig, space, free) = running(layout());
-    let start = rig.memory.map_anonymous(&space, 512).unwrap();
-    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
-    rig.memory.protect(&space, start, HUGE_BYTES, Protection::Read).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
+    rig.memory.protect(&space, start, Pages::HUGE, Protection::Read).unwrap();
     both(&rig, || {
         assert_eq!(rig.load(&space, at(start, 7)), Ok(0));
         assert_eq!(rig.store(&space, at(start, 7), 1), Err(FaultError::ReadOnly(at(start, 7))));
     });
-    rig.memory.protect(&space, start, HUGE_BYTES, Protection::ReadWrite).unwrap();
+    rig.memory.protect(&space, start, Pages::HUGE, Protection::ReadWrite).unwrap();
     both(&rig, || rig.store(&space, at(start, 7), 1).unwrap());
     finish_all(&rig, space, free);
 }
@@ -103,8 +103,8 @@ fn a_huge_page_that_a_load_brings_in_takes_stores_only_where_they_are_allowed() 
 fn without_512_neighbouring_frames_pages_stay_small() {
     let nodes = vec![NodeLayout::new(400), NodeLayout::new(400)];
     let (rig, space, free) = running(Config { nodes, ..layout() });
-    let start = rig.memory.map_anonymous(&space, 512).unwrap();
-    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
     rig.store(&space, start, 5).unwrap();
     assert_eq!(rig.load(&space, start), Ok(5));
     assert_eq!(rig.memory.collapse(&space, start), Err(CollapseError::OutOfMemory));
@@ -115,7 +115,7 @@ fn without_512_neighbouring_frames_pages_stay_small() {
 #[test]
 fn unmapping_a_part_splits_and_keeps_the_rest() {
     let (rig, space, start, free) = huge(2);
-    rig.memory.unmap(&space, at(start, 100), 600 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 100), Pages::new(600)).unwrap();
     assert_eq!(rig.memory.statistics().splits, 2);
     assert_kept(&rig, &space, start, 0..100);
     assert_kept(&rig, &space, start, 700..1024);
@@ -131,7 +131,7 @@ fn unmapping_a_part_splits_and_keeps_the_rest() {
 fn unmapping_the_whole_splits_nothing_and_frees_all() {
     let (rig, space, start, free) = huge(2);
     let before = rig.memory.free_frames();
-    rig.memory.unmap(&space, start, HUGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::HUGE).unwrap();
     assert_eq!((rig.memory.statistics().splits, rig.memory.free_frames()), (0, before + 512));
     both(&rig, || assert_eq!(rig.load(&space, at(start, 3)), Err(FaultError::NotMapped(at(start, 3)))));
     assert_kept(&rig, &space, start, 512..1024);
@@ -141,7 +141,7 @@ fn unmapping_the_whole_splits_nothing_and_frees_all() {
 #[test]
 fn protecting_a_part_splits_only_at_its_ends() {
     let (rig, space, start, free) = huge(3);
-    rig.memory.protect(&space, at(start, 500), 600 * PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, at(start, 500), Pages::new(600), Protection::Read).unwrap();
     assert_eq!(rig.memory.statistics().splits, 2, "the one in the middle stays whole");
     both(&rig, || {
         for page in 0..1536 {
@@ -151,9 +151,9 @@ fn protecting_a_part_splits_only_at_its_ends() {
             assert_eq!(rig.store(&space, address, page + 1), expected, "page {page}");
         }
     });
-    rig.memory.protect(&space, start, 3 * HUGE_BYTES, Protection::None).unwrap();
+    rig.memory.protect(&space, start, Pages::new(3 * 512), Protection::None).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, at(start, 700)), Err(FaultError::NoAccess(at(start, 700)))));
-    rig.memory.protect(&space, start, 3 * HUGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, start, Pages::new(3 * 512), Protection::Read).unwrap();
     assert_kept(&rig, &space, start, 0..1536);
     both(&rig, || assert!(rig.store(&space, at(start, 700), 1).is_err()));
     finish_all(&rig, space, free);
@@ -162,7 +162,7 @@ fn protecting_a_part_splits_only_at_its_ends() {
 #[test]
 fn discarding_a_part_zeroes_only_that_part() {
     let (rig, space, start, free) = huge(1);
-    rig.memory.discard(&space, at(start, 100), 10 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, at(start, 100), Pages::new(10)).unwrap();
     both(&rig, || {
         for page in 0..512 {
             let expected = if (100..110).contains(&page) { 0 } else { page + 1 };
@@ -176,7 +176,7 @@ fn discarding_a_part_zeroes_only_that_part() {
 fn a_huge_page_moves_whole_between_equal_offsets_and_otherwise_in_parts() {
     for (to, splits) in [(1 << 40, 0), ((1 << 40) + 5 * PAGE_BYTES, 1)] {
         let (rig, space, start, free) = huge(1);
-        let moved = rig.memory.remap(&space, start, HUGE_BYTES, HUGE_BYTES, Placement::At(to));
+        let moved = rig.memory.remap(&space, start, Pages::HUGE, Pages::HUGE, Placement::At(to));
         assert_eq!((moved, rig.memory.statistics().splits), (Ok(to), splits));
         assert_kept(&rig, &space, to, 0..512);
         both(&rig, || {
@@ -193,10 +193,12 @@ fn a_huge_page_moves_whole_between_equal_offsets_and_otherwise_in_parts() {
 #[test]
 fn a_mapping_moves_over_a_huge_page() {
     let (rig, space, start, free) = huge(2);
-    let other = rig.memory.map_anonymous(&space, 512).unwrap();
+    let other = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
     fill(&rig, &space, other, 512);
-    rig.memory.remap(&space, other, HUGE_BYTES, HUGE_BYTES, Placement::At(start)).unwrap();
-    rig.memory.remap(&space, at(start, 1), PAGE_BYTES, PAGE_BYTES, Placement::At(at(start, 600))).unwrap();
+    rig.memory.remap(&space, other, Pages::HUGE, Pages::HUGE, Placement::At(start)).unwrap();
+    rig.memory
+        .remap(&space, at(start, 1), Pages::new(1), Pages::new(1), Placement::At(at(start, 600)))
+        .unwrap();
     both(&rig, || {
         assert_eq!(rig.load(&space, start), Ok(1));
         assert_eq!(rig.load(&space, at(start, 600)), Ok(2));
@@ -226,17 +228,20 @@ fn fork_splits_and_both_keep_their_own() {
 fn a_split_without_a_frame_for_the_table_is_an_error_and_changes_nothing() {
     let nodes = vec![NodeLayout::new(1024), NodeLayout::new(64)];
     let (rig, space, free) = running(Config { nodes, swap_pages: 0, ..layout() });
-    let start = rig.memory.map_anonymous(&space, 512).unwrap();
-    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
     fill(&rig, &space, start, 512);
     assert_eq!(rig.memory.statistics().faults, 1);
-    let filler = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let filler = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     assert!((0..1024).any(|page| rig.store(&space, at(filler, page), 1).is_err()));
-    assert_eq!(rig.memory.unmap(&space, at(start, 1), PAGE_BYTES), Err(UnmapError::OutOfMemory));
-    assert!(rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).is_err());
-    assert!(rig.memory.discard(&space, at(start, 1), PAGE_BYTES).is_err());
+    assert_eq!(rig.memory.unmap(&space, at(start, 1), Pages::new(1)), Err(UnmapError::OutOfMemory));
+    assert!(rig.memory.protect(&space, at(start, 1), Pages::new(1), Protection::Read).is_err());
+    assert!(rig.memory.discard(&space, at(start, 1), Pages::new(1)).is_err());
     assert!(rig.memory.fork(&space).is_err());
-    assert!(rig.memory.remap(&space, at(start, 1), PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).is_err());
+    assert!(rig
+        .memory
+        .remap(&space, at(start, 1), Pages::new(1), Pages::new(1), Placement::At(1 << 40))
+        .is_err());
     assert_kept(&rig, &space, start, 0..512);
     both(&rig, || rig.store(&space, at(start, 1), 2).unwrap());
     finish(&rig, space, &[], free);
@@ -245,7 +250,7 @@ fn a_split_without_a_frame_for_the_table_is_an_error_and_changes_nothing() {
 #[test]
 fn small_pages_collapse_into_a_huge_one() {
     let (rig, space, start, free) = small(1024);
-    rig.memory.discard(&space, at(start, 7), PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, at(start, 7), Pages::new(1)).unwrap();
     assert_eq!(rig.load(&space, at(start, 8)), Ok(9));
     let before = rig.memory.free_frames();
     assert_eq!(rig.memory.collapse(&space, at(start, 300) + 5), Ok(true));
@@ -263,7 +268,7 @@ fn small_pages_collapse_into_a_huge_one() {
 #[test]
 fn collapsed_memory_takes_stores_only_where_they_are_allowed() {
     let (rig, space, start, free) = small(1024);
-    rig.memory.protect(&space, start, HUGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, start, Pages::HUGE, Protection::Read).unwrap();
     let collapsed = rig.memory.collapse(&space, start).unwrap();
     assert_kept(&rig, &space, start, 0..512);
     both(&rig, || {
@@ -273,11 +278,11 @@ fn collapsed_memory_takes_stores_only_where_they_are_allowed() {
             "{collapsed}"
         );
     });
-    rig.memory.discard(&space, at(start, 512), HUGE_BYTES).unwrap();
-    rig.memory.protect(&space, at(start, 512), HUGE_BYTES, Protection::None).unwrap();
+    rig.memory.discard(&space, at(start, 512), Pages::HUGE).unwrap();
+    rig.memory.protect(&space, at(start, 512), Pages::HUGE, Protection::None).unwrap();
     let _ = rig.memory.collapse(&space, at(start, 512)).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, at(start, 600)), Err(FaultError::NoAccess(at(start, 600)))));
-    rig.memory.protect(&space, start, 2 * HUGE_BYTES, Protection::ReadWrite).unwrap();
+    rig.memory.protect(&space, start, Pages::new(2 * 512), Protection::ReadWrite).unwrap();
     both(&rig, || {
         rig.store(&space, at(start, 9), 1).unwrap();
         assert_eq!(rig.load(&space, at(start, 600)), Ok(0));
@@ -290,19 +295,19 @@ fn pages_in_other_use_do_not_collapse() {
     let (rig, space, start, free) = small(1024);
     assert_eq!(rig.memory.collapse(&space, start - 1), Err(CollapseError::NotAnonymous(start - 1)));
     let file = rig.memory.create_file(512).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 512, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(512), true).unwrap();
     assert_eq!(rig.memory.collapse(&space, shared), Err(CollapseError::NotAnonymous(shared)));
-    let part = rig.memory.map_anonymous(&space, 511).unwrap();
+    let part = rig.memory.map_anonymous(&space, Pages::new(511)).unwrap();
     assert_eq!(rig.memory.collapse(&space, part), Err(CollapseError::NotAnonymous(part)));
-    let untouched = rig.memory.map_anonymous(&space, 512).unwrap();
+    let untouched = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
     assert_eq!(rig.memory.collapse(&space, untouched), Ok(false));
     let child = rig.memory.fork(&space).unwrap();
     assert_eq!(rig.memory.collapse(&space, start), Ok(false), "shared");
     rig.memory.exit(child);
     rig.run(&space);
-    rig.memory.advise_page_out(&space, at(start, 511), PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, at(start, 511), Pages::new(1)).unwrap();
     assert_eq!(rig.memory.collapse(&space, start), Ok(false), "on the swap device");
-    rig.memory.hint(&space, at(start, 600), PAGE_BYTES).unwrap();
+    rig.memory.hint(&space, at(start, 600), Pages::new(1)).unwrap();
     assert_eq!(rig.memory.collapse(&space, at(start, 512)), Ok(false), "hidden");
     assert_kept(&rig, &space, start, 0..1024);
     assert_eq!(rig.memory.statistics().collapses, 0);
@@ -327,19 +332,19 @@ fn a_huge_page_migrates_whole_with_a_flush_of_its_own() {
 fn a_node_without_room_for_a_huge_page_is_full() {
     let nodes = vec![NodeLayout::new(4096), NodeLayout::new(400)];
     let (rig, space, free) = running(Config { nodes, ..layout() });
-    let start = rig.memory.map_anonymous(&space, 512).unwrap();
-    rig.memory.advise_huge(&space, start, HUGE_BYTES, true).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::HUGE, true).unwrap();
     fill(&rig, &space, start, 512);
     assert!(rig.memory.migrate_space(&space, NEAR, FAR).is_err());
     assert_kept(&rig, &space, start, 0..512);
-    rig.memory.advise_page_out(&space, start, HUGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::HUGE).unwrap();
     finish_all(&rig, space, free);
 }
 
 #[test]
 fn a_hidden_huge_page_moves_to_its_user() {
     let (rig, space, start, free) = huge(1);
-    assert_eq!(rig.memory.hint(&space, start, HUGE_BYTES), Ok(512));
+    assert_eq!(rig.memory.hint(&space, start, Pages::HUGE), Ok(512));
     assert!(!rig.platform().caches(1, at(start, 9)));
     assert_eq!(rig.on(1, || rig.load(&space, at(start, 9))), Ok(10));
     assert_eq!(rig.memory.statistics().promoted, 512);
@@ -361,9 +366,9 @@ fn reclaim_splits_a_huge_page_and_takes_its_parts() {
 #[test]
 fn paging_out_takes_a_whole_huge_page_and_nothing_beyond_the_range() {
     let (rig, space, start, free) = huge(2);
-    rig.memory.advise_page_out(&space, start, HUGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::HUGE).unwrap();
     assert_eq!(rig.memory.free_slots(), 2048 - 512, "all of it");
-    rig.memory.advise_page_out(&space, at(start, 768), 256 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, at(start, 768), Pages::new(256)).unwrap();
     assert_eq!(rig.memory.free_slots(), 2048 - 768, "the second half");
     let faults = rig.memory.statistics().faults;
     assert_kept(&rig, &space, start, 512..768);
@@ -375,7 +380,7 @@ fn paging_out_takes_a_whole_huge_page_and_nothing_beyond_the_range() {
 #[test]
 fn a_partly_locked_huge_page_keeps_the_locked_part() {
     let (rig, space, start, free) = huge(1);
-    rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
+    rig.memory.lock(&space, start, Pages::new(100)).unwrap();
     end(&rig, exhaust(&rig));
     rig.run(&space);
     assert_eq!(rig.memory.free_slots(), 2048 - 412);
@@ -383,7 +388,7 @@ fn a_partly_locked_huge_page_keeps_the_locked_part() {
     assert_kept(&rig, &space, start, 0..100);
     assert_eq!(rig.memory.statistics().faults, faults);
     assert_kept(&rig, &space, start, 0..512);
-    rig.memory.unmap(&space, start, 200 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(200)).unwrap();
     assert_kept(&rig, &space, start, 200..512);
     finish_all(&rig, space, free);
 }
@@ -391,8 +396,8 @@ fn a_partly_locked_huge_page_keeps_the_locked_part() {
 #[test]
 fn an_unmap_after_a_partial_lock_takes_only_its_range() {
     let (rig, space, start, free) = huge(1);
-    rig.memory.lock(&space, start, 100 * PAGE_BYTES).unwrap();
-    rig.memory.unmap(&space, at(start, 100), 412 * PAGE_BYTES).unwrap();
+    rig.memory.lock(&space, start, Pages::new(100)).unwrap();
+    rig.memory.unmap(&space, at(start, 100), Pages::new(412)).unwrap();
     assert_kept(&rig, &space, start, 0..100);
     finish_all(&rig, space, free);
 }
@@ -401,14 +406,14 @@ fn an_unmap_after_a_partial_lock_takes_only_its_range() {
 fn operations_on_a_moving_huge_page_take_effect_before_or_after_the_move() {
     type Act = fn(&Rig, &Space, u64);
     let acts: [(&str, Act); 4] = [
-        ("munmap", |rig, space, start| rig.memory.unmap(space, start, HUGE_BYTES).unwrap()),
+        ("munmap", |rig, space, start| rig.memory.unmap(space, start, Pages::HUGE).unwrap()),
         ("mprotect", |rig, space, start| {
-            rig.memory.protect(space, start, HUGE_BYTES, Protection::Read).unwrap();
+            rig.memory.protect(space, start, Pages::HUGE, Protection::Read).unwrap();
         }),
         ("mremap", |rig, space, start| {
-            rig.memory.remap(space, start, HUGE_BYTES, HUGE_BYTES, Placement::At(1 << 40)).unwrap();
+            rig.memory.remap(space, start, Pages::HUGE, Pages::HUGE, Placement::At(1 << 40)).unwrap();
         }),
-        ("madvise", |rig, space, start| rig.memory.discard(space, start, HUGE_BYTES).unwrap()),
+        ("madvise", |rig, space, start| rig.memory.discard(space, start, Pages::HUGE).unwrap()),
     ];
     for (name, act) in acts {
         for early in [true, false] {
@@ -444,7 +449,7 @@ fn a_page_that_is_reclaimed_does_not_collapse_and_is_not_lost() {
     rig.platform().after(1, Moment::Work(Work::ReclaimPage), move || {
         inner.on(1, || assert_eq!(inner.memory.collapse(&inner_space, start), Ok(false)));
     });
-    rig.memory.advise_page_out(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(2)).unwrap();
     assert!(rig.platform().all_done());
     assert_kept(&rig, &space, start, 0..512);
     finish_all(&rig, space, free);

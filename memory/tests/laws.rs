@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use ceasefire::Schedule;
 use ceasefire_memory::{
     AdviseError, Config, ConfigError, FaultError, FrameNumber, MapError, NodeId, NodeLayout, ObjectId,
-    OutOfMemory, RangeError, TooManyObjects, UnmapError, Work, PAGE_BYTES, USER_END,
+    OutOfMemory, Pages, RangeError, TooManyObjects, UnmapError, Work, PAGE_BYTES, USER_END,
 };
 use proptest::prelude::*;
 
 mod common;
 
 use common::guards::{self, Guard};
-use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
+use common::{at, between, config, end, exhaust, finish, shared_space, Moment, Rig, Space};
 
 #[test]
 fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
@@ -20,7 +20,7 @@ fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
     assert_eq!(rig.load(&space, 0x5123), Err(FaultError::NotMapped(0x5000)));
     assert_eq!(rig.store(&space, 0x5123, 1), Err(FaultError::NotMapped(0x5000)));
     let file = rig.memory.create_file(4).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 4, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(4), false).unwrap();
     assert_eq!(rig.load(&space, start), Ok(0));
     assert_eq!(rig.store(&space, start, 1), Err(FaultError::ReadOnly(start)));
     assert_eq!(rig.load(&space, at(start, 4)), Err(FaultError::NotMapped(at(start, 4))));
@@ -29,7 +29,7 @@ fn an_access_to_nothing_and_a_store_to_a_read_only_page_are_refused() {
 #[test]
 fn fresh_memory_reads_as_zero_and_takes_a_frame_only_when_stored_to() {
     let (rig, space) = shared_space(256);
-    let start = rig.memory.map_anonymous(&space, 8).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(8)).unwrap();
     assert_eq!(rig.load(&space, start), Ok(0));
     let before = rig.memory.free_frames();
     for page in 0..8 {
@@ -50,8 +50,8 @@ fn a_private_mapping_copies_the_pages_it_stores_to() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 4).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(4)).unwrap();
     rig.store(&space, at(shared, 1), 7).unwrap();
     assert_eq!(rig.load(&space, at(private, 1)), Ok(7));
     assert_eq!(rig.on(1, || rig.load(&space, at(private, 1))), Ok(7));
@@ -65,7 +65,7 @@ fn a_private_mapping_copies_the_pages_it_stores_to() {
     }
     rig.store(&space, at(shared, 1), 8).unwrap();
     assert_eq!(rig.load(&space, at(private, 1)), Ok(7), "the copy does not see the file any more");
-    rig.memory.discard(&space, private, 4 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, private, Pages::new(4)).unwrap();
     assert_eq!(rig.load(&space, at(private, 1)), Ok(8), "without the copy it shows the file again");
     finish(&rig, space, &[file], free);
 }
@@ -76,7 +76,7 @@ fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(64).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 64, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(64), false).unwrap();
     rig.load(&space, at(start, 4)).unwrap();
     assert_eq!(rig.memory.cached_pages(file), 4, "the page and its successors");
     let faults = rig.memory.statistics().faults;
@@ -94,29 +94,33 @@ fn a_fault_maps_the_neighbours_that_are_in_memory_and_no_others() {
 #[test]
 fn invalid_ranges_change_nothing() {
     let (rig, space) = shared_space(256);
-    let start = rig.memory.map_anonymous(&space, 4).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(4)).unwrap();
     rig.store(&space, start, 1).unwrap();
     let bad = [
         (start, 0),
-        (start + 1, PAGE_BYTES),
-        (start, PAGE_BYTES - 1),
-        (start, u64::MAX - PAGE_BYTES + 1),
-        (USER_END - PAGE_BYTES, 2 * PAGE_BYTES),
-        (u64::MAX - PAGE_BYTES + 1, PAGE_BYTES),
+        (start + 1, 1),
+        (start, u64::MAX),
+        (start, u64::MAX / PAGE_BYTES),
+        (USER_END - PAGE_BYTES, 2),
+        (u64::MAX - PAGE_BYTES + 1, 1),
     ];
-    for (from, bytes) in bad {
-        let error = RangeError { start: from, bytes };
-        assert_eq!(rig.memory.unmap(&space, from, bytes), Err(UnmapError::Range(error)));
-        assert_eq!(rig.memory.discard(&space, from, bytes), Err(AdviseError::Range(error)));
+    for (from, pages) in bad {
+        let pages = Pages::new(pages);
+        let error = RangeError { start: from, pages };
+        assert_eq!(rig.memory.unmap(&space, from, pages), Err(UnmapError::Range(error)));
+        assert_eq!(rig.memory.discard(&space, from, pages), Err(AdviseError::Range(error)));
     }
     assert_eq!(rig.load(&space, start), Ok(1));
     for pages in [0, USER_END / PAGE_BYTES + 1, u64::MAX] {
-        assert_eq!(rig.memory.map_anonymous(&space, pages), Err(MapError::Length(pages)));
+        assert_eq!(
+            rig.memory.map_anonymous(&space, Pages::new(pages)),
+            Err(MapError::Length(Pages::new(pages)))
+        );
     }
     let room = u64::from(u32::MAX) - 1;
-    assert_eq!(rig.memory.map_anonymous(&space, room).map(|_| ()), Ok(()));
-    rig.memory.unmap(&space, 1 << 21, USER_END - (1 << 21)).unwrap();
-    assert_eq!(rig.memory.unmap(&space, start, PAGE_BYTES), Ok(()), "nothing there is no error");
+    assert_eq!(rig.memory.map_anonymous(&space, Pages::new(room)).map(|_| ()), Ok(()));
+    rig.memory.unmap(&space, 1 << 21, between(1 << 21, USER_END)).unwrap();
+    assert_eq!(rig.memory.unmap(&space, start, Pages::new(1)), Ok(()), "nothing there is no error");
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn objects_run_out_with_an_error_and_come_back() {
     let (rig, space) = shared_space(256);
     let mut starts = Vec::new();
     let error = loop {
-        match rig.memory.map_anonymous(&space, 1) {
+        match rig.memory.map_anonymous(&space, Pages::new(1)) {
             Ok(start) => starts.push(start),
             Err(error) => break error,
         }
@@ -135,8 +139,8 @@ fn objects_run_out_with_an_error_and_come_back() {
     assert_eq!(rig.memory.create_file(1), Err(TooManyObjects { limit: 64 }));
     rig.memory.delete_file(files[5]);
     assert_eq!(rig.memory.create_file(1), Ok(files[5]));
-    rig.memory.unmap(&space, starts[5], PAGE_BYTES).unwrap();
-    assert_eq!(rig.memory.map_anonymous(&space, 1), Ok(starts[5]));
+    rig.memory.unmap(&space, starts[5], Pages::new(1)).unwrap();
+    assert_eq!(rig.memory.map_anonymous(&space, Pages::new(1)), Ok(starts[5]));
 }
 
 #[test]
@@ -144,13 +148,13 @@ fn unmapping_splits_areas_and_frees_unneeded_tables() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let pages = 1024;
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     let edge = 512;
     for page in [0, 1, edge - 1, edge, pages - 1] {
         rig.store(&space, at(start, page), page + 1).unwrap();
         rig.on(1, || rig.load(&space, at(start, page)).unwrap());
     }
-    rig.memory.unmap(&space, at(start, 1), PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 1), Pages::new(1)).unwrap();
     assert_eq!(rig.platform().tables_freed(), 0, "the areas on both sides need the table");
     for cpu in 0..2 {
         rig.on(cpu, || {
@@ -159,9 +163,9 @@ fn unmapping_splits_areas_and_frees_unneeded_tables() {
             assert_eq!(rig.load(&space, at(start, 2)), Ok(0));
         });
     }
-    rig.memory.unmap(&space, at(start, 2), (edge - 2) * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 2), Pages::new(edge - 2)).unwrap();
     assert_eq!(rig.platform().tables_freed(), 0, "the first page needs it");
-    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(1)).unwrap();
     assert_eq!(rig.platform().tables_freed(), 1, "only the upper ones are needed");
     for cpu in 0..2 {
         rig.on(cpu, || {
@@ -169,7 +173,7 @@ fn unmapping_splits_areas_and_frees_unneeded_tables() {
             assert_eq!(rig.load(&space, at(start, pages - 1)), Ok(pages));
         });
     }
-    rig.memory.unmap(&space, start, pages * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(pages)).unwrap();
     assert_eq!(rig.platform().tables_freed(), 4, "one leaf and two upper ones");
     finish(&rig, space, &[], free);
 }
@@ -177,12 +181,12 @@ fn unmapping_splits_areas_and_frees_unneeded_tables() {
 #[test]
 fn discarded_memory_reads_as_zero_everywhere_and_can_be_used_again() {
     let (rig, space) = shared_space(512);
-    let start = rig.memory.map_anonymous(&space, 600).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(600)).unwrap();
     for page in 0..200 {
         rig.store(&space, at(start, page), page + 1).unwrap();
         assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(page + 1));
     }
-    rig.memory.discard(&space, at(start, 10), 100 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, at(start, 10), Pages::new(100)).unwrap();
     for page in 0..200 {
         let expected = if (10..110).contains(&page) { 0 } else { page + 1 };
         assert_eq!(rig.on(1, || rig.load(&space, at(start, page))), Ok(expected));
@@ -198,8 +202,8 @@ fn out_of_memory_is_an_error_and_leaves_memory_usable() {
     let (rig, space) = shared_space(128);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_anonymous(&space, 256).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(256)).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(1)).unwrap();
     let stored = (0..256).find(|&page| rig.store(&space, at(start, page), page + 1).is_err()).unwrap();
     assert!(stored > 100, "only {stored} of 128 frames could be used");
     assert_eq!(rig.store(&space, at(start, stored), 1), Err(FaultError::OutOfMemory));
@@ -210,13 +214,13 @@ fn out_of_memory_is_an_error_and_leaves_memory_usable() {
     }
     // Enough for tables and the copy, but not for the copied page: frames taken so far must come back.
     for pages in 1..6 {
-        rig.memory.discard(&space, start, pages * PAGE_BYTES).unwrap();
+        rig.memory.discard(&space, start, Pages::new(pages)).unwrap();
         let _ = rig.store(&space, private, 1);
         for page in 0..pages {
             let _ = rig.store(&space, at(start, page), page + 1);
         }
     }
-    rig.memory.discard(&space, start, 20 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, start, Pages::new(20)).unwrap();
     rig.store(&space, private, 3).unwrap();
     assert_eq!(rig.load(&space, private), Ok(3));
     finish(&rig, space, &[file], free);
@@ -227,7 +231,7 @@ fn memory_full_of_used_pages_is_not_out_of_memory() {
     // Every page was used since the last scan, so a whole round over all lists frees none.
     let (rig, space) = shared_space(4096);
     let file = rig.memory.create_file(8192).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 8192, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(8192), false).unwrap();
     for page in 0..8192 {
         assert_eq!(rig.load(&space, at(start, page)), Ok(0), "page {page}");
     }
@@ -243,7 +247,7 @@ fn frames_reach_up_to_the_last_number_and_no_further() {
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
-    let start = rig.memory.map_anonymous(&space, 256).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(256)).unwrap();
     let stored = (0..256).take_while(|&page| rig.store(&space, at(start, page), page).is_ok()).count();
     assert!(stored > 200, "only {stored} of 256 frames could be used");
     finish(&rig, space, &[], free);
@@ -261,7 +265,7 @@ fn background_reclaim_keeps_memory_free_without_direct_reclaim() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(16384).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 16384, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(16384), false).unwrap();
     for page in 0..16384 {
         rig.load(&space, at(start, page)).unwrap();
         for node in [NodeId(0), NodeId(1)] {
@@ -284,7 +288,7 @@ fn a_used_page_stays_for_one_scan_and_goes_on_the_next() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(8).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 8, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(8), false).unwrap();
     for page in 0..8 {
         rig.load(&space, at(start, page)).unwrap();
     }
@@ -302,11 +306,11 @@ fn a_dirty_page_is_written_before_it_goes() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(8).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(8), true).unwrap();
     rig.store(&space, at(start, 2), 1).unwrap();
     rig.on(1, || rig.store(&space, at(start, 3), 1)).unwrap();
     // The dirty state was carried over from a mapping that is gone.
-    rig.memory.unmap(&space, at(start, 3), PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 3), Pages::new(1)).unwrap();
     let spaces = exhaust(&rig);
     assert_eq!(rig.platform().written(), 2);
     assert_eq!(rig.memory.statistics().written, 2);
@@ -321,17 +325,17 @@ fn a_dirty_page_is_written_before_it_goes() {
 fn owed_translation(rig: &Rig, space: &Space) -> u64 {
     let file = rig.memory.create_file(2).unwrap();
     // Two pages: unmapping the first then frees no table, which would need a flush of its own.
-    let private = rig.memory.map_private(space, file, 0, 2).unwrap();
+    let private = rig.memory.map_private(space, file, 0, Pages::new(2)).unwrap();
     for cpu in 0..2 {
         assert_eq!(rig.on(cpu, || rig.load(space, private)), Ok(0));
     }
     let dirty = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(space, dirty, 0, 1, true).unwrap();
+    let start = rig.memory.map_shared(space, dirty, 0, Pages::new(1), true).unwrap();
     rig.store(space, start, 1).unwrap();
     let (rig, space) = (rig.clone(), space.clone());
     rig.clone()
         .platform()
-        .at(Moment::Reschedule, move || rig.memory.unmap(&space, start, PAGE_BYTES).unwrap());
+        .at(Moment::Reschedule, move || rig.memory.unmap(&space, start, Pages::new(1)).unwrap());
     private
 }
 
@@ -392,7 +396,7 @@ fn unmap_while_owed(without: Option<Guard>) -> bool {
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (result, stale) = std::sync::mpsc::channel();
     let unmap = move || {
-        inner.memory.unmap(&inner_space, private, PAGE_BYTES).unwrap();
+        inner.memory.unmap(&inner_space, private, Pages::new(1)).unwrap();
         result.send(inner.on(1, || inner.load(&inner_space, private)).is_ok()).unwrap();
     };
     while_owing(&rig, &space, Box::new(unmap));
@@ -415,7 +419,7 @@ fn read_after_reclaim(without: Option<Guard>) -> u64 {
     let (rig, space) = owing_rig();
     guards::remove(&rig.memory, without);
     let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
     rig.on(1, || rig.load(&space, start)).unwrap();
     let spaces = exhaust(&rig);
     assert_eq!(rig.memory.cached_pages(file), 0);
@@ -436,9 +440,9 @@ fn a_page_that_is_being_deleted_is_not_reclaimed_as_well() {
     let (rig, space) = owing_rig();
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
     rig.load(&space, start).unwrap();
-    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(1)).unwrap();
     // The page is out of the file, but the file's reference is not dropped yet.
     let inner = rig.clone();
     rig.platform().at(Moment::Unlock, move || inner.on(1, || end(&inner, exhaust(&inner))));
@@ -492,7 +496,7 @@ struct Program {
 impl Program {
     fn new(rig: &Rig, file: ObjectId) -> Self {
         let space = rig.memory.new_space().unwrap();
-        let file = rig.memory.map_shared(&space, file, 0, 1000, false).unwrap();
+        let file = rig.memory.map_shared(&space, file, 0, Pages::new(1000), false).unwrap();
         Self { space, areas: Vec::new(), pages: BTreeMap::new(), file }
     }
 
@@ -508,9 +512,9 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
         Step::Map { space, kind, pages } => {
             let program = &mut programs[space];
             let start = if kind == 0 {
-                rig.memory.map_anonymous(&program.space, pages)
+                rig.memory.map_anonymous(&program.space, Pages::new(pages))
             } else {
-                rig.memory.map_private(&program.space, file, 100, pages)
+                rig.memory.map_private(&program.space, file, 100, Pages::new(pages))
             };
             let Ok(start) = start else { return Ok(()) };
             for page in 0..pages {
@@ -562,13 +566,13 @@ fn take(rig: &Rig, programs: &mut [Program; 2], file: ObjectId, step: Step) -> R
         Step::Discard { cpu, space, area, from, pages } => {
             let program = &mut programs[space];
             let Some((start, end)) = program.range(area, from, pages) else { return Ok(()) };
-            rig.on(cpu, || rig.memory.discard(&program.space, start, end - start)).unwrap();
+            rig.on(cpu, || rig.memory.discard(&program.space, start, between(start, end))).unwrap();
             program.pages.range_mut(start..end).for_each(|(_, held)| *held = 0);
         }
         Step::Unmap { cpu, space, area, from, pages } => {
             let program = &mut programs[space];
             let Some((start, end)) = program.range(area, from, pages) else { return Ok(()) };
-            rig.on(cpu, || rig.memory.unmap(&program.space, start, end - start)).unwrap();
+            rig.on(cpu, || rig.memory.unmap(&program.space, start, between(start, end))).unwrap();
             program.pages.retain(|page, _| !(start..end).contains(page));
         }
         Step::Lazy { cpu } => rig.on(cpu, || rig.rest()),

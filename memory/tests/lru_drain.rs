@@ -2,7 +2,7 @@
 
 mod common;
 
-use ceasefire_memory::{Access, Config, LruDrain, PAGE_BYTES};
+use ceasefire_memory::{Access, Config, LruDrain, Pages, PAGE_BYTES};
 use proptest::prelude::*;
 
 use common::{config, Rig};
@@ -13,7 +13,7 @@ fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
     let all = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
-    let base = rig.memory.map_anonymous(&space, pages).unwrap();
+    let base = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     let mut before = None;
     let held = (0..pages)
         .map(|page| {
@@ -21,7 +21,7 @@ fn held(drain: LruDrain, lru_batch: usize, pages: u64) -> Vec<u64> {
             rig.memory.fault(&space, address, Access::Write).unwrap();
             // Besides the page itself there are the tables, all of which exist by now.
             let tables = *before.get_or_insert(rig.memory.free_frames() + 1);
-            rig.memory.discard(&space, address, PAGE_BYTES).unwrap();
+            rig.memory.discard(&space, address, Pages::new(1)).unwrap();
             tables - rig.memory.free_frames()
         })
         .collect();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    Config, FaultError, MigrateError, Migrated, Moved, NodeId, NodeLayout, Placement, Protection, RangeError,
-    Work, PAGE_BYTES, USER_END,
+    Config, FaultError, MigrateError, Migrated, Moved, NodeId, NodeLayout, Pages, Placement, Protection,
+    RangeError, Work, USER_END,
 };
 
 mod common;
 
-use common::{at, config, exhaust, finish, shared_space, Moment, Rig, Space};
+use common::{at, between, config, exhaust, finish, shared_space, Moment, Rig, Space};
 
 const NEAR: NodeId = NodeId(0);
 const FAR: NodeId = NodeId(1);
@@ -24,7 +24,7 @@ fn pages_in_use(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     rig.on(1, || rig.run(&space));
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), page + 1).unwrap();
         rig.on(1, || rig.store(&space, at(start, page) + 8, page)).unwrap();
@@ -86,7 +86,7 @@ fn a_page_of_a_file_moves_with_its_place_and_stays_dirty_or_clean() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(8).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(8), true).unwrap();
     rig.store(&space, at(start, 1), 11).unwrap();
     rig.load(&space, at(start, 2)).unwrap();
     assert_eq!(moved(&rig, &space).moved, 7);
@@ -106,9 +106,9 @@ fn pages_that_others_map_too_stay() {
     let (rig, space, start, free) = pages_in_use(config(1024), 4);
     let child = rig.memory.fork(&space).unwrap();
     let file = rig.memory.create_file(4).unwrap();
-    let own = rig.memory.map_shared(&space, file, 0, 4, false).unwrap();
+    let own = rig.memory.map_shared(&space, file, 0, Pages::new(4), false).unwrap();
     let other = rig.memory.new_space().unwrap();
-    let theirs = rig.memory.map_shared(&other, file, 0, 4, false).unwrap();
+    let theirs = rig.memory.map_shared(&other, file, 0, Pages::new(4), false).unwrap();
     rig.load(&space, own).unwrap();
     rig.run(&other);
     rig.load(&other, theirs).unwrap();
@@ -128,7 +128,7 @@ fn a_page_held_all_the_time_stays_where_it_is() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
     rig.store(&space, start, 5).unwrap();
     rig.on(1, || rig.load(&space, start)).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
@@ -154,7 +154,7 @@ fn a_busy_page_gets_its_entries_back_and_is_tried_again() {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     let file = rig.memory.create_file(4).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
     rig.store(&space, start, 5).unwrap();
     let flags = || Arc::new(AtomicBool::new(false));
     let (holds, may_go, gone) = (flags(), flags(), flags());
@@ -230,7 +230,7 @@ fn each_page_of_move_pages_has_a_status_of_its_own() {
     for page in 0..6 {
         rig.store(&space, at(start, page), page + 1).unwrap();
     }
-    let zeros = rig.memory.map_anonymous(&space, 4).unwrap();
+    let zeros = rig.memory.map_anonymous(&space, Pages::new(4)).unwrap();
     rig.load(&space, zeros).unwrap();
     let wanted = [
         (at(start, 0), FAR),
@@ -278,9 +278,9 @@ fn move_pages_says_when_a_node_is_full_and_when_a_page_is_busy() {
     assert!(there > 20, "{there}");
     assert!(statuses[there..].iter().all(|&status| status == Moved::Full), "{statuses:?}");
     assert_eq!(rig.memory.statistics().migrated, there as u64);
-    rig.memory.unmap(&space, start, 50 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(50)).unwrap();
     let file = rig.memory.create_file(1).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
     rig.load(&space, shared).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
     rig.platform().at(Moment::Load, move || {
@@ -294,8 +294,8 @@ fn move_pages_says_when_a_node_is_full_and_when_a_page_is_busy() {
 fn a_hidden_page_counts_its_next_use_and_moves_to_its_user() {
     let (rig, space, start, free) = pages_in_use(config(1024), 8);
     rig.memory.list_collected();
-    assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(8));
-    assert_eq!(rig.memory.hint(&space, start, 8 * PAGE_BYTES), Ok(0), "they are hidden already");
+    assert_eq!(rig.memory.hint(&space, start, Pages::new(8)), Ok(8));
+    assert_eq!(rig.memory.hint(&space, start, Pages::new(8)), Ok(0), "they are hidden already");
     for cpu in 0..2 {
         assert!(!rig.platform().caches(cpu, start), "CPU {cpu} would use it unseen");
     }
@@ -315,7 +315,7 @@ fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
     let (rig, space, start, free) = pages_in_use(config(1024), 2);
     rig.memory.list_collected();
     let child = rig.memory.fork(&space).unwrap();
-    rig.memory.hint(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.hint(&space, start, Pages::new(2)).unwrap();
     assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(1));
     assert_eq!(rig.memory.statistics().promoted, 0);
     rig.memory.exit(child);
@@ -326,11 +326,12 @@ fn hidden_pages_that_are_shared_do_not_move_to_one_of_their_users() {
 #[test]
 fn a_hint_hides_only_present_and_usable_pages() {
     let (rig, space, start, free) = pages_in_use(config(512), 4);
-    for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (USER_END, PAGE_BYTES), (start, u64::MAX)] {
-        assert_eq!(rig.memory.hint(&space, from, bytes), Err(RangeError { start: from, bytes }));
+    for (from, pages) in [(start, 0), (start + 1, 1), (USER_END, 1), (start, u64::MAX)] {
+        let pages = Pages::new(pages);
+        assert_eq!(rig.memory.hint(&space, from, pages), Err(RangeError { start: from, pages }));
     }
-    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
-    assert_eq!(rig.memory.hint(&space, 0, USER_END), Ok(2));
+    rig.memory.protect(&space, start, Pages::new(2), Protection::None).unwrap();
+    assert_eq!(rig.memory.hint(&space, 0, between(0, USER_END)), Ok(2));
     assert_eq!(rig.load(&space, start), Err(FaultError::NoAccess(start)));
     assert_eq!(rig.load(&space, at(start, 2)), Ok(3));
     finish(&rig, space, &[], free);
@@ -360,7 +361,7 @@ fn finish_alone(rig: &Rig, space: Space, free: u64) {
 #[test]
 fn unused_pages_are_demoted_to_slow_memory_before_any_is_freed() {
     let (rig, space, free) = one_space(tiers(256, 1024));
-    let start = rig.memory.map_anonymous(&space, 128).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(128)).unwrap();
     for page in 0..128 {
         rig.store(&space, at(start, page), page + 1).unwrap();
     }
@@ -386,12 +387,12 @@ fn unused_pages_are_demoted_to_slow_memory_before_any_is_freed() {
 fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
     let (rig, space, free) = one_space(tiers(512, 64));
     let file = rig.memory.create_file(400).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 400, false).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(400), false).unwrap();
     for page in 0..400 {
         rig.load(&space, at(shared, page)).unwrap();
     }
     // Fills the rest, the slow node first. None of these pages can move anywhere.
-    let start = rig.memory.map_anonymous(&space, 500).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(500)).unwrap();
     for page in 0..440 {
         assert_eq!(rig.store(&space, at(start, page), page + 1), Ok(()), "page {page}");
     }
@@ -399,7 +400,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
     for page in 0..440 {
         assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
     }
-    rig.memory.unmap(&space, shared, 400 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, shared, Pages::new(400)).unwrap();
     rig.memory.delete_file(file);
     finish_alone(&rig, space, free);
 }
@@ -408,7 +409,7 @@ fn pages_of_files_are_freed_where_slow_memory_has_no_room_for_them() {
 fn with_demotion_off_pages_are_freed() {
     let (rig, space, free) = one_space(Config { demote: false, ..tiers(256, 1024) });
     let file = rig.memory.create_file(128).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 128, false).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(128), false).unwrap();
     for page in 0..128 {
         rig.load(&space, at(shared, page)).unwrap();
     }
@@ -416,7 +417,7 @@ fn with_demotion_off_pages_are_freed() {
     assert_eq!((rig.memory.statistics().demoted, rig.memory.cached_pages(file)), (0, 0));
     common::end(&rig, spaces);
     rig.run(&space);
-    rig.memory.unmap(&space, shared, 128 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, shared, Pages::new(128)).unwrap();
     rig.memory.delete_file(file);
     finish_alone(&rig, space, free);
 }
@@ -472,7 +473,7 @@ fn an_access_to_a_page_on_its_way_waits_and_finds_it() {
     let rig = Rig::threaded(config(512));
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
-    let start = rig.memory.map_anonymous(&space, 2).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(2)).unwrap();
     rig.store(&space, start, 5).unwrap();
     rig.store(&space, at(start, 1), 6).unwrap();
     let (copying, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -506,7 +507,7 @@ fn a_page_unmapped_while_it_moves_is_gone() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {
-            rig.memory.unmap(space, start, 4 * PAGE_BYTES).unwrap();
+            rig.memory.unmap(space, start, Pages::new(4)).unwrap();
             for cpu in 0..2 {
                 rig.on(cpu, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
             }
@@ -524,7 +525,7 @@ fn a_page_discarded_while_it_moves_reads_as_zero() {
     for early in [true, false] {
         let (rig, space, start, free) = pages_in_use(config(512), 4);
         let act = move |rig: &Rig, space: &Space| {
-            rig.memory.discard(space, start, PAGE_BYTES).unwrap();
+            rig.memory.discard(space, start, Pages::new(1)).unwrap();
             for cpu in 0..2 {
                 rig.on(cpu, || assert_eq!(rig.load(space, start), Ok(0)));
             }
@@ -549,7 +550,7 @@ fn a_page_that_loses_rights_while_it_moves_arrives_without_them() {
         for protection in [Protection::Read, Protection::None] {
             let (rig, space, start, free) = pages_in_use(config(512), 4);
             let act = move |rig: &Rig, space: &Space| {
-                rig.memory.protect(space, start, PAGE_BYTES, protection).unwrap();
+                rig.memory.protect(space, start, Pages::new(1), protection).unwrap();
             };
             if early {
                 during_departure(&rig, &space, act);
@@ -566,10 +567,10 @@ fn a_page_that_loses_rights_while_it_moves_arrives_without_them() {
                     }
                 });
             }
-            rig.memory.protect(&space, start, PAGE_BYTES, Protection::Read).unwrap();
+            rig.memory.protect(&space, start, Pages::new(1), Protection::Read).unwrap();
             assert_eq!(rig.load(&space, start), Ok(1));
             assert_eq!(rig.store(&space, start, 9), Err(FaultError::ReadOnly(start)));
-            rig.memory.protect(&space, start, PAGE_BYTES, Protection::ReadWrite).unwrap();
+            rig.memory.protect(&space, start, Pages::new(1), Protection::ReadWrite).unwrap();
             rig.store(&space, start, 9).unwrap();
             assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(9));
             finish(&rig, space, &[], free);
@@ -584,8 +585,8 @@ fn a_page_that_is_remapped_while_it_moves_arrives_at_the_new_place() {
             let (rig, space, start, free) = pages_in_use(config(4096), pages);
             let to = start + (1 << 30);
             let act = move |rig: &Rig, space: &Space| {
-                let bytes = pages * PAGE_BYTES;
-                assert_eq!(rig.memory.remap(space, start, bytes, bytes, Placement::At(to)), Ok(to));
+                let length = Pages::new(pages);
+                assert_eq!(rig.memory.remap(space, start, length, length, Placement::At(to)), Ok(to));
                 for cpu in 0..2 {
                     rig.on(cpu, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
                 }
@@ -633,7 +634,7 @@ fn a_page_that_leaves_its_file_before_it_sets_out_is_gone() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(4).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
     rig.store(&space, start, 5).unwrap();
     let inner = rig.clone();
     rig.platform().at(Moment::Work(Work::MigratePage), move || inner.memory.truncate(file, 0).unwrap());

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::channel;
 
-use ceasefire_memory::{Busy, Config, ObjectId, Work, PAGE_BYTES};
+use ceasefire_memory::{Busy, Config, ObjectId, Pages, Work, PAGE_BYTES};
 
 mod common;
 
@@ -15,7 +15,7 @@ fn stored(without: Option<Guard>) -> (Rig, Space, ObjectId, u64) {
     let (rig, space) = shared_space(512);
     guards::remove(&rig.memory, without);
     let file = rig.memory.create_file(2).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     rig.on(1, || {
         rig.store(&space, start, 5).unwrap();
         assert_eq!(rig.load(&space, at(start, 1)), Ok(0));
@@ -45,7 +45,7 @@ fn read_beside_discard(without: Option<Guard>) -> u64 {
     guards::remove(&rig.memory, without);
     let space = rig.memory.new_space().unwrap();
     (0..3).for_each(|cpu| rig.on(cpu, || rig.run(&space)));
-    let start = rig.memory.map_anonymous(&space, 513).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(513)).unwrap();
     rig.store(&space, start, 1).unwrap();
     rig.store(&space, at(start, 512), 1).unwrap();
     assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(1));
@@ -55,7 +55,7 @@ fn read_beside_discard(without: Option<Guard>) -> u64 {
         inner.on(2, || inner.store(&inner_space, start, 7)).unwrap();
         send.send(inner.on(1, || inner.load(&inner_space, start)).unwrap()).unwrap();
     });
-    rig.memory.discard(&space, start, 513 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, start, Pages::new(513)).unwrap();
     receive.recv().unwrap()
 }
 
@@ -75,7 +75,7 @@ fn sync_beside_unmap(without: Option<Guard>) -> Rig {
         assert_eq!(inner.on(1, || inner.memory.sync(file)), 1);
         store_through_entry(&inner, &inner_space, start);
     });
-    rig.memory.unmap(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(2)).unwrap();
     assert!(rig.platform().all_done());
     rig
 }
@@ -93,7 +93,7 @@ fn truncate_beside_unmap(without: Option<Guard>) -> Option<u64> {
     let (rig, space) = shared_space(512);
     guards::remove(&rig.memory, without);
     let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 1, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), true).unwrap();
     rig.memory.write(file, 0, &5_u64.to_le_bytes()).unwrap();
     assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(5));
     let (inner, inner_space) = (rig.clone(), space.clone());
@@ -106,7 +106,7 @@ fn truncate_beside_unmap(without: Option<Guard>) -> Option<u64> {
         });
         send.send(seen).unwrap();
     });
-    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(1)).unwrap();
     receive.recv().unwrap()
 }
 
@@ -128,7 +128,7 @@ fn reclaim_beside_unmap(without: Option<Guard>) -> (Rig, u64) {
         assert!(inner.platform().caches(1, start));
         store_through_entry(&inner, &inner_space, start);
     });
-    rig.memory.unmap(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(2)).unwrap();
     assert!(rig.platform().all_done());
     rig.memory.invalidate(file, 0, 2).unwrap();
     let mut bytes = [0; 8];
@@ -142,7 +142,7 @@ fn load_beside_reclaim(without: Option<Guard>) -> u64 {
     let (rig, space) = shared_space(512);
     guards::remove(&rig.memory, without);
     let file = rig.memory.create_file(2).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     for page in 0..2 {
         rig.memory.write(file, page * PAGE_BYTES, &5_u64.to_le_bytes()).unwrap();
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ceasefire::{Batch, Condition, PageSize, Payment, Platform, Schedule, Stamp};
 use ceasefire_memory::{
-    Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, PAGE_BYTES,
+    Config, Frame, FrameNumber, Lazy, Machine as _, Moved, NodeId, OfflineError, Pages, PAGE_BYTES,
 };
 
 mod common;
@@ -282,9 +282,9 @@ fn a_huge_page_is_made_of_owing_frames_once_their_debt_is_paid() {
     let kept = here.split_off(here.len() - 156 - 8 * MOVED);
     rig.on(1, || free(&rig, kept));
     let (owing, _) = owe(&rig, &space, here);
-    let start = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     rig.run(&space);
-    rig.memory.advise_huge(&space, start, 1024 * PAGE_BYTES, true).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::new(1024), true).unwrap();
     let (before, address) = (rig.memory.free_frames(), start.next_multiple_of(512 * PAGE_BYTES));
     rig.store(&space, address, 1).unwrap();
     assert!(before - rig.memory.free_frames() >= 512, "it is huge");
@@ -389,7 +389,7 @@ fn move_and_fill(alters: bool) -> (bool, u64) {
     rig.platform().alter_free_frames(alters);
     let space = rig.memory.new_space().unwrap();
     let file = rig.memory.create_file(1).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 1, false).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(1), false).unwrap();
     rig.on(1, || rig.run(&space));
     assert_eq!(rig.on(1, || rig.load(&space, start)), Ok(0));
     let old = rig.platform().leads_to(1, start);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use ceasefire::{Broadcast, Holders, Payment, Platform, Schedule, DYNAMIC_ASIDS};
 use ceasefire_memory::{
-    Config, FaultError, ForkError, FrameNumber, Lazy, NodeId, NodeLayout, Placement, Protection, RemapError,
-    UnmapError, Work, PAGE_BYTES,
+    Config, FaultError, ForkError, FrameNumber, Lazy, NodeId, NodeLayout, Pages, Placement, Protection,
+    RemapError, UnmapError, Work, PAGE_BYTES,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -15,7 +15,7 @@ use proptest::test_runner::RngSeed;
 
 mod common;
 
-use common::{at, Moment, Rig, Space};
+use common::{at, between, Moment, Rig, Space};
 
 /// A part of a program's mappings: its first page and its number of pages.
 #[derive(Debug, Clone)]
@@ -170,10 +170,10 @@ impl Program {
         Some((start, at(start, pages as u64)))
     }
 
-    /// The ranges of several parts, as starts and bytes.
-    fn ranges(&self, parts: &[Part]) -> Vec<(u64, u64)> {
+    /// The ranges of several parts, as starts and lengths.
+    fn ranges(&self, parts: &[Part]) -> Vec<(u64, Pages)> {
         let ends = parts.iter().filter_map(|part| self.range(part));
-        ends.map(|(start, end)| (start, end - start)).collect()
+        ends.map(|(start, end)| (start, between(start, end))).collect()
     }
 
     fn each(&mut self, (start, end): (u64, u64), change: impl FnMut((&u64, &mut Page))) {
@@ -202,8 +202,8 @@ impl World {
                     if program.pages.len() > 2500 {
                         return Ok(());
                     }
-                    let start = memory.map_anonymous(&space, *pages).unwrap();
-                    let _ = memory.advise_huge(&space, start, pages * PAGE_BYTES, *huge);
+                    let start = memory.map_anonymous(&space, Pages::new(*pages)).unwrap();
+                    let _ = memory.advise_huge(&space, start, Pages::new(*pages), *huge);
                     for page in 0..*pages {
                         let fresh = Page { value: 0, free: false, protection: Protection::ReadWrite };
                         prop_assert!(program.pages.insert(at(start, page), fresh).is_none());
@@ -211,7 +211,7 @@ impl World {
                 }
                 Ask::Unmap(part) => {
                     let Some((start, end)) = program.range(part) else { return Ok(()) };
-                    match memory.unmap(&space, start, end - start) {
+                    match memory.unmap(&space, start, between(start, end)) {
                         Ok(()) => program.pages.retain(|page, _| !(start..end).contains(page)),
                         Err(error) => prop_assert_eq!(error, UnmapError::OutOfMemory),
                     }
@@ -219,8 +219,8 @@ impl World {
                 Ask::Discard(parts) => {
                     let ranges = program.ranges(parts);
                     if memory.discard_ranges(&space, &ranges).is_ok() {
-                        for (start, bytes) in ranges {
-                            program.each((start, start + bytes), |(_, page)| {
+                        for (start, pages) in ranges {
+                            program.each((start, at(start, pages.get())), |(_, page)| {
                                 (page.value, page.free) = (0, false);
                             });
                         }
@@ -228,7 +228,7 @@ impl World {
                 }
                 Ask::Protect(part, protection) => {
                     let Some((start, end)) = program.range(part) else { return Ok(()) };
-                    if memory.protect(&space, start, end - start, *protection).is_ok() {
+                    if memory.protect(&space, start, between(start, end), *protection).is_ok() {
                         program.each((start, end), |(_, page)| page.protection = *protection);
                     }
                 }
@@ -239,8 +239,8 @@ impl World {
                 Ask::Free(parts) => {
                     let ranges = program.ranges(parts);
                     if memory.advise_free_ranges(&space, &ranges).is_ok() {
-                        for (start, bytes) in ranges {
-                            program.each((start, start + bytes), |(_, page)| page.free = true);
+                        for (start, pages) in ranges {
+                            program.each((start, at(start, pages.get())), |(_, page)| page.free = true);
                         }
                     }
                 }
@@ -258,15 +258,15 @@ impl World {
                 },
                 Ask::Hint(part) => {
                     let Some((start, end)) = program.range(part) else { return Ok(()) };
-                    memory.hint(&space, start, end - start).unwrap();
+                    memory.hint(&space, start, between(start, end)).unwrap();
                 }
                 Ask::Lock(part, on) => {
                     let Some((start, end)) = program.range(part) else { return Ok(()) };
                     let end = end.min(at(start, 50));
                     let _ = if *on {
-                        memory.lock(&space, start, end - start)
+                        memory.lock(&space, start, between(start, end))
                     } else {
-                        memory.unlock(&space, start, end - start)
+                        memory.unlock(&space, start, between(start, end))
                     };
                 }
                 Ask::Collapse(page) => {
@@ -303,7 +303,8 @@ fn remap(
 ) -> Result<(), TestCaseError> {
     let Some((start, end)) = program.range(part) else { return Ok(()) };
     let placement = place.map_or(Placement::Anywhere, Placement::At);
-    let to = match rig.memory.remap(&program.space, start, end - start, pages * PAGE_BYTES, placement) {
+    let to = match rig.memory.remap(&program.space, start, between(start, end), Pages::new(pages), placement)
+    {
         Ok(to) => to,
         Err(RemapError::Range(error)) => return Err(TestCaseError::fail(error.to_string())),
         Err(_) => return Ok(()),
@@ -400,7 +401,7 @@ fn take(rig: &Rig, world: &Arc<Mutex<World>>, step: &Step) -> Result<(), TestCas
             rig.run(&space);
             lock().calling = Some(*program);
             interleave(rig, world, (Work::ReclaimPage, *after), (*asker, ask), || {
-                let _ = rig.memory.advise_page_out(&space, start, end - start);
+                let _ = rig.memory.advise_page_out(&space, start, between(start, end));
             })?;
             lock().calling = None;
         }

@@ -1,7 +1,7 @@
 //! A program's rights to its memory: mprotect and mremap. Debts of batches are paid before these return.
 
 use ceasefire_memory::{
-    FaultError, NodeId, Placement, ProtectError, Protection, RangeError, RemapError, Work, PAGE_BYTES,
+    FaultError, NodeId, Pages, Placement, ProtectError, Protection, RangeError, RemapError, Work, PAGE_BYTES,
     USER_END,
 };
 
@@ -17,7 +17,7 @@ const HUGE: u64 = 1 << 21;
 fn stored(frames: u32, pages: u64) -> (Rig, Space, u64, u64) {
     let (rig, space) = shared_space(frames);
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), 0).unwrap();
         rig.on(1, || rig.store(&space, at(start, page), page + 1)).unwrap();
@@ -34,7 +34,7 @@ fn both(rig: &Rig, body: impl Fn()) {
 #[test]
 fn after_the_right_to_store_is_taken_no_cpu_stores() {
     let (rig, space, start, free) = stored(256, 6);
-    rig.memory.protect(&space, at(start, 1), 2 * PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, at(start, 1), Pages::new(2), Protection::Read).unwrap();
     both(&rig, || {
         for page in 0..6 {
             let address = at(start, page);
@@ -50,9 +50,9 @@ fn after_the_right_to_store_is_taken_no_cpu_stores() {
 fn taking_rights_from_a_whole_range_costs_one_flush() {
     let (rig, space, start, free) = stored(256, 40);
     let before = rig.memory.counters();
-    rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, start, Pages::new(40), Protection::Read).unwrap();
     assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
-    rig.memory.protect(&space, start, 40 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    rig.memory.protect(&space, start, Pages::new(40), Protection::ReadWrite).unwrap();
     assert_eq!(rig.memory.counters().since(&before).shootdowns, 1, "giving rights costs no flush");
     both(&rig, || rig.store(&space, start, 1).unwrap());
     finish(&rig, space, &[], free);
@@ -61,12 +61,12 @@ fn taking_rights_from_a_whole_range_costs_one_flush() {
 #[test]
 fn memory_without_rights_keeps_its_bytes() {
     let (rig, space, start, free) = stored(256, 4);
-    rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::None).unwrap();
+    rig.memory.protect(&space, start, Pages::new(4), Protection::None).unwrap();
     both(&rig, || {
         assert_eq!(rig.load(&space, start), Err(FaultError::NoAccess(start)));
         assert_eq!(rig.store(&space, at(start, 3), 1), Err(FaultError::NoAccess(at(start, 3))));
     });
-    rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    rig.memory.protect(&space, start, Pages::new(4), Protection::ReadWrite).unwrap();
     both(&rig, || {
         for page in 0..4 {
             assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
@@ -81,10 +81,10 @@ fn the_right_to_load_alone_does_not_bring_back_the_right_to_store() {
     for hint in [false, true] {
         let (rig, space, start, free) = stored(256, 2);
         if hint {
-            assert_eq!(rig.memory.hint(&space, start, 2 * PAGE_BYTES), Ok(2));
+            assert_eq!(rig.memory.hint(&space, start, Pages::new(2)), Ok(2));
         }
-        rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
-        rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::Read).unwrap();
+        rig.memory.protect(&space, start, Pages::new(2), Protection::None).unwrap();
+        rig.memory.protect(&space, start, Pages::new(2), Protection::Read).unwrap();
         both(&rig, || {
             assert_eq!(rig.load(&space, start), Ok(1));
             assert_eq!(rig.store(&space, start, 9), Err(FaultError::ReadOnly(start)));
@@ -97,12 +97,12 @@ fn the_right_to_load_alone_does_not_bring_back_the_right_to_store() {
 fn a_right_that_comes_back_does_not_make_a_shared_page_private() {
     let (rig, space, start, free) = stored(256, 1);
     let file = rig.memory.create_file(1).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 1).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(1)).unwrap();
     rig.load(&space, private).unwrap();
     let child = rig.memory.fork(&space).unwrap();
     for address in [start, private] {
-        rig.memory.protect(&space, address, PAGE_BYTES, Protection::None).unwrap();
-        rig.memory.protect(&space, address, PAGE_BYTES, Protection::ReadWrite).unwrap();
+        rig.memory.protect(&space, address, Pages::new(1), Protection::None).unwrap();
+        rig.memory.protect(&space, address, Pages::new(1), Protection::ReadWrite).unwrap();
         rig.store(&space, address, 9).unwrap();
     }
     let mut bytes = [1; 8];
@@ -120,14 +120,14 @@ fn a_right_that_comes_back_does_not_make_a_shared_page_private() {
 fn fresh_memory_that_may_not_be_stored_to_reads_as_zero() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, 2).unwrap();
-    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::Read).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(2)).unwrap();
+    rig.memory.protect(&space, start, Pages::new(2), Protection::Read).unwrap();
     both(&rig, || {
         assert_eq!(rig.load(&space, start), Ok(0));
         assert_eq!(rig.store(&space, start, 1), Err(FaultError::ReadOnly(start)));
     });
-    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::None).unwrap();
-    rig.memory.protect(&space, start, 2 * PAGE_BYTES, Protection::ReadWrite).unwrap();
+    rig.memory.protect(&space, start, Pages::new(2), Protection::None).unwrap();
+    rig.memory.protect(&space, start, Pages::new(2), Protection::ReadWrite).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(0)));
     rig.store(&space, start, 1).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
@@ -140,10 +140,10 @@ fn the_dirty_state_survives_the_loss_of_rights() {
     let (rig, space) = shared_space(256);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(2).unwrap();
-    let start = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let start = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     for (page, protection) in [(0, Protection::None), (1, Protection::Read)] {
         rig.store(&space, at(start, page), 3).unwrap();
-        rig.memory.protect(&space, at(start, page), PAGE_BYTES, protection).unwrap();
+        rig.memory.protect(&space, at(start, page), Pages::new(1), protection).unwrap();
     }
     assert_eq!(rig.memory.sync(file), 2);
     finish(&rig, space, &[file], free);
@@ -152,22 +152,23 @@ fn the_dirty_state_survives_the_loss_of_rights() {
 #[test]
 fn a_wrong_range_to_protect_is_named_and_changes_nothing() {
     let (rig, space, start, free) = stored(256, 4);
-    let bad = [(start, 0), (start + 8, PAGE_BYTES), (start, 100), (start, u64::MAX), (USER_END, PAGE_BYTES)];
-    for (from, bytes) in bad {
-        let error = RangeError { start: from, bytes };
+    let bad = [(start, 0), (start + 8, 1), (start, u64::MAX), (USER_END, 1)];
+    for (from, pages) in bad {
+        let pages = Pages::new(pages);
+        let error = RangeError { start: from, pages };
         assert_eq!(
-            rig.memory.protect(&space, from, bytes, Protection::None),
+            rig.memory.protect(&space, from, pages, Protection::None),
             Err(ProtectError::Range(error))
         );
     }
-    let beyond = rig.memory.protect(&space, start, 5 * PAGE_BYTES, Protection::None);
+    let beyond = rig.memory.protect(&space, start, Pages::new(5), Protection::None);
     assert_eq!(beyond, Err(ProtectError::NotMapped(at(start, 4))));
-    rig.memory.unmap(&space, at(start, 1), PAGE_BYTES).unwrap();
-    let hole = rig.memory.protect(&space, start, 4 * PAGE_BYTES, Protection::None);
+    rig.memory.unmap(&space, at(start, 1), Pages::new(1)).unwrap();
+    let hole = rig.memory.protect(&space, start, Pages::new(4), Protection::None);
     assert_eq!(hole, Err(ProtectError::NotMapped(at(start, 1))));
     let file = rig.memory.create_file(2).unwrap();
-    let fixed = rig.memory.map_shared(&space, file, 0, 2, false).unwrap();
-    let forbidden = rig.memory.protect(&space, at(fixed, 1), PAGE_BYTES, Protection::ReadWrite);
+    let fixed = rig.memory.map_shared(&space, file, 0, Pages::new(2), false).unwrap();
+    let forbidden = rig.memory.protect(&space, at(fixed, 1), Pages::new(1), Protection::ReadWrite);
     assert_eq!(forbidden, Err(ProtectError::Forbidden(at(fixed, 1))));
     both(&rig, || {
         rig.store(&space, start, 1).unwrap();
@@ -179,7 +180,7 @@ fn a_wrong_range_to_protect_is_named_and_changes_nothing() {
 #[test]
 fn a_mapping_grows_where_it_is_and_keeps_its_bytes() {
     let (rig, space, start, free) = stored(256, 4);
-    assert_eq!(rig.memory.remap(&space, start, 4 * PAGE_BYTES, 9 * PAGE_BYTES, Placement::Here), Ok(start));
+    assert_eq!(rig.memory.remap(&space, start, Pages::new(4), Pages::new(9), Placement::Here), Ok(start));
     both(&rig, || {
         for page in 0..4 {
             assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
@@ -201,7 +202,7 @@ fn a_mapping_grows_where_it_is_and_keeps_its_bytes() {
 fn a_mapping_shrinks_and_the_pages_behind_are_gone_everywhere() {
     let (rig, space, start, free) = stored(256, 6);
     let left = rig.memory.free_frames();
-    assert_eq!(rig.memory.remap(&space, start, 6 * PAGE_BYTES, 2 * PAGE_BYTES, Placement::Here), Ok(start));
+    assert_eq!(rig.memory.remap(&space, start, Pages::new(6), Pages::new(2), Placement::Here), Ok(start));
     rig.memory.list_collected();
     assert_eq!(rig.memory.free_frames(), left + 4);
     both(&rig, || {
@@ -214,8 +215,8 @@ fn a_mapping_shrinks_and_the_pages_behind_are_gone_everywhere() {
 /// Moves `pages` pages, of which both CPUs hold translations, to `to`, and checks them there.
 fn move_to(pages: u64, offset: u64, to: u64) {
     let (rig, space, start, free) = stored(8192, pages + offset);
-    let (from, bytes) = (at(start, offset), pages * PAGE_BYTES);
-    assert_eq!(rig.memory.remap(&space, from, bytes, bytes, Placement::At(to)), Ok(to));
+    let (from, length) = (at(start, offset), Pages::new(pages));
+    assert_eq!(rig.memory.remap(&space, from, length, length, Placement::At(to)), Ok(to));
     both(&rig, || {
         for page in 0..offset + pages {
             let address = at(start, page);
@@ -257,10 +258,10 @@ fn pages_move_between_tables_at_different_offsets() {
 fn a_whole_table_moves_with_one_flush() {
     let (rig, space, start, free) = stored(4096, 512);
     // It keeps the tables above in use.
-    let other = rig.memory.map_anonymous(&space, 1).unwrap();
+    let other = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
     rig.load(&space, other).unwrap();
     let before = rig.memory.counters();
-    rig.memory.remap(&space, start, HUGE, HUGE, Placement::At(1 << 40)).unwrap();
+    rig.memory.remap(&space, start, Pages::HUGE, Pages::HUGE, Placement::At(1 << 40)).unwrap();
     assert_eq!(rig.memory.counters().since(&before).shootdowns, 1);
     finish(&rig, space, &[], free);
 }
@@ -269,14 +270,14 @@ fn a_whole_table_moves_with_one_flush() {
 fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, 512).unwrap();
-    let next = rig.memory.map_anonymous(&space, 1).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
+    let next = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
     assert_eq!(next, start + HUGE);
     rig.store(&space, at(start, 3), 4).unwrap();
-    let (bytes, more) = (HUGE, HUGE + PAGE_BYTES);
-    assert_eq!(rig.memory.remap(&space, start, bytes, more, Placement::Here), Err(RemapError::NoRoom(more)));
+    let (pages, more) = (Pages::HUGE, Pages::new(513));
+    assert_eq!(rig.memory.remap(&space, start, pages, more, Placement::Here), Err(RemapError::NoRoom(more)));
     assert_eq!(rig.load(&space, at(start, 3)), Ok(4));
-    let to = rig.memory.remap(&space, start, bytes, more, Placement::Anywhere).unwrap();
+    let to = rig.memory.remap(&space, start, pages, more, Placement::Anywhere).unwrap();
     assert_ne!(to, start);
     both(&rig, || {
         assert_eq!(rig.load(&space, at(to, 3)), Ok(4));
@@ -290,12 +291,12 @@ fn a_mapping_that_cannot_grow_where_it_is_moves_if_it_may() {
 fn mappings_at_the_new_place_are_unmapped() {
     let (rig, space, start, free) = stored(2048, 4);
     let file = rig.memory.create_file(1).unwrap();
-    let target = rig.memory.map_anonymous(&space, 600).unwrap();
+    let target = rig.memory.map_anonymous(&space, Pages::new(600)).unwrap();
     for page in [0, 1, 599] {
         both(&rig, || rig.store(&space, at(target, page), 100 + page).unwrap());
     }
     let to = at(target, 1);
-    assert_eq!(rig.memory.remap(&space, start, 4 * PAGE_BYTES, 4 * PAGE_BYTES, Placement::At(to)), Ok(to));
+    assert_eq!(rig.memory.remap(&space, start, Pages::new(4), Pages::new(4), Placement::At(to)), Ok(to));
     both(&rig, || {
         assert_eq!(rig.load(&space, target), Ok(100));
         assert_eq!(rig.load(&space, to), Ok(1), "CPU 1 could still read the old page");
@@ -308,9 +309,9 @@ fn mappings_at_the_new_place_are_unmapped() {
 #[test]
 fn a_whole_table_moves_over_existing_pages() {
     let (rig, space, start, free) = stored(4096, 512);
-    let target = rig.memory.map_anonymous(&space, 512).unwrap();
+    let target = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
     both(&rig, || rig.store(&space, at(target, 9), 5).unwrap());
-    rig.memory.remap(&space, start, HUGE, HUGE, Placement::At(target)).unwrap();
+    rig.memory.remap(&space, start, Pages::HUGE, Pages::HUGE, Placement::At(target)).unwrap();
     both(&rig, || {
         for page in 0..512 {
             assert_eq!(rig.load(&space, at(target, page)), Ok(page + 1));
@@ -324,14 +325,14 @@ fn moved_mappings_of_files_show_the_same_pages_and_truncation_finds_them() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(8).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
-    let private = rig.memory.map_private(&space, file, 0, 8).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(8), true).unwrap();
+    let private = rig.memory.map_private(&space, file, 0, Pages::new(8)).unwrap();
     both(&rig, || rig.store(&space, at(shared, 5), 6).unwrap());
     both(&rig, || rig.store(&space, at(private, 4), 7).unwrap());
-    let bytes = 4 * PAGE_BYTES;
+    let pages = Pages::new(4);
     let (shared_to, private_to) = (1 << 40, 1 << 41);
-    rig.memory.remap(&space, at(shared, 4), bytes, bytes, Placement::At(shared_to)).unwrap();
-    rig.memory.remap(&space, at(private, 4), bytes, bytes, Placement::At(private_to)).unwrap();
+    rig.memory.remap(&space, at(shared, 4), pages, pages, Placement::At(shared_to)).unwrap();
+    rig.memory.remap(&space, at(private, 4), pages, pages, Placement::At(private_to)).unwrap();
     both(&rig, || {
         assert_eq!(rig.load(&space, at(shared_to, 1)), Ok(6));
         assert_eq!(rig.load(&space, private_to), Ok(7));
@@ -354,11 +355,11 @@ fn an_image_is_mapped_at_its_link_address() {
     let free = rig.memory.free_frames() + 1;
     let image = rig.memory.create_file(8).unwrap();
     rig.memory.write(image, 5 * PAGE_BYTES, &7u64.to_le_bytes()).unwrap();
-    let bytes = 4 * PAGE_BYTES;
+    let pages = Pages::new(4);
     for linked in [0x40_0000, 0x40_4000, 1 << 46] {
-        let start = rig.memory.map_private(&space, image, 4, 4).unwrap();
+        let start = rig.memory.map_private(&space, image, 4, Pages::new(4)).unwrap();
         assert_eq!(start, 0x20_0000, "the first free range");
-        assert_eq!(rig.memory.remap(&space, start, bytes, bytes, Placement::At(linked)), Ok(linked));
+        assert_eq!(rig.memory.remap(&space, start, pages, pages, Placement::At(linked)), Ok(linked));
         both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(7)));
         rig.store(&space, at(linked, 1), linked).unwrap();
         both(&rig, || assert_eq!(rig.load(&space, at(linked, 1)), Ok(linked)));
@@ -373,14 +374,14 @@ fn an_image_is_mapped_at_its_link_address() {
 #[test]
 fn hidden_pages_move_too() {
     let (rig, space, start, free) = stored(512, 4);
-    rig.memory.protect(&space, start, PAGE_BYTES, Protection::None).unwrap();
-    rig.memory.hint(&space, at(start, 1), PAGE_BYTES).unwrap();
+    rig.memory.protect(&space, start, Pages::new(1), Protection::None).unwrap();
+    rig.memory.hint(&space, at(start, 1), Pages::new(1)).unwrap();
     for page in 0..2 {
         let to = at(1 << 40, page);
-        rig.memory.remap(&space, at(start, page), PAGE_BYTES, PAGE_BYTES, Placement::At(to)).unwrap();
+        rig.memory.remap(&space, at(start, page), Pages::new(1), Pages::new(1), Placement::At(to)).unwrap();
     }
     assert_eq!(rig.load(&space, 1 << 40), Err(FaultError::NoAccess(1 << 40)));
-    rig.memory.protect(&space, 1 << 40, PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, 1 << 40, Pages::new(1), Protection::Read).unwrap();
     assert_eq!(rig.load(&space, 1 << 40), Ok(1));
     assert_eq!(rig.load(&space, at(1 << 40, 1)), Ok(2));
     finish(&rig, space, &[], free);
@@ -389,29 +390,28 @@ fn hidden_pages_move_too() {
 #[test]
 fn a_wrong_range_to_move_is_named_and_changes_nothing() {
     let (rig, space, start, free) = stored(512, 4);
-    let page = PAGE_BYTES;
     let remap =
-        |from, bytes, new_bytes, placement| rig.memory.remap(&space, from, bytes, new_bytes, placement);
-    for (from, bytes, wrong) in [(start, 0, 0), (start + 1, page, page), (start, page + 1, page + 1)] {
-        let error = RangeError { start: from, bytes: wrong };
-        assert_eq!(remap(from, bytes, page, Placement::Here), Err(RemapError::Range(error)));
+        |from, pages, new_pages, placement| rig.memory.remap(&space, from, pages, new_pages, placement);
+    let [none, one, two, three] = [0, 1, 2, 3].map(Pages::new);
+    for (from, wrong) in [(start, none), (start + 1, one)] {
+        let error = RangeError { start: from, pages: wrong };
+        assert_eq!(remap(from, wrong, one, Placement::Here), Err(RemapError::Range(error)));
     }
-    for wrong in [0, page - 1, !(page - 1)] {
-        let error = RangeError { start, bytes: wrong };
-        assert_eq!(remap(start, page, wrong, Placement::Anywhere), Err(RemapError::Range(error)));
+    for wrong in [none, Pages::new(u64::MAX / PAGE_BYTES), Pages::new(u64::MAX)] {
+        let error = RangeError { start, pages: wrong };
+        assert_eq!(remap(start, one, wrong, Placement::Anywhere), Err(RemapError::Range(error)));
     }
-    for to in [1 << 40 | 1, USER_END, USER_END - page] {
-        let error = RangeError { start: to, bytes: 2 * page };
-        assert_eq!(remap(start, page, 2 * page, Placement::At(to)), Err(RemapError::Range(error)));
+    for to in [1 << 40 | 1, USER_END, USER_END - PAGE_BYTES] {
+        let error = RangeError { start: to, pages: two };
+        assert_eq!(remap(start, one, two, Placement::At(to)), Err(RemapError::Range(error)));
     }
-    for (to, new_bytes) in [(start, page), (at(start, 1), page), (start - page, 2 * page)] {
-        assert_eq!(remap(start, 2 * page, new_bytes, Placement::At(to)), Err(RemapError::Overlap));
+    for (to, new_pages) in [(start, one), (at(start, 1), one), (start - PAGE_BYTES, two)] {
+        assert_eq!(remap(start, two, new_pages, Placement::At(to)), Err(RemapError::Overlap));
     }
-    let none = RemapError::NotOneMapping(start);
-    assert_eq!(remap(start, 5 * page, page, Placement::Here), Err(none));
+    assert_eq!(remap(start, Pages::new(5), one, Placement::Here), Err(RemapError::NotOneMapping(start)));
     let file = rig.memory.create_file(1).unwrap();
-    let last = rig.memory.map_shared(&space, file, u32::MAX - 2, 1, false).unwrap();
-    assert_eq!(remap(last, page, 3 * page, Placement::Here), Err(RemapError::NoRoom(3 * page)));
+    let last = rig.memory.map_shared(&space, file, u32::MAX - 2, Pages::new(1), false).unwrap();
+    assert_eq!(remap(last, one, three, Placement::Here), Err(RemapError::NoRoom(three)));
     both(&rig, || {
         for page in 0..4 {
             assert_eq!(rig.load(&space, at(start, page)), Ok(page + 1));
@@ -423,19 +423,19 @@ fn a_wrong_range_to_move_is_named_and_changes_nothing() {
 #[test]
 fn moving_without_memory_for_tables_is_an_error_and_changes_nothing() {
     let (rig, space, start, free) = stored(256, 4);
-    let filler = rig.memory.map_anonymous(&space, 512).unwrap();
+    let filler = rig.memory.map_anonymous(&space, Pages::new(512)).unwrap();
     let full = (0..512).find(|&page| rig.store(&space, at(filler, page), 1).is_err()).unwrap();
-    let bytes = 4 * PAGE_BYTES;
-    let result = rig.memory.remap(&space, start, bytes, bytes, Placement::At(1 << 45));
+    let length = Pages::new(4);
+    let result = rig.memory.remap(&space, start, length, length, Placement::At(1 << 45));
     assert_eq!(result, Err(RemapError::OutOfMemory));
     both(&rig, || assert_eq!(rig.load(&space, at(start, 2)), Ok(3)));
     assert!(full > 100);
     // Enough for some of the tables, which are given back.
     for pages in 1..3 {
-        rig.memory.discard(&space, filler, pages * PAGE_BYTES).unwrap();
+        rig.memory.discard(&space, filler, Pages::new(pages)).unwrap();
         rig.memory.list_collected();
         let left = rig.memory.free_frames();
-        let result = rig.memory.remap(&space, start, bytes, bytes, Placement::At(1 << 45));
+        let result = rig.memory.remap(&space, start, length, length, Placement::At(1 << 45));
         assert_eq!((result, rig.memory.free_frames()), (Err(RemapError::OutOfMemory), left));
         (0..pages).for_each(|page| rig.store(&space, at(filler, page), 1).unwrap());
     }
@@ -447,15 +447,15 @@ fn tables_are_freed_with_the_mappings_that_needed_them() {
     let (rig, space) = shared_space(4096);
     let free = rig.memory.free_frames() + 1;
     let empty = rig.memory.free_frames();
-    let start = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     for page in [0, 600] {
         both(&rig, || rig.store(&space, at(start, page), page).unwrap());
     }
     let to = (1 << 40) + PAGE_BYTES;
-    let (bytes, fewer) = (1024 * PAGE_BYTES, 512 * PAGE_BYTES);
-    rig.memory.remap(&space, start, bytes, bytes, Placement::At(to)).unwrap();
+    let (pages, fewer) = (Pages::new(1024), Pages::new(512));
+    rig.memory.remap(&space, start, pages, pages, Placement::At(to)).unwrap();
     assert_eq!(rig.platform().tables_freed(), 4, "all tables that lead to the old place");
-    rig.memory.remap(&space, to, bytes, fewer, Placement::Here).unwrap();
+    rig.memory.remap(&space, to, pages, fewer, Placement::Here).unwrap();
     rig.memory.unmap(&space, to, fewer).unwrap();
     rig.memory.list_collected();
     assert_eq!(rig.memory.free_frames(), empty, "nothing is mapped, and no table is left");
@@ -493,7 +493,7 @@ fn assert_needs_settling(breaks: fn(&Rig, &Space, u64) -> bool) {
 #[test]
 fn munmap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
-        rig.memory.unmap(space, start, PAGE_BYTES).unwrap();
+        rig.memory.unmap(space, start, Pages::new(1)).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
     });
 }
@@ -501,11 +501,11 @@ fn munmap_pays_debts_before_it_returns() {
 #[test]
 fn mprotect_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
-        rig.memory.protect(space, start, PAGE_BYTES, Protection::Read).unwrap();
+        rig.memory.protect(space, start, Pages::new(1), Protection::Read).unwrap();
         rig.on(1, || rig.store(space, start, 9)).is_ok()
     });
     assert_needs_settling(|rig, space, start| {
-        rig.memory.protect(space, start, PAGE_BYTES, Protection::None).unwrap();
+        rig.memory.protect(space, start, Pages::new(1), Protection::None).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
     });
 }
@@ -513,7 +513,7 @@ fn mprotect_pays_debts_before_it_returns() {
 #[test]
 fn mremap_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
-        rig.memory.remap(space, start, PAGE_BYTES, PAGE_BYTES, Placement::At(1 << 40)).unwrap();
+        rig.memory.remap(space, start, Pages::new(1), Pages::new(1), Placement::At(1 << 40)).unwrap();
         rig.on(1, || rig.load(space, start)).is_ok()
     });
 }
@@ -524,7 +524,7 @@ fn fork_while_owed(without: Option<Guard>) -> u64 {
     let (rig, space, start, _) = stored(512, 2);
     guards::remove(&rig.memory, without);
     // Fork takes no right from this page, so it has nothing to flush.
-    rig.memory.protect(&space, at(start, 1), PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, at(start, 1), Pages::new(1), Protection::Read).unwrap();
     let (inner, inner_space) = (rig.clone(), space.clone());
     let (send, receive) = std::sync::mpsc::channel();
     rig.on(1, || rig.store(&space, start, 1)).unwrap();
@@ -554,7 +554,7 @@ fn fork_pays_debts_before_it_returns() {
 #[test]
 fn madvise_pays_debts_before_it_returns() {
     assert_needs_settling(|rig, space, start| {
-        rig.memory.discard(space, start, PAGE_BYTES).unwrap();
+        rig.memory.discard(space, start, Pages::new(1)).unwrap();
         rig.on(1, || rig.load(space, start)) != Ok(0)
     });
 }

@@ -1,6 +1,6 @@
 //! madvise of many ranges of one space: one flush, and all of them or none.
 
-use ceasefire_memory::{AdviseError, Config, NodeLayout, RangeError, HUGE_BYTES, PAGE_BYTES};
+use ceasefire_memory::{AdviseError, Config, NodeLayout, Pages, RangeError};
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{at, config, end, exhaust, finish, shared_space, Moment, Rig, Space}
 /// Pages that one table translates.
 const TABLE: u64 = 512;
 
-type Advise = fn(&Rig, &Space, &[(u64, u64)]) -> Result<(), AdviseError>;
+type Advise = fn(&Rig, &Space, &[(u64, Pages)]) -> Result<(), AdviseError>;
 
 /// The two calls, and whether they make the pages read as zeros at once.
 const CALLS: [(Advise, bool); 2] = [
@@ -39,7 +39,7 @@ fn stored() -> (Rig, Space, u64, u64) {
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     both(&rig, || rig.run(&space));
-    let start = rig.memory.map_anonymous(&space, 4 * TABLE).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(4 * TABLE)).unwrap();
     store(&rig, &space, start, touched());
     (rig, space, start, free)
 }
@@ -49,8 +49,8 @@ fn touched() -> impl Iterator<Item = u64> + Clone {
 }
 
 /// The ranges of whole pages, as starts and bytes.
-fn ranges(start: u64, pages: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    pages.iter().map(|&(page, count)| (at(start, page), count * PAGE_BYTES)).collect()
+fn ranges(start: u64, pages: &[(u64, u64)]) -> Vec<(u64, Pages)> {
+    pages.iter().map(|&(page, count)| (at(start, page), Pages::new(count))).collect()
 }
 
 /// Checks that both CPUs read zeros in the touched pages for which `gone` holds, and the stored words in the others.
@@ -159,18 +159,19 @@ fn a_refused_range_keeps_all_others_as_they_are() {
     for (advise, zeros) in CALLS {
         let (rig, space, start, free) = stored();
         let file = rig.memory.create_file(4).unwrap();
-        let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+        let shared = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
         let locked = at(start, TABLE);
-        rig.memory.lock(&space, locked, PAGE_BYTES).unwrap();
+        rig.memory.lock(&space, locked, Pages::new(1)).unwrap();
         let hole = at(shared, 4);
+        let (none, one) = (Pages::new(0), Pages::new(1));
         let mut refused = vec![
-            ((start + 1, PAGE_BYTES), AdviseError::Range(RangeError { start: start + 1, bytes: PAGE_BYTES })),
-            ((start, 0), AdviseError::Range(RangeError { start, bytes: 0 })),
-            ((locked, PAGE_BYTES), AdviseError::Locked(locked)),
+            ((start + 1, one), AdviseError::Range(RangeError { start: start + 1, pages: one })),
+            ((start, none), AdviseError::Range(RangeError { start, pages: none })),
+            ((locked, one), AdviseError::Locked(locked)),
         ];
         if !zeros {
-            refused.push(((shared, PAGE_BYTES), AdviseError::NotAnonymous(shared)));
-            refused.push(((hole, PAGE_BYTES), AdviseError::NotMapped(hole)));
+            refused.push(((shared, one), AdviseError::NotAnonymous(shared)));
+            refused.push(((hole, one), AdviseError::NotMapped(hole)));
         }
         let before = rig.memory.free_frames();
         for (range, error) in refused {
@@ -196,8 +197,8 @@ fn ranges_that_cut_a_huge_page_split_it_once() {
     let free = rig.memory.free_frames();
     let space = rig.memory.new_space().unwrap();
     both(&rig, || rig.run(&space));
-    let start = rig.memory.map_anonymous(&space, 2 * TABLE).unwrap();
-    rig.memory.advise_huge(&space, start, 2 * HUGE_BYTES, true).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(2 * TABLE)).unwrap();
+    rig.memory.advise_huge(&space, start, Pages::new(2 * TABLE), true).unwrap();
     store(&rig, &space, start, 0..2 * TABLE);
     assert_eq!(rig.memory.statistics().faults, 2);
     rig.memory.discard_ranges(&space, &ranges(start, &[(9, 1), (3, 2), (TABLE, TABLE)])).unwrap();
@@ -216,7 +217,7 @@ fn pages_of_a_file_that_were_stored_to_are_flushed_table_by_table() {
     let (rig, space) = shared_space(4096);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(3 * TABLE as u32).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 3 * TABLE, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(3 * TABLE), true).unwrap();
     both(&rig, || [0, TABLE].iter().for_each(|&page| rig.store(&space, at(shared, page), 7).unwrap()));
     both(&rig, || assert_eq!(rig.load(&space, at(shared, 2 * TABLE)), Ok(0)));
     let parts = ranges(shared, &[(0, 1), (TABLE, 1), (2 * TABLE, 1)]);
@@ -230,7 +231,7 @@ fn pages_of_a_file_that_were_stored_to_are_flushed_table_by_table() {
 fn more_pages_than_the_gather_has_room_for_are_flushed_in_parts() {
     let (rig, space) = shared_space(12_000);
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, 10_500).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(10_500)).unwrap();
     store(&rig, &space, start, 0..10_500);
     let parts = ranges(start, &[(0, 5_000), (5_100, 5_400)]);
     assert_eq!(shootdowns(&rig, || rig.memory.discard_ranges(&space, &parts).unwrap()), 2);

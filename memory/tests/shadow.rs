@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ceasefire::{CpuId, Platform, Schedule};
 use ceasefire_memory::shadow::{Misuse, Wrong};
-use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, Machine, NodeId, ObjectId};
+use ceasefire_memory::{Config, Frame, FrameNumber, Lazy, Machine, NodeId, ObjectId, Pages};
 
 mod common;
 
@@ -41,7 +41,7 @@ fn machine_of(config: Config, without: Option<Guard>) -> (Rig, Space) {
 /// A mapping of a file that CPU 1 has read.
 fn read_file(rig: &Rig, space: &Space) -> (ObjectId, u64) {
     let file = rig.memory.create_file(PAGES as u32).unwrap();
-    let start = rig.memory.map_shared(space, file, 0, PAGES, false).unwrap();
+    let start = rig.memory.map_shared(space, file, 0, Pages::new(PAGES), false).unwrap();
     rig.on(1, || (0..PAGES).for_each(|page| assert_eq!(rig.load(space, at(start, page)), Ok(0))));
     rig.memory.list_collected();
     (file, start)
@@ -49,7 +49,7 @@ fn read_file(rig: &Rig, space: &Space) -> (ObjectId, u64) {
 
 /// Memory that CPU 1 has read after it came back from the swap device.
 fn read_swapped(rig: &Rig, space: &Space) -> u64 {
-    let start = rig.memory.map_anonymous(space, PAGES).unwrap();
+    let start = rig.memory.map_anonymous(space, Pages::new(PAGES)).unwrap();
     rig.on(1, || {
         (0..PAGES).for_each(|page| rig.store(space, at(start, page), page).unwrap());
         end(rig, exhaust(rig));
@@ -172,7 +172,8 @@ fn a_neighbour_that_fault_around_maps_before_its_slots_debt_is_settled_is_seen()
     ] {
         let (rig, space) = machine_of(Config { read_ahead: 1, ..config(1024) }, without);
         let file = rig.memory.create_file(2 * TOGETHER as u32).unwrap();
-        let start = rig.memory.map_shared(&space, file, TOGETHER as u32 - 1, 1 + PAGES, false).unwrap();
+        let start =
+            rig.memory.map_shared(&space, file, TOGETHER as u32 - 1, Pages::new(1 + PAGES), false).unwrap();
         rig.on(1, || (1..=PAGES).for_each(|page| assert_eq!(rig.load(&space, at(start, page)), Ok(0))));
         rig.memory.list_collected();
         let left = move_lazily(&rig, &space);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ceasefire::Schedule;
 use ceasefire_memory::{
-    AdviseError, Config, FaultError, LockError, NodeId, NodeLayout, Protection, RangeError, Work, PAGE_BYTES,
+    AdviseError, Config, FaultError, LockError, NodeId, NodeLayout, Pages, Protection, RangeError, Work,
     USER_END,
 };
 
@@ -28,7 +28,7 @@ fn stored(config: Config, pages: u64) -> (Rig, Space, u64, u64) {
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
     rig.on(1, || rig.run(&space));
-    let start = rig.memory.map_anonymous(&space, pages).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(pages)).unwrap();
     for page in 0..pages {
         rig.store(&space, at(start, page), 0).unwrap();
         rig.on(1, || rig.store(&space, at(start, page), page + 1)).unwrap();
@@ -62,7 +62,7 @@ fn finish_all(rig: &Rig, space: Space, free: u64) {
 fn pages_go_out_and_come_back_with_their_bytes() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 50);
     let before = rig.memory.free_frames();
-    rig.memory.advise_page_out(&space, start, 50 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(50)).unwrap();
     assert_eq!(rig.memory.free_frames(), before + 50);
     assert_eq!((rig.memory.free_slots(), rig.platform().written()), (SLOTS - 50, 50));
     for cpu in 0..2 {
@@ -76,10 +76,10 @@ fn pages_go_out_and_come_back_with_their_bytes() {
 #[test]
 fn a_page_that_was_only_read_goes_out_again_unwritten() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 8);
-    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
     assert_kept(&rig, &space, start, 8);
     rig.memory.list_collected();
-    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
     assert_eq!(rig.platform().written(), 8, "the device still holds it");
     assert_kept(&rig, &space, start, 8);
     for page in 0..8 {
@@ -87,7 +87,7 @@ fn a_page_that_was_only_read_goes_out_again_unwritten() {
     }
     rig.memory.list_collected();
     assert_eq!(rig.memory.free_slots(), SLOTS, "a page that is stored to gives up its slot");
-    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
     assert_eq!(rig.platform().written(), 16);
     assert_kept(&rig, &space, start, 8);
     finish_all(&rig, space, free);
@@ -103,7 +103,7 @@ fn more_memory_than_there_is_can_be_used() {
         (rig, space)
     };
     let free = rig.memory.free_frames() + 1;
-    let start = rig.memory.map_anonymous(&space, 1200).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(1200)).unwrap();
     for page in 0..1200 {
         assert_eq!(rig.on(page as usize % 2, || rig.store(&space, at(start, page), page + 1)), Ok(()));
     }
@@ -117,16 +117,16 @@ fn more_memory_than_there_is_can_be_used() {
 fn a_full_device_keeps_no_page_of_a_file_in_memory() {
     let (rig, space, start, free) = stored(swapping(512, 4), 200);
     let file = rig.memory.create_file(150).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 150, false).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(150), false).unwrap();
     for page in 0..150 {
         rig.load(&space, at(shared, page)).unwrap();
     }
-    let more = rig.memory.map_anonymous(&space, 220).unwrap();
+    let more = rig.memory.map_anonymous(&space, Pages::new(220)).unwrap();
     for page in 0..220 {
         assert_eq!(rig.store(&space, at(more, page), page), Ok(()), "page {page}");
     }
     assert_kept(&rig, &space, start, 200);
-    rig.memory.unmap(&space, shared, 150 * PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, shared, Pages::new(150)).unwrap();
     rig.memory.delete_file(file);
     finish_all(&rig, space, free);
 }
@@ -134,12 +134,12 @@ fn a_full_device_keeps_no_page_of_a_file_in_memory() {
 #[test]
 fn without_room_on_the_device_it_is_out_of_memory_and_nothing_is_lost() {
     let (rig, space, start, free) = stored(swapping(256, 16), 1);
-    let more = rig.memory.map_anonymous(&space, 1024).unwrap();
+    let more = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
     let full = (0..1024).find(|&page| rig.store(&space, at(more, page), page + 1).is_err()).unwrap();
     assert_eq!(rig.store(&space, at(more, full), 1), Err(FaultError::OutOfMemory));
     assert!(full > 200, "{full} of 272");
     assert_eq!(rig.memory.free_slots(), 0);
-    rig.memory.discard(&space, at(more, full / 2), (full - full / 2) * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, at(more, full / 2), Pages::new(full - full / 2)).unwrap();
     assert_kept(&rig, &space, more, full / 2);
     assert_kept(&rig, &space, start, 1);
     finish_all(&rig, space, free);
@@ -148,16 +148,16 @@ fn without_room_on_the_device_it_is_out_of_memory_and_nothing_is_lost() {
 #[test]
 fn an_unmapped_or_discarded_page_frees_its_slot() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 8);
-    rig.memory.advise_page_out(&space, start, 8 * PAGE_BYTES).unwrap();
-    rig.memory.unmap(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(8)).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(2)).unwrap();
     assert_eq!(rig.memory.free_slots(), SLOTS - 6);
-    rig.memory.discard(&space, at(start, 2), 2 * PAGE_BYTES).unwrap();
+    rig.memory.discard(&space, at(start, 2), Pages::new(2)).unwrap();
     assert_eq!(rig.memory.free_slots(), SLOTS - 4);
     assert_eq!(rig.load(&space, at(start, 2)), Ok(0));
-    rig.memory.advise_free(&space, at(start, 4), PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, at(start, 4), Pages::new(1)).unwrap();
     assert_eq!(rig.memory.free_slots(), SLOTS - 3);
     assert_eq!(rig.load(&space, at(start, 5)), Ok(6));
-    rig.memory.unmap(&space, at(start, 5), PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, at(start, 5), Pages::new(1)).unwrap();
     rig.memory.list_collected();
     assert_eq!(rig.memory.free_slots(), SLOTS - 2, "also after the page was read in again");
     finish_all(&rig, space, free);
@@ -166,11 +166,11 @@ fn an_unmapped_or_discarded_page_frees_its_slot() {
 #[test]
 fn a_page_dropped_on_its_way_to_the_lists_leaves_the_device_when_the_batch_is_full() {
     let (rig, space, start, free) = stored(Config { lru_batch: 4, ..swapping(512, SLOTS) }, 4);
-    rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(4)).unwrap();
     assert_eq!(rig.load(&space, start), Ok(1));
-    rig.memory.unmap(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.unmap(&space, start, Pages::new(1)).unwrap();
     assert_eq!(rig.memory.free_slots(), SLOTS - 4, "it is on its way to the lists");
-    let fresh = rig.memory.map_anonymous(&space, 4).unwrap();
+    let fresh = rig.memory.map_anonymous(&space, Pages::new(4)).unwrap();
     (0..4).for_each(|page| rig.store(&space, at(fresh, page), 1).unwrap());
     assert_eq!(rig.memory.free_slots(), SLOTS - 3);
     finish_all(&rig, space, free);
@@ -179,11 +179,11 @@ fn a_page_dropped_on_its_way_to_the_lists_leaves_the_device_when_the_batch_is_fu
 #[test]
 fn pages_on_the_device_move_with_their_mapping_and_keep_their_rights() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
-    rig.memory.advise_page_out(&space, start, 4 * PAGE_BYTES).unwrap();
-    let bytes = 4 * PAGE_BYTES;
-    rig.memory.remap(&space, start, bytes, bytes, ceasefire_memory::Placement::At(1 << 40)).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(4)).unwrap();
+    let pages = Pages::new(4);
+    rig.memory.remap(&space, start, pages, pages, ceasefire_memory::Placement::At(1 << 40)).unwrap();
     assert_eq!(rig.memory.free_slots(), SLOTS - 4);
-    rig.memory.protect(&space, 1 << 40, PAGE_BYTES, Protection::Read).unwrap();
+    rig.memory.protect(&space, 1 << 40, Pages::new(1), Protection::Read).unwrap();
     assert_eq!(rig.store(&space, 1 << 40, 1), Err(FaultError::ReadOnly(1 << 40)));
     assert_kept(&rig, &space, 1 << 40, 4);
     assert_eq!(rig.load(&space, start), Err(FaultError::NotMapped(start)));
@@ -197,7 +197,7 @@ fn while_going_out(rig: &Rig, space: &Space, start: u64, act: impl FnOnce(&Rig, 
         assert!(inner.memory.engine().owes(inner_space.coherence()));
         inner.on(1, || act(&inner, &inner_space));
     });
-    rig.memory.advise_page_out(space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(space, start, Pages::new(2)).unwrap();
     assert!(rig.platform().all_done());
 }
 
@@ -258,7 +258,7 @@ fn a_fork_while_a_page_goes_out_shares_it() {
 fn an_unmap_while_a_page_goes_out_frees_its_slot() {
     let (rig, space, start, free) = stored(swapping(1024, SLOTS), 4);
     while_going_out(&rig, &space, start, move |rig, space| {
-        rig.memory.unmap(space, start, 2 * PAGE_BYTES).unwrap();
+        rig.memory.unmap(space, start, Pages::new(2)).unwrap();
         both(rig, || assert_eq!(rig.load(space, start), Err(FaultError::NotMapped(start))));
     });
     rig.memory.list_collected();
@@ -273,7 +273,7 @@ fn no_store_during_the_write_out_is_lost() {
     rig.platform().at(Moment::WriteOut, move || {
         inner.on(1, || inner.store(&inner_space, start, 9)).unwrap();
     });
-    rig.memory.advise_page_out(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(1)).unwrap();
     assert!(rig.platform().all_done());
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(9)));
     finish_all(&rig, space, free);
@@ -284,9 +284,9 @@ fn two_cpus_that_miss_a_page_on_the_device_read_it_once() {
     let rig = Rig::threaded(swapping(512, 16));
     let space = rig.memory.new_space().unwrap();
     rig.run(&space);
-    let start = rig.memory.map_anonymous(&space, 1).unwrap();
+    let start = rig.memory.map_anonymous(&space, Pages::new(1)).unwrap();
     rig.store(&space, start, 5).unwrap();
-    rig.memory.advise_page_out(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(1)).unwrap();
     assert_eq!(rig.memory.free_slots(), 15);
     let (reading, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     std::thread::scope(|scope| {
@@ -317,7 +317,7 @@ fn two_cpus_that_miss_a_page_on_the_device_read_it_once() {
 fn pages_given_up_are_kept_until_memory_is_short() {
     for swap in [0, SLOTS] {
         let (rig, space, start, free) = stored(swapping(512, swap), 8);
-        rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
+        rig.memory.advise_free(&space, start, Pages::new(4)).unwrap();
         assert_kept(&rig, &space, start, 8);
         let slots = rig.memory.free_slots();
         end(&rig, exhaust(&rig));
@@ -335,7 +335,7 @@ fn pages_given_up_are_kept_until_memory_is_short() {
 #[test]
 fn a_store_keeps_a_page_that_was_given_up() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
-    rig.memory.advise_free(&space, start, 4 * PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(4)).unwrap();
     // Through the same translation, which is clean now: the store must be noticed.
     rig.on(1, || rig.store(&space, at(start, 1), 7)).unwrap();
     rig.store(&space, at(start, 2) + 8, 7).unwrap();
@@ -355,7 +355,7 @@ fn a_store_keeps_a_page_that_was_given_up() {
 fn stored_after_given_up(without: Guard) -> Result<u64, FaultError> {
     let (rig, space, start, _) = stored(swapping(512, 0), 1);
     guards::remove(&rig.memory, [without]);
-    rig.memory.advise_free(&space, start, PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(1)).unwrap();
     rig.on(1, || rig.store(&space, start, 7)).unwrap();
     end(&rig, exhaust(&rig));
     rig.run(&space);
@@ -373,7 +373,7 @@ fn without_its_guards_a_store_to_a_page_that_was_given_up_is_lost() {
 #[test]
 fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
     let (rig, space, start, free) = stored(swapping(512, 0), 4);
-    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(2)).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
     // The first page is unmapped and its flush owed; CPU 1 holds a clean translation of it.
     while_going_out(&rig, &space, start, move |rig, space| {
@@ -392,7 +392,7 @@ fn a_store_during_the_reclaim_of_a_page_given_up_is_kept() {
 fn without_settling_a_fresh_page_is_mapped_while_the_page_given_up_is_read() {
     let (rig, space, start, _) = stored(swapping(512, 0), 4);
     guards::remove(&rig.memory, [guards::Engine::Settle]);
-    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(2)).unwrap();
     both(&rig, || assert_eq!(rig.load(&space, start), Ok(1)));
     while_going_out(&rig, &space, start, move |rig, space| {
         rig.on(0, || rig.store(space, start, 9)).unwrap();
@@ -403,7 +403,7 @@ fn without_settling_a_fresh_page_is_mapped_while_the_page_given_up_is_read() {
 #[test]
 fn giving_a_page_up_and_storing_to_it_both_survive_a_move() {
     let (rig, space, start, free) = stored(swapping(512, 0), 2);
-    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(2)).unwrap();
     rig.store(&space, at(start, 1), 7).unwrap();
     assert_eq!(rig.memory.migrate_space(&space, NodeId(0), NodeId(1)).unwrap().moved, 2);
     end(&rig, exhaust(&rig));
@@ -417,7 +417,7 @@ fn giving_a_page_up_and_storing_to_it_both_survive_a_move() {
 fn pages_that_a_fork_shares_are_not_freed_lazily() {
     let (rig, space, start, free) = stored(swapping(512, 0), 2);
     let child = rig.memory.fork(&space).unwrap();
-    rig.memory.advise_free(&space, start, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_free(&space, start, Pages::new(2)).unwrap();
     end(&rig, exhaust(&rig));
     rig.run(&child);
     assert_eq!(rig.load(&child, start), Ok(1));
@@ -431,7 +431,7 @@ fn cold_pages_go_before_others() {
     let nodes = vec![NodeLayout::new(512)];
     let config = Config { nodes, read_ahead: 1, ..swapping(512, SLOTS) };
     let (rig, space, start, free) = stored(config, 40);
-    rig.memory.advise_cold(&space, at(start, 20), 20 * PAGE_BYTES).unwrap();
+    rig.memory.advise_cold(&space, at(start, 20), Pages::new(20)).unwrap();
     let mut spaces = Vec::new();
     while rig.memory.free_slots() == SLOTS {
         spaces.push(rig.memory.new_space().unwrap());
@@ -452,10 +452,10 @@ fn paging_out_pages_of_a_file_writes_what_is_dirty() {
     let (rig, space) = shared_space(512);
     let free = rig.memory.free_frames() + 1;
     let file = rig.memory.create_file(8).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 8, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(8), true).unwrap();
     rig.load(&space, at(shared, 1)).unwrap();
     rig.store(&space, shared, 5).unwrap();
-    rig.memory.advise_page_out(&space, shared, 8 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, shared, Pages::new(8)).unwrap();
     assert_eq!((rig.memory.cached_pages(file), rig.platform().written()), (0, 1));
     both(&rig, || assert_eq!(rig.load(&space, shared), Ok(5)));
     finish(&rig, space, &[file], free);
@@ -465,32 +465,31 @@ fn paging_out_pages_of_a_file_writes_what_is_dirty() {
 fn wrong_advice_is_named_and_changes_nothing() {
     let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
     let file = rig.memory.create_file(4).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 4, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(4), true).unwrap();
     rig.store(&space, shared, 5).unwrap();
-    rig.memory.lock(&space, at(start, 3), PAGE_BYTES).unwrap();
+    rig.memory.lock(&space, at(start, 3), Pages::new(1)).unwrap();
     let memory = &rig.memory;
-    let advise: [&dyn Fn(u64, u64) -> Result<(), AdviseError>; 5] = [
-        &|from, bytes| memory.discard(&space, from, bytes),
-        &|from, bytes| memory.advise_free(&space, from, bytes),
-        &|from, bytes| memory.advise_cold(&space, from, bytes),
-        &|from, bytes| memory.advise_page_out(&space, from, bytes),
-        &|from, bytes| memory.advise_huge(&space, from, bytes, true),
+    let advise: [&dyn Fn(u64, Pages) -> Result<(), AdviseError>; 5] = [
+        &|from, pages| memory.discard(&space, from, pages),
+        &|from, pages| memory.advise_free(&space, from, pages),
+        &|from, pages| memory.advise_cold(&space, from, pages),
+        &|from, pages| memory.advise_page_out(&space, from, pages),
+        &|from, pages| memory.advise_huge(&space, from, pages, true),
     ];
     for (which, advise) in advise.iter().enumerate() {
-        for (from, bytes) in
-            [(start, 0), (start + 1, PAGE_BYTES), (start, 1), (start, u64::MAX), (USER_END, 4096)]
-        {
-            assert_eq!(advise(from, bytes), Err(AdviseError::Range(RangeError { start: from, bytes })));
+        for (from, pages) in [(start, 0), (start + 1, 1), (start, u64::MAX), (USER_END, 1)] {
+            let pages = Pages::new(pages);
+            assert_eq!(advise(from, pages), Err(AdviseError::Range(RangeError { start: from, pages })));
         }
         if which > 0 {
             let hole = at(start, 4);
-            assert_eq!(advise(start, 5 * PAGE_BYTES), Err(AdviseError::NotMapped(hole)), "{which}");
+            assert_eq!(advise(start, Pages::new(5)), Err(AdviseError::NotMapped(hole)), "{which}");
         }
         if which < 4 {
-            assert_eq!(advise(start, 4 * PAGE_BYTES), Err(AdviseError::Locked(at(start, 3))), "{which}");
+            assert_eq!(advise(start, Pages::new(4)), Err(AdviseError::Locked(at(start, 3))), "{which}");
         }
         if which == 1 || which == 4 {
-            assert_eq!(advise(shared, 4096), Err(AdviseError::NotAnonymous(shared)), "{which}");
+            assert_eq!(advise(shared, Pages::new(1)), Err(AdviseError::NotAnonymous(shared)), "{which}");
         }
     }
     assert_kept(&rig, &space, start, 4);
@@ -501,10 +500,10 @@ fn wrong_advice_is_named_and_changes_nothing() {
 #[test]
 fn locked_pages_are_there_and_stay() {
     let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
-    rig.memory.advise_page_out(&space, start, 2 * PAGE_BYTES).unwrap();
-    let fresh = rig.memory.map_anonymous(&space, 4).unwrap();
-    rig.memory.lock(&space, start, 4 * PAGE_BYTES).unwrap();
-    rig.memory.lock(&space, fresh, 2 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(2)).unwrap();
+    let fresh = rig.memory.map_anonymous(&space, Pages::new(4)).unwrap();
+    rig.memory.lock(&space, start, Pages::new(4)).unwrap();
+    rig.memory.lock(&space, fresh, Pages::new(2)).unwrap();
     end(&rig, exhaust(&rig));
     rig.run(&space);
     let faults = rig.memory.statistics().faults;
@@ -519,8 +518,8 @@ fn locked_pages_are_there_and_stay() {
 #[test]
 fn unlocked_pages_can_go_again() {
     let (rig, space, start, free) = stored(swapping(512, SLOTS), 4);
-    rig.memory.lock(&space, start, 4 * PAGE_BYTES).unwrap();
-    rig.memory.unlock(&space, at(start, 1), 2 * PAGE_BYTES).unwrap();
+    rig.memory.lock(&space, start, Pages::new(4)).unwrap();
+    rig.memory.unlock(&space, at(start, 1), Pages::new(2)).unwrap();
     end(&rig, exhaust(&rig));
     rig.run(&space);
     assert_eq!(rig.memory.free_slots(), SLOTS - 2);
@@ -531,25 +530,26 @@ fn unlocked_pages_can_go_again() {
 #[test]
 fn a_failed_lock_leaves_the_range_unlocked() {
     let (rig, space, start, free) = stored(swapping(256, 0), 4);
-    for (from, bytes) in [(start, 0), (start + 1, PAGE_BYTES), (start, u64::MAX), (USER_END, PAGE_BYTES)] {
-        let error = Err(LockError::Range(RangeError { start: from, bytes }));
-        assert_eq!(rig.memory.lock(&space, from, bytes), error);
-        assert_eq!(rig.memory.unlock(&space, from, bytes), error);
+    for (from, pages) in [(start, 0), (start + 1, 1), (start, u64::MAX), (USER_END, 1)] {
+        let pages = Pages::new(pages);
+        let error = Err(LockError::Range(RangeError { start: from, pages }));
+        assert_eq!(rig.memory.lock(&space, from, pages), error);
+        assert_eq!(rig.memory.unlock(&space, from, pages), error);
     }
     let hole = Err(LockError::NotMapped(at(start, 4)));
-    assert_eq!(rig.memory.lock(&space, start, 5 * PAGE_BYTES), hole);
-    assert_eq!(rig.memory.unlock(&space, start, 5 * PAGE_BYTES), hole);
-    rig.memory.discard(&space, start, PAGE_BYTES).unwrap();
-    let large = rig.memory.map_anonymous(&space, 1024).unwrap();
-    rig.memory.lock(&space, large, PAGE_BYTES).unwrap();
-    assert_eq!(rig.memory.lock(&space, large, 1024 * PAGE_BYTES), Err(LockError::OutOfMemory));
-    assert_eq!(rig.memory.discard(&space, large, PAGE_BYTES), Err(AdviseError::Locked(large)));
-    assert_eq!(rig.memory.discard(&space, at(large, 1), 1023 * PAGE_BYTES), Ok(()));
+    assert_eq!(rig.memory.lock(&space, start, Pages::new(5)), hole);
+    assert_eq!(rig.memory.unlock(&space, start, Pages::new(5)), hole);
+    rig.memory.discard(&space, start, Pages::new(1)).unwrap();
+    let large = rig.memory.map_anonymous(&space, Pages::new(1024)).unwrap();
+    rig.memory.lock(&space, large, Pages::new(1)).unwrap();
+    assert_eq!(rig.memory.lock(&space, large, Pages::new(1024)), Err(LockError::OutOfMemory));
+    assert_eq!(rig.memory.discard(&space, large, Pages::new(1)), Err(AdviseError::Locked(large)));
+    assert_eq!(rig.memory.discard(&space, at(large, 1), Pages::new(1023)), Ok(()));
     let file = rig.memory.create_file(1).unwrap();
-    let shared = rig.memory.map_shared(&space, file, 0, 2, true).unwrap();
+    let shared = rig.memory.map_shared(&space, file, 0, Pages::new(2), true).unwrap();
     let beyond = Err(LockError::NotMapped(at(shared, 1)));
-    assert_eq!(rig.memory.lock(&space, shared, 2 * PAGE_BYTES), beyond);
-    assert_eq!(rig.memory.discard(&space, shared, 2 * PAGE_BYTES), Ok(()));
+    assert_eq!(rig.memory.lock(&space, shared, Pages::new(2)), beyond);
+    assert_eq!(rig.memory.discard(&space, shared, Pages::new(2)), Ok(()));
     finish(&rig, space, &[file], free);
 }
 
@@ -557,7 +557,7 @@ fn a_failed_lock_leaves_the_range_unlocked() {
 fn per_page_flushes_do_not_change_what_programs_see() {
     let config = Config { schedule: Schedule::PerPage, ..swapping(1024, SLOTS) };
     let (rig, space, start, free) = stored(config, 50);
-    rig.memory.advise_page_out(&space, start, 50 * PAGE_BYTES).unwrap();
+    rig.memory.advise_page_out(&space, start, Pages::new(50)).unwrap();
     assert_kept(&rig, &space, start, 50);
     finish_all(&rig, space, free);
 }

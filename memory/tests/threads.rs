@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use ceasefire::{Broadcast, Counters, Holders, Payment, Platform, Schedule, DYNAMIC_ASIDS};
 use ceasefire_memory::{
-    Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, SpaceHandle, Statistics, PAGE_BYTES,
+    Config, FaultError, Lazy, NodeId, NodeLayout, ObjectId, Pages, SpaceHandle, Statistics, PAGE_BYTES,
 };
 
 mod common;
@@ -118,9 +118,9 @@ impl<'w> Worker<'w> {
     fn map(&mut self) {
         let memory = &self.world.rig.memory;
         let start = if self.random.below(2) == 0 {
-            memory.map_anonymous(self.home(), OWN)
+            memory.map_anonymous(self.home(), Pages::new(OWN))
         } else {
-            memory.map_private(self.home(), self.world.private, 0, OWN)
+            memory.map_private(self.home(), self.world.private, 0, Pages::new(OWN))
         };
         self.start = start.expect("there is room");
         self.words = [Some(0); OWN as usize];
@@ -138,7 +138,7 @@ impl<'w> Worker<'w> {
         self.world
             .rig
             .memory
-            .unmap(self.home(), self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES)
+            .unmap(self.home(), self.start + from * PAGE_BYTES, Pages::new(to - from))
             .expect("a range");
         self.settled(from, to, None);
     }
@@ -147,8 +147,8 @@ impl<'w> Worker<'w> {
         for &(from, to) in parts {
             self.zero_from_now_on(from, to);
         }
-        let range = |&(from, to): &(u64, u64)| (self.start + from * PAGE_BYTES, (to - from) * PAGE_BYTES);
-        let ranges: Vec<(u64, u64)> = parts.iter().map(range).collect();
+        let range = |&(from, to): &(u64, u64)| (self.start + from * PAGE_BYTES, Pages::new(to - from));
+        let ranges: Vec<(u64, Pages)> = parts.iter().map(range).collect();
         self.world.rig.memory.discard_ranges(self.home(), &ranges).expect("ranges");
         for &(from, to) in parts {
             self.settled(from, to, Some(0));
@@ -257,7 +257,7 @@ impl<'w> Worker<'w> {
     fn use_and_delete(&mut self) {
         let (rig, home) = (&self.world.rig, self.home());
         let file = rig.memory.create_file(64).expect("there are identities");
-        let start = rig.memory.map_shared(home, file, 0, 64, true).expect("there is room");
+        let start = rig.memory.map_shared(home, file, 0, Pages::new(64), true).expect("there is room");
         for page in 0..64 {
             let address = start + page * PAGE_BYTES;
             let done = if page % 4 == 0 {
@@ -267,7 +267,7 @@ impl<'w> Worker<'w> {
             };
             self.expect(done == Ok(()), || format!("page {page} of a new file: {done:?}"));
         }
-        rig.memory.unmap(home, start, 64 * PAGE_BYTES).expect("a range");
+        rig.memory.unmap(home, start, Pages::new(64)).expect("a range");
         for _ in 0..self.random.below(3) {
             self.read(0, 0);
         }
@@ -380,8 +380,10 @@ fn world((schedule, payment, broadcast): Mechanism, mix: Mix, without: Option<Gu
     let (large, small, private) = (file(LARGE), file(SMALL), file(OWN));
     let spaces = [(); 2].map(|()| memory.new_space().unwrap());
     World {
-        large: [0, 1].map(|space| memory.map_shared(&spaces[space], large, 0, LARGE, false).unwrap()),
-        small: [0, 1].map(|space| memory.map_shared(&spaces[space], small, 0, SMALL, true).unwrap()),
+        large: [0, 1]
+            .map(|space| memory.map_shared(&spaces[space], large, 0, Pages::new(LARGE), false).unwrap()),
+        small: [0, 1]
+            .map(|space| memory.map_shared(&spaces[space], small, 0, Pages::new(SMALL), true).unwrap()),
         private,
         files: [large, small, private],
         own: std::array::from_fn(|_| Own {

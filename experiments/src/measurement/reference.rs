@@ -174,6 +174,7 @@ mod tests {
     use ceasefire::Schedule;
     use ceasefire_machine::config::builtin;
     use ceasefire_machine::{Options, Simulation};
+    use ceasefire_memory::Pages;
 
     use super::*;
 
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn a_store_past_the_reference_makes_a_wrong_load() {
         alone(|program, _| {
-            let base = program.memory().map_anonymous(program.space(), 1).expect("room");
+            let base = program.memory().map_anonymous(program.space(), Pages::new(1)).expect("room");
             let reference = Reference::new(0, 1, true);
             reference.is_at(base);
             reference.store(program, base + 8).expect("memory");
@@ -212,7 +213,8 @@ mod tests {
     #[test]
     fn a_mapping_shows_a_write_and_an_old_word_is_wrong_after_it() {
         alone(|program, file| {
-            let base = program.memory().map_shared(program.space(), file, 0, 2, false).expect("room");
+            let base =
+                program.memory().map_shared(program.space(), file, 0, Pages::new(2), false).expect("room");
             let reference = Reference::new(0, 2, true);
             reference.is_at(base);
             reference.write(program, file, 4096).expect("memory");
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn a_copy_keeps_its_values_and_shares_the_counts() {
         alone(|program, _| {
-            let base = program.memory().map_anonymous(program.space(), 1).expect("room");
+            let base = program.memory().map_anonymous(program.space(), Pages::new(1)).expect("room");
             let reference = Reference::new(0, 1, true);
             reference.is_at(base);
             let copy = reference.copy();

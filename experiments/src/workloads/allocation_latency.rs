@@ -20,7 +20,7 @@ use std::rc::Rc;
 use ceasefire::Platform;
 use ceasefire_machine::config::Node;
 use ceasefire_machine::{Program, Simulation};
-use ceasefire_memory::{FaultError, Frame, Machine, PAGE_BYTES};
+use ceasefire_memory::{FaultError, Frame, Machine, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use super::stream::Stream;
@@ -221,7 +221,7 @@ fn probe_faults(
     random: &mut Random,
     held: &mut Held,
 ) -> Result<(), FaultError> {
-    let base = program.system_call(|memory, space| memory.map_anonymous(space, RANGE));
+    let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(RANGE)));
     let base = base.map_err(|_| FaultError::OutOfMemory)?;
     reference.is_at(base);
     loop {
@@ -235,7 +235,7 @@ fn probe_faults(
             reference.load(program, address)?;
         }
         // The call fails only for a range that is not mapped, or is locked.
-        let _ = program.system_call(|memory, space| memory.discard(space, base, RANGE * PAGE_BYTES));
+        let _ = program.system_call(|memory, space| memory.discard(space, base, Pages::new(RANGE)));
     }
 }
 

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ceasefire_machine::{Program, Reading, Simulation};
-use ceasefire_memory::{FaultError, Memory, PAGE_BYTES};
+use ceasefire_memory::{FaultError, Memory, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use super::stream::Stream;
@@ -137,7 +137,7 @@ fn fork_all(
     (forks, child_cpu): (u64, u16),
     random: &mut Random,
 ) -> Result<(), FaultError> {
-    let base = program.system_call(|memory, space| memory.map_anonymous(space, PAGES));
+    let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(PAGES)));
     let base = base.map_err(|_| FaultError::OutOfMemory)?;
     reference.is_at(base);
     for page in 0..PAGES {

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire_machine::{Program, Reading, Simulation};
-use ceasefire_memory::{FaultError, NodeId, HUGE_BYTES, PAGE_BYTES};
+use ceasefire_memory::{FaultError, NodeId, Pages, HUGE_BYTES, PAGE_BYTES};
 
 use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
@@ -187,9 +187,9 @@ fn use_pages(
     let bytes = test.pages * PAGE_BYTES;
     if number == 0 {
         let base = program.system_call(|memory, space| {
-            let base = memory.map_anonymous(space, test.pages).ok()?;
+            let base = memory.map_anonymous(space, Pages::new(test.pages)).ok()?;
             if huge {
-                memory.advise_huge(space, base, bytes, true).ok()?;
+                memory.advise_huge(space, base, Pages::new(test.pages), true).ok()?;
             }
             Some(base)
         });

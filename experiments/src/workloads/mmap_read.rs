@@ -13,7 +13,7 @@ use std::ops::Add;
 use std::rc::Rc;
 
 use ceasefire_machine::{Options, Program, Simulation};
-use ceasefire_memory::{Config, FaultError, PAGE_BYTES};
+use ceasefire_memory::{Config, FaultError, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use super::stream::{Stream, LOADS};
@@ -140,7 +140,7 @@ struct Heap {
 
 impl Heap {
     fn map(&mut self, program: &Program) -> Result<(), FaultError> {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, self.pages));
+        let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(self.pages)));
         self.base = base.map_err(|_| FaultError::OutOfMemory)?;
         self.words.is_at(self.base);
         Ok(())

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire_machine::{stored_word, Program, Simulation};
-use ceasefire_memory::{FaultError, ObjectId, TooManyObjects, PAGE_BYTES};
+use ceasefire_memory::{FaultError, ObjectId, Pages, TooManyObjects, PAGE_BYTES};
 
 use crate::measurement::Verdict;
 
@@ -52,7 +52,8 @@ impl Stream {
         mut goes_on: impl FnMut(u64) -> bool,
     ) -> Result<(), FaultError> {
         let (file, pages) = (self.file, self.pages);
-        let base = program.system_call(|memory, space| memory.map_shared(space, file, 0, pages, false));
+        let base =
+            program.system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
         let base = base.map_err(|_| FaultError::OutOfMemory)?;
         let (mut read, mut other) = (0, base);
         while goes_on(read) {

@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire_machine::{Program, Reading, Simulation};
-use ceasefire_memory::{FaultError, PAGE_BYTES};
+use ceasefire_memory::{FaultError, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Frames, Mechanism, RunError, Setup, Started};
@@ -229,7 +229,7 @@ impl Test {
 }
 
 fn map(program: &Program) -> Result<u64, FaultError> {
-    let base = program.system_call(|memory, space| memory.map_anonymous(space, 1));
+    let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)));
     base.map_err(|_| FaultError::OutOfMemory)
 }
 
@@ -279,7 +279,7 @@ fn unmap(
         reference.store(program, base)?;
         reference.load(program, base)?;
         let (begun, measured) = (program.now(), test.first.get().is_some());
-        let unmapped = program.system_call(|memory, space| memory.unmap(space, base, PAGE_BYTES));
+        let unmapped = program.system_call(|memory, space| memory.unmap(space, base, Pages::new(1)));
         unmapped.map_err(|_| FaultError::NotMapped(base))?;
         if measured {
             test.latencies.add(program.now() - begun);

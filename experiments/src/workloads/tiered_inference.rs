@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use ceasefire::Platform;
 use ceasefire_machine::{Program, Reading, Simulation};
-use ceasefire_memory::{FaultError, ObjectId, PAGE_BYTES};
+use ceasefire_memory::{FaultError, ObjectId, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started};
@@ -238,9 +238,9 @@ impl Process {
     /// Maps the model, the code and the buffers.
     fn map(&self, program: &Program, test: &Test) -> Option<()> {
         program.system_call(|memory, space| {
-            self.weights.set(memory.map_shared(space, self.model, 0, test.pages, false).ok()?);
-            self.code.set(memory.map_shared(space, test.code, 0, LOOP, false).ok()?);
-            self.buffers.set(memory.map_anonymous(space, ACTIVATIONS + test.threads).ok()?);
+            self.weights.set(memory.map_shared(space, self.model, 0, Pages::new(test.pages), false).ok()?);
+            self.code.set(memory.map_shared(space, test.code, 0, Pages::new(LOOP), false).ok()?);
+            self.buffers.set(memory.map_anonymous(space, Pages::new(ACTIVATIONS + test.threads)).ok()?);
             Some(())
         })
     }
@@ -268,7 +268,7 @@ impl Process {
         let count = pages.min(test.pages - next);
         // The range is mapped, so the call cannot fail.
         let _ = program.system_call(|memory, space| {
-            memory.hint(space, self.weights.get() + next * PAGE_BYTES, count * PAGE_BYTES)
+            memory.hint(space, self.weights.get() + next * PAGE_BYTES, Pages::new(count))
         });
         self.scan.set(((next + count) % test.pages, now + period));
     }

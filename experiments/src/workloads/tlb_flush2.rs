@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Program, Reading, Simulation};
-use ceasefire_memory::{Config, FaultError, LruDrain, PAGE_BYTES};
+use ceasefire_memory::{Config, FaultError, LruDrain, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use crate::experiment::{
@@ -213,13 +213,13 @@ impl Thread {
     fn flush_pages(&self, program: &Program) -> Result<(), FaultError> {
         let mut from = self.first;
         loop {
-            let base = program.system_call(|memory, space| memory.map_anonymous(space, PAGES));
+            let base = program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(PAGES)));
             let base = base.map_err(|_| FaultError::OutOfMemory)?;
             for page in from..PAGES {
                 let address = base + page * PAGE_BYTES;
                 program.store(address, 1, !address)?;
                 let given_back =
-                    program.system_call(|memory, space| memory.discard(space, address, PAGE_BYTES));
+                    program.system_call(|memory, space| memory.discard(space, address, Pages::new(1)));
                 given_back.map_err(|_| FaultError::NotMapped(address))?;
                 let found = program.load(address, 1)?;
                 if self.contents {
@@ -236,7 +236,7 @@ impl Thread {
                 }
             }
             from = 0;
-            let unmapped = program.system_call(|memory, space| memory.unmap(space, base, PAGES * PAGE_BYTES));
+            let unmapped = program.system_call(|memory, space| memory.unmap(space, base, Pages::new(PAGES)));
             unmapped.map_err(|_| FaultError::OutOfMemory)?;
         }
     }

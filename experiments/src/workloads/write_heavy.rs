@@ -16,7 +16,7 @@ use std::ops::Add;
 use std::rc::Rc;
 
 use ceasefire_machine::{Options, Program, Simulation};
-use ceasefire_memory::{Config, ObjectId, PAGE_BYTES};
+use ceasefire_memory::{Config, ObjectId, Pages, PAGE_BYTES};
 
 use super::random::Random;
 use crate::experiment::{Experiment, Finished, Footprint, Mechanism, RunError, Setup, Started, LUF};
@@ -76,8 +76,9 @@ impl Words {
 
     /// Maps the file, for stores or read-only, and returns the address.
     fn map(&self, program: &Program, writable: bool) -> Option<u64> {
-        let map =
-            program.system_call(|memory, space| memory.map_shared(space, self.file, 0, self.pages, writable));
+        let map = program.system_call(|memory, space| {
+            memory.map_shared(space, self.file, 0, Pages::new(self.pages), writable)
+        });
         let base = map.ok()?;
         self.reference.is_at(base);
         Some(base)

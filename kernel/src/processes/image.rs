@@ -1,7 +1,7 @@
 //! The programs' image: one ELF segment, kept in a file of the memory manager and mapped into every process.
 
 use ceasefire_kernel_abi::{Error, IMAGE};
-use ceasefire_memory::{ObjectId, Placement, SpaceHandle, PAGE_BYTES};
+use ceasefire_memory::{ObjectId, Pages, Placement, SpaceHandle, PAGE_BYTES};
 use elf::abi::PT_LOAD;
 use elf::endian::LittleEndian;
 use elf::ElfBytes;
@@ -45,10 +45,10 @@ fn read(bytes: &[u8]) -> Result<Image, &'static str> {
 /// Maps the image into an empty space. Returns its entry point.
 pub(crate) fn map(space: &SpaceHandle<Kernel>) -> Result<u64, Error> {
     let image = IMAGE_FILE.get().ok_or(Error::Invalid)?;
-    let start = memory().map_private(space, image.file, 0, image.pages).map_err(|_| Error::NoMemory)?;
+    let pages = Pages::new(image.pages);
+    let start = memory().map_private(space, image.file, 0, pages).map_err(|_| Error::NoMemory)?;
     if start != IMAGE {
-        let bytes = image.pages * PAGE_BYTES;
-        memory().remap(space, start, bytes, bytes, Placement::At(IMAGE)).map_err(|_| Error::NoMemory)?;
+        memory().remap(space, start, pages, pages, Placement::At(IMAGE)).map_err(|_| Error::NoMemory)?;
     }
     Ok(image.entry)
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ceasefire_kernel_abi::{Error, STACK_PAGES};
-use ceasefire_memory::{SpaceHandle, PAGE_BYTES};
+use ceasefire_memory::{Pages, SpaceHandle, PAGE_BYTES};
 
 use super::image;
 use crate::arch::{interrupts, this_cpu, Frame};
@@ -95,7 +95,8 @@ pub(crate) fn spawn(entry: Option<u64>, argument: u64, place: usize) -> Result<u
     let space = memory().new_space().map_err(|_| Error::NoMemory)?;
     let process = new_process(space, (0, 0, 0));
     let mapped = image::map(&process.space).and_then(|start| {
-        let bottom = memory().map_anonymous(&process.space, STACK_PAGES).map_err(|_| Error::NoMemory)?;
+        let bottom =
+            memory().map_anonymous(&process.space, Pages::new(STACK_PAGES)).map_err(|_| Error::NoMemory)?;
         Ok((start, bottom + STACK_PAGES * PAGE_BYTES))
     });
     match mapped {

@@ -8,9 +8,9 @@ use core::ops::{Deref, DerefMut};
 
 use ceasefire_kernel_abi::{Advice, Call, Counter, Error, Finding, Parameter, ANYWHERE, LINE, MOVE_PAGES};
 use ceasefire_memory::{
-    AdviseError, KernelMapError, LockClass, MapError, MigrateError, Moved, NodeId, ObjectId, Placement,
-    ProtectError, Protection, RemapError, RwLock, SpaceHandle, TruncateError, UnmapError, WriteError,
-    PAGE_BYTES, USER_END,
+    AdviseError, KernelMapError, LockClass, MapError, MigrateError, Moved, NodeId, ObjectId, Pages,
+    Placement, ProtectError, Protection, RemapError, RwLock, SpaceHandle, TruncateError, UnmapError,
+    WriteError, PAGE_BYTES, USER_END,
 };
 
 use super::user;
@@ -192,26 +192,27 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
         let known = number < memory.config().nodes.len() as u64;
         known.then_some(NodeId(number as u16)).ok_or(Error::Invalid)
     };
+    let length = |bytes: u64| Pages::of_bytes(bytes).ok_or(Error::Invalid);
     let nothing = |()| 0;
     match call {
-        Call::MapAnonymous => memory.map_anonymous(space, a).map_err(of_map),
+        Call::MapAnonymous => memory.map_anonymous(space, Pages::new(a)).map_err(of_map),
         Call::MapShared | Call::MapPrivate => {
             let (file, first) = (file(a)?, page(b)?);
             let _shared = file.share()?;
             let mapped = if call == Call::MapShared {
-                memory.map_shared(space, file.object, first, c, d != 0)
+                memory.map_shared(space, file.object, first, Pages::new(c), d != 0)
             } else {
-                memory.map_private(space, file.object, first, c)
+                memory.map_private(space, file.object, first, Pages::new(c))
             };
             mapped.map_err(of_map)
         }
-        Call::Unmap => memory.unmap(space, a, b).map(nothing).map_err(|error| match error {
+        Call::Unmap => memory.unmap(space, a, length(b)?).map(nothing).map_err(|error| match error {
             UnmapError::Range(_) => Error::Invalid,
             UnmapError::OutOfMemory => Error::NoMemory,
         }),
         Call::Remap => {
             let placement = if d == ANYWHERE { Placement::Anywhere } else { Placement::At(d) };
-            memory.remap(space, a, b, c, placement).map_err(|error| match error {
+            memory.remap(space, a, length(b)?, length(c)?, placement).map_err(|error| match error {
                 RemapError::Range(_) | RemapError::Overlap => Error::Invalid,
                 RemapError::NotOneMapping(_) => Error::NotMapped,
                 RemapError::NoRoom(_) | RemapError::OutOfMemory => Error::NoMemory,
@@ -224,7 +225,7 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
                 2 => Protection::ReadWrite,
                 _ => return Err(Error::Invalid),
             };
-            memory.protect(space, a, b, protection).map(nothing).map_err(|error| match error {
+            memory.protect(space, a, length(b)?, protection).map(nothing).map_err(|error| match error {
                 ProtectError::Range(_) => Error::Invalid,
                 ProtectError::NotMapped(_) => Error::NotMapped,
                 ProtectError::Forbidden(_) => Error::Denied,
@@ -232,16 +233,17 @@ fn change_space(call: Call, space: &SpaceHandle<Kernel>, [a, b, c, d]: [u64; 4])
             })
         }
         Call::Advise => {
+            let pages = length(b)?;
             let done = match Advice::from_number(c).ok_or(Error::Invalid)? {
-                Advice::Discard => memory.discard(space, a, b),
-                Advice::Free => memory.advise_free(space, a, b),
-                Advice::Cold => memory.advise_cold(space, a, b),
-                Advice::PageOut => memory.advise_page_out(space, a, b),
-                Advice::Huge => memory.advise_huge(space, a, b, true),
+                Advice::Discard => memory.discard(space, a, pages),
+                Advice::Free => memory.advise_free(space, a, pages),
+                Advice::Cold => memory.advise_cold(space, a, pages),
+                Advice::PageOut => memory.advise_page_out(space, a, pages),
+                Advice::Huge => memory.advise_huge(space, a, pages, true),
             };
             done.map(nothing).map_err(of_advise)
         }
-        Call::Reclaim => memory.reclaim_range(space, a, b).map_err(of_advise),
+        Call::Reclaim => memory.reclaim_range(space, a, length(b)?).map_err(of_advise),
         Call::Migrate => {
             let of = lifecycle::find(a)?;
             let moved = memory.migrate_space(&of.space, node(b)?, node(c)?);

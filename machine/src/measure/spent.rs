@@ -85,7 +85,7 @@ mod tests {
     use std::rc::Rc;
 
     use ceasefire::Platform as _;
-    use ceasefire_memory::{Lock as _, LockClass};
+    use ceasefire_memory::{Lock as _, LockClass, Pages};
 
     use super::*;
     use crate::schedule::lock::SimLock;
@@ -100,7 +100,7 @@ mod tests {
 
     /// A private page of the program that has not been touched.
     fn fresh(program: &Program) -> u64 {
-        program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room")
+        program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room")
     }
 
     #[test]
@@ -142,8 +142,9 @@ mod tests {
                     let guard = holder.lock(&program.sim);
                     // By now the other thread waits for the lock, and its CPU has the space loaded.
                     program.compute(100 * US);
-                    let unmap =
-                        |memory: &ceasefire_memory::Memory<_>, space: &_| memory.unmap(space, address, 4096);
+                    let unmap = |memory: &ceasefire_memory::Memory<_>, space: &_| {
+                        memory.unmap(space, address, Pages::new(1))
+                    };
                     drop(guard);
                     program.system_call(unmap).expect("a mapped page");
                     program.compute(100 * US);
@@ -178,7 +179,7 @@ mod tests {
                             program.store(address, 2, 0).expect("a mapped page");
                             program.compute(5 * US);
                             let unmap = |memory: &ceasefire_memory::Memory<_>, space: &_| {
-                                memory.unmap(space, address, 4096)
+                                memory.unmap(space, address, Pages::new(1))
                             };
                             program.system_call(unmap).expect("a mapped page");
                         }

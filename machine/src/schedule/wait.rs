@@ -126,7 +126,7 @@ mod tests {
     use std::rc::Rc;
 
     use ceasefire::Schedule;
-    use ceasefire_memory::{FrameNumber, Lock as _, LockClass, Machine, Memory, Store};
+    use ceasefire_memory::{FrameNumber, Lock as _, LockClass, Machine, Memory, Pages, Store};
 
     use super::*;
     use crate::hardware::contents::stored_word;
@@ -408,10 +408,10 @@ mod tests {
                 program.sim.write_out(&pages(0, 1));
             });
             bench.thread(1, 10 * US, move |program| {
-                let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, 1);
+                let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, Pages::new(1));
                 let base = program.system_call(map).expect("room");
                 program.load(base, 1).expect("a mapped page");
-                let unmap = |memory: &Memory<Sim>, space: &_| memory.unmap(space, base, 4096);
+                let unmap = |memory: &Memory<Sim>, space: &_| memory.unmap(space, base, Pages::new(1));
                 program.system_call(unmap).expect("a mapped page");
                 told.set(now(program));
             });
@@ -439,10 +439,10 @@ mod tests {
             bench.thread(1, 0, move |program| {
                 // One page stays, and with it its page-table page. If that were freed, the flush would interrupt a
                 // lazy CPU too.
-                let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, 2);
+                let map = |memory: &Memory<Sim>, space: &_| memory.map_anonymous(space, Pages::new(2));
                 base.set(program.system_call(map).expect("room"));
                 program.compute(100 * US);
-                let unmap = |memory: &Memory<Sim>, space: &_| memory.unmap(space, base.get(), 4096);
+                let unmap = |memory: &Memory<Sim>, space: &_| memory.unmap(space, base.get(), Pages::new(1));
                 program.system_call(unmap).expect("a mapped page");
             });
             let outcome = bench.run();
@@ -459,7 +459,8 @@ mod tests {
         let bench = Bench::new(1, None);
         bench.thread(0, 0, |program| {
             let file = program.memory().open_stored_file(3).expect("a free object");
-            let map = |memory: &Memory<Sim>, space: &_| memory.map_shared(space, file, 0, 3, false);
+            let map =
+                |memory: &Memory<Sim>, space: &_| memory.map_shared(space, file, 0, Pages::new(3), false);
             let base = program.system_call(map).expect("room");
             assert_eq!(program.load(base + 2 * 4096 + 64, 1), Ok(stored_word(file, 2 * 4096 + 64)));
             assert_eq!(program.reading().statistics.read, 1);

@@ -141,7 +141,7 @@ mod tests {
     use std::rc::Rc;
 
     use ceasefire::{PageSize, Schedule};
-    use ceasefire_memory::{Event, FrameNumber, Machine as _};
+    use ceasefire_memory::{Event, FrameNumber, Machine as _, Pages};
 
     use super::*;
     use crate::config::TlbLevel;
@@ -284,7 +284,9 @@ mod tests {
         let options = Options { oracle, ..Options::new(Schedule::Batched) };
         let simulation = Simulation::new(&machine, options).expect("it fits");
         let page = |program: &Program| {
-            let page = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+            let page = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)))
+                .expect("room");
             program.load(page, 1).expect("a mapped page");
             page
         };

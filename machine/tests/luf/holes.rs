@@ -2,6 +2,7 @@
 
 #[cfg(ceasefire_sabotage)]
 use ceasefire_machine::Rule;
+use ceasefire_memory::Pages;
 
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
@@ -14,7 +15,9 @@ use crate::{fails_without, play, Played, Setup, SETTLE, SLOT};
 
 /// A thread stores through a second mapping, where it faults. The fault pays at its end, if it has not paid before.
 fn pays_after_the_fault(actor: &Actor<'_>) -> Option<u64> {
-    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    let map = actor
+        .call(|memory, space| memory.map_shared(space, actor.file, 0, Pages::new(PAGES), true))
+        .expect("room");
     actor.take_away();
     actor.program.store(map, 1, NEW).expect("a mapped page");
     actor.call(|memory, _| memory.engine().pay_all());
@@ -69,7 +72,9 @@ fn cuts_all_and_extends(actor: &Actor<'_>) -> Option<u64> {
 }
 
 fn stores(actor: &Actor<'_>) -> Option<u64> {
-    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    let map = actor
+        .call(|memory, space| memory.map_shared(space, actor.file, 0, Pages::new(PAGES), true))
+        .expect("room");
     actor.take_away();
     actor.program.store(map, 1, NEW).expect("a mapped page");
     actor.seen()

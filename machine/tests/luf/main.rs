@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use ceasefire::{Payment, Schedule, LONGEST_AGE};
 use ceasefire_machine::{Options, Outcome, Program, Sim, Simulation};
-use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, SpaceHandle};
+use ceasefire_memory::{Memory, Moved, NodeId, ObjectId, Pages, SpaceHandle};
 
 use crate::common::guards::{self, Guard};
 use crate::common::{at, machine, US};
@@ -150,7 +150,9 @@ impl Actor<'_> {
     fn evict(&self) {
         let memory = self.program.memory();
         let other = self.call(|memory, _| memory.create_file(MANY as u32)).expect("a free object");
-        let base = self.call(|memory, space| memory.map_shared(space, other, 0, MANY, false)).expect("room");
+        let base = self
+            .call(|memory, space| memory.map_shared(space, other, 0, Pages::new(MANY), false))
+            .expect("room");
         for page in 0..MANY {
             self.program.load(at(base, page), 1).expect("a page of a file");
         }
@@ -216,8 +218,8 @@ pub(crate) fn play(setup: Setup, act: impl FnOnce(&Actor<'_>) -> Option<u64> + '
         program.system_call(|memory, _| write(memory, file, OLD));
         program.system_call(|memory, _| memory.sync(file));
         let map = program.system_call(|memory, space| match setup.mapped {
-            Mapped::Shared => memory.map_shared(space, file, 0, PAGES, false),
-            Mapped::Private => memory.map_private(space, file, 0, PAGES),
+            Mapped::Shared => memory.map_shared(space, file, 0, Pages::new(PAGES), false),
+            Mapped::Private => memory.map_private(space, file, 0, Pages::new(PAGES)),
         });
         shared.address.set(map.expect("room"));
         let actor = Actor { program, file, reader: shared.clone(), setup };

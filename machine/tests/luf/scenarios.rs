@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use ceasefire::{Payment, Schedule, LONGEST_AGE};
 use ceasefire_machine::{Options, Outcome, Program, Rule, Simulation};
-use ceasefire_memory::{Block, FrameNumber, Machine as _, Moved, NodeId, Placement, Store, PAGE_BYTES};
+use ceasefire_memory::{
+    Block, FrameNumber, Machine as _, Moved, NodeId, Pages, Placement, Store, PAGE_BYTES,
+};
 
 #[cfg(ceasefire_sabotage)]
 use crate::common::guards::Guard;
@@ -19,11 +21,13 @@ use crate::{fails_without, play, Played, Setup, SETTLE, SLOT, STAMP};
 fn maps_over(actor: &Actor<'_>) -> Option<u64> {
     let other = actor.call(|memory, _| memory.create_file(PAGES as u32)).expect("a free object");
     actor.call(|memory, _| write(memory, other, NEW));
-    let bytes = PAGES * PAGE_BYTES;
-    let map = actor.call(|memory, space| memory.map_shared(space, other, 0, PAGES, false)).expect("room");
+    let length = Pages::new(PAGES);
+    let map = actor
+        .call(|memory, space| memory.map_shared(space, other, 0, Pages::new(PAGES), false))
+        .expect("room");
     actor.take_away();
     let to = actor.address();
-    actor.call(|memory, space| memory.remap(space, map, bytes, bytes, Placement::At(to))).expect("room");
+    actor.call(|memory, space| memory.remap(space, map, length, length, Placement::At(to))).expect("room");
     actor.seen()
 }
 
@@ -40,12 +44,12 @@ fn unmaps_and_maps(actor: &Actor<'_>) -> Option<u64> {
     let start = actor.address();
     // Its page-table page must stay: freeing it would flush.
     actor.program.load(at(start, 1), 1).expect("a page of a file");
-    let fresh = actor.call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+    let fresh = actor.call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
     actor.take_away();
-    actor.call(|memory, space| memory.unmap(space, start, PAGE_BYTES)).expect("in range");
+    actor.call(|memory, space| memory.unmap(space, start, Pages::new(1))).expect("in range");
     let unmapped = actor.seen();
     let to = Placement::At(start);
-    actor.call(|memory, space| memory.remap(space, fresh, PAGE_BYTES, PAGE_BYTES, to)).expect("room");
+    actor.call(|memory, space| memory.remap(space, fresh, Pages::new(1), Pages::new(1), to)).expect("room");
     unmapped.or(actor.seen())
 }
 
@@ -73,7 +77,9 @@ fn scenario_03_a_file_written_by_another_process() {
 
 /// The same program stores through a second mapping of the file.
 fn is_stored_to_beside(actor: &Actor<'_>) -> Option<u64> {
-    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    let map = actor
+        .call(|memory, space| memory.map_shared(space, actor.file, 0, Pages::new(PAGES), true))
+        .expect("room");
     actor.take_away();
     actor.program.store(map, 1, NEW).expect("a mapped page");
     actor.seen()
@@ -91,7 +97,8 @@ fn is_stored_to_elsewhere(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     let file = actor.file;
     actor.elsewhere(move |program| {
-        let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, PAGES, true));
+        let map =
+            program.system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(PAGES), true));
         program.store(map.expect("room"), 1, NEW).expect("a mapped page");
     });
     actor.seen()
@@ -165,7 +172,8 @@ fn scenario_07_a_freed_page_becomes_the_kernels() {
 fn frames_become_anothers(actor: &Actor<'_>) -> Option<u64> {
     actor.take_away();
     actor.elsewhere(|program| {
-        let map = program.system_call(|memory, space| memory.map_anonymous(space, 300)).expect("room");
+        let map =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(300))).expect("room");
         (0..300).for_each(|page| program.store(at(map, page), 1, NEW).expect("there is memory"));
     });
     actor.seen()
@@ -196,7 +204,7 @@ fn stores_beside_sync(payment: Payment) -> (u64, Outcome) {
     let simulation = Simulation::new(&machine(&[4, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(FILE as u32).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
-    let base = simulation.memory().map_shared(&space, file, 0, FILE, true).expect("room");
+    let base = simulation.memory().map_shared(&space, file, 0, Pages::new(FILE), true).expect("room");
     let (done, lost) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
     let (finished, missing) = (done.clone(), lost.clone());
     let stores = move |program: &Program| {
@@ -284,7 +292,7 @@ fn no_operation_requires_a_flush(payment: Payment, tick: u64, max_age: u64) -> (
     let simulation = Simulation::new(&machine(&[2, 0], 2048), options).expect("the machine fits the host");
     let file = simulation.memory().create_file(1).expect("a free object");
     let space = simulation.memory().new_space().expect("a frame");
-    let base = simulation.memory().map_shared(&space, file, 0, 1, false).expect("room");
+    let base = simulation.memory().map_shared(&space, file, 0, Pages::new(1), false).expect("room");
     let (gone, until) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let (left, used) = (gone.clone(), until.clone());
     let reads = move |program: &Program| {
@@ -360,7 +368,8 @@ fn paid_for_frames(payment: Payment, max_age: u64) -> (u64, Outcome) {
         let space = simulation.memory().new_space().expect("a frame");
         let done = done.clone();
         let streams = move |program: &Program| {
-            let map = program.system_call(|memory, space| memory.map_shared(space, file, 0, FILE, false));
+            let map = program
+                .system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(FILE), false));
             let base = map.expect("room");
             for page in 0..FILE {
                 program.load(at(base, page), 1).expect("a page of a file");
@@ -373,10 +382,12 @@ fn paid_for_frames(payment: Payment, max_age: u64) -> (u64, Outcome) {
     let space = simulation.memory().new_space().expect("a frame");
     let allocates = move |program: &Program| {
         while done.get() < 2 {
-            let map = program.system_call(|memory, space| memory.map_anonymous(space, 8)).expect("room");
+            let map = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(8)))
+                .expect("room");
             (0..8).for_each(|page| program.store(at(map, page), 1, 1).expect("there is memory"));
             program.compute(200 * US);
-            program.system_call(|memory, space| memory.unmap(space, map, 8 * PAGE_BYTES)).expect("in range");
+            program.system_call(|memory, space| memory.unmap(space, map, Pages::new(8))).expect("in range");
         }
     };
     simulation.spawn("allocates", 2, 0, &space, allocates).expect("a stack");
@@ -418,7 +429,7 @@ fn scenario_14_the_kernel_uses_the_page_through_its_own_mapping() {
 fn only_read_only_pages_owe(actor: &Actor<'_>) -> Option<u64> {
     let memory = actor.program.memory();
     let space = actor.program.space();
-    let own = actor.call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+    let own = actor.call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
     actor.program.store(own, 1, NEW).expect("a mapped page");
     let interrupted = actor.program.reading().counters.interrupts;
     let moved = actor.call(|memory, space| memory.move_pages(space, &[(own, NodeId(1))]));
@@ -465,7 +476,9 @@ fn scenario_16_the_bytes_of_free_frames_are_thrown_away() {
 /// A program executes code that it stores through another mapping.
 fn is_executed(actor: &Actor<'_>) -> Option<u64> {
     let (program, address) = (actor.program, actor.address());
-    let map = actor.call(|memory, space| memory.map_shared(space, actor.file, 0, PAGES, true)).expect("room");
+    let map = actor
+        .call(|memory, space| memory.map_shared(space, actor.file, 0, Pages::new(PAGES), true))
+        .expect("room");
     program.fetch(address, 8).expect("a mapped page");
     actor.take_away();
     let misses = program.reading().misses_fetch;

@@ -4,13 +4,18 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 
 use ceasefire_machine::{Options, Program, Sim, Simulation};
-use ceasefire_memory::{FaultError, Memory, NodeId, ObjectId, Placement, Protection, SpaceHandle};
+use ceasefire_memory::{FaultError, Memory, NodeId, ObjectId, Pages, Placement, Protection, SpaceHandle};
 
 use crate::call::{Advice, Call, Place, Refusal, Reply, Subject};
 use crate::common::guards::{self, Guard};
 use crate::flight::Fault;
 use crate::model::Rights;
 use crate::script::Setup;
+
+/// The length of a range of whole pages: programs have no other ranges.
+fn length(bytes: u64) -> Pages {
+    Pages::of_bytes(bytes).expect("whole pages")
+}
 
 /// The memory manager on the simulator.
 #[derive(Debug, Default)]
@@ -31,22 +36,22 @@ impl Simulated {
 
     fn system_call(&self, memory: &Memory<Sim>, space: &SpaceHandle<Sim>, call: &Call) -> Reply {
         match *call {
-            Call::MapAnonymous { pages } => address(memory.map_anonymous(space, pages)),
+            Call::MapAnonymous { pages } => address(memory.map_anonymous(space, Pages::new(pages))),
             Call::MapShared { file, first, pages, writable } => {
-                address(memory.map_shared(space, self.file(file), first, pages, writable))
+                address(memory.map_shared(space, self.file(file), first, Pages::new(pages), writable))
             }
             Call::MapPrivate { file, first, pages } => {
-                address(memory.map_private(space, self.file(file), first, pages))
+                address(memory.map_private(space, self.file(file), first, Pages::new(pages)))
             }
-            Call::Unmap { start, bytes } => done(memory.unmap(space, start, bytes)),
-            Call::Discard { start, bytes } => done(memory.discard(space, start, bytes)),
+            Call::Unmap { start, bytes } => done(memory.unmap(space, start, length(bytes))),
+            Call::Discard { start, bytes } => done(memory.discard(space, start, length(bytes))),
             Call::Protect { start, bytes, to } => {
                 let to = match to {
                     Rights::None => Protection::None,
                     Rights::Read => Protection::Read,
                     Rights::Write => Protection::ReadWrite,
                 };
-                done(memory.protect(space, start, bytes, to))
+                done(memory.protect(space, start, length(bytes), to))
             }
             Call::Remap { start, bytes, new_bytes, place } => {
                 let place = match place {
@@ -54,16 +59,16 @@ impl Simulated {
                     Place::Anywhere => Placement::Anywhere,
                     Place::At(address) => Placement::At(address),
                 };
-                address(memory.remap(space, start, bytes, new_bytes, place))
+                address(memory.remap(space, start, length(bytes), length(new_bytes), place))
             }
             Call::Advise { start, bytes, advice } => match advice {
-                Advice::Free => done(memory.advise_free(space, start, bytes)),
-                Advice::Cold => done(memory.advise_cold(space, start, bytes)),
-                Advice::PageOut => done(memory.advise_page_out(space, start, bytes)),
-                Advice::Huge(allow) => done(memory.advise_huge(space, start, bytes, allow)),
+                Advice::Free => done(memory.advise_free(space, start, length(bytes))),
+                Advice::Cold => done(memory.advise_cold(space, start, length(bytes))),
+                Advice::PageOut => done(memory.advise_page_out(space, start, length(bytes))),
+                Advice::Huge(allow) => done(memory.advise_huge(space, start, length(bytes), allow)),
             },
-            Call::Lock { start, bytes } => done(memory.lock(space, start, bytes)),
-            Call::Unlock { start, bytes } => done(memory.unlock(space, start, bytes)),
+            Call::Lock { start, bytes } => done(memory.lock(space, start, length(bytes))),
+            Call::Unlock { start, bytes } => done(memory.unlock(space, start, length(bytes))),
             Call::Fork => memory.fork(space).map_or_else(refused, Reply::Space),
             Call::Exit => {
                 memory.exit(space.clone());
@@ -78,7 +83,7 @@ impl Simulated {
                     pages.iter().map(|&(address, node)| (address, NodeId(node))).collect();
                 Reply::Pages(memory.move_pages(space, &pages).len())
             }
-            Call::Hint { start, bytes } => done(memory.hint(space, start, bytes).map(drop)),
+            Call::Hint { start, bytes } => done(memory.hint(space, start, length(bytes)).map(drop)),
             Call::Read { file, offset, bytes } => {
                 let mut into = vec![0xee; bytes as usize];
                 let read = memory.read(self.file(file), offset, &mut into);

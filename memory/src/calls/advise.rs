@@ -5,7 +5,7 @@ use core::fmt;
 
 use ceasefire::{PageSize, BATCH};
 
-use crate::address::PAGE_BYTES;
+use crate::address::{Pages, PAGE_BYTES};
 use crate::calls::ranges::united;
 use crate::calls::zap::Held;
 use crate::frames::allocate::OutOfMemory;
@@ -24,7 +24,7 @@ use crate::Memory;
 /// The reason why advice is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdviseError {
-    /// The range is not made of whole pages of a program (Linux: EINVAL).
+    /// The range is not made of pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// Nothing is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
@@ -75,11 +75,11 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// As [`Memory::discard_ranges`].
-    pub fn discard(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.discard_ranges(space, &[(start, bytes)])
+    pub fn discard(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), AdviseError> {
+        self.discard_ranges(space, &[(start, pages)])
     }
 
-    /// Drops the pages in several ranges of a space, each a start and a number of bytes (Linux: `process_madvise`).
+    /// Drops the pages in several ranges of a space, each a start and a length (Linux: `process_madvise`).
     ///
     /// The ranges may overlap and may be in any order; those that overlap or touch count as one. One flush serves all
     /// ranges, with three exceptions. A single range has a flush for each of its tables, and faults go on in the rest
@@ -88,7 +88,7 @@ impl<P: Machine> Memory<P> {
     /// # Errors
     /// [`AdviseError`] for a range; then no range has changed. Unmapped parts of the ranges are skipped. (Linux advises
     /// the ranges before the refused one and returns how many bytes they have.)
-    pub fn discard_ranges(&self, space: &SpaceHandle<P>, ranges: &[(u64, u64)]) -> Result<(), AdviseError> {
+    pub fn discard_ranges(&self, space: &SpaceHandle<P>, ranges: &[(u64, Pages)]) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
         let areas = self.lock_to_walk(space, &ranges)?;
@@ -115,11 +115,11 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// As [`Memory::advise_free_ranges`].
-    pub fn advise_free(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.advise_free_ranges(space, &[(start, bytes)])
+    pub fn advise_free(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), AdviseError> {
+        self.advise_free_ranges(space, &[(start, pages)])
     }
 
-    /// The same for several ranges of a space, each a start and a number of bytes (Linux: `process_madvise`). The
+    /// The same for several ranges of a space, each a start and a length (Linux: `process_madvise`). The
     /// ranges and the flushes are as in [`Memory::discard_ranges`].
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl<P: Machine> Memory<P> {
     pub fn advise_free_ranges(
         &self,
         space: &SpaceHandle<P>,
-        ranges: &[(u64, u64)],
+        ranges: &[(u64, Pages)],
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, ranges.len() as u32);
         let ranges = united(ranges)?;
@@ -186,8 +186,8 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`AdviseError`]; then nothing has changed.
-    pub fn advise_cold(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.take_off_lists(space, start, bytes, false, |pages| {
+    pub fn advise_cold(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), AdviseError> {
+        self.take_off_lists(space, start, pages, false, |pages| {
             for page in &*pages {
                 self.set_standing(page, |state| state.set_active(false).set_referenced(false));
             }
@@ -199,8 +199,13 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`AdviseError`]; then nothing has changed.
-    pub fn advise_page_out(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), AdviseError> {
-        self.take_off_lists(space, start, bytes, true, |pages| {
+    pub fn advise_page_out(
+        &self,
+        space: &SpaceHandle<P>,
+        start: u64,
+        pages: Pages,
+    ) -> Result<(), AdviseError> {
+        self.take_off_lists(space, start, pages, true, |pages| {
             self.evict(pages.drain(..), Why::Advised);
         })
     }
@@ -211,9 +216,14 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`AdviseError`]; then nothing has changed.
-    pub fn reclaim_range(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, AdviseError> {
+    pub fn reclaim_range(
+        &self,
+        space: &SpaceHandle<P>,
+        start: u64,
+        pages: Pages,
+    ) -> Result<u64, AdviseError> {
         let mut freed = 0;
-        self.take_off_lists(space, start, bytes, true, |pages| {
+        self.take_off_lists(space, start, pages, true, |pages| {
             freed += u64::from(self.evict(pages.drain(..), Why::Unused).0);
         })?;
         Ok(freed)
@@ -227,11 +237,11 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         start: u64,
-        bytes: u64,
+        pages: Pages,
         huge: bool,
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         // Huge pages are split at the ends of the range: no area may end within one.
         let mut areas = self.lock_to_change(space, &[(start, end)])?;
         check(areas.hole(start, end), areas.overlapping(start, end), not_anonymous)?;
@@ -246,14 +256,14 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         start: u64,
-        bytes: u64,
+        pages: Pages,
         split: bool,
         mut handle: impl FnMut(&mut Vec<Isolated>),
     ) -> Result<(), AdviseError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         self.list_collected();
-        let mut pages = Vec::with_capacity(BATCH);
+        let mut taken = Vec::with_capacity(BATCH);
         let mut at = start;
         while at < end {
             {
@@ -261,7 +271,7 @@ impl<P: Machine> Memory<P> {
                 if at == start {
                     check(areas.hole(start, end), areas.overlapping(start, end), locked)?;
                 }
-                while at < end && pages.len() < BATCH {
+                while at < end && taken.len() < BATCH {
                     if split && matches!(self.find_table(space, at), Found::Huge(_)) {
                         // A huge page that cannot be split now stays, like any page in use.
                         if self.split_at(space, at).is_err() {
@@ -270,10 +280,10 @@ impl<P: Machine> Memory<P> {
                         }
                         self.list_own();
                     }
-                    at = self.take_from_leaf(space, at, end, &mut pages);
+                    at = self.take_from_leaf(space, at, end, &mut taken);
                 }
             }
-            handle(&mut pages);
+            handle(&mut taken);
             if at < end {
                 self.platform().reschedule();
             }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::address::PAGE_BYTES;
+use crate::address::{Pages, PAGE_BYTES};
 use crate::faults::fault::{Access, FaultError};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
@@ -19,7 +19,7 @@ use crate::Memory;
 /// The reason why pages cannot be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockError {
-    /// The range is not made of whole pages of a program (Linux: EINVAL).
+    /// The range is not made of pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// Nothing that could be in memory is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
@@ -45,9 +45,9 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`LockError`]; then the range is locked or unlocked as before.
-    pub fn lock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+    pub fn lock(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), LockError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         let before = self.set_all_locked(space, (start, end), true)?;
         let failed = |error: FaultError| match error {
             FaultError::OutOfMemory => LockError::OutOfMemory,
@@ -82,9 +82,9 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`LockError`]; nothing has changed then.
-    pub fn unlock(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), LockError> {
+    pub fn unlock(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), LockError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         self.set_all_locked(space, (start, end), false).map(drop)
     }
 

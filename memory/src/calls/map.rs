@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use crate::address::{ObjectId, PAGE_BYTES, USER_END};
+use crate::address::{ObjectId, Pages, USER_END};
 use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::objects::object::TooManyObjects;
-use crate::spaces::area::{Area, Protection, Source};
+use crate::spaces::area::{checked_end, Area, Protection, Source};
 use crate::spaces::space::SpaceHandle;
 use crate::Memory;
 
@@ -14,21 +14,21 @@ use crate::Memory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapError {
     /// The length is zero (Linux: EINVAL) or reaches beyond [`USER_END`] (ENOMEM) or the largest object (EOVERFLOW).
-    Length(u64),
+    Length(Pages),
     /// No identity is free for another object (ENOMEM).
     Objects(TooManyObjects),
     /// There is no free range of that length (ENOMEM).
-    NoRoom(u64),
+    NoRoom(Pages),
 }
 
 impl fmt::Display for MapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length(pages) => {
-                write!(f, "{pages} pages cannot be mapped: between 1 and {} can", u32::MAX)
+                write!(f, "{pages} cannot be mapped: between 1 and {} can", u32::MAX)
             }
             Self::Objects(error) => error.fmt(f),
-            Self::NoRoom(pages) => write!(f, "no free range of {pages} pages below {USER_END:#x}"),
+            Self::NoRoom(pages) => write!(f, "no free range of {pages} below {USER_END:#x}"),
         }
     }
 }
@@ -42,15 +42,15 @@ impl From<TooManyObjects> for MapError {
 }
 
 impl<P: Machine> Memory<P> {
-    /// Maps `pages` pages of fresh memory that reads as zeros; returns the address.
+    /// Maps `pages` of fresh memory that reads as zeros; returns the address.
     ///
     /// # Errors
     /// [`MapError`] names the bound.
-    pub fn map_anonymous(&self, space: &SpaceHandle<P>, pages: u64) -> Result<u64, MapError> {
+    pub fn map_anonymous(&self, space: &SpaceHandle<P>, pages: Pages) -> Result<u64, MapError> {
         self.map(space, pages, 0, Protection::ReadWrite, |own| Ok(Source::Anonymous(own()?)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, shared with all spaces that map it; returns the address.
+    /// Maps `pages` of `file` from page `first` on, shared with all spaces that map it; returns the address.
     /// Pages beyond the end of the file may be mapped, but not used.
     ///
     /// # Errors
@@ -60,14 +60,14 @@ impl<P: Machine> Memory<P> {
         space: &SpaceHandle<P>,
         file: ObjectId,
         first: u32,
-        pages: u64,
+        pages: Pages,
         writable: bool,
     ) -> Result<u64, MapError> {
         let limit = if writable { Protection::ReadWrite } else { Protection::Read };
         self.map(space, pages, first, limit, |_| Ok(Source::Shared(file)))
     }
 
-    /// Maps `pages` pages of `file` from page `first` on, and keeps stores in private copies. Returns the address: the
+    /// Maps `pages` of `file` from page `first` on, and keeps stores in private copies. Returns the address: the
     /// lowest multiple of 2 MiB above 0 that has room.
     ///
     /// A caller that needs a given address, as for a program's image, moves the mapping there with [`Memory::remap`]
@@ -80,7 +80,7 @@ impl<P: Machine> Memory<P> {
         space: &SpaceHandle<P>,
         file: ObjectId,
         first: u32,
-        pages: u64,
+        pages: Pages,
     ) -> Result<u64, MapError> {
         self.map(space, pages, first, Protection::ReadWrite, |own| {
             Ok(Source::Private { file, copies: own()? })
@@ -90,12 +90,13 @@ impl<P: Machine> Memory<P> {
     fn map(
         &self,
         space: &SpaceHandle<P>,
-        pages: u64,
+        pages: Pages,
         first: u32,
         limit: Protection,
         source: impl FnOnce(&dyn Fn() -> Result<ObjectId, TooManyObjects>) -> Result<Source, TooManyObjects>,
     ) -> Result<u64, MapError> {
-        if pages == 0 || pages > USER_END / PAGE_BYTES || u64::from(first) + pages > u64::from(u32::MAX) {
+        let bytes = checked_end(0, pages).map_err(|_| MapError::Length(pages))?;
+        if u64::from(first) + pages.get() > u64::from(u32::MAX) {
             return Err(MapError::Length(pages));
         }
         let platform = self.platform();
@@ -104,7 +105,7 @@ impl<P: Machine> Memory<P> {
         let mut areas = space.areas.write(platform);
         let area = |start: u64| Area {
             start,
-            end: start + pages * PAGE_BYTES,
+            end: start + bytes,
             source,
             first,
             protection: limit,
@@ -112,7 +113,7 @@ impl<P: Machine> Memory<P> {
             locked: false,
             huge: false,
         };
-        let Some(start) = areas.room(pages * PAGE_BYTES) else {
+        let Some(start) = areas.room(bytes) else {
             if let Some(own) = area(0).anonymous() {
                 self.objects.destroy(platform, own);
             }

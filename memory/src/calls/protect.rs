@@ -9,6 +9,7 @@ use core::fmt;
 
 use ceasefire::Gather;
 
+use crate::address::Pages;
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
@@ -19,7 +20,7 @@ use crate::Memory;
 /// The reason why the protection of a range cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtectError {
-    /// The range is not made of whole pages of a program (Linux: EINVAL).
+    /// The range is not made of pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// Nothing is mapped at this address of the range (ENOMEM).
     NotMapped(u64),
@@ -51,11 +52,11 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         start: u64,
-        bytes: u64,
+        pages: Pages,
         protection: Protection,
     ) -> Result<(), ProtectError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         let mut areas = self.lock_to_change(space, &[(start, end)])?;
         if let Some(hole) = areas.hole(start, end) {
             return Err(ProtectError::NotMapped(hole));

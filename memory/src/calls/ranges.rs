@@ -9,7 +9,7 @@ use core::ops::Deref;
 
 use ceasefire::{Engine, Gather, PageSize};
 
-use crate::address::PAGE_BYTES;
+use crate::address::{Pages, PAGE_BYTES};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
@@ -36,12 +36,12 @@ impl Deref for Ends {
     }
 }
 
-/// The ends of the ranges `(start, bytes)`, by address. Ranges that overlap or touch become one.
-pub(crate) fn united(ranges: &[(u64, u64)]) -> Result<Ends, RangeError> {
-    if let [(start, bytes)] = *ranges {
-        return Ok(Ends::One((start, checked_end(start, bytes)?)));
+/// The ends of the ranges, each a start and a length, by address. Ranges that overlap or touch become one.
+pub(crate) fn united(ranges: &[(u64, Pages)]) -> Result<Ends, RangeError> {
+    if let [(start, pages)] = *ranges {
+        return Ok(Ends::One((start, checked_end(start, pages)?)));
     }
-    let ends = ranges.iter().map(|&(start, bytes)| Ok((start, checked_end(start, bytes)?)));
+    let ends = ranges.iter().map(|&(start, pages)| Ok((start, checked_end(start, pages)?)));
     let mut ranges = ends.collect::<Result<Vec<_>, RangeError>>()?;
     ranges.sort_unstable();
     ranges.dedup_by(|next, last| {
@@ -142,16 +142,16 @@ mod tests {
     #[test]
     fn ranges_that_overlap_or_touch_become_one() {
         let pages = |ranges: &[(u64, u64)]| {
-            let bytes = |&(page, count): &(u64, u64)| (page * PAGE_BYTES, count * PAGE_BYTES);
-            let united = united(&ranges.iter().map(bytes).collect::<Vec<_>>()).unwrap();
+            let range = |&(page, count): &(u64, u64)| (page * PAGE_BYTES, Pages::new(count));
+            let united = united(&ranges.iter().map(range).collect::<Vec<_>>()).unwrap();
             united.iter().map(|(start, end)| (start / PAGE_BYTES, end / PAGE_BYTES)).collect::<Vec<_>>()
         };
         assert_eq!(pages(&[]), []);
         assert_eq!(pages(&[(9, 1), (1, 4), (2, 1), (5, 2)]), [(1, 7), (9, 10)]);
         assert_eq!(pages(&[(3, 1), (3, 5), (3, 1)]), [(3, 8)]);
         assert_eq!(pages(&[(3, 5)]), [(3, 8)]);
-        let refused = Some(RangeError { start: 1, bytes: 2 });
-        assert_eq!(united(&[(0, PAGE_BYTES), (1, 2)]).err(), refused);
-        assert_eq!(united(&[(1, 2)]).err(), refused);
+        let refused = Some(RangeError { start: 1, pages: Pages::new(2) });
+        assert_eq!(united(&[(0, Pages::new(1)), (1, Pages::new(2))]).err(), refused);
+        assert_eq!(united(&[(1, Pages::new(2))]).err(), refused);
     }
 }

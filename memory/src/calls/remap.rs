@@ -11,7 +11,7 @@ use core::fmt;
 
 use ceasefire::{Gather, PageSize};
 
-use crate::address::{PAGE_BYTES, USER_END};
+use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::locks::RwLock;
@@ -39,7 +39,7 @@ pub enum Placement {
 /// The reason why a mapping cannot be moved or resized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemapError {
-    /// The old or the new range is not made of whole pages of a program (Linux: EINVAL).
+    /// The old or the new range is not made of pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// The old and the new range overlap (EINVAL).
     Overlap,
@@ -47,7 +47,7 @@ pub enum RemapError {
     NotOneMapping(u64),
     /// The mapping cannot grow where it is, there is no room elsewhere, or it would reach beyond the longest file
     /// (ENOMEM).
-    NoRoom(u64),
+    NoRoom(Pages),
     /// There is no frame for a table (ENOMEM).
     OutOfMemory,
 }
@@ -58,7 +58,7 @@ impl fmt::Display for RemapError {
             Self::Range(error) => error.fmt(f),
             Self::Overlap => f.write_str("the old and the new range overlap"),
             Self::NotOneMapping(address) => write!(f, "the range at {address:#x} is not one mapping"),
-            Self::NoRoom(bytes) => write!(f, "no room for {bytes} bytes"),
+            Self::NoRoom(pages) => write!(f, "no room for {pages}"),
             Self::OutOfMemory => OutOfMemory.fmt(f),
         }
     }
@@ -67,7 +67,7 @@ impl fmt::Display for RemapError {
 impl core::error::Error for RemapError {}
 
 impl<P: Machine> Memory<P> {
-    /// Gives the mapping of `bytes` at `start` a new length, and perhaps a new place; returns its address (mremap).
+    /// Gives the mapping of `pages` at `start` a new length, and perhaps a new place; returns its address (mremap).
     ///
     /// # Errors
     /// [`RemapError`]; then nothing has changed.
@@ -75,16 +75,16 @@ impl<P: Machine> Memory<P> {
         &self,
         space: &SpaceHandle<P>,
         start: u64,
-        bytes: u64,
-        new_bytes: u64,
+        pages: Pages,
+        new_pages: Pages,
         placement: Placement,
     ) -> Result<u64, RemapError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
-        // Only the length of the new range matters here, because the mapping may move.
-        checked_end(0, new_bytes).map_err(|_| RangeError { start, bytes: new_bytes })?;
+        let end = checked_end(start, pages)?;
+        // Only the length of the new range matters here, because the mapping may move. From 0 on its end is its bytes.
+        let new_bytes = checked_end(0, new_pages).map_err(|_| RangeError { start, pages: new_pages })?;
         if let Placement::At(at) = placement {
-            let new_end = checked_end(at, new_bytes)?;
+            let new_end = checked_end(at, new_pages)?;
             if at < end && start < new_end {
                 return Err(RemapError::Overlap);
             }
@@ -310,7 +310,7 @@ fn destination(
     placement: Placement,
 ) -> Result<u64, RemapError> {
     let area = areas.find(start).filter(|area| area.end >= end).ok_or(RemapError::NotOneMapping(start))?;
-    let no_room = RemapError::NoRoom(new_bytes);
+    let no_room = RemapError::NoRoom(Pages::new(new_bytes / PAGE_BYTES));
     if u64::from(area.index(start)) + new_bytes / PAGE_BYTES > u64::from(u32::MAX) {
         return Err(no_room);
     }

@@ -8,7 +8,7 @@ use core::fmt;
 
 use ceasefire::{Gather, PageSize, RangeGuard};
 
-use crate::address::{PAGE_BYTES, USER_END};
+use crate::address::{Pages, PAGE_BYTES, USER_END};
 use crate::calls::zap::{Held, Room};
 use crate::frames::allocate::OutOfMemory;
 use crate::machine::{Event, Machine, Work};
@@ -20,7 +20,7 @@ use crate::Memory;
 /// The reason why a range cannot be unmapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnmapError {
-    /// The range is not made of whole pages of a program (Linux: EINVAL).
+    /// The range is not made of pages of a program (Linux: EINVAL).
     Range(RangeError),
     /// The range ends within a huge page, and there is no frame for the table that splits it (ENOMEM).
     OutOfMemory,
@@ -42,9 +42,9 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`UnmapError`]; then nothing has changed. A range in which nothing is mapped is no error.
-    pub fn unmap(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<(), UnmapError> {
+    pub fn unmap(&self, space: &SpaceHandle<P>, start: u64, pages: Pages) -> Result<(), UnmapError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, pages)?;
         let mut areas = self.lock_to_change(space, &[(start, end)])?;
         let removed = areas.remove(start, end);
         let limits = areas.around(start);

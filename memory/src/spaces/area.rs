@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::address::{ObjectId, PAGE_BYTES, PAGE_SHIFT, USER_END};
+use crate::address::{ObjectId, Pages, PAGE_BYTES, PAGE_SHIFT, USER_END};
 
 /// The source of an area's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,34 +195,33 @@ impl Areas {
     }
 }
 
-/// A range that is not made of whole pages of a program: unaligned, empty, wrapping, or beyond the addresses of a
-/// program. Linux: EINVAL.
+/// A range that is not made of pages of a program: it begins within a page, is empty, wraps, or reaches beyond the
+/// addresses of a program. Linux: EINVAL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeError {
     /// The address it starts at.
     pub start: u64,
-    /// The length in bytes.
-    pub bytes: u64,
+    /// The length.
+    pub pages: Pages,
 }
 
 impl fmt::Display for RangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} bytes at {:#x} are not whole pages of {PAGE_BYTES} bytes below {USER_END:#x}",
-            self.bytes, self.start
+            "{} from {:#x} on: must be at least one, from a multiple of {PAGE_BYTES} on, below {USER_END:#x}",
+            self.pages, self.start
         )
     }
 }
 
 impl core::error::Error for RangeError {}
 
-/// The end of a range of whole pages of a program.
-pub(crate) fn checked_end(start: u64, bytes: u64) -> Result<u64, RangeError> {
-    let error = RangeError { start, bytes };
-    let end = start.checked_add(bytes).ok_or(error)?;
-    let pages = start.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
-    (pages && start < end && end <= USER_END).then_some(end).ok_or(error)
+/// The end of a range of pages of a program.
+pub(crate) fn checked_end(start: u64, pages: Pages) -> Result<u64, RangeError> {
+    let error = RangeError { start, pages };
+    let end = pages.bytes().and_then(|bytes| start.checked_add(bytes)).ok_or(error)?;
+    (start.is_multiple_of(PAGE_BYTES) && start < end && end <= USER_END).then_some(end).ok_or(error)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use ceasefire::{Batch, PageSize, Schedule};
 
-use crate::address::PAGE_BYTES;
+use crate::address::{Pages, PAGE_BYTES};
 use crate::locks::RwLock;
 use crate::machine::{Machine, Work};
 use crate::spaces::area::{checked_end, Protection, RangeError};
@@ -20,9 +20,9 @@ impl<P: Machine> Memory<P> {
     ///
     /// # Errors
     /// [`RangeError`]; then nothing has changed.
-    pub fn hint(&self, space: &SpaceHandle<P>, start: u64, bytes: u64) -> Result<u64, RangeError> {
+    pub fn hint(&self, space: &SpaceHandle<P>, start: u64, length: Pages) -> Result<u64, RangeError> {
         self.platform().work(Work::AreaChange, 1);
-        let end = checked_end(start, bytes)?;
+        let end = checked_end(start, length)?;
         let areas = space.areas.read(self.platform());
         // Nothing is promised to the program, so the space's other debts need not be settled for this.
         let mut batch: Batch<'_, P, (), _, 1> = Batch::new(&self.engine, Schedule::Batched, drop);

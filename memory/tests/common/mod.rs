@@ -19,7 +19,7 @@ mod threads;
 mod tlb;
 
 use ceasefire::{Platform, Schedule};
-use ceasefire_memory::{Config, FrameNumber, NodeLayout, ObjectId, PAGE_BYTES};
+use ceasefire_memory::{Config, FrameNumber, NodeLayout, ObjectId, Pages, PAGE_BYTES};
 
 pub(crate) use moments::Moment;
 pub(crate) use rig::{Rig, Space};
@@ -66,6 +66,11 @@ pub(crate) fn end(rig: &Rig, spaces: Vec<Space>) {
     for space in spaces {
         rig.memory.exit(space);
     }
+}
+
+/// The length of a range of whole pages.
+pub(crate) fn between(start: u64, end: u64) -> Pages {
+    Pages::of_bytes(end - start).expect("whole pages")
 }
 
 /// The address of page `page` of a range.

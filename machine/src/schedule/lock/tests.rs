@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_memory::{Lock as _, RwLock as _};
+use ceasefire_memory::{Lock as _, Pages, RwLock as _};
 
 use super::*;
 use crate::config::Machine;
@@ -269,9 +269,10 @@ fn wait_asleep(wake: Picoseconds) -> (Vec<Picoseconds>, u64) {
         simulation.spawn(format!("{cpu}"), cpu, u64::from(cpu) * US, &space, body).expect("a stack");
     }
     let body = |program: &Program| {
-        let base = program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room");
+        let base =
+            program.system_call(|memory, space| memory.map_anonymous(space, Pages::new(1))).expect("room");
         program.load(base, 1).expect("a mapped page");
-        let discarded = program.system_call(|memory, space| memory.discard(space, base, 4096));
+        let discarded = program.system_call(|memory, space| memory.discard(space, base, Pages::new(1)));
         discarded.expect("a mapped page");
     };
     simulation.spawn("flushes", 4, 20 * US, &space, body).expect("a stack");
@@ -339,10 +340,13 @@ fn flush_during(class: &'static LockClass) -> ([Picoseconds; 3], Picoseconds) {
         contender(0, 0),
         contender(1, US),
         thread(10 * US, move |program| {
-            let base =
-                program.system_call(|memory, space| memory.map_anonymous(space, 1)).expect("room for a page");
+            let base = program
+                .system_call(|memory, space| memory.map_anonymous(space, Pages::new(1)))
+                .expect("room for a page");
             program.load(base, 1).expect("a mapped page");
-            program.system_call(|memory, space| memory.unmap(space, base, 4096)).expect("a mapped page");
+            program
+                .system_call(|memory, space| memory.unmap(space, base, Pages::new(1)))
+                .expect("a mapped page");
             flusher.borrow_mut()[2] = now(program);
         }),
     ]);
