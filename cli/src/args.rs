@@ -23,6 +23,12 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run experiments and compare them with the published figures (the default)
     Compare(Box<CompareArguments>),
+    /// Run workload files, or experiments by name, as compare does
+    #[command(mut_arg("experiments", |experiments| experiments
+        .required(true)
+        .value_name("FILE|EXPERIMENT")
+        .help("The workload files, or names of experiments")))]
+    Run(Box<CompareArguments>),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Print the completions of a shell: see `ceasefire completions --help`
@@ -42,7 +48,7 @@ pub(crate) enum Command {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The experiments [default: those that `list experiments` marks as run by default]
+    /// The experiments, or workload files [default: those that `list experiments` marks as run by default]
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiments: Vec<String>,
     /// The mechanisms, separated by commas [default: the paper's]

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Done {
 
 fn experiments() -> String {
     let mut text = String::new();
-    for experiment in EXPERIMENTS {
+    for experiment in EXPERIMENTS.iter() {
         let mechanisms: Vec<&str> = experiment.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
         let _ = writeln!(
             text,

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     };
     let done = match arguments.command {
         None => compare::run(&arguments.compare),
-        Some(Command::Compare(arguments)) => compare::run(&arguments),
+        Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man) => manual::page(),

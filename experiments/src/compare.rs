@@ -1,20 +1,17 @@
 //! Comparing each run's figures with those that its paper published.
 
-use crate::experiment::Experiment;
 use crate::published::{published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
 impl Report {
     /// Whether its mechanism is the experiment's baseline.
     pub fn is_baseline(&self) -> bool {
-        Experiment::find(self.experiment)
-            .is_some_and(|experiment| experiment.baseline().name() == self.mechanism)
+        self.compared[0].name() == self.mechanism
     }
 
     /// Whether its mechanism is the one that the paper proposes.
     pub fn is_proposal(&self) -> bool {
-        Experiment::find(self.experiment)
-            .is_some_and(|experiment| experiment.proposal().name() == self.mechanism)
+        self.compared[1].name() == self.mechanism
     }
 
     /// The basis of the ratio of this run's figure to that of `baseline`. Without a baseline, this run stands for it.
@@ -42,8 +39,7 @@ impl Report {
 
     /// The distortion of its ratios by its scale, if there is any.
     pub(crate) fn distortion(&self) -> Option<Caveat> {
-        let least = Experiment::find(self.experiment)?.faithful_from;
-        (self.scale < least).then_some(Caveat::Scale(least))
+        (self.scale < self.faithful_from).then_some(Caveat::Scale(self.faithful_from))
     }
 
     /// The measured figure that corresponds to a published row.

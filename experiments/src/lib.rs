@@ -11,6 +11,7 @@ mod measurement;
 mod published;
 mod repeats;
 mod run;
+mod workload_file;
 mod workloads;
 
 pub use catalogue::EXPERIMENTS;

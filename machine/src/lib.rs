@@ -14,6 +14,7 @@
 //! manager see it.
 
 pub mod config;
+pub mod document;
 mod hardware;
 mod measure;
 mod oracle;

@@ -63,7 +63,7 @@ pub use frames::lru::LruDrain;
 pub use frames::node::{NodeId, NodeLayout, Watermarks};
 pub use kernel_ranges::area::{KernelArea, KernelMapError};
 pub use kernel_ranges::mapping::KernelMapping;
-pub use locks::{HeldLocks, Lock, LockClass, RwLock};
+pub use locks::{HeldLocks, Lock, LockClass, RwLock, CLASSES};
 pub use machine::{Event, Machine, Work};
 pub use objects::object::TooManyObjects;
 pub use spaces::area::{Area, Protection, RangeError, Source};

@@ -10,15 +10,25 @@ use crate::args::CompareArguments;
 use crate::failure::Failure;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 4] = ["compare", "list", "completions", "man"];
+const COMMANDS: [&str; 5] = ["compare", "run", "list", "completions", "man"];
 
-/// The experiment of a name.
-fn experiment(name: &str) -> Result<&'static Experiment, Failure> {
+/// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
+fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
+    let found = Experiment::named(name);
+    if !found.is_empty() {
+        return Ok(found);
+    }
     if COMMANDS.contains(&name) {
         return Err(Failure::Input(format!("the command '{name}' must come first, before all options")));
     }
-    let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-    Experiment::find(name).ok_or_else(|| names::unknown("experiment", name, &known, &COMMANDS))
+    if looks_like_path(name) {
+        return Experiment::from_file(Path::new(name)).map_err(Failure::input);
+    }
+    // The variants of a workload share the name before the colon.
+    let mut known: Vec<&str> =
+        EXPERIMENTS.iter().filter_map(|experiment| experiment.name.split(':').next()).collect();
+    known.dedup();
+    Err(names::unknown("experiment", name, &known, &COMMANDS))
 }
 
 /// The runs that the command line asks for.
@@ -33,8 +43,8 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
         EXPERIMENTS.iter().filter(|experiment| experiment.by_default).collect()
     } else {
-        let named = arguments.experiments.iter().map(|name| experiment(name));
-        once(named.collect::<Result<_, _>>()?, |a, b| a.name == b.name)
+        let found: Vec<_> = arguments.experiments.iter().map(|name| named(name)).collect::<Result<_, _>>()?;
+        once(found.concat(), |a, b| a.name == b.name)
     };
     let known = Mechanism::ALL.map(Mechanism::name);
     let find =
@@ -174,6 +184,12 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     kept
 }
 
+/// Whether the name exists as a file, or looks like a path.
+fn looks_like_path(name: &str) -> bool {
+    let path = Path::new(name);
+    path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some()
+}
+
 /// The path of the machine file, unless the machine's name is a known one.
 pub(super) fn machine_file(arguments: &CompareArguments) -> Option<&Path> {
     let name = arguments.machine.as_deref()?;
@@ -188,9 +204,8 @@ fn machine(name: &str) -> Result<Machine, Failure> {
     if name == "host" {
         return Machine::host().map_err(Failure::input);
     }
-    let path = Path::new(name);
-    if path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some() {
-        return Machine::from_file(path).map_err(Failure::input);
+    if looks_like_path(name) {
+        return Machine::from_file(Path::new(name)).map_err(Failure::input);
     }
     let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
     Err(names::unknown("machine", name, &known, &[]))

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use super::replacement::{folder, followed};
 use crate::failure::{Done, Failure};
 
-/// Refuses options that name the same file, even by different paths or through links. Pipes and devices may be named
+/// Refuses different options that name the same file, even by different paths or through links. Pipes and devices may be named
 /// repeatedly.
 pub(crate) fn distinct<'a>(options: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>) -> Done {
     let mut seen: Vec<(&str, File)> = Vec::new();
     for (option, path) in options {
         let Some((path, file)) = path.and_then(|path| Some((path, file(path)?))) else { continue };
-        if let Some((earlier, _)) = seen.iter().find(|(_, other)| *other == file) {
+        if let Some((earlier, _)) = seen.iter().find(|(earlier, other)| *other == file && *earlier != option)
+        {
             return Err(Failure::Input(format!(
                 "{earlier} and {option} name the same file: {}",
                 path.display()

@@ -59,7 +59,10 @@ impl Output {
         let files = [json, csv, parquet, html, trace].map(file);
         let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
         let outputs = names.into_iter().zip(files.iter().map(Option::as_deref));
-        distinct::distinct(std::iter::once(("--machine", machine_file)).chain(outputs))?;
+        // A workload file is read, as a machine file is. An experiment's name is no file.
+        let workloads = arguments.experiments.iter().map(Path::new).filter(|path| path.is_file());
+        let workloads = workloads.map(|path| ("the workload", Some(path)));
+        distinct::distinct(workloads.chain([("--machine", machine_file)]).chain(outputs))?;
         let text = |path: &Option<PathBuf>| match path {
             None => Ok(None),
             Some(path) if path == Path::new("-") => Ok(Some(Text::Printed)),

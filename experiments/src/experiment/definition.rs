@@ -1,5 +1,7 @@
 //! The definition of an experiment.
 
+use std::fmt;
+
 use ceasefire_machine::config::Machine;
 use ceasefire_memory::{LruDrain, PAGE_BYTES};
 
@@ -24,7 +26,6 @@ pub struct Sweep {
 }
 
 /// A workload with its machines, its mechanisms and its size.
-#[derive(Debug)]
 pub struct Experiment {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
@@ -50,26 +51,42 @@ pub struct Experiment {
     /// Whether it measures between two moments of its run. Even then, the programs' own times cover the whole run.
     pub windowed: bool,
     /// The default numbers of threads and times of listing new pages. `None`: neither can be chosen.
-    pub sweep: Option<fn(&Machine) -> Sweep>,
+    pub sweep: Option<&'static (dyn Fn(&Machine) -> Sweep + Sync)>,
     /// Whether it may have more threads than CPUs, if the number of threads can be chosen.
     pub(crate) crowded: bool,
     /// The memory that it needs.
     pub(crate) footprint: Footprint,
+    /// Checks that a workload file fits a machine, at a scale and with so many threads.
+    pub(crate) fits: Option<Fits>,
     /// Builds the machine and its programs for one run.
-    pub(crate) start: fn(Setup) -> Result<Started, RunError>,
+    pub(crate) start: &'static (dyn Fn(Setup) -> Result<Started, RunError> + Sync),
 }
 
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Experiment").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Checks that a workload fits a machine, at a scale and with a number of threads.
+type Fits = &'static (dyn Fn(&Machine, f64, u16) -> Result<(), RunError> + Sync);
+
+/// The number of bytes of contents that a run keeps on the host, given the machine and the scale.
+type ContentsBytes = &'static (dyn Fn(&Machine, f64) -> u64 + Sync);
+
+/// The frames of a run, given the machine and the scale.
+type FramesOf = &'static (dyn Fn(&Machine, f64) -> Frames + Sync);
+
 /// The memory that an experiment needs.
-#[derive(Debug)]
 pub(crate) struct Footprint {
     /// The minimum memory per CPU, in bytes.
     pub(crate) bytes_per_cpu: u64,
     /// The minimum memory of each node that it uses, in bytes at scale 1.
     pub(crate) bytes_per_node: u64,
     /// The frames of the run, given the machine and the scale.
-    pub(crate) frames: fn(&Machine, f64) -> Frames,
+    pub(crate) frames: FramesOf,
     /// The number of bytes that the programs touch, given the machine and the scale. `None`: a run never keeps contents.
-    pub(crate) contents_bytes: Option<fn(&Machine, f64) -> u64>,
+    pub(crate) contents_bytes: Option<ContentsBytes>,
 }
 
 /// The frames of a run.
@@ -98,8 +115,8 @@ impl Footprint {
     pub(crate) const WHOLE_MEMORY: Self = Self {
         bytes_per_cpu: 2 << 20,
         bytes_per_node: 0,
-        frames: Frames::of_machine,
-        contents_bytes: Some(|machine, scale| (machine.topology.bytes() as f64 * scale) as u64),
+        frames: &Frames::of_machine,
+        contents_bytes: Some(&|machine, scale| (machine.topology.bytes() as f64 * scale) as u64),
     };
 }
 

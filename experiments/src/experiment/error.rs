@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ceasefire_machine::config::MachineError;
+use ceasefire_machine::document::Error;
 use ceasefire_machine::SetupError;
 use ceasefire_memory::{FaultError, OutOfMemory, TooManyObjects};
 
@@ -15,6 +16,8 @@ use super::mechanism::Mechanism;
 pub enum RunError {
     /// The machine cannot be scaled to that size, or a mark of its numbers names no published figure.
     Machine(MachineError),
+    /// A workload file does not fit the machine.
+    Workload(Error),
     /// The host cannot simulate the machine.
     Setup(SetupError),
     /// The scale is not a number, or leaves too little memory.
@@ -114,7 +117,7 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Machine(error) => error.fmt(f),
+            Self::Machine(error) | Self::Workload(error) => error.fmt(f),
             Self::Setup(error) => error.fmt(f),
             Self::Scale { scale, least } => {
                 write!(f, "scale {scale:?} is out of range: must be at least {least}")

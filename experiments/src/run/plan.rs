@@ -90,6 +90,7 @@ impl Plan {
     /// - [`RunError::NoAsids`] if the mechanism needs ASIDs and the machine has none.
     /// - [`RunError::NoChoice`] or [`RunError::Threads`] if the number of threads or the listing of new pages cannot be
     ///   chosen so.
+    /// - [`RunError::Workload`] if a workload file does not fit the machine.
     /// - [`RunError::Nodes`], [`RunError::NodeMemory`] or [`RunError::Cpus`] if the machine has too few nodes or too
     ///   little memory.
     pub fn check(&self) -> Result<(), RunError> {
@@ -129,7 +130,7 @@ impl Plan {
         }
         // This comparison also refuses a scale that is not a number.
         if self.scale >= least {
-            Ok(())
+            self.experiment.fits.map_or(Ok(()), |fits| fits(&self.machine, self.scale, self.chosen_threads()))
         } else {
             Err(RunError::Scale { scale: self.scale, least })
         }
@@ -156,8 +157,7 @@ impl Plan {
             machine: self.machine.clone(),
             scale: self.scale,
             seed: self.seed,
-            // The default is one thread on each CPU.
-            threads: self.threads.unwrap_or_else(|| self.machine.topology.cpu_count()),
+            threads: self.chosen_threads(),
             lru_drain: self.lru_drain.unwrap_or_default(),
             nodes: self.nodes()?,
             contents: self.keeps_contents(),
@@ -171,6 +171,11 @@ impl Plan {
                 ..Options::new(self.mechanism.schedule())
             },
         })
+    }
+
+    /// The number of threads, if it can be chosen: by default one on each CPU.
+    fn chosen_threads(&self) -> u16 {
+        self.threads.unwrap_or_else(|| self.machine.topology.cpu_count())
     }
 
     /// The nodes that the run uses: as many as the experiment needs, the first ones with CPUs.

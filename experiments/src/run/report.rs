@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use ceasefire::{Payment, Schedule};
 use ceasefire_machine::config::{builtin, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
-use ceasefire_memory::{LruDrain, PAGE_BYTES};
+use ceasefire_memory::{LruDrain, CLASSES, PAGE_BYTES};
 use serde::Serialize;
 
 use super::plan::Plan;
 use super::used::is_used;
-use crate::experiment::Finished;
+use crate::experiment::{Finished, Mechanism};
 use crate::measurement::{Atomic, Latency, PerProcess, Series, Time};
 use crate::published::{Comparison, Influences};
 
@@ -123,6 +123,8 @@ pub struct Report {
     pub debt_age_max_s: f64,
     /// The time that CPUs waited for locks.
     pub lock_wait_s: f64,
+    /// `lock_wait_s` by the class of the lock, under the names of the memory manager's classes.
+    pub lock_wait_by_class_s: BTreeMap<&'static str, f64>,
     /// The time that CPUs waited for the answers to a flush.
     pub answer_wait_s: f64,
     /// `answer_wait_s` in nanoseconds, per MiB moved between nodes. `None`, in JSON `null`, if nothing was moved.
@@ -162,6 +164,12 @@ pub struct Report {
     pub cpu_s: f64,
     /// The paper's figures, by metric.
     pub published: BTreeMap<&'static str, Comparison>,
+    /// The mechanism that the experiment compares its proposal with, and the proposal.
+    #[serde(skip)]
+    pub compared: [Mechanism; 2],
+    /// The smallest scale at which the experiment's ratios are known to be those of scale 1.
+    #[serde(skip)]
+    pub faithful_from: f64,
     /// The published figures that determined the parameters of the run's machine.
     #[serde(skip)]
     pub influences: Influences,
@@ -188,9 +196,7 @@ impl Report {
             .zip(starts)
             .filter_map(|(thread, start)| Some(seconds(thread.ended?.saturating_sub(*start))))
             .collect();
-        let count = durations.len().max(1) as f64;
-        let mean = durations.iter().sum::<f64>() / count;
-        let deviation = (durations.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let deviation = deviation(&durations);
         let longest = durations.iter().copied().fold(0.0, f64::max);
         let shortest = durations.iter().copied().fold(f64::INFINITY, f64::min).min(longest);
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
@@ -209,10 +215,7 @@ impl Report {
             cpus: plan.machine.topology.cpu_count(),
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
-            settle: (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.payment {
-                Payment::Free => "free",
-                Payment::Demand => "demand",
-            }),
+            settle: settle(plan),
             lru_drain: plan.experiment.sweep.map(|_| drain_name(plan.lru_drain.unwrap_or_default())),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
@@ -251,6 +254,11 @@ impl Report {
             },
             debt_age_max_s: counters.debt_age_max_ns as f64 / 1e9,
             lock_wait_s: seconds(measured.lock_wait),
+            lock_wait_by_class_s: CLASSES
+                .iter()
+                .zip(measured.lock_wait_of)
+                .map(|(class, time)| (class.name, seconds(time)))
+                .collect(),
             answer_wait_s: seconds(measured.answer_wait),
             flush_wait_ns_per_mib: (statistics.migrated > 0)
                 .then(|| seconds(measured.answer_wait) * 1e9 / mib(statistics.migrated)),
@@ -270,6 +278,8 @@ impl Report {
             wall_s,
             cpu_s,
             published: BTreeMap::new(),
+            compared: [plan.experiment.baseline(), plan.experiment.proposal()],
+            faithful_from: plan.experiment.faithful_from,
             influences,
         })
     }
@@ -288,6 +298,21 @@ fn influences(machine: &Machine, run: &Reading) -> Result<(Option<&'static str>,
         None => Influences::default(),
     };
     Ok((built_in, influences))
+}
+
+/// The standard deviation of some values; 0 if there are none.
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
+}
+
+/// The way in which debts are settled, if there are any.
+fn settle(plan: &Plan) -> Option<&'static str> {
+    (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.payment {
+        Payment::Free => "free",
+        Payment::Demand => "demand",
+    })
 }
 
 /// The name of a value of `lru_drain` on the command line and in JSON.

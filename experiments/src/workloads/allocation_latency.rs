@@ -53,7 +53,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     sweep: None,
     crowded: false,
     footprint: Footprint::WHOLE_MEMORY,
-    start,
+    fits: None,
+    start: &start,
 };
 
 /// The state that the threads share.

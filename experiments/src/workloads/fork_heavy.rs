@@ -51,7 +51,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     crowded: false,
     // Parent and child with their page tables, and as much again for the files.
     footprint: Footprint { bytes_per_cpu: 4 << 20, ..Footprint::WHOLE_MEMORY },
-    start,
+    fits: None,
+    start: &start,
 };
 
 /// The state that the threads share.

@@ -51,7 +51,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     sweep: None,
     crowded: false,
     footprint: FOOTPRINT,
-    start: |setup| start(setup, false),
+    fits: None,
+    start: &|setup| start(setup, false),
 };
 
 pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
@@ -65,7 +66,7 @@ pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
     // No test can remove the flush of a single huge page, and so show that a load would find it missing. So none is
     // compared.
     footprint: Footprint { bytes_per_cpu: 2 * HUGE_BYTES, contents_bytes: None, ..FOOTPRINT },
-    start: |setup| start(setup, true),
+    start: &|setup| start(setup, true),
     ..EXPERIMENT
 };
 
@@ -73,11 +74,11 @@ const FOOTPRINT: Footprint = Footprint {
     bytes_per_cpu: 1 << 20,
     // The range moves as a whole. Page tables and the kernel's free reserve take a quarter more.
     bytes_per_node: BYTES + BYTES / 4,
-    frames: |machine, scale| Frames {
+    frames: &|machine, scale| Frames {
         used: (2.0 * BYTES as f64 * scale) as u64 / PAGE_BYTES,
         ..Frames::of_machine(machine, scale)
     },
-    contents_bytes: Some(|_, scale| 2 * (BYTES as f64 * scale) as u64),
+    contents_bytes: Some(&|_, scale| 2 * (BYTES as f64 * scale) as u64),
 };
 
 /// The state that the threads share.

@@ -5,10 +5,10 @@
 pub(crate) mod allocation_latency;
 pub(crate) mod fork_heavy;
 pub(crate) mod migrate;
-pub(crate) mod mmap_read;
 mod random;
 mod stream;
 pub(crate) mod switching;
 pub(crate) mod tiered_inference;
-pub(crate) mod tlb_flush2;
-pub(crate) mod write_heavy;
+
+pub(crate) use random::Random;
+pub(crate) use stream::{Reader, Stream};

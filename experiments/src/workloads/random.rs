@@ -1,5 +1,9 @@
 //! Random numbers that depend on nothing but the seed.
 
+use std::convert::Infallible;
+
+use rand_core::TryRng;
+
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one multiplication chain per number, good enough for workloads.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
@@ -25,5 +29,25 @@ impl Random {
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// The source of randomness for distributions of other crates.
+impl TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.next() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.next())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for bytes in bytes.chunks_mut(8) {
+            bytes.copy_from_slice(&self.next().to_le_bytes()[..bytes.len()]);
+        }
+        Ok(())
     }
 }

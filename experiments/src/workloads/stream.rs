@@ -24,12 +24,20 @@ pub(crate) const LOADS: u32 = 512;
 const EVERY: u64 = 8;
 const MOST: usize = 64;
 
-/// One reader's file, and the result of comparing all readers' loads.
+/// A file of marked words, and the result of comparing all loads from it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     file: ObjectId,
     pages: u64,
     verdict: Rc<Cell<Verdict>>,
+}
+
+/// The place of one reader of a file: the number of pages read, and the address from which on it looks for entries that
+/// its CPU may hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reader {
+    read: u64,
+    other: u64,
 }
 
 impl Stream {
@@ -41,7 +49,41 @@ impl Stream {
     ) -> Result<Self, TooManyObjects> {
         let file = simulation.memory().create_file(pages as u32)?;
         simulation.mark_holes(file);
-        Ok(Self { file, pages, verdict: verdict.clone() })
+        Ok(Self::of(file, pages, verdict))
+    }
+
+    /// A file of `pages` pages whose words say where they belong.
+    pub(crate) fn of(file: ObjectId, pages: u64, verdict: &Rc<Cell<Verdict>>) -> Self {
+        Self { file, pages, verdict: verdict.clone() }
+    }
+
+    /// Maps the file and returns the address.
+    pub(crate) fn map(&self, program: &Program) -> Result<u64, FaultError> {
+        let (file, pages) = (self.file, self.pages);
+        let base =
+            program.system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
+        base.map_err(|_| FaultError::OutOfMemory)
+    }
+
+    /// Loads `count` times from the page at an offset of the file, which is mapped at `base`.
+    pub(crate) fn load(
+        &self,
+        program: &Program,
+        (base, offset): (u64, u64),
+        count: u32,
+        reader: &mut Reader,
+    ) -> Result<(), FaultError> {
+        let compare = |address: u64, value| {
+            let right = value == stored_word(self.file, address - base);
+            self.verdict.set(self.verdict.get() + Verdict::of(right));
+        };
+        program.load_then(base + offset, count, |value| compare(base + offset, value))?;
+        reader.read += 1;
+        if reader.read.is_multiple_of(EVERY) {
+            let rest = reader.other.max(base)..base + self.pages * PAGE_BYTES;
+            reader.other = program.load_held(rest, MOST, compare).unwrap_or(base);
+        }
+        Ok(())
     }
 
     /// Reads through the file again and again, as long as `goes_on`, given the number of pages read, returns true. A
@@ -51,23 +93,11 @@ impl Stream {
         program: &Program,
         mut goes_on: impl FnMut(u64) -> bool,
     ) -> Result<(), FaultError> {
-        let (file, pages) = (self.file, self.pages);
-        let base =
-            program.system_call(|memory, space| memory.map_shared(space, file, 0, Pages::new(pages), false));
-        let base = base.map_err(|_| FaultError::OutOfMemory)?;
-        let (mut read, mut other) = (0, base);
-        while goes_on(read) {
-            let compare = |address: u64, value| {
-                let right = value == stored_word(file, address - base);
-                self.verdict.set(self.verdict.get() + Verdict::of(right));
-            };
-            let address = base + read % pages * PAGE_BYTES;
-            program.load_then(address, LOADS, |value| compare(address, value))?;
-            read += 1;
-            if read % EVERY == 0 {
-                let rest = other..base + pages * PAGE_BYTES;
-                other = program.load_held(rest, MOST, compare).unwrap_or(base);
-            }
+        let base = self.map(program)?;
+        let mut reader = Reader::default();
+        while goes_on(reader.read) {
+            let offset = reader.read % self.pages * PAGE_BYTES;
+            self.load(program, (base, offset), LOADS, &mut reader)?;
         }
         Ok(())
     }

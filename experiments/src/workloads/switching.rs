@@ -70,25 +70,26 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         // The scale does not apply to the memory.
         bytes_per_cpu: 1,
         bytes_per_node: 0,
-        frames: |machine, _| Frames::of(u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
+        frames: &|machine, _| Frames::of(u64::from(machine.topology.cpu_count()) * BYTES_PER_CPU),
         // No page is ever unmapped, so no missing flush could make a load wrong.
         contents_bytes: None,
     },
-    start: |setup| start(setup, Kind::Turns),
+    fits: None,
+    start: &|setup| start(setup, Kind::Turns),
 };
 
 pub(crate) const EXPERIMENT_UNMAP: Experiment = Experiment {
     name: "switching-unmap",
     description: "the latency of unmaps in one of two processes whose threads take turns on the other CPUs",
-    footprint: Footprint { contents_bytes: Some(|_, _| 3 * PAGE_BYTES), ..EXPERIMENT.footprint },
-    start: |setup| start(setup, Kind::Unmaps),
+    footprint: Footprint { contents_bytes: Some(&|_, _| 3 * PAGE_BYTES), ..EXPERIMENT.footprint },
+    start: &|setup| start(setup, Kind::Unmaps),
     ..EXPERIMENT
 };
 
 pub(crate) const EXPERIMENT_LEFT: Experiment = Experiment {
     name: "switching-left",
     description: "the latency of unmaps in a process that ran on the other CPUs and has left them",
-    start: |setup| start(setup, Kind::Left),
+    start: &|setup| start(setup, Kind::Left),
     ..EXPERIMENT_UNMAP
 };
 

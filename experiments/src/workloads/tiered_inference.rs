@@ -73,7 +73,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     // Each page of weights faults, and a fault flushes what its space owes. So a CPU never loads through an entry that
     // a missing flush left, and comparing loads would show nothing.
     footprint: Footprint { contents_bytes: None, ..Footprint::WHOLE_MEMORY },
-    start,
+    fits: None,
+    start: &start,
 };
 
 /// A point at which threads wait for each other.

@@ -1,7 +1,7 @@
 //! Machines and measured matrices that come with the program.
 
-use super::error::MachineError;
 use super::machine::Machine;
+use super::MachineError;
 
 /// The names of the built-in machines.
 pub const BUILTIN: &[&str] = &[

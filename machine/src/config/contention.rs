@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::document::Section;
-use super::error::MachineError;
 use super::quantity::{read_whole, Parameter, Picoseconds, TIME};
+use super::MachineError;
+use crate::document::Section;
 
 /// The greatest number of lines or transfers: more than any lock has.
 const MOST: u32 = 64;
@@ -52,8 +52,8 @@ impl Contention {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{parse, Entry};
     use super::*;
+    use crate::document::{parse, Entry};
 
     fn read(text: &str) -> Result<(Contention, usize), String> {
         let mut sources = Vec::new();

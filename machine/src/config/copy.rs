@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::document::{Entry, Section};
-use super::error::MachineError;
 use super::quantity::{Parameter, Picoseconds, TIME};
 use super::topology::{read_tier, Topology};
+use super::MachineError;
+use crate::document::{Entry, Section};
 
 /// The cost of copying one page of 4 KiB from a node of one tier to a node of another or of the same tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,9 +54,9 @@ impl CopyCost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::super::topology::Node;
     use super::*;
+    use crate::document::parse;
 
     const COST: &str = "{ value = 500, unit = 'ns', source = 's' }";
 

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::document::Section;
-use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, TIME};
+use super::{MachineError, Problem};
+use crate::document::Section;
 
 /// One cost, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +103,8 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{parse, Entry};
     use super::*;
+    use crate::document::{parse, Entry};
 
     /// `[costs]` on line 1, then each cost on its own line: 1 ns, 2 ns and so on.
     fn lines() -> Vec<String> {

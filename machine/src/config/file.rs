@@ -6,8 +6,6 @@ use super::builtin;
 use super::contention::Contention;
 use super::copy::CopyCost;
 use super::costs::Costs;
-use super::document::{self, Entry, Section};
-use super::error::{MachineError, Problem};
 use super::idle::IdleState;
 use super::latency::Latency;
 use super::machine::Machine;
@@ -20,6 +18,8 @@ use super::smt::Smt;
 use super::storage::Storage;
 use super::tlb::TlbGeometry;
 use super::topology::Topology;
+use super::{MachineError, Problem};
+use crate::document::{self, Entry, Section};
 
 impl Machine {
     /// The machine that the TOML file at `path` describes.

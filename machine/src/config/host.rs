@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::error::{MachineError, Problem};
+use super::builtin;
 use super::file::{assemble, read_text};
 use super::machine::Machine;
 use super::mark::Marks;
 use super::quantity::Parameter;
 use super::tlb::{TlbLevel, MAX_ENTRIES};
 use super::topology::{Node, Topology, MAX_CPUS};
-use super::{builtin, document};
+use super::{MachineError, Problem};
+use crate::document;
 
 impl Machine {
     /// A machine with this computer's nodes, online CPUs and memory, and the size of its second-level TLB if Linux

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::document::Entry;
-use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, TIME};
+use super::{MachineError, Problem};
+use crate::document::Entry;
 
 /// A state of an idle CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,8 +48,8 @@ impl IdleState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     fn read(states: &[(u32, u32)]) -> Result<(Vec<IdleState>, Vec<Parameter>), String> {
         let time = |value| format!("{{ value = {value}, unit = 'us', source = 's' }}");

@@ -4,7 +4,6 @@ use super::contention::Contention;
 use super::copy::CopyCost;
 use super::costs::Costs;
 use super::effect::Effect;
-use super::error::{MachineError, Problem};
 use super::idle::IdleState;
 use super::latency::Latency;
 use super::memory::TierMemory;
@@ -14,6 +13,7 @@ use super::smt::Smt;
 use super::storage::Storage;
 use super::tlb::TlbGeometry;
 use super::topology::Topology;
+use super::{MachineError, Problem};
 
 /// A valid machine.
 #[derive(Debug, Clone, PartialEq)]

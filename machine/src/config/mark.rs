@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::document::{Entry, Section};
-use super::error::{MachineError, Problem};
+use super::{MachineError, Problem};
+use crate::document::{Entry, Section};
 
 /// The name of published figures in a machine file, such as `mmap-read 1-socket user before`, and its place there.
 ///
@@ -81,7 +81,7 @@ impl Origin {
         let mark = |entry: Entry<'_>| {
             let name = entry.text()?;
             // The place of an error at this entry.
-            let MachineError { file, line, key, .. } = entry.place().error(Problem::Unknown);
+            let MachineError { file, line, key, .. } = entry.place().error(Problem::Missing);
             Ok(Mark { name, file, line, key: key.unwrap_or_default() })
         };
         let fitted = section.take_if_there("fitted").map(mark).transpose()?;
@@ -102,8 +102,8 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     fn take(text: &str) -> Result<Origin, String> {
         let section = parse("f", text).and_then(|mut root| root.take("a")).and_then(Entry::section);

@@ -1,6 +1,6 @@
 //! Measured latencies between the CPUs of a real machine.
 
-use super::error::{MachineError, Problem};
+use super::{MachineError, Problem};
 
 /// The greatest number of CPUs of a matrix, which limits its cells to 4 MiB.
 const MAX_SOURCE_CPUS: usize = 1024;

@@ -4,10 +4,10 @@ use ceasefire_memory::PAGE_BYTES;
 
 use serde::Serialize;
 
-use super::document::{Entry, Section};
-use super::error::{MachineError, Problem};
 use super::quantity::{Parameter, Picoseconds, RATE, TIME};
 use super::topology::{read_tier, Topology};
+use super::{MachineError, Problem};
+use crate::document::{Entry, Section};
 
 const SECOND: u64 = 1_000_000_000_000;
 
@@ -57,9 +57,9 @@ impl TierMemory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::super::topology::Node;
     use super::*;
+    use crate::document::parse;
 
     /// Two nodes of tier 0 and one of tier 2.
     fn read(items: &str) -> Result<(Vec<TierMemory>, Vec<Parameter>), String> {

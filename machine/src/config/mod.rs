@@ -3,16 +3,14 @@
 //! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the computer
 //! that runs this program ([`Machine::host`]).
 //!
-//! `machine` comes first, then its parts, one file each. `document`, `mark` and `quantity` read TOML, `file` and `host` assemble a
+//! `machine` comes first, then its parts, one file each. `mark` and `quantity` read TOML, `file` and `host` assemble a
 //! machine, and `builtin` holds the files that come with the program.
 
 mod builtin;
 mod contention;
 mod copy;
 mod costs;
-mod document;
 mod effect;
-mod error;
 mod file;
 mod host;
 mod identity;
@@ -31,12 +29,12 @@ mod testing;
 mod tlb;
 mod topology;
 
+pub use crate::document::{Error as MachineError, Problem};
 pub use builtin::{builtin, BUILTIN};
 pub use contention::Contention;
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
 pub use effect::Effect;
-pub use error::{MachineError, Problem};
 pub use idle::IdleState;
 pub use latency::Latency;
 pub use machine::Machine;

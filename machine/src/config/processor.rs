@@ -4,10 +4,10 @@ use ceasefire::DYNAMIC_ASIDS;
 
 use serde::Serialize;
 
-use super::document::Section;
-use super::error::{MachineError, Problem};
 use super::mark::Origin;
 use super::quantity::{Parameter, Picoseconds, TIME};
+use super::{MachineError, Problem};
+use crate::document::Section;
 
 /// The smallest number of ASIDs of an x86 kernel: each CPU's own slots, one for the kernel, and the last, which the
 /// kernel leaves unused (Linux: `MAX_ASID_AVAILABLE`).
@@ -101,8 +101,8 @@ impl Processor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{parse, Entry};
     use super::*;
+    use crate::document::{parse, Entry};
 
     type Read = (Processor, Vec<Parameter>, Vec<String>);
 

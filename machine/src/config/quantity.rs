@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use serde::Serialize;
 
-use super::document::Entry;
-use super::error::{MachineError, Problem};
 use super::mark::{Marks, Origin};
+use super::{MachineError, Problem};
+use crate::document::Entry;
 
 /// Picoseconds of simulated time.
 pub type Picoseconds = u64;
@@ -167,8 +167,8 @@ pub(super) fn read_whole(
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     fn read(scale: &Scale, text: &str) -> Result<(u64, Vec<Parameter>), String> {
         let mut sources = Vec::new();

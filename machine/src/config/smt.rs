@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::document::Section;
-use super::error::MachineError;
 use super::quantity::{read_count, read_whole, Parameter, Picoseconds};
 use super::topology::{Topology, MAX_CPUS};
+use super::MachineError;
+use crate::document::Section;
 
 /// The greatest slowdown of a CPU, in percent of the time that work takes alone.
 const MOST_SLOWDOWN: u32 = 1000;
@@ -53,9 +53,9 @@ impl Smt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{parse, Entry};
     use super::super::topology::Node;
     use super::*;
+    use crate::document::{parse, Entry};
 
     fn read(slowdown: u32) -> Result<(Smt, usize), String> {
         let text = format!(

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use serde::Serialize;
 
-use super::document::Section;
-use super::error::MachineError;
 use super::quantity::{read_count, Parameter, Picoseconds, TIME};
+use super::MachineError;
+use crate::document::Section;
 
 /// The greatest number of requests at once.
 const MAX_QUEUE_DEPTH: u32 = 65_536;
@@ -35,8 +35,8 @@ impl Storage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{parse, Entry};
     use super::*;
+    use crate::document::{parse, Entry};
 
     const READ: &str = "read = { value = 80, unit = 'us', source = 's' }";
     const WRITE: &str = "write = { value = 20, unit = 'us', source = 's' }";

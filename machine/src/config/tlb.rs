@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::document::{Entry, Section};
-use super::error::{MachineError, Problem};
 use super::mark::Origin;
 use super::quantity::Parameter;
+use super::{MachineError, Problem};
+use crate::document::{Entry, Section};
 
 /// The greatest number of entries of a TLB level or of the walk cache.
 pub const MAX_ENTRIES: u32 = 65_536;
@@ -103,8 +103,8 @@ fn parameter(section: &str, key: &str, value: u32, origin: &Origin) -> Parameter
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     const LEVEL: &str = "{ entries = 64, ways = 4, source = 's' }";
     const WALK: &str = "{ entries = 32, source = 's' }";

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::document::{Entry, Section};
-use super::error::{MachineError, Problem};
 use super::mark::Origin;
 use super::quantity::{Parameter, MEMORY};
+use super::{MachineError, Problem};
+use crate::document::{Entry, Section};
 
 /// The greatest number of CPUs of a machine: the capacity of the engine's sets.
 pub const MAX_CPUS: u16 = ceasefire::MAX_CPUS as u16;
@@ -221,8 +221,8 @@ pub(super) fn read_tier(entry: &Entry<'_>, topology: &Topology) -> Result<u8, Ma
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::parse;
     use super::*;
+    use crate::document::parse;
 
     fn node(cpus: &[u16], bytes: u64) -> Node {
         Node { cpus: cpus.to_vec(), bytes, tier: 0 }

@@ -1,7 +1,9 @@
 //! All counts of the machine, the engine and the memory manager at one moment.
 
+use std::array;
+
 use ceasefire::Counters;
-use ceasefire_memory::Statistics;
+use ceasefire_memory::{Statistics, CLASSES};
 
 use crate::config::Picoseconds;
 use crate::measure::spent::Spent;
@@ -26,6 +28,8 @@ pub struct Reading {
     pub misses_fetch: u64,
     /// Time that CPUs waited for locks.
     pub lock_wait: Picoseconds,
+    /// The part of that time at each of [`CLASSES`], the memory manager's classes of locks.
+    pub lock_wait_of: [Picoseconds; CLASSES.len()],
     /// The number of waits for locks.
     pub lock_waits: u64,
     /// Time that CPUs waited for other CPUs to answer a flush, or for broadcasts to be done.
@@ -50,6 +54,7 @@ impl Reading {
             misses_store: tallies.misses_store.get(),
             misses_fetch: tallies.misses_fetch.get(),
             lock_wait: tallies.lock_wait_time.get(),
+            lock_wait_of: array::from_fn(|class| tallies.lock_wait_of[class].get()),
             lock_waits: tallies.lock_waits.get(),
             answer_wait: tallies.answer_wait_time.get(),
             spent: tallies.spent.read(),
@@ -68,6 +73,7 @@ impl Reading {
             misses_store: self.misses_store - earlier.misses_store,
             misses_fetch: self.misses_fetch - earlier.misses_fetch,
             lock_wait: self.lock_wait - earlier.lock_wait,
+            lock_wait_of: array::from_fn(|class| self.lock_wait_of[class] - earlier.lock_wait_of[class]),
             lock_waits: self.lock_waits - earlier.lock_waits,
             answer_wait: self.answer_wait - earlier.answer_wait,
             spent: self.spent.since(&earlier.spent),

@@ -91,6 +91,12 @@ impl Program {
         self.sim.yield_cpu();
     }
 
+    /// Sleeps for `picoseconds` (`nanosleep`). Its CPU goes on with other threads, or idles.
+    pub fn sleep(&self, picoseconds: u64) {
+        self.sim.spend(self.sim.machine.costs.system_call);
+        self.sim.wait_until(self.now() + picoseconds);
+    }
+
     /// Loads `count` times from the page at `address`, and works on the loaded data for as long as the machine file
     /// says. Returns the 8 bytes at `address & !7` at the first of these loads; 0 if pages have no contents.
     ///
@@ -233,8 +239,21 @@ mod tests {
 
     use ceasefire_memory::FaultError;
 
-    use crate::testing::{alone, Slot};
+    use crate::testing::{alone, Slot, US};
     use crate::Program;
+
+    #[test]
+    fn a_thread_that_sleeps_leaves_its_cpu_to_another() {
+        let outcome = alone(|program| {
+            let work = |other: &Program| other.compute(90 * US);
+            program.spawn("other", 0, program.space(), work).expect("a stack");
+            let begun = program.now();
+            program.sleep(100 * US);
+            assert!(program.now() - begun >= 100 * US);
+        });
+        assert_eq!(outcome.reading.spent.user, 90 * US);
+        assert!(outcome.elapsed < 190 * US, "{}", outcome.elapsed);
+    }
 
     #[test]
     fn a_thread_starts_another_that_begins_no_earlier_in_another_space() {

@@ -79,7 +79,7 @@ impl World {
     }
 
     /// The running thread waits until `time`.
-    fn wait_until(&self, time: Picoseconds) {
+    pub(crate) fn wait_until(&self, time: Picoseconds) {
         let cpu = self.cpu();
         if cpu.may_be_left() && cpu.clock.get() < time {
             self.running.stop(Stop::Until(time));

@@ -33,28 +33,29 @@ pub static ZONE: LockClass = LockClass { name: "zone", rank: 11, sleeps: false, 
 /// The identities of files and anonymous memory.
 pub static OBJECTS: LockClass = LockClass { name: "objects", rank: 12, sleeps: false, interrupts_off: false };
 
+/// All classes. The class of rank r is at r - 1.
+pub static CLASSES: [&LockClass; 12] = [
+    &SPACE,
+    &FILE_MAPPERS,
+    &ANONYMOUS_MAPPERS,
+    &TABLE,
+    &KERNEL_AREA,
+    &PAGES,
+    &SWAP_SLOTS,
+    &LRU_BATCH,
+    &LRU,
+    &PER_CPU_FRAMES,
+    &ZONE,
+    &OBJECTS,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    static ALL: [&LockClass; 12] = [
-        &SPACE,
-        &FILE_MAPPERS,
-        &ANONYMOUS_MAPPERS,
-        &TABLE,
-        &KERNEL_AREA,
-        &PAGES,
-        &SWAP_SLOTS,
-        &LRU_BATCH,
-        &LRU,
-        &PER_CPU_FRAMES,
-        &ZONE,
-        &OBJECTS,
-    ];
-
     #[test]
     fn locks_that_sleep_rank_below_those_that_spin_and_leave_interrupts_on() {
-        for (rank, class) in (1..).zip(ALL) {
+        for (rank, class) in (1..).zip(CLASSES) {
             assert_eq!((class.rank, class.sleeps), (rank, rank <= 3), "{}", class.name);
             assert!(!(class.sleeps && class.interrupts_off), "{}", class.name);
         }

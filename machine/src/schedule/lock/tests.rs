@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use ceasefire::Schedule;
-use ceasefire_memory::{Lock as _, Pages, RwLock as _};
+use ceasefire_memory::{Lock as _, Pages, RwLock as _, CLASSES};
 
 use super::*;
 use crate::config::Machine;
@@ -76,6 +76,25 @@ fn a_waiter_gets_the_lock_once_it_is_free_and_its_line_has_come() {
         assert_eq!(outcome.reading.lock_wait, when(&log, "got") - when(&log, "asked") - paid);
         assert_eq!(outcome.reading.lock_waits, 1);
     }
+}
+
+#[test]
+fn a_wait_counts_for_the_class_of_its_lock() {
+    let [lru, zone] = [CLASSES[8], CLASSES[10]].map(|class| Rc::new(SimLock::new(class, 0)));
+    let taker = |start: Picoseconds| {
+        let (lru, zone) = (lru.clone(), zone.clone());
+        thread(start, move |program| {
+            let guard = lru.lock(&program.sim);
+            hold(program, 10 * US, true);
+            drop(guard);
+            drop(zone.lock(&program.sim));
+        })
+    };
+    let reading = run(vec![taker(0), taker(3 * US)]).reading;
+    assert!(reading.lock_wait > 0);
+    let waits = CLASSES.iter().zip(reading.lock_wait_of).filter(|(_, time)| *time > 0);
+    let waits: Vec<_> = waits.map(|(class, time)| (class.name, time)).collect();
+    assert_eq!(waits, [("LRU", reading.lock_wait)]);
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! A TOML document, read key by key. Every part knows its place.
 
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
-use super::error::{MachineError, Problem};
+use super::error::{Error, Problem};
 
 /// The greatest number of characters of a value that an error repeats.
 const SHOWN: usize = 60;
 
 /// Parses `text`; `file` is its name in errors.
-pub(super) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, MachineError> {
+///
+/// # Errors
+/// The text is not TOML.
+pub fn parse<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, Error> {
     let place = Place { file, text, key: String::new(), offset: None };
     match DeTable::parse(text) {
-        Ok(table) => Ok(Section { place, table: table.into_inner() }),
+        Ok(table) => Ok(Section::new(place, table.into_inner())),
         Err(error) => {
             let message = error.message().lines().collect::<Vec<_>>().join("; ");
             Err(Place { offset: error.span().map(|span| span.start), ..place }
@@ -22,7 +25,7 @@ pub(super) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Section<'a>, Mac
 
 /// The place of a part of a document.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'a> {
+pub struct Place<'a> {
     file: &'a str,
     text: &'a str,
     key: String,
@@ -31,8 +34,8 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// `problem`, at this place.
-    pub(super) fn error(&self, problem: Problem) -> MachineError {
-        MachineError {
+    pub fn error(&self, problem: Problem) -> Error {
+        Error {
             file: self.file.to_owned(),
             line: self.offset.map(|offset| self.line(offset)),
             column: None,
@@ -42,7 +45,7 @@ impl Place<'_> {
     }
 
     /// The dotted key of this place.
-    pub(super) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         &self.key
     }
 
@@ -52,6 +55,11 @@ impl Place<'_> {
         Self { key: format!("{}{dot}{key}", self.key), ..self.clone() }
     }
 
+    /// The place of an item of the list at this place, at the offset of the list.
+    fn item(&self, index: usize) -> Self {
+        Self { key: format!("{}[{index}]", self.key), ..self.clone() }
+    }
+
     fn line(&self, offset: usize) -> u32 {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count() as u32
     }
@@ -59,56 +67,146 @@ impl Place<'_> {
 
 /// A table. The reader takes out the keys that it knows, and then no key may be left.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     place: Place<'a>,
     table: DeTable<'a>,
+    /// The keys that the reader has asked for.
+    known: Vec<String>,
 }
 
 impl<'a> Section<'a> {
+    fn new(place: Place<'a>, table: DeTable<'a>) -> Self {
+        Self { place, table, known: Vec::new() }
+    }
+
     /// The place of the table.
-    pub(super) fn place(&self) -> &Place<'a> {
+    pub fn place(&self) -> &Place<'a> {
         &self.place
     }
 
-    /// Takes out the value of `key`, or reports that it is missing.
-    pub(super) fn take(&mut self, key: &str) -> Result<Entry<'a>, MachineError> {
+    /// Takes out the value of `key`.
+    ///
+    /// # Errors
+    /// The key is missing.
+    pub fn take(&mut self, key: &str) -> Result<Entry<'a>, Error> {
         self.take_if_there(key).ok_or_else(|| self.place.inner(key).error(Problem::Missing))
     }
 
     /// Takes out the value of `key`, if it is there.
-    pub(super) fn take_if_there(&mut self, key: &str) -> Option<Entry<'a>> {
+    pub fn take_if_there(&mut self, key: &str) -> Option<Entry<'a>> {
+        self.known.push(key.to_owned());
         let value = self.table.remove(key)?;
         let place = Place { offset: Some(value.span().start), ..self.place.inner(key) };
         Some(Entry { place, value: value.into_inner() })
     }
 
-    /// Refuses a key that was not taken.
-    pub(super) fn finish(self) -> Result<(), MachineError> {
+    /// Takes out all values, in the order of the file, with their keys.
+    pub fn take_all(&mut self) -> Vec<(String, Entry<'a>)> {
+        let mut all: Vec<_> = std::mem::take(&mut self.table).into_iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        let entry = |(key, value): (toml::Spanned<DeString<'a>>, toml::Spanned<DeValue<'a>>)| {
+            let key = key.into_inner().into_owned();
+            let place = Place { offset: Some(value.span().start), ..self.place.inner(&key) };
+            (key, Entry { place, value: value.into_inner() })
+        };
+        all.into_iter().map(entry).collect()
+    }
+
+    /// Replaces every text in the table, however deep, for which `find` has a value. The value keeps the text's place.
+    ///
+    /// # Errors
+    /// That of `find`, which gets the text's place too.
+    pub fn replace_texts(
+        &mut self,
+        find: &impl Fn(&Place<'a>, &str) -> Result<Option<Entry<'a>>, Error>,
+    ) -> Result<(), Error> {
+        self.table
+            .iter_mut()
+            .try_for_each(|(key, value)| replace_texts(&self.place.inner(key.get_ref()), value, find))
+    }
+
+    /// Refuses a key that was not taken, and suggests the nearest of those that were asked for.
+    ///
+    /// # Errors
+    /// A key was not taken.
+    pub fn finish(self) -> Result<(), Error> {
         match self.table.iter().map(|(key, _)| key).min_by_key(|key| key.span().start) {
             None => Ok(()),
             Some(key) => {
                 let place = Place { offset: Some(key.span().start), ..self.place.inner(key.get_ref()) };
-                Err(place.error(Problem::Unknown))
+                let nearest = nearest(key.get_ref(), self.known.iter().map(String::as_str));
+                Err(place.error(Problem::Unknown(nearest.map(str::to_owned))))
             }
         }
     }
 }
 
+fn replace_texts<'a>(
+    place: &Place<'a>,
+    value: &mut toml::Spanned<DeValue<'a>>,
+    find: &impl Fn(&Place<'a>, &str) -> Result<Option<Entry<'a>>, Error>,
+) -> Result<(), Error> {
+    let place = Place { offset: Some(value.span().start), ..place.clone() };
+    match value.get_mut() {
+        DeValue::String(text) => {
+            if let Some(found) = find(&place, text)? {
+                *value.get_mut() = found.value;
+            }
+            Ok(())
+        }
+        DeValue::Array(items) => {
+            items.iter_mut().enumerate().try_for_each(|(at, item)| replace_texts(&place.item(at), item, find))
+        }
+        DeValue::Table(table) => table
+            .iter_mut()
+            .try_for_each(|(key, item)| replace_texts(&place.inner(key.get_ref()), item, find)),
+        _ => Ok(()),
+    }
+}
+
+/// The known name that is nearest to `name`, if at most a third of its letters differ.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    known.into_iter().min_by_key(distance).filter(|known| distance(known) * 3 <= known.chars().count())
+}
+
 /// A value and its place.
-#[derive(Debug)]
-pub(super) struct Entry<'a> {
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
     place: Place<'a>,
     value: DeValue<'a>,
 }
 
 impl<'a> Entry<'a> {
     /// The place of the value.
-    pub(super) fn place(&self) -> &Place<'a> {
+    pub fn place(&self) -> &Place<'a> {
         &self.place
     }
 
+    /// The value as it is written, if it is a text or a number.
+    pub fn written(&self) -> Option<String> {
+        match &self.value {
+            DeValue::String(text) => Some(text.clone().into_owned()),
+            DeValue::Integer(_) | DeValue::Float(_) => Some(shown(&self.value)),
+            _ => None,
+        }
+    }
+
+    /// Whether the value is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// The error for a value of another type than `expected`.
+    pub fn wrong_type(&self, expected: &'static str) -> Error {
+        wrong_type(&self.place, expected, &self.value)
+    }
+
     /// The value as a text that is not blank.
-    pub(super) fn text(&self) -> Result<String, MachineError> {
+    ///
+    /// # Errors
+    /// The value is no text, or a blank one.
+    pub fn text(&self) -> Result<String, Error> {
         match &self.value {
             DeValue::String(text) if text.trim().is_empty() => {
                 Err(self.place.error(Problem::invalid(format!("{text:?}"), "a text that is not blank")))
@@ -119,7 +217,10 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a finite number.
-    pub(super) fn number(&self) -> Result<f64, MachineError> {
+    ///
+    /// # Errors
+    /// The value is no number, or not finite.
+    pub fn number(&self) -> Result<f64, Error> {
         let number = match &self.value {
             DeValue::Integer(integer) => {
                 i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|integer| integer as f64)
@@ -133,7 +234,10 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a whole number from `least` to `most`.
-    pub(super) fn count(&self, least: u32, most: u32) -> Result<u32, MachineError> {
+    ///
+    /// # Errors
+    /// The value is no whole number, or out of range.
+    pub fn count(&self, least: u32, most: u32) -> Result<u32, Error> {
         let DeValue::Integer(integer) = &self.value else {
             return Err(wrong_type(&self.place, "a whole number", &self.value));
         };
@@ -146,7 +250,10 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as true or false.
-    pub(super) fn flag(&self) -> Result<bool, MachineError> {
+    ///
+    /// # Errors
+    /// The value is neither.
+    pub fn flag(&self) -> Result<bool, Error> {
         match &self.value {
             DeValue::Boolean(flag) => Ok(*flag),
             other => Err(wrong_type(&self.place, "true or false", other)),
@@ -154,35 +261,40 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a table.
-    pub(super) fn section(self) -> Result<Section<'a>, MachineError> {
+    ///
+    /// # Errors
+    /// The value is no table.
+    pub fn section(self) -> Result<Section<'a>, Error> {
         match self.value {
-            DeValue::Table(table) => Ok(Section { place: self.place, table }),
+            DeValue::Table(table) => Ok(Section::new(self.place, table)),
             other => Err(wrong_type(&self.place, "a table", &other)),
         }
     }
 
     /// The value as a list, whose items are keyed `[0]`, `[1]` and so on.
-    pub(super) fn items(self) -> Result<Vec<Entry<'a>>, MachineError> {
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn items(self) -> Result<Vec<Entry<'a>>, Error> {
         let DeValue::Array(items) = self.value else {
             return Err(wrong_type(&self.place, "a list", &self.value));
         };
         let entry = |(index, item): (usize, toml::Spanned<DeValue<'a>>)| Entry {
-            place: Place {
-                key: format!("{}[{index}]", self.place.key),
-                offset: Some(item.span().start),
-                ..self.place.clone()
-            },
+            place: Place { offset: Some(item.span().start), ..self.place.item(index) },
             value: item.into_inner(),
         };
         Ok(items.into_iter().enumerate().map(entry).collect())
     }
 
     /// The value as a list of tables, each of which `read` reads. Each `subject` is given at most once.
-    pub(super) fn each<T>(
+    ///
+    /// # Errors
+    /// The value is no list of tables, a subject comes twice, or `read` fails.
+    pub fn each<T>(
         self,
-        mut read: impl FnMut(Section<'a>) -> Result<T, MachineError>,
+        mut read: impl FnMut(Section<'a>) -> Result<T, Error>,
         subject: impl Fn(&T) -> String,
-    ) -> Result<Vec<T>, MachineError> {
+    ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         for item in self.items()? {
             let place = item.place().clone();
@@ -197,7 +309,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn wrong_type(place: &Place<'_>, expected: &'static str, found: &DeValue<'_>) -> MachineError {
+fn wrong_type(place: &Place<'_>, expected: &'static str, found: &DeValue<'_>) -> Error {
     let found = match found {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -227,7 +339,7 @@ mod tests {
         parse("f", text).and_then(|mut root| root.take("a")).expect("a test's own document")
     }
 
-    fn message<T: std::fmt::Debug>(result: Result<T, MachineError>) -> String {
+    fn message<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
         result.expect_err("must be refused").to_string()
     }
 
@@ -251,6 +363,42 @@ mod tests {
         assert_eq!(message(section.take("y")), "f:1: s.y: missing");
         assert_eq!(message(section.finish()), "f:2: s.x: unknown key");
         assert_eq!(message(root.finish()), "f:4: t: unknown key");
+    }
+
+    #[test]
+    fn an_unknown_key_suggests_the_key_that_was_meant() {
+        let mut root = parse("f", "acess = 1").expect("valid");
+        assert!(root.take_if_there("access").is_none() && root.take_if_there("lock").is_none());
+        assert_eq!(message(root.finish()), "f:1: acess: unknown key; did you mean 'access'?");
+        assert_eq!(nearest("same_node", ["other_node"]), None);
+    }
+
+    #[test]
+    fn texts_are_replaced_wherever_they_stand() {
+        let mut root = parse("f", "a = ['$x', { b = '$x' }]\n[c]\nd = 'x'\ne = '$y'\n").expect("valid");
+        let mut values = parse("f", "x = 7").expect("valid");
+        let x = values.take("x").expect("there");
+        let find = |place: &Place<'_>, text: &str| match text {
+            "$x" => Ok(Some(x.clone())),
+            "$y" => Err(place.error(Problem::Missing)),
+            _ => Ok(None),
+        };
+        assert_eq!(message(root.replace_texts(&find)), "f:4: c.e: missing");
+        let items = root.take("a").and_then(Entry::items).expect("a list");
+        assert_eq!(items[0].count(0, 9), Ok(7));
+        let inner = items[1].clone().section().and_then(|mut table| table.take("b"));
+        assert_eq!(
+            inner.and_then(|entry| entry.count(0, 6)).map_err(|error| error.to_string()),
+            Err("f:1: a[1].b: 7: must be 0 to 6".to_owned())
+        );
+    }
+
+    #[test]
+    fn all_values_are_taken_in_the_order_of_the_file() {
+        let mut root = parse("f", "b = 1\na = 2\n").expect("valid");
+        let keys: Vec<String> = root.take_all().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["b", "a"]);
+        assert_eq!(root.finish(), Ok(()));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Errors in a machine, in one line that names the place and the bound.
+//! Errors in a file, in one line that names the place and the bound.
 
 use std::fmt::{self, Write as _};
 
-/// An error in a machine, and its place.
+/// An error in a file, or in the machine that it describes, and its place.
 ///
 /// Displayed as one line, `file:line:column: key: problem`, without the parts that are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachineError {
-    /// The machine file, matrix file or Linux file with the error, or the machine's name if there is no file.
+pub struct Error {
+    /// The file with the error, or the machine's name if there is no file.
     pub file: String,
     /// The line in `file`, from 1.
     pub line: Option<u32>,
@@ -19,7 +19,7 @@ pub struct MachineError {
     pub problem: Problem,
 }
 
-/// The problem at the place that a [`MachineError`] names.
+/// The problem at the place that an [`Error`] names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// The file cannot be read. Holds the operating system's message.
@@ -28,8 +28,8 @@ pub enum Problem {
     Syntax(String),
     /// A required value is missing.
     Missing,
-    /// An unknown key.
-    Unknown,
+    /// An unknown key. Holds the known key that is nearest to it, if one is near.
+    Unknown(Option<String>),
     /// A value of the wrong type.
     WrongType {
         /// The type that the key requires.
@@ -48,13 +48,13 @@ pub enum Problem {
 
 impl Problem {
     /// An [`Invalid`](Problem::Invalid) value, and the allowed values.
-    pub(super) fn invalid(value: impl fmt::Display, bound: impl Into<String>) -> Self {
+    pub fn invalid(value: impl fmt::Display, bound: impl Into<String>) -> Self {
         Self::Invalid { value: value.to_string(), bound: bound.into() }
     }
 
     /// This problem with the whole of `file`.
-    pub(super) fn in_file(self, file: &str) -> MachineError {
-        MachineError { file: file.to_owned(), line: None, column: None, key: None, problem: self }
+    pub fn in_file(self, file: &str) -> Error {
+        Error { file: file.to_owned(), line: None, column: None, key: None, problem: self }
     }
 }
 
@@ -64,14 +64,15 @@ impl fmt::Display for Problem {
             Self::Unreadable(message) => write!(f, "cannot read: {message}"),
             Self::Syntax(message) => write!(f, "{message}"),
             Self::Missing => write!(f, "missing"),
-            Self::Unknown => write!(f, "unknown key"),
+            Self::Unknown(None) => write!(f, "unknown key"),
+            Self::Unknown(Some(nearest)) => write!(f, "unknown key; did you mean '{nearest}'?"),
             Self::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
             Self::Invalid { value, bound } => write!(f, "{value}: must be {bound}"),
         }
     }
 }
 
-impl fmt::Display for MachineError {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = OneLine(f);
         write!(f, "{}", self.file)?;
@@ -85,7 +86,7 @@ impl fmt::Display for MachineError {
     }
 }
 
-impl std::error::Error for MachineError {}
+impl std::error::Error for Error {}
 
 /// Escapes control characters, since file names, keys and values may hold line breaks.
 struct OneLine<'a, 'b>(&'a mut fmt::Formatter<'b>);
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_error_names_every_known_part() {
-        let error = MachineError {
+        let error = Error {
             file: "a.toml".into(),
             line: Some(3),
             column: Some(4),

@@ -1,0 +1,144 @@
+//! The variants of a workload file: one for each combination of the values that its parameters take.
+//!
+//! `[sweep]` lists the values of each parameter. The text `"$NAME"` stands for the value of the parameter NAME, anywhere
+//! in the file. `threads` and `lru_drain` are no such parameters: the command line can choose them too.
+
+use ceasefire_machine::document::{nearest, parse, Entry, Error, Place, Problem};
+
+use super::amount::is_name;
+use super::language::Workload;
+use super::read::{read, some_items};
+
+/// The most variants of a file.
+const MOST: usize = 256;
+/// The parameters that the command line can choose.
+const CHOSEN: [&str; 2] = ["threads", "lru_drain"];
+
+/// A workload and the values of its parameters, as in `batch=10,purge=never`. The text is empty without parameters.
+pub(super) type Variant = (String, Workload);
+
+/// Reads all variants of the workload that `text` describes. Errors name `file`.
+pub(super) fn read_all(file: &str, text: &str) -> Result<Vec<Variant>, Error> {
+    let parameters = parameters(file, text)?;
+    let count = parameters.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
+    if count.is_none_or(|count| count > MOST) {
+        let place = parse(file, text)?.take("sweep")?;
+        let bound = format!("at most {MOST} combinations of values");
+        return Err(place.place().error(Problem::invalid("too many combinations", bound)));
+    }
+    (0..count.unwrap_or(1)).map(|number| variant(file, text, &parameters, number)).collect()
+}
+
+type Parameters<'a> = Vec<(String, Vec<Entry<'a>>)>;
+
+/// The parameters with their values, in the order of the file.
+fn parameters<'a>(file: &'a str, text: &'a str) -> Result<Parameters<'a>, Error> {
+    let Some(sweep) = parse(file, text)?.take_if_there("sweep") else { return Ok(Vec::new()) };
+    let mut parameters = Vec::new();
+    for (name, entry) in sweep.section()?.take_all() {
+        if CHOSEN.contains(&name.as_str()) {
+            continue;
+        }
+        if !is_name(&name) {
+            let bound = "a name of letters, digits, - and _";
+            return Err(entry.place().error(Problem::invalid(format!("{name:?}"), bound)));
+        }
+        let values = some_items(entry)?;
+        if let Some(value) = values.iter().find(|value| value.written().is_none()) {
+            return Err(value.wrong_type("a text or a number"));
+        }
+        parameters.push((name, values));
+    }
+    Ok(parameters)
+}
+
+/// The variant with this number, in which the values of the last parameter come one after the other.
+fn variant(file: &str, text: &str, parameters: &Parameters<'_>, number: usize) -> Result<Variant, Error> {
+    let mut left = number;
+    let mut chosen: Vec<(&str, &Entry<'_>)> = parameters
+        .iter()
+        .rev()
+        .map(|(name, values)| {
+            let value = &values[left % values.len()];
+            left /= values.len();
+            (name.as_str(), value)
+        })
+        .collect();
+    chosen.reverse();
+    let mut root = parse(file, text)?;
+    let find = |place: &Place<'_>, text: &str| match text.strip_prefix('$') {
+        Some(name) if !CHOSEN.contains(&name) => match chosen.iter().find(|(known, _)| *known == name) {
+            Some((_, value)) => Ok(Some((*value).clone())),
+            None => Err(unknown(place, text, &chosen)),
+        },
+        _ => Ok(None),
+    };
+    root.replace_texts(&find)?;
+    let values = chosen.iter().map(|(name, value)| format!("{name}={}", value.written().unwrap_or_default()));
+    Ok((values.collect::<Vec<_>>().join(","), read(root)?))
+}
+
+fn unknown(place: &Place<'_>, text: &str, chosen: &[(&str, &Entry<'_>)]) -> Error {
+    let known: Vec<String> = chosen.iter().map(|(name, _)| format!("${name}")).collect();
+    let near = nearest(text, known.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let known = if known.is_empty() { "a parameter of [sweep]".into() } else { known.join(", ") };
+    place.error(Problem::invalid(format!("{text:?}"), format!("{known}{near}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workload with further lines before its processes, whose thread computes for `time`.
+    fn file(lines: &str, time: &str) -> String {
+        format!(
+            "{lines}\n[[process]]\nname = \"p\"\n[[process.phase]]\ntimes = 3\ndo = [{{ compute = {time} }}]\n"
+        )
+    }
+
+    fn names(text: &str) -> Result<Vec<String>, String> {
+        let variants = read_all("f", text).map_err(|error| error.to_string())?;
+        Ok(variants.into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn a_file_without_parameters_has_one_variant() {
+        assert_eq!(names(&file("", "'1 us'")), Ok(vec![String::new()]));
+    }
+
+    #[test]
+    fn each_combination_of_values_is_a_variant() {
+        let text = file("[sweep]\na = [1, 2]\ntime = ['1 us', '2 us']\nthreads = [1]", "'$time'");
+        let expected = ["a=1,time=1 us", "a=1,time=2 us", "a=2,time=1 us", "a=2,time=2 us"];
+        assert_eq!(names(&text), Ok(expected.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_refused() {
+        for (lines, time, expected) in [
+            (
+                "",
+                "'$time'",
+                "f:6: process[0].phase[0].do[0].compute: \"$time\": must be a parameter of [sweep]",
+            ),
+            (
+                "[sweep]\ntime = ['1 us']",
+                "'$tme'",
+                "f:7: process[0].phase[0].do[0].compute: \"$tme\": must be $time; did you mean '$time'?",
+            ),
+            ("[sweep]\ntime = []", "'$time'", "f:2: sweep.time: a list of 0: must be 1 to 1048576 items"),
+            (
+                "[sweep]\ntime = [true]",
+                "'$time'",
+                "f:2: sweep.time[0]: expected a text or a number, found true or false",
+            ),
+        ] {
+            assert_eq!(names(&file(lines, time)), Err(expected.into()));
+        }
+        let list = |name| format!("{name} = {:?}\n", (0..100).collect::<Vec<_>>());
+        let lines = format!("[sweep]\n{}{}", list("a"), list("b"));
+        let expected = "f:1: sweep: too many combinations: must be at most 256 combinations of values";
+        assert_eq!(names(&file(&lines, "'1 us'")), Err(expected.into()));
+    }
+}
