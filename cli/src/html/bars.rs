@@ -7,8 +7,10 @@
 use ceasefire_experiments::{Report, Time};
 use maud::{html, Markup};
 
+use super::figure::{exact, head, Figure, Key};
 use super::group::Group;
-use super::plot::{at, drawing, horizontal, Scale, RIGHT};
+use super::hatching::{self, Place};
+use super::plot::{at, horizontal, Scale, RIGHT};
 use crate::number::{compact, time_unit};
 
 /// A part of the time: its CSS class, its name, and its value.
@@ -34,8 +36,8 @@ fn busy(time: &Time) -> f64 {
     PARTS.iter().map(|(.., value)| value(time)).filter(|value| value.is_finite()).sum()
 }
 
-/// The figure and its table of numbers.
-pub(super) fn figure(group: &Group) -> Markup {
+/// The figure.
+pub(super) fn figure(group: &Group) -> Figure {
     let reports = group.widest();
     let longest = reports.iter().map(|(_, report)| busy(&report.time)).fold(0.0, f64::max);
     let (unit, times) = time_unit(longest);
@@ -43,14 +45,12 @@ pub(super) fn figure(group: &Group) -> Markup {
     let step = NAME + BAR + GAP;
     let bottom = step * reports.len() as f64;
     let of = group.of_the_widest();
-    let title = format!("Where the CPU time went, {} on {}{of}", group.experiment.name, group.machine.name);
     let said = reports.iter().map(|&(variant, report)| {
         let parts = PARTS
             .iter()
             .map(|(_, name, value)| format!("{name} {} {unit}", compact(value(&report.time) * times)));
         format!("{}: {}", group.variants[variant], parts.collect::<Vec<_>>().join(", "))
     });
-    let description = said.collect::<Vec<_>>().join("; ");
     let content = html! {
         @for (&(variant, report), number) in reports.iter().zip(0u32..) {
             @let top = f64::from(number) * step;
@@ -58,40 +58,75 @@ pub(super) fn figure(group: &Group) -> Markup {
                 (group.variants[variant])
                 tspan.quiet { "  " (compact(busy(&report.time) * times)) " " (unit) }
             }
-            @for (class, from, to) in laid(&report.time) {
-                rect class=(class) x=(at(scale.place(from * times)))
-                    width=(at(scale.place(to * times) - scale.place(from * times)))
-                    y=(at(top + NAME)) height=(at(BAR)) {}
+            @for Laid { class, name, from, to } in laid(&report.time) {
+                @let (start, end) = (scale.place(from * times), scale.place(to * times));
+                @let place = Place { x: start, y: top + NAME, width: end - start, height: BAR };
+                (hatching::bar(class, place, &format!(
+                    "{}, {name}: {} {unit}, {}% of the bar",
+                    group.variants[variant],
+                    compact((to - from) * times),
+                    compact(100.0 * (to - from) / busy(&report.time)),
+                )))
             }
         }
         (horizontal(&scale, bottom, &format!("CPU time, {unit}"), compact))
     };
-    html! {
-        figure {
-            figcaption { b { "Where the time went." } " CPU time of all CPUs together" (of) ", idle time left out." }
-            div.legend aria-hidden="true" {
-                @for (class, name, _) in PARTS {
-                    span { svg.swatch viewBox="0 0 18 10" { rect class=(class) x="1" y="1" width="16" height="8" {} } (name) }
-                }
-            }
-            (drawing(bottom + 38.0, &title, &description, content))
-            details { summary { "numbers" } div.scroll { (numbers(group)) } }
-        }
+    let key = |&(class, name, _): &Part| {
+        let sample = hatching::sample(class);
+        Key { sample, width: 18, name: name.into() }
+    };
+    Figure {
+        file: "cpu-time",
+        caption: html! {
+            b { "Where the time went." } " CPU time of all CPUs together" (of) ", idle time left out."
+            (group.first_of_several())
+        },
+        legend: PARTS.iter().map(key).collect(),
+        title: format!("Where the CPU time went, {} on {}{of}", group.experiment.name, group.machine.name),
+        description: said.collect::<Vec<_>>().join("; "),
+        height: bottom + 38.0,
+        content,
+        numbers: numbers(group),
+        rows: rows(group),
     }
 }
 
-/// The parts that are not empty, each with its CSS class, its start and its end.
-fn laid(time: &Time) -> Vec<(&'static str, f64, f64)> {
+/// A part on its bar: its CSS class, its name, its start and its end.
+#[derive(Debug, PartialEq)]
+struct Laid {
+    class: &'static str,
+    name: &'static str,
+    from: f64,
+    to: f64,
+}
+
+/// The parts that are not empty.
+fn laid(time: &Time) -> Vec<Laid> {
     let mut end = 0.0;
     let mut laid = Vec::new();
-    for (class, _, value) in PARTS {
+    for (class, name, value) in PARTS {
         let value = value(time);
         if value.is_finite() && value > 0.0 {
-            laid.push((class, end, end + value));
+            laid.push(Laid { class, name, from: end, to: end + value });
             end += value;
         }
     }
     laid
+}
+
+/// The data of all results.
+fn rows(group: &Group) -> Vec<Vec<String>> {
+    let names = ["mechanism", "threads", "seed", "flushes_s", "answers_s", "locks_s", "faults_s", "kernel_s"];
+    let mut rows = vec![head(&names)];
+    rows[0].extend(head(&["programs_s", "of_it_tlb_misses_s", "idle_s"]));
+    for (variant, report) in group.numbered() {
+        let mut row =
+            vec![group.variants[variant].clone(), report.threads.to_string(), report.seed.to_string()];
+        row.extend(PARTS.iter().map(|(.., value)| exact(value(&report.time))));
+        row.extend([report.time.walks_s, report.time.idle_s].map(exact));
+        rows.push(row);
+    }
+    rows
 }
 
 /// The table of all results, including those for which the figure has no room, in percent.
@@ -149,7 +184,7 @@ mod tests {
     fn parts_lie_end_to_end_in_order_without_empty_ones() {
         let laid = laid(&time([4.0, 1.0, 0.0, 0.5, 0.25, f64::NAN, 2.0, 9.0]));
         assert_eq!(
-            laid,
+            laid.iter().map(|part| (part.class, part.from, part.to)).collect::<Vec<_>>(),
             [("flushes", 0.0, 0.5), ("answers", 0.5, 0.75), ("kernel", 0.75, 2.75), ("program", 2.75, 7.75)]
         );
     }
@@ -158,9 +193,10 @@ mod tests {
         #[test]
         fn every_bar_lies_inside_the_figure(parts in prop::array::uniform8(prop_oneof![Just(0.0), Just(f64::NAN), 0.0..1e9])) {
             let reports = [Report { time: time(parts), ..report("batched") }];
-            let text = figure(&groups(&cases(&plans(&reports), &reports))[0]).into_string();
-            prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-            for rect in text.split("<rect ").skip(1 + PARTS.len()) {
+            let figure = figure(&groups(&cases(&plans(&reports), &reports))[0]);
+            let shown = figure.shown("a").into_string();
+            prop_assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
+            for rect in figure.content.into_string().split("<rect ").skip(1) {
                 let number = |name: &str| -> f64 {
                     let rest = rect.split(&format!(" {name}=\"")).nth(1).expect("the attribute");
                     rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")

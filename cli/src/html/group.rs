@@ -23,6 +23,8 @@ pub(crate) struct Group<'a> {
     /// The names of the variants, in order: mechanisms, with options if these differ. Each is a line or a bar in every
     /// figure.
     pub(crate) variants: Vec<String>,
+    /// The mechanism of each variant, which is also the class of its colour.
+    pub(crate) mechanisms: Vec<&'static str>,
     /// The number of each result's variant.
     variant_of: Vec<usize>,
 }
@@ -31,7 +33,10 @@ pub(crate) struct Group<'a> {
 pub(crate) fn groups<'a>(cases: &'a [Case<'a>]) -> Vec<Group<'a>> {
     let mut found: Vec<Vec<&'a Case<'a>>> = Vec::new();
     for case in cases {
-        let of = |case: &'a Case<'a>| (case.runs.first().experiment, &case.runs.first().machine);
+        let of = |case: &'a Case<'a>| {
+            let first = case.runs.first();
+            (first.experiment, &first.machine, &first.machine_hash)
+        };
         match found.iter_mut().find(|cases| of(cases[0]) == of(case)) {
             Some(cases) => cases.push(case),
             None => found.push(vec![case]),
@@ -43,14 +48,17 @@ pub(crate) fn groups<'a>(cases: &'a [Case<'a>]) -> Vec<Group<'a>> {
         let reports: Vec<&Report> = runs.iter().map(|runs| runs.first()).collect();
         let names = names(&reports);
         let mut variants: Vec<String> = Vec::new();
-        for name in &names {
+        let mut mechanisms = Vec::new();
+        for (name, report) in names.iter().zip(&reports) {
             if !variants.contains(name) {
                 variants.push(name.clone());
+                mechanisms.push(report.mechanism);
             }
         }
         let number = |name| variants.iter().position(|variant| variant == name).unwrap_or(0);
         let variant_of = names.iter().map(number).collect();
-        Group { experiment: plan.experiment, machine: &plan.machine, reports, runs, variants, variant_of }
+        let (experiment, machine) = (plan.experiment, &plan.machine);
+        Group { experiment, machine, reports, runs, variants, mechanisms, variant_of }
     };
     found.into_iter().map(group).collect()
 }
@@ -70,6 +78,27 @@ impl<'a> Group<'a> {
     pub(crate) fn threads(&self) -> Vec<usize> {
         let threads: BTreeSet<usize> = self.reports.iter().map(|report| report.threads).collect();
         threads.into_iter().collect()
+    }
+
+    /// The most runs of a case.
+    pub(crate) fn repeats(&self) -> usize {
+        self.runs.iter().map(|runs| runs.all().len()).max().unwrap_or(1)
+    }
+
+    /// The end of a caption whose figures are medians of ours.
+    pub(crate) fn medians(&self) -> String {
+        match self.repeats() {
+            0 | 1 => String::new(),
+            many => format!(" Ours: median of {many} runs, range as a thin line."),
+        }
+    }
+
+    /// The end of a caption whose figures are those of the first run.
+    pub(crate) fn first_of_several(&self) -> String {
+        match self.repeats() {
+            0 | 1 => String::new(),
+            many => format!(" The first of {many} runs, seed {}.", self.reports[0].seed),
+        }
     }
 
     /// The results with the most threads, one of each variant. Figures without an axis for threads show these.

@@ -1,23 +1,24 @@
 //! Figures with lines: operations per second against the number of threads, and interrupts over time.
 //!
 //! Against threads, each mechanism has a colour and a mark. The paper's line is dashed with hollow marks; ours is
-//! solid. Over time, for which nothing was published, each mechanism has a colour and a dash pattern.
+//! solid, with the range of each median as a thin upright line. Over time, for which nothing was published, each mechanism has a colour and a dash pattern.
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Repeats, Report, Series};
+use ceasefire_experiments::{Interval, Repeats, Report, Series};
 use maud::{html, Markup};
 
 use super::capital;
+use super::figure::{exact, head, Figure, Key};
 use super::group::Group;
-use super::plot::{at, drawing, horizontal, vertical, Scale, LEFT, RIGHT};
-use crate::number::{compact, time_unit};
+use super::plot::{at, horizontal, vertical, Scale, LEFT, RIGHT};
+use crate::number::{compact, range, time_unit};
 
 /// The upper and the lower end of the vertical axis.
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 176.0;
 const HEIGHT: f64 = 212.0;
-/// The number of colours, dash patterns and marks. Further variants repeat them.
+/// The number of dash patterns and marks. Further variants repeat them.
 const STYLES: usize = 6;
 
 /// The style of a line.
@@ -34,8 +35,38 @@ enum Kind {
 struct Line {
     name: String,
     variant: usize,
+    /// The class of its colour.
+    mechanism: &'static str,
     kind: Kind,
-    points: Vec<(f64, f64)>,
+    points: Vec<Point>,
+}
+
+/// A point of a line, with the range of its value if there is one.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    across: f64,
+    up: f64,
+    range: Option<Interval>,
+}
+
+impl Point {
+    fn new(across: f64, up: f64) -> Self {
+        Self { across, up, range: None }
+    }
+
+    fn is_known(&self) -> bool {
+        self.across.is_finite() && self.up.is_finite()
+    }
+
+    /// The values that the vertical axis has to hold.
+    fn values(&self) -> [f64; 2] {
+        [self.up, self.range.map_or(self.up, |range| range.most)]
+    }
+
+    /// The range in words, if there is one.
+    fn range(&self) -> String {
+        self.range.map_or(String::new(), |interval| range(interval, compact))
+    }
 }
 
 impl Line {
@@ -45,47 +76,79 @@ impl Line {
             Kind::Ours => "ours-line",
             Kind::OverTime => "dashes",
         };
-        format!("line {kind} v{}", self.variant % STYLES)
+        format!("line {kind} {} v{}", self.mechanism, self.variant % STYLES)
     }
 
-    fn sample(&self) -> Markup {
-        html! {
-            svg.swatch.long viewBox="0 0 34 10" {
-                g class=(self.class()) {
-                    path d="M1 5H33" {}
-                    @if self.kind != Kind::OverTime { (mark(self.variant, 17.0, 5.0)) }
-                }
+    fn key(&self) -> Key {
+        let sample = html! {
+            g class=(self.class()) {
+                path d="M1 5H33" {}
+                @if self.kind != Kind::OverTime { (mark(self.variant, 17.0, 5.0, "")) }
             }
-        }
+        };
+        Key { sample, width: 34, name: self.name.clone() }
     }
 
     /// The line through its points. A point that is not a number breaks it.
     fn drawn(&self, x: &Scale, y: &Scale) -> Markup {
         let mut path = String::new();
         let mut command = 'M';
-        for &(across, up) in &self.points {
-            if across.is_finite() && up.is_finite() {
+        for point in &self.points {
+            if point.is_known() {
                 // Writing to a string does not fail.
-                let _ = write!(path, "{command}{} {}", at(x.place(across)), at(y.place(up)));
+                let _ = write!(path, "{command}{} {}", at(x.place(point.across)), at(y.place(point.up)));
                 command = 'L';
             } else {
                 command = 'M';
             }
         }
-        let marked = || self.points.iter().filter(|(across, up)| across.is_finite() && up.is_finite());
+        let known = || self.points.iter().filter(|point| point.is_known());
         html! {
             g class=(self.class()) {
-                path d=(path) {}
+                path d=(path) { title { (self.said()) } }
                 @if self.kind != Kind::OverTime {
-                    @for &(across, up) in marked() { (mark(self.variant, x.place(across), y.place(up))) }
+                    @for point in known() {
+                        @let (across, up) = (x.place(point.across), y.place(point.up));
+                        @if let Some(Interval { least, most, .. }) = point.range {
+                            @let (low, high) = (y.place(least), y.place(most));
+                            @if low - high >= 1.0 {
+                                path.range d=(format!("M{} {}H{}M{} {}V{}M{} {}H{}",
+                                    at(across - 2.5), at(low), at(across + 2.5), at(across), at(low), at(high),
+                                    at(across - 2.5), at(high), at(across + 2.5))) {}
+                            }
+                        }
+                        @let range = point.range();
+                        @let range = if range.is_empty() { range } else { format!(", range {range}") };
+                        (mark(self.variant, across, up, &format!("{}, at {}: {}{range}", self.name, compact(point.across), compact(point.up))))
+                    }
                 }
+            }
+        }
+    }
+
+    /// The least, the greatest and the last value.
+    fn said(&self) -> String {
+        let known = || self.points.iter().filter(|point| point.is_known());
+        let (least, most) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), point| {
+            (least.min(point.up), most.max(point.up))
+        });
+        match known().next_back() {
+            None => format!("{}: no values", self.name),
+            Some(end) => {
+                format!(
+                    "{}: {} to {}, at the end {}",
+                    self.name,
+                    compact(least),
+                    compact(most),
+                    compact(end.up)
+                )
             }
         }
     }
 }
 
 /// The mark of a variant: a circle, a square, a triangle, a diamond, an inverted triangle, a cross.
-fn mark(variant: usize, x: f64, y: f64) -> Markup {
+fn mark(variant: usize, x: f64, y: f64, said: &str) -> Markup {
     let path = match variant % STYLES {
         0 => "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
         1 => "m-3-3h6v6h-6z",
@@ -94,11 +157,11 @@ fn mark(variant: usize, x: f64, y: f64) -> Markup {
         4 => "m0 4l4-7h-8z",
         _ => "m-3-3l6 6m0-6l-6 6",
     };
-    html! { path.mark d=(format!("M{} {}{path}", at(x), at(y))) {} }
+    html! { path.mark d=(format!("M{} {}{path}", at(x), at(y))) { @if !said.is_empty() { title { (said) } } } }
 }
 
 /// Throughput against threads, with the paper's if it published one. `None` if threads were not swept.
-pub(super) fn throughput(group: &Group) -> Option<Markup> {
+pub(super) fn throughput(group: &Group) -> Option<Figure> {
     let threads = group.threads();
     if threads.len() < 2 {
         return None;
@@ -111,37 +174,50 @@ pub(super) fn throughput(group: &Group) -> Option<Markup> {
         let mut runs: Vec<&Repeats> = of_it.map(|(_, runs)| runs).collect();
         runs.sort_by_key(|runs| runs.first().threads);
         let reports: Vec<&Report> = runs.iter().map(|runs| runs.first()).collect();
-        let rate_of = |runs: &&Repeats| runs.interval(|report| report.operations_per_s);
-        let median = |runs: &&Repeats| rate_of(runs).map_or(f64::NAN, |rate| rate.median);
-        let ours = runs.iter().map(|runs| (runs.first().threads as f64, median(runs))).collect();
+        let ours = |runs: &&Repeats| {
+            let range = runs.interval(|report| report.operations_per_s);
+            let median = range.map_or(f64::NAN, |range| range.median);
+            Point {
+                range: range.filter(|range| !range.is_point()),
+                ..Point::new(runs.first().threads as f64, median)
+            }
+        };
+        let ours = runs.iter().map(ours).collect();
         // The paper has one line before its change and one after it. The second goes with the proposed mechanism, or
         // with the first that is not the baseline if the proposed one was not run.
         let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
         let goes_with = |report: &Report| side == 0 || report.is_proposal() || !proposed;
-        let paper: Vec<(f64, f64)> = reports
+        let paper: Vec<Point> = reports
             .iter()
             .filter(|report| goes_with(report))
             .filter_map(|report| {
                 let published = rate(report)?;
-                Some((report.threads as f64, [published.0, published.1][side]))
+                Some(Point::new(report.threads as f64, [published.0, published.1][side]))
             })
             .collect();
         if !paper.is_empty() && !std::mem::replace(&mut has_paper[side], true) {
             let its = if side == 0 { group.experiment.baseline() } else { group.experiment.proposal() };
             let name = format!("{}, published", name.replacen(reports[0].mechanism, its.name(), 1));
-            lines.push(Line { name, variant: number, kind: Kind::Published, points: paper });
+            let (mechanism, kind) = (its.name(), Kind::Published);
+            lines.push(Line { name, variant: number, mechanism, kind, points: paper });
         }
-        lines.push(Line { name: name.clone(), variant: number, kind: Kind::Ours, points: ours });
+        let (mechanism, kind) = (group.mechanisms[number], Kind::Ours);
+        lines.push(Line { name: name.clone(), variant: number, mechanism, kind, points: ours });
     }
     let counts: Vec<f64> = threads.iter().map(|threads| *threads as f64).collect();
     let x = Scale::doubling(&counts, LEFT, RIGHT);
     let title =
         format!("Operations per second by threads, {} on {}", group.experiment.name, group.machine.name);
     let content = |y: &Scale| {
-        html! { (vertical(y, "operations per second")) (horizontal(&x, BOTTOM, "threads", compact)) }
+        html! { (vertical(y, "operations per second")) (horizontal(&x, BOTTOM, "threads, logarithmic", compact)) }
     };
-    let caption = html! { b { "Throughput." } " Operations per second against threads, on a logarithmic axis of threads." };
-    Some(figure(&caption, &title, &lines, &x, content, by_threads(&threads, &lines)))
+    Some(Figure {
+        file: "throughput",
+        caption: html! { b { "Throughput." } " Operations per second against threads." (group.medians()) },
+        numbers: by_threads(&threads, &lines),
+        rows: threads_rows(&lines),
+        ..figure(title, &lines, &x, content)
+    })
 }
 
 /// The paper's operations per second, before and after, from the metric that corresponds to ours.
@@ -153,8 +229,11 @@ fn rate(report: &Report) -> Option<(f64, f64)> {
 
 fn by_threads(threads: &[usize], lines: &[Line]) -> Markup {
     let value = |line: &Line, threads: usize| {
-        let found = line.points.iter().find(|(across, _)| across.total_cmp(&(threads as f64)).is_eq());
-        found.map_or("-".into(), |point| compact(point.1))
+        let found = line.points.iter().find(|point| point.across.total_cmp(&(threads as f64)).is_eq());
+        found.map_or("-".into(), |point| match point.range() {
+            range if range.is_empty() => compact(point.up),
+            range => format!("{} ({range})", compact(point.up)),
+        })
     };
     html! {
         table {
@@ -168,11 +247,25 @@ fn by_threads(threads: &[usize], lines: &[Line]) -> Markup {
     }
 }
 
+/// The data of the throughput.
+fn threads_rows(lines: &[Line]) -> Vec<Vec<String>> {
+    let mut rows = vec![head(&["line", "threads", "operations_per_s", "least", "most"])];
+    for line in lines {
+        for point in &line.points {
+            let (least, most) = point.range.map_or((point.up, point.up), |range| (range.least, range.most));
+            let mut row = vec![line.name.clone()];
+            row.extend([point.across, point.up, least, most].map(exact));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
 /// The counts of a series.
 type Count = fn(&Series) -> &[u64];
 
 /// Interrupts over time, or broadcasts if there are no interrupts. `None` if there are neither.
-pub(super) fn over_time(group: &Group) -> Option<Markup> {
+pub(super) fn over_time(group: &Group) -> Option<Figure> {
     let reports = group.widest();
     let counted =
         |count: Count| reports.iter().any(|(_, report)| count(&report.series).iter().any(|&count| count > 0));
@@ -194,8 +287,9 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
         .map(|(&(variant, _), shown)| Line {
             name: group.variants[variant].clone(),
             variant,
+            mechanism: group.mechanisms[variant],
             kind: Kind::OverTime,
-            points: shown.rates().map(|(middle, rate)| (middle * times, rate)).collect(),
+            points: shown.rates().map(|(middle, rate)| Point::new(middle * times, rate)).collect(),
         })
         .collect();
     let x = Scale::until(longest * times, LEFT, RIGHT);
@@ -208,7 +302,6 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
     let content = |y: &Scale| {
         html! { (vertical(y, &format!("{what} per second"))) (horizontal(&x, BOTTOM, &label, compact)) }
     };
-    let caption = html! { b { "Over time." } " " (capital(what)) " per second of simulated time" (of) "." };
     let numbers = html! {
         table {
             thead {
@@ -219,7 +312,7 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
             }
             tbody {
                 @for (line, shown) in lines.iter().zip(&shown) {
-                    @let rates = || line.points.iter().map(|point| point.1);
+                    @let rates = || line.points.iter().map(|point| point.up);
                     tr {
                         th scope="row" { (line.name) }
                         td { (compact(rates().sum::<f64>() / line.points.len() as f64)) }
@@ -232,9 +325,24 @@ pub(super) fn over_time(group: &Group) -> Option<Markup> {
                 }
             }
         }
-        p.note { "Every step is in the JSON, field " code { "series" } "." }
     };
-    Some(figure(&caption, &title, &lines, &x, content, numbers))
+    let mut rows = vec![head(&["line", "time_s", "step_s", "per_s"])];
+    for (line, shown) in lines.iter().zip(&shown) {
+        rows.extend(
+            shown.rates().map(|(middle, rate)| {
+                vec![line.name.clone(), exact(middle), exact(shown.step_s), exact(rate)]
+            }),
+        );
+    }
+    Some(Figure {
+        file: "over-time",
+        caption: html! {
+            b { "Over time." } " " (capital(what)) " per second of simulated time" (of) "." (group.first_of_several())
+        },
+        numbers,
+        rows,
+        ..figure(title, &lines, &x, content)
+    })
 }
 
 /// The steps of a series that are shown: those within the measured time.
@@ -271,41 +379,20 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A figure: caption, legend, the lines over the frame that `frame` draws for the vertical scale, and numbers.
-fn figure(
-    caption: &Markup,
-    title: &str,
-    lines: &[Line],
-    x: &Scale,
-    frame: impl Fn(&Scale) -> Markup,
-    numbers: Markup,
-) -> Markup {
-    let y = Scale::linear(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)), BOTTOM, TOP);
-    let said = lines.iter().map(|line| {
-        let known = || line.points.iter().filter(|point| point.1.is_finite());
-        let (least, most) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), point| {
-            (least.min(point.1), most.max(point.1))
-        });
-        match known().next_back() {
-            None => format!("{}: no values", line.name),
-            Some(end) => format!(
-                "{}: {} to {}, at the end {}",
-                line.name,
-                compact(least),
-                compact(most),
-                compact(end.1)
-            ),
-        }
-    });
-    let description = said.collect::<Vec<_>>().join("; ");
-    let content = html! { (frame(&y)) @for line in lines { (line.drawn(x, &y)) } };
-    html! {
-        figure {
-            figcaption { (caption) }
-            div.legend aria-hidden="true" { @for line in lines { span { (line.sample()) (line.name) } } }
-            (drawing(HEIGHT, title, &description, content))
-            details { summary { "numbers" } div.scroll { (numbers) } }
-        }
+/// A figure with the lines over the frame that `frame` draws for the vertical scale.
+fn figure(title: String, lines: &[Line], x: &Scale, frame: impl Fn(&Scale) -> Markup) -> Figure {
+    let values = lines.iter().flat_map(|line| line.points.iter().flat_map(Point::values));
+    let y = Scale::linear(values, BOTTOM, TOP);
+    Figure {
+        file: "lines",
+        caption: html! {},
+        legend: lines.iter().map(Line::key).collect(),
+        title,
+        description: lines.iter().map(Line::said).collect::<Vec<_>>().join("; "),
+        height: HEIGHT,
+        content: html! { (frame(&y)) @for line in lines { (line.drawn(x, &y)) } },
+        numbers: html! {},
+        rows: Vec::new(),
     }
 }
 
@@ -325,8 +412,10 @@ mod tests {
         Report { threads, operations_per_s: rate, published, ..report(mechanism) }
     }
 
-    fn draw(reports: &[Report], figure: fn(&Group) -> Option<Markup>) -> Option<String> {
-        figure(&groups(&cases(&plans(reports), reports))[0]).map(maud::PreEscaped::into_string)
+    /// The figure without its files.
+    fn draw(reports: &[Report], figure: fn(&Group) -> Option<Figure>) -> Option<String> {
+        let shown = figure(&groups(&cases(&plans(reports), reports))[0])?.shown("a").into_string();
+        shown.split_once("<p class=\"downloads\">").map(|(figure, _)| figure.to_owned())
     }
 
     #[test]
@@ -338,7 +427,7 @@ mod tests {
             }
         }
         let text = draw(&reports, throughput).expect("a sweep");
-        let lines = |class: &str| text.matches(&format!("<g class=\"line {class}")).count();
+        let lines = |class: &str| text.matches(&format!("<g class=\"line {class} ")).count();
         // Each line is in the legend too.
         assert_eq!((lines("published-line"), lines("ours-line")), (4, 6), "{text}");
         for part in
@@ -358,6 +447,25 @@ mod tests {
         let text = draw(&reports, throughput).expect("a sweep");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         assert_eq!(text.matches("class=\"mark\"").count(), 2 + 1, "two numbers, and one in the legend");
+    }
+
+    #[test]
+    fn ranges_over_seeds_are_drawn_inside_the_frame() {
+        let rates = [(1, 1, 5e5), (1, 2, 7e5), (1, 3, 6e5), (2, 1, 8e5), (2, 2, 8e5), (2, 3, 8e5)];
+        let reports: Vec<Report> = rates
+            .into_iter()
+            .map(|(threads, seed, rate)| Report { seed, ..swept(threads, "batched", rate, None) })
+            .collect();
+        let text = draw(&reports, throughput).expect("a sweep");
+        let ranges: Vec<&str> = text.split("class=\"range\" d=\"").skip(1).collect();
+        assert_eq!(ranges.len(), 1, "three equal rates have no range: {text}");
+        let numbers = ranges[0].split('"').next().unwrap_or_default().split(['M', 'H', 'V', ' ']);
+        let numbers: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
+        assert_eq!(numbers.len(), 9);
+        let (across, up) = ([0, 2, 3, 6, 8], [1, 4, 5, 7]);
+        assert!(across.iter().all(|&at| (LEFT - 2.5..=RIGHT + 2.5).contains(&numbers[at])), "{numbers:?}");
+        assert!(up.iter().all(|&at| (TOP..=BOTTOM).contains(&numbers[at])), "{numbers:?}");
+        assert!(text.contains("Ours: median of 3 runs") && text.contains("600k, range 500k-700k"), "{text}");
     }
 
     #[test]

@@ -5,12 +5,17 @@
 //! text in either. Wider screens and paper set two figures beside each other. Lines and bars differ by dashes, marks or
 //! hatching as well as by colour, so the page can be printed in black.
 //!
-//! `page` lays out the page. `group` decides which results belong in one figure. `plot` has scales, ticks and frames.
-//! `ratios`, `lines` and `bars` draw the figures.
+//! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `group`
+//! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `lines` and `bars` draw the
+//! figures, and `figure` sets each on the page with its legend, its numbers and its files to download.
 
 mod bars;
+mod contents;
+mod figure;
 mod group;
+mod hatching;
 mod lines;
+mod machines;
 mod page;
 mod plot;
 mod ratios;

@@ -1,12 +1,14 @@
-//! The layout of the page: the command line, the summary of all results, a section for each experiment and machine, and
-//! the machines with their fitted and tuned parameters.
+//! The layout of the page: the command line, the contents, the summary of all results, a section for each experiment and
+//! machine, and the machines.
 
 use ceasefire_experiments::{Basis, Comparison, Report};
-use ceasefire_machine::config::{Machine, Parameter};
+use ceasefire_machine::config::Machine;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
+use super::contents::{contents, Anchor, Anchors};
+use super::figure::{Figure, STYLE};
 use super::group::{groups, Group};
-use super::{bars, capital, lines, ratios};
+use super::{bars, capital, lines, machines, ratios};
 use crate::number::{self, compact, ratio};
 use crate::results::{conditions, of_own_machine, seeds, Case, Row};
 
@@ -32,10 +34,19 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
     let reports: Vec<&Report> = cases.iter().flat_map(|case| case.runs.all().iter().copied()).collect();
     let mut machines: Vec<&Machine> = Vec::new();
     for group in &groups {
-        if machines.iter().all(|machine| machine.name != group.machine.name) {
+        if !machines.contains(&group.machine) {
             machines.push(group.machine);
         }
     }
+    let mut anchors = Anchors::default();
+    let all = anchors.of("All results");
+    let sections: Vec<Anchor> = groups
+        .iter()
+        .map(|group| anchors.of(&format!("{} on {}", group.experiment.name, group.reports[0].machine)))
+        .collect();
+    let last = anchors.of("Machines");
+    let of_machines: Vec<Anchor> =
+        machines.iter().map(|machine| anchors.of(&format!("Machine {}", machine.name))).collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -45,10 +56,9 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(concat!("ceasefire ", env!("CARGO_PKG_VERSION")));
                 title { "Ceasefire: results" }
-                style { (PreEscaped(include_str!("style.css"))) }
+                style { (PreEscaped(STYLE)) (PreEscaped(include_str!("style.css"))) }
             }
             body {
-                (hatchings())
                 header {
                     h1 { "The cost of TLB flushes, published and simulated" }
                     p {
@@ -57,40 +67,22 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
                     }
                     pre { code { (command) } }
                     (verdict(&reports))
+                    (contents(std::iter::once(&all).chain(&sections).chain([&last]).chain(&of_machines)))
                 }
                 main {
-                    (summary(rows, &reports))
-                    @for group in &groups { (section(group)) }
+                    (summary(rows, &reports, &all))
+                    @for (group, anchor) in groups.iter().zip(&sections) { (section(group, anchor)) }
                     section {
-                        h2 { "Machines" }
-                        @for machine in machines { (of_machine(machine)) }
+                        h2 id=(last.id) { (last.link(&html! { "Machines" })) }
+                        @for (machine, anchor) in machines.iter().zip(&of_machines) {
+                            (machines::described(machine, anchor))
+                        }
                     }
                 }
             }
         }
     };
     page.into_string()
-}
-
-/// The hatchings of bars, defined once for all figures.
-fn hatchings() -> Markup {
-    let hatching = |id: &str, size: u32, path: &str| {
-        html! {
-            pattern id=(id) width=(size) height=(size) patternUnits="userSpaceOnUse" {
-                rect width=(size) height=(size) {}
-                path d=(path) {}
-            }
-        }
-    };
-    html! {
-        svg.hatchings width="0" height="0" aria-hidden="true" {
-            (hatching("hatch-published", 5, "M-1 1l2-2M0 5l5-5M4 6l2-2"))
-            (hatching("hatch-answers", 5, "M-1 4l2 2M0 0l5 5M4-1l2 2"))
-            (hatching("hatch-locks", 5, "M0 0l5 5M5 0l-5 5"))
-            (hatching("hatch-faults", 4, "M0 2h4"))
-            (hatching("hatch-kernel", 5, "M1 1.8h1.6M3.5 4.3h1.6"))
-        }
-    }
 }
 
 /// A statement on whether rules were broken or loads were wrong.
@@ -119,12 +111,12 @@ fn verdict(reports: &[&Report]) -> Markup {
     }
 }
 
-fn summary(rows: &[Row], reports: &[&Report]) -> Markup {
+fn summary(rows: &[Row], reports: &[&Report], anchor: &Anchor) -> Markup {
     let published = rows.iter().any(|row| row.published.is_some());
     let small = published && reports.iter().any(|report| report.scale < 1.0);
     html! {
         section {
-            h2 { "All results" }
+            h2 id=(anchor.id) { (anchor.link(&html! { "All results" })) }
             table.summary role="table" {
                 thead role="rowgroup" {
                     tr role="row" {
@@ -197,7 +189,7 @@ fn label(column: usize) -> String {
     format!("{of}{}", COLUMNS[column])
 }
 
-fn section(group: &Group) -> Markup {
+fn section(group: &Group, anchor: &Anchor) -> Markup {
     let first = group.reports[0];
     let threads = group.threads();
     let threads = match &threads[..] {
@@ -210,17 +202,17 @@ fn section(group: &Group) -> Markup {
     } else {
         "the paper's own size".into()
     };
+    let figures =
+        [lines::throughput(group), ratios::figure(group), lines::over_time(group)].into_iter().flatten();
+    let figures: Vec<Figure> = figures.chain([bars::figure(group)]).collect();
     html! {
         section.result {
-            h2 { (first.experiment) " " span { "on " (first.machine) } }
+            h2 id=(anchor.id) { (anchor.link(&html! { (first.experiment) " " span { "on " (first.machine) } })) }
             p { (capital(group.experiment.description)) ". " span.quiet { (group.experiment.paper) "." } }
             p.facts { (first.cpus) " CPUs, " (threads) "; " (scale) "; " (seeds(group.runs[0])) "; "
                 (conditions(group.runs[0])) }
             div.figures {
-                @if let Some(figure) = lines::throughput(group) { (figure) }
-                @if let Some(figure) = ratios::figure(group) { (figure) }
-                @if let Some(figure) = lines::over_time(group) { (figure) }
-                (bars::figure(group))
+                @for figure in &figures { (figure.shown(&anchor.id)) }
             }
             @if let Some(line) = of_own_machine(group.machine) {
                 p.note { (line) }
@@ -229,49 +221,6 @@ fn section(group: &Group) -> Markup {
                 p.note { "If the published figure before is 1, the paper gives only the ratio." }
             }
         }
-    }
-}
-
-fn of_machine(machine: &Machine) -> Markup {
-    let of = |is: fn(&Parameter) -> bool| machine.sources.iter().filter(move |one| is(one));
-    let (fitted, tuned) = (of(Parameter::is_fitted).count(), of(Parameter::is_tuned).count());
-    let topology = &machine.topology;
-    let gib = topology.bytes() as f64 / f64::from(1 << 30);
-    html! {
-        article {
-            h3 { (machine.name) }
-            p { (machine.description) ". " (topology.cpu_count()) " CPUs, " (topology.nodes().len())
-                @if topology.nodes().len() == 1 { " node, " } @else { " nodes, " } (compact(gib)) " GiB at scale 1." }
-            p.note {
-                "Of " (machine.sources.len()) " parameters " (fitted) " were fitted to a published figure, and " (tuned)
-                " were chosen with published figures in sight. " code { "ceasefire list machines --parameters" }
-                " prints the sources of all."
-            }
-            @if fitted + tuned > 0 {
-                div.scroll {
-                    table {
-                        thead { tr { th { "parameter" } th { "value" } th.text { "published figures" } } }
-                        tbody {
-                            @for parameter in of(Parameter::is_fitted).chain(of(Parameter::is_tuned)) {
-                                tr {
-                                    th scope="row" { (parameter.key.rsplit('.').next().unwrap_or(&parameter.key)) }
-                                    td.number { (compact(parameter.value)) " " (parameter.unit) }
-                                    td.text { (marks(parameter)) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The published figures that determined the parameter.
-fn marks(parameter: &Parameter) -> String {
-    match &parameter.marks.fitted {
-        Some(mark) => format!("fitted to {}", mark.name()),
-        None => format!("tuned in sight of {}", parameter.marks.seen_names()),
     }
 }
 
@@ -298,13 +247,19 @@ mod tests {
             "compare &lt;migrate&gt; --seed 1",
             concat!("ceasefire ", env!("CARGO_PKG_VERSION")),
             "migrate <span>on 2-socket-intel",
+            "<a href=\"#migrate-on-2-socket-intel\">migrate on 2-socket-intel</a>",
             "scale 1/10000 of the paper's size; seed 1; oracle off: broken rules are not detected",
             "parameters 0 were fitted to a published figure",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        for outside in ["http:", "https:", "src=", "href=", "<script", "@import", "url(\""] {
+        for outside in ["http:", "https:", "src=", "<script", "@import", "url(\""] {
             assert!(!text.contains(outside), "{outside}");
+        }
+        // Links lead to sections of the page or hold their data.
+        for link in text.split("href=\"").skip(1) {
+            let link = link.split('"').next().unwrap_or_default();
+            assert!(link.starts_with("data:") || text.contains(&format!(" id=\"{}\"", &link[1..])), "{link}");
         }
         // Each figure has a title and a description for screen readers.
         let count = |part: &str| text.matches(part).count();
@@ -355,8 +310,8 @@ mod tests {
         plans[0].machine = machine;
         let cases = cases(&plans, &reports);
         let text = of("", &cases, &rows(&cases));
-        assert!(text.contains("class=\"fitted\" x="), "{text}");
-        assert!(!text.contains("predicted</td>") && text.contains("fitted</td>"), "{text}");
+        assert!(text.contains("class=\"fitted batched\" x="), "{text}");
+        assert!(!text.contains("\">predicted") && text.contains("\">fitted, small</td>"), "{text}");
         assert!(text.contains("fitted to mmap-read 4-node-48-cpu system after"), "{text}");
         assert!(text.contains("tuned in sight of mmap-read 4-node-48-cpu<"), "{text}");
     }

@@ -16,7 +16,7 @@ pub(crate) const RIGHT: f64 = WIDTH - 14.0;
 /// The maximum number of steps between the ticks of a linear scale.
 const TICKS: f64 = 5.0;
 /// The maximum number of ticks of a logarithmic scale.
-const LOG_TICKS: i32 = 7;
+const LOG_TICKS: i32 = 5;
 
 /// Maps values to the units of a drawing.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,21 +126,21 @@ fn round_down(value: f64) -> f64 {
     step.unwrap_or(1.0) * power
 }
 
-/// Round numbers around 1: 1, 2 and 5 times each power of ten if these are few, otherwise as many powers of ten as have
-/// room.
+/// Round numbers around 1: 1, 2 and 5 times each power of ten if these are few, or 1 and 3 times, otherwise as many
+/// powers of ten as have room.
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
     let inside = |tick: &f64| *tick >= from * (1.0 - 1e-9) && *tick <= to * (1.0 + 1e-9);
-    let fine: Vec<f64> = (first..=last)
-        .flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)))
-        .filter(inside)
-        .collect();
-    if fine.len() <= LOG_TICKS as usize {
-        return fine;
-    }
     let stride = (last - first) / LOG_TICKS + 1;
-    let powers = (first..=last).filter(|power| power % stride == 0);
-    powers.map(|power| 10f64.powi(power)).filter(inside).collect()
+    let powers = || (first..=last).map(|power| (power, 10f64.powi(power)));
+    for steps in [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]] {
+        let ticks = powers().flat_map(|(_, power)| steps.iter().map(move |step| step * power));
+        let ticks: Vec<f64> = ticks.filter(inside).collect();
+        if ticks.len() <= LOG_TICKS as usize {
+            return ticks;
+        }
+    }
+    powers().filter(|(number, _)| number % stride == 0).map(|(_, power)| power).filter(inside).collect()
 }
 
 /// A coordinate, rounded to a tenth of a unit.
@@ -150,7 +150,7 @@ pub(crate) fn at(value: f64) -> String {
 }
 
 /// A drawing with a title and a description for screen readers.
-pub(crate) fn drawing(height: f64, title: &str, description: &str, content: Markup) -> Markup {
+pub(crate) fn drawing(height: f64, title: &str, description: &str, content: &Markup) -> Markup {
     html! {
         svg viewBox=(format!("0 0 {} {}", at(WIDTH), at(height))) role="img" {
             title { (title) }
@@ -247,7 +247,7 @@ mod tests {
         fn text_in_a_drawing_is_escaped(text in "[ -~]{0,40}") {
             let scale = Scale::linear([1.0].into_iter(), 0.0, 100.0);
             let axes = html! { (horizontal(&scale, 10.0, &text, |_| text.clone())) (vertical(&scale, &text)) };
-            let drawn = drawing(100.0, &text, &text, axes).into_string();
+            let drawn = drawing(100.0, &text, &text, &axes).into_string();
             let shown = maud::html! { (text) }.into_string();
             prop_assert!(!shown.contains('<') && !shown.contains('>'));
             let said = format!("<title>{shown}</title><desc>{shown}</desc>");
