@@ -1,9 +1,11 @@
 //! `cargo xtask page`: checks a page of results in a browser.
 //!
-//! A tiny `ceasefire compare --html` makes a page. Headless Chromium lays it out as wide as a phone, a tablet and a
-//! desktop screen, and reports faults: figures without size, anything wider than the screen, text that leaves its
-//! figure, overlaps other text or is too small to read, and requests for other resources. Then it prints the page. The
-//! check does not compare pixels, so fonts and versions may differ. The files stay in `target/page`.
+//! Two commands of `ceasefire compare --html` make pages: one of the papers' machines, and one of a machine that no
+//! paper measured. Headless Chromium lays each out as wide as a phone, a tablet and a desktop screen, in light and in
+//! dark colours, and reports faults: figures without size, anything wider than the screen, text that leaves its figure,
+//! is crossed by a line, overlaps other text, is faint or too small to read, links without a target, downloads that
+//! cannot be read, and requests for other resources. Then it prints the page. The check does not compare pixels, so
+//! fonts and versions may differ. The files stay in `target/page`.
 
 mod browser;
 
@@ -19,57 +21,111 @@ use browser::Browser;
 /// The widths of the layouts, in CSS pixels: the narrowest phone that is still common, a usual one, a tablet and a
 /// desktop screen.
 const WIDTHS: [u32; 4] = [360, 390, 820, 1280];
-/// The command that makes the page: every default experiment, on a few CPUs.
-const COMPARE: &str = "run --quiet --package ceasefire-cli -- compare --cpus 4 --scale 0.004 --html";
+/// The schemes of colours that a reader may prefer.
+const SCHEMES: [&str; 2] = ["light", "dark"];
+/// The most bytes of a printed page: it has to fit into a mail.
+const PRINTED: usize = 1_000_000;
+
+/// A page: its name, the command that makes it, and parts that it must have for the check to see all kinds of figures.
+struct Page {
+    name: &'static str,
+    compare: &'static str,
+    parts: &'static [&'static str],
+}
+
+/// The pages. Machines keep their own size where published figures are to stand beside ours.
+const PAGES: [Page; 2] = [
+    Page {
+        name: "results",
+        compare: "--scale 0.0015 --no-oracle",
+        parts: &[
+            "<b>Ratios.</b>",
+            "<b>Throughput.</b>",
+            "median of 2 runs",
+            "no model",
+            "class=\"other lazy\"",
+        ],
+    },
+    Page {
+        name: "own-machine",
+        compare: "mmap-read tlb-flush2 --machine 1-socket --cpus 4 --scale 0.004",
+        parts: &["No paper measured this machine", "The oracle checked"],
+    },
+];
 /// The script that checks the page in the browser.
 const CHECK: &str = include_str!("check.js");
 
-/// Makes the page and checks it.
+/// Makes the pages and checks them.
 pub(crate) fn run() -> Result<(), Failure> {
     let browser = Browser::find()?;
     let workspace = Workspace::load()?;
     let folder = workspace.target.join("page");
     fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
-    let page = folder.join("results.html");
-    failure::output(workspace.cargo(COMPARE).arg(&page))?;
-    let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
+    PAGES.iter().try_for_each(|page| check(page, &browser, &workspace, &folder))
+}
 
-    let frames = folder.join("frames.html");
+fn check(
+    Page { name, compare, parts }: &Page,
+    browser: &Browser,
+    workspace: &Workspace,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let page = folder.join(format!("{name}.html"));
+    let command =
+        format!("run --quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html");
+    failure::output(workspace.cargo(&command).arg(&page))?;
+    let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
+    if let Some(part) = parts.iter().find(|part| !text.contains(**part)) {
+        return Err(Failure::new(format!("{}: `{part}` is not on it", page.display())));
+    }
+
+    let frames = folder.join(format!("{name}-frames.html"));
     fs::write(&frames, framed(&text)).map_err(|error| cannot(&frames, &error))?;
-    let report = report(&browser.dom(&frames, &folder)?)?;
-    let faults = faults(&report, &WIDTHS)?;
+    let report = report(&browser.dom(&frames, folder)?)?;
+    let faults = faults(&report)?;
     if !faults.is_empty() {
         return Err(Failure::new(format!("{}:\n{}", page.display(), faults.join("\n"))));
     }
     let figures =
         report.as_array().map_or(0, |seen| seen.iter().map(|one| one["figures"].as_u64().unwrap_or(0)).sum());
-    println!("==> {figures} figures laid out at {WIDTHS:?} CSS pixels");
+    println!("==> {figures} figures laid out at {WIDTHS:?} CSS pixels, {}", SCHEMES.join(" and "));
 
-    let paper = folder.join("results.pdf");
-    browser.print(&page, &paper, &folder)?;
+    let paper = folder.join(format!("{name}.pdf"));
+    browser.print(&page, &paper, folder)?;
     let bytes = fs::read(&paper).map_err(|error| cannot(&paper, &error))?;
     let pages = pages(&bytes);
     if pages == 0 {
         return Err(Failure::new(format!("{}: no pages", paper.display())));
     }
-    println!("==> printed on {pages} pages: {}", paper.display());
-    let picture = folder.join("results.png");
-    browser.picture(&page, &picture, &folder)?;
+    if bytes.len() > PRINTED {
+        return Err(Failure::new(format!("{}: {} bytes, at most {PRINTED}", paper.display(), bytes.len())));
+    }
+    println!("==> printed on {pages} pages, {} kB: {}", bytes.len() / 1000, paper.display());
+    let picture = folder.join(format!("{name}.png"));
+    browser.picture(&page, &picture, folder)?;
     println!("==> {}", picture.display());
     Ok(())
+}
+
+/// The width and the scheme of each frame.
+fn layouts() -> impl Iterator<Item = (u32, &'static str)> {
+    SCHEMES.into_iter().flat_map(|scheme| WIDTHS.into_iter().map(move |width| (width, scheme)))
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
 }
 
-/// A page with the same page in frames of all widths, and the script that checks them.
+/// A page with the same page in frames of all widths and schemes, and the script that checks them.
 fn framed(page: &str) -> String {
     let escaped = page.replace('&', "&amp;").replace('"', "&quot;");
-    let frame = |width: u32| {
-        format!("<iframe style=\"width:{width}px;height:800px;border:0;display:block\" srcdoc=\"{escaped}\"></iframe>\n")
+    let frame = |(width, scheme): (u32, &str)| {
+        format!(
+            "<iframe style=\"color-scheme:{scheme};width:{width}px;height:800px;border:0;display:block\" \
+             srcdoc=\"{escaped}\"></iframe>\n"
+        )
     };
-    let frames: String = WIDTHS.into_iter().map(frame).collect();
+    let frames: String = layouts().map(frame).collect();
     format!("<!doctype html><meta charset=\"utf-8\"><title>frames</title>\n{frames}<pre id=\"report\"></pre><script>\n{CHECK}</script>\n")
 }
 
@@ -84,18 +140,22 @@ fn report(dom: &str) -> Result<Value, Failure> {
 }
 
 /// The faults, a line each.
-fn faults(report: &Value, widths: &[u32]) -> Result<Vec<String>, Failure> {
+fn faults(report: &Value) -> Result<Vec<String>, Failure> {
     let unexpected = || Failure::new(format!("the page of frames reported {report}"));
-    let frames = report.as_array().filter(|frames| frames.len() == widths.len()).ok_or_else(unexpected)?;
+    let frames =
+        report.as_array().filter(|frames| frames.len() == layouts().count()).ok_or_else(unexpected)?;
     let mut faults = Vec::new();
-    for (frame, width) in frames.iter().zip(widths) {
-        if frame["width"].as_u64() != Some(u64::from(*width))
+    for (frame, (width, scheme)) in frames.iter().zip(layouts()) {
+        if frame["width"].as_u64() != Some(u64::from(width))
+            || frame["dark"].as_bool() != Some(scheme == "dark")
             || frame["figures"].as_u64().is_none_or(|count| count == 0)
         {
             return Err(unexpected());
         }
         let list = frame["faults"].as_array().ok_or_else(unexpected)?;
-        faults.extend(list.iter().map(|fault| format!("  at {width} px: {}", fault.as_str().unwrap_or("?"))));
+        faults.extend(
+            list.iter().map(|fault| format!("  {width} px, {scheme}: {}", fault.as_str().unwrap_or("?"))),
+        );
     }
     Ok(faults)
 }
@@ -117,28 +177,33 @@ mod tests {
 
     use super::*;
 
+    /// The report of frames that are all in order.
+    fn good() -> Vec<Value> {
+        let frame =
+            |(width, scheme)| json!({"width": width, "dark": scheme == "dark", "figures": 2, "faults": []});
+        layouts().map(frame).collect()
+    }
+
     #[test]
     fn faults_are_read_from_the_browsers_report() {
-        let dom = "<body><pre id=\"report\">[{\"width\":360,\"figures\":2,\"faults\":[\"a &lt;b&gt; &amp; c\"]}]</pre></body>";
-        let seen = report(dom).unwrap();
-        assert_eq!(faults(&seen, &[360]).unwrap(), ["  at 360 px: a <b> & c"]);
-        assert!(faults(&json!([{"width": 360, "figures": 3, "faults": []}]), &[360]).unwrap().is_empty());
+        let mut frames = good();
+        frames[4]["faults"] = json!(["a <b> & c"]);
+        let text = json!(frames).to_string().replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let seen = report(&format!("<body><pre id=\"report\">{text}</pre></body>")).unwrap();
+        assert_eq!(faults(&seen).unwrap(), ["  360 px, dark: a <b> & c"]);
+        assert!(faults(&json!(good())).unwrap().is_empty());
     }
 
     #[test]
     fn a_page_that_was_not_checked_is_a_failure() {
         assert!(report("<body></body>").is_err());
         assert!(report("<pre id=\"report\"></pre>").is_err());
-        let good = json!({"width": 360, "figures": 1, "faults": []});
-        assert!(faults(&json!([good]), &[360, 390]).is_err(), "one frame of two");
-        assert!(
-            faults(&json!([{"width": 500, "figures": 1, "faults": []}]), &[360]).is_err(),
-            "another width"
-        );
-        assert!(
-            faults(&json!([{"width": 360, "figures": 0, "faults": []}]), &[360]).is_err(),
-            "nothing to see"
-        );
+        assert!(faults(&json!(good()[1..])).is_err(), "a frame is missing");
+        for (field, value) in [("width", json!(500)), ("dark", json!(true)), ("figures", json!(0))] {
+            let mut frames = good();
+            frames[0][field] = value;
+            assert!(faults(&json!(frames)).is_err(), "{field}");
+        }
     }
 
     #[test]
@@ -154,7 +219,7 @@ mod tests {
         let text = framed("<p class=\"a\">&amp;</p>");
         assert_eq!(
             text.matches("srcdoc=\"<p class=&quot;a&quot;>&amp;amp;</p>\"></iframe>").count(),
-            WIDTHS.len()
+            layouts().count()
         );
     }
 }
