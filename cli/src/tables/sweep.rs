@@ -38,7 +38,7 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         ),
         look.width,
     );
-    let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::default());
+    let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::of_sides());
     let mut before: Option<(usize, Option<&str>)> = None;
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
     for runs in &all {
