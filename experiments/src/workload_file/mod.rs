@@ -4,10 +4,8 @@
 //! reference of the language. `amount` and `time` read the language's values, `language` has its parts, `read` and
 //! `operations` read them, and `variants` gives parameters their values. `layout` measures a workload on a machine,
 //! `start` sets a run up, and `thread` interprets the phases, with `process`, `range`, `pool` and `tally` for the state.
-//! `builtin` has the files in the tree.
 
 mod amount;
-mod builtin;
 mod language;
 mod layout;
 mod operations;
@@ -34,8 +32,6 @@ use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
 use crate::experiment::{Experiment, Footprint, Frames, RunError, Sweep};
 
-pub(crate) use builtin::{builtin, PRESETS};
-
 impl Experiment {
     /// The experiments that a workload file describes, one for each combination of its parameters. Their names begin
     /// with the path. They are never compared with published figures, and are kept until the program ends, as the
@@ -52,6 +48,14 @@ impl Experiment {
         let experiments = experiments(&name, &own, &text, false)?;
         Ok(experiments.into_iter().map(|experiment| &*Box::leak(Box::new(experiment))).collect())
     }
+}
+
+/// The experiments of a file in the tree.
+///
+/// # Panics
+/// If the file is not valid.
+pub(crate) fn in_tree(name: &str, text: &str, by_default: bool) -> Vec<Experiment> {
+    experiments(&format!("{name}.toml"), name, text, by_default).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The experiments that `text` describes, called `name` and the values of their parameters. Errors name `file`.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::experiment::Mechanism;
 use crate::run::{Plan, Report};
+use crate::workloads::files;
 
 /// A machine with enough memory for all of these workloads.
 fn machine(cpus: u32) -> Machine {
@@ -293,7 +294,7 @@ fn a_workload_that_does_not_fit_the_machine_is_refused_before_it_runs() {
 
 #[test]
 fn every_file_in_the_tree_is_valid_and_has_its_own_name() {
-    for (name, text, _) in builtin::FILES {
+    for (name, text) in files() {
         let all = experiments(name, name, text, false).unwrap_or_else(|error| panic!("{error}"));
         for experiment in all {
             for machine in experiment.machines.iter().filter(|name| **name != "host") {
@@ -372,11 +373,11 @@ proptest! {
 
     #[test]
     fn no_change_to_a_valid_file_panics(
-        file in 0..builtin::FILES.len(),
+        file in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, piece()), 1..6),
         cpus in 1u32..9,
     ) {
-        let mut text: Vec<char> = builtin::FILES[file].1.chars().collect();
+        let mut text: Vec<char> = file.get(&files()).1.chars().collect();
         for (at, length, piece) in changes {
             let at = at.index(text.len() + 1);
             let end = (at + length).min(text.len());

@@ -38,7 +38,12 @@ const HELD: usize = 64;
 /// The maximum time for which a prober computes between two probes: 4 us, in picoseconds.
 const PAUSE: u64 = 4_000_000;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
+/// The experiments that run this workload.
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![EXPERIMENT]
+}
+
+const EXPERIMENT: Experiment = Experiment {
     name: "allocation-latency",
     paper: LUF,
     description: "the latencies of single allocations while other processes read ten times the memory",

@@ -35,7 +35,12 @@ const FORKS: u64 = 50_000;
 /// The interval at which a parent checks for its child: 1 us, in picoseconds.
 const LOOK: u64 = 1_000_000;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
+/// The experiments that run this workload.
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![EXPERIMENT]
+}
+
+const EXPERIMENT: Experiment = Experiment {
     name: "fork-heavy",
     paper: LUF,
     description: "processes that fork, touch memory and exit, while others read more than the memory",

@@ -35,7 +35,12 @@ const TICK: u64 = DURATION / 20;
 /// every cache: 80.8 ns from the near node, 140.4 from the far (MLC on Cascade Lake), 110 on average.
 const AROUND_ACCESS: u64 = 190_000;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
+/// The experiments that run this workload.
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![EXPERIMENT, EXPERIMENT_HUGE]
+}
+
+const EXPERIMENT: Experiment = Experiment {
     name: "migrate",
     paper: "BATCH-MIGRATE: Y. Huang, 2023, Linux commit 7e12beb8ca2a",
     description: "one program's pages moved between two nodes while its threads use them",
@@ -55,7 +60,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     start: &|setup| start(setup, false),
 };
 
-pub(crate) const EXPERIMENT_HUGE: Experiment = Experiment {
+const EXPERIMENT_HUGE: Experiment = Experiment {
     name: "migrate-huge",
     scale: 1.0 / 8.0,
     faithful_from: 0.0,

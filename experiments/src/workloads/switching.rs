@@ -52,7 +52,12 @@ enum Kind {
     Left,
 }
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
+/// The experiments that run this workload.
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![EXPERIMENT, EXPERIMENT_UNMAP, EXPERIMENT_LEFT]
+}
+
+const EXPERIMENT: Experiment = Experiment {
     name: "switching",
     paper: "none: Linux commit 209954cbc7d0, which leaves a space's set of CPUs late, gives other figures",
     description: "two processes whose threads take turns on every CPU",
@@ -78,7 +83,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     start: &|setup| start(setup, Kind::Turns),
 };
 
-pub(crate) const EXPERIMENT_UNMAP: Experiment = Experiment {
+const EXPERIMENT_UNMAP: Experiment = Experiment {
     name: "switching-unmap",
     description: "the latency of unmaps in one of two processes whose threads take turns on the other CPUs",
     footprint: Footprint { contents_bytes: Some(&|_, _| 3 * PAGE_BYTES), ..EXPERIMENT.footprint },
@@ -86,7 +91,7 @@ pub(crate) const EXPERIMENT_UNMAP: Experiment = Experiment {
     ..EXPERIMENT
 };
 
-pub(crate) const EXPERIMENT_LEFT: Experiment = Experiment {
+const EXPERIMENT_LEFT: Experiment = Experiment {
     name: "switching-left",
     description: "the latency of unmaps in a process that ran on the other CPUs and has left them",
     start: &|setup| start(setup, Kind::Left),

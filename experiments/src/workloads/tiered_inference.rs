@@ -55,7 +55,12 @@ const LOOK: u64 = 20_000_000;
 /// All threads start within 1 ms, in picoseconds.
 const STARTS: u64 = 1_000_000_000;
 
-pub(crate) const EXPERIMENT: Experiment = Experiment {
+/// The experiments that run this workload.
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![EXPERIMENT]
+}
+
+const EXPERIMENT: Experiment = Experiment {
     name: "tiered-inference",
     paper: "LUF: B. Park, 2024, patch series version 10",
     description: "three models that stream more read-only weights than fast and slow memory hold",
