@@ -21,7 +21,7 @@ const EXPERIMENTS: [&str; 2] = ["mmap-read --scale 1/32", "migrate tiered-infere
 const FOLDER: &str = "docs/src/pictures";
 
 /// The width of the picture, the ends of its axis, and the height of a row, in its own units.
-const WIDTH: f64 = 720.0;
+const WIDTH: f64 = 740.0;
 const AXIS: (f64, f64) = (250.0, 610.0);
 const ROW: f64 = 38.0;
 const TOP: f64 = 34.0;
