@@ -16,7 +16,7 @@
 //! filled before its frame's last free is from before that free.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
@@ -28,6 +28,7 @@ use crate::oracle::debts::Debts;
 use crate::oracle::holdings::{ByAsid, Held, Holdings};
 use crate::oracle::numbered::Numbered;
 use crate::oracle::place::Place;
+use crate::oracle::reached::Reached;
 use crate::oracle::rule::{Rule, Violation};
 use crate::oracle::view::{Translation, View};
 
@@ -56,8 +57,8 @@ pub(crate) struct Oracle {
     huge: RefCell<BTreeMap<u32, Vec<Place>>>,
     /// The translations that each CPU may hold.
     held: Box<[RefCell<ByAsid>]>,
-    /// For each root, the CPUs that may hold translations of its tables, and under which ASID.
-    slots: RefCell<BTreeMap<u32, BTreeSet<(usize, u16)>>>,
+    /// For each root, what CPUs have cached from its tables.
+    reached: RefCell<BTreeMap<u32, Reached>>,
     clock: Cell<u64>,
     debts: RefCell<Debts>,
     /// For each thread in a system call, the moment at which it began.
@@ -75,7 +76,7 @@ impl Oracle {
             more: RefCell::default(),
             huge: RefCell::default(),
             held: (0..cpus).map(|_| RefCell::default()).collect(),
-            slots: RefCell::default(),
+            reached: RefCell::default(),
             debts: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
@@ -124,8 +125,18 @@ impl Oracle {
         let is_new = {
             let mut all = self.held[cpu].borrow_mut();
             let all = all.under(asid);
+            let others = all.root != fill.root && !all.is_empty();
             all.root = fill.root;
-            all.add(page, size, held)
+            let is_new = all.add(page, size, held);
+            if is_new || others {
+                let mut reached = self.reached.borrow_mut();
+                let of_root = reached.entry(fill.root).or_default();
+                of_root.add(page, size);
+                if others {
+                    of_root.mix();
+                }
+            }
+            is_new
         };
         if !is_new {
             // Its place was recorded at the first fill.
@@ -152,7 +163,7 @@ impl Oracle {
     /// A CPU has loaded a root under an ASID: what it may hold under that ASID is of these tables, and it is allowed
     /// to use all of it.
     pub(crate) fn loads(&self, view: &impl View, cpu: usize, root: u32, asid: u16) {
-        self.slots.borrow_mut().entry(root).or_default().insert((cpu, asid));
+        self.reached.borrow_mut().entry(root).or_default().slots.insert((cpu, asid));
         let others =
             self.held[cpu].borrow().get(asid).is_some_and(|held| !held.is_empty() && held.root != root);
         if others {
@@ -318,6 +329,10 @@ impl Oracle {
     /// A translation becomes visible: no CPU may hold an entry of either size for any of its pages that leads to
     /// another frame. Other rights to the same frame are allowed.
     fn installed(&self, view: &impl View, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
+        let is_new = |of_root: &Reached| size == PageSize::KIB_4 && of_root.is_new(page);
+        if self.reached.borrow().get(&root_of(space)).is_none_or(is_new) {
+            return;
+        }
         // The size of an entry does not matter: the distance from page to frame is the same.
         let differs =
             |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
@@ -447,9 +462,9 @@ impl Oracle {
     /// when it comes back to the space.
     fn of_space(&self, view: &impl View, space: &AddressSpace, find: impl Fn(&Holdings) -> Vec<Found>) {
         let root = root_of(space);
-        let mut slots = self.slots.borrow_mut();
-        let Some(of_root) = slots.get_mut(&root) else { return };
-        of_root.retain(|&(cpu, asid)| {
+        let mut reached = self.reached.borrow_mut();
+        let Some(of_root) = reached.get_mut(&root) else { return };
+        of_root.slots.retain(|&(cpu, asid)| {
             let mut held = self.held[cpu].borrow_mut();
             let loaded = view.root(cpu) == Some(root) && view.asid(cpu) == asid;
             let Some(held) = held.get_mut(asid).filter(|held| held.root == root && !held.is_empty()) else {
@@ -464,8 +479,8 @@ impl Oracle {
             }
             true
         });
-        if of_root.is_empty() {
-            slots.remove(&root);
+        if of_root.slots.is_empty() {
+            reached.remove(&root);
         }
     }
 }
