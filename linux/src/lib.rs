@@ -1,0 +1,3 @@
+//! TLB shootdowns of a Linux machine.
+//!
+//! `tracefs` reads the events of the running kernel.
