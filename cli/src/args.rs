@@ -1,6 +1,8 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ceasefire_machine::config::MAX_CPUS;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +31,10 @@ pub(crate) enum Command {
         .value_name("FILE|EXPERIMENT")
         .help("The workload files, or names of experiments")))]
     Run(Box<CompareArguments>),
+    /// Record the TLB shootdowns of this Linux machine (as root)
+    ///
+    /// Records until Ctrl-C, for --duration, or until CMD has ended. The file is in Parquet's format, one row an event.
+    Record(RecordArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Print the completions of a shell: see `ceasefire completions --help`
@@ -42,6 +48,46 @@ pub(crate) enum Command {
     },
     /// Print the manual page: `ceasefire man | man -l -`
     Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArguments {
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "recording.parquet")]
+    pub(crate) output: PathBuf,
+    /// Record interrupts alone, not what led to them: next to no overhead
+    #[arg(long)]
+    pub(crate) light: bool,
+    /// Keep the kernel functions that led to each interrupt
+    #[arg(long)]
+    pub(crate) stacks: bool,
+    /// Write a summary as JSON; '-' is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Record so long, such as 10s, 500ms or 2min
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "program")]
+    pub(crate) duration: Option<Duration>,
+    /// Record until this program has ended
+    #[arg(value_name = "CMD", last = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// A time such as `10s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("'{unit}' is no unit of time: use ms, s, min or h")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "it is no time: an example is 10s".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * seconds).map_err(|_| "it is out of range".to_owned())?;
+    if time.is_zero() {
+        return Err("it must be longer than 0".to_owned());
+    }
+    Ok(time)
 }
 
 // Each flag is an option of its own.

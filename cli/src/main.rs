@@ -8,6 +8,7 @@ mod list;
 mod manual;
 mod number;
 mod output;
+mod record;
 mod results;
 mod stdout;
 mod tables;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
+        Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man) => manual::page(),

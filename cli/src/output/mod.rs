@@ -2,9 +2,9 @@
 
 mod csv;
 mod distinct;
-mod interrupt;
+pub(crate) mod interrupt;
 mod parquet;
-mod replacement;
+pub(crate) mod replacement;
 mod tidy;
 
 use std::env;

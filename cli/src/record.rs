@@ -1,0 +1,129 @@
+//! `ceasefire record`: the TLB shootdowns of this Linux machine.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+use ceasefire_linux::events::Level;
+use ceasefire_linux::record::{record, Length, Options, RecordError};
+use ceasefire_linux::recording::{Count, Facts, RecordingError};
+use serde_json::json;
+
+use crate::args::RecordArguments;
+use crate::failure::{Done, Failure};
+use crate::number::compact;
+use crate::output::interrupt;
+use crate::output::replacement::Place;
+use crate::stdout::print;
+
+pub(crate) fn run(arguments: &RecordArguments) -> Done {
+    let RecordArguments { output, light, stacks, json, duration, program } = arguments;
+    let is_printed = json.as_deref() == Some(Path::new("-"));
+    let summary = json.as_deref().filter(|_| !is_printed).map(Place::check).transpose()?;
+    let recording = Place::check(output)?.stream()?;
+    let shown = output.display().to_string();
+    let file = File::create(recording.path()).map_err(|error| Failure::writing(&shown, &error))?;
+    let beside = recording.path().parent().unwrap_or(Path::new(".")).to_owned();
+    let length = match (program.split_first(), duration) {
+        (Some((name, rest)), _) => {
+            let mut command = Command::new(name);
+            command.args(rest);
+            Length::Program(command)
+        }
+        (None, Some(time)) => Length::For(*time),
+        (None, None) => Length::Unlimited,
+    };
+    let options = Options {
+        level: if *light { Level::Light } else { Level::Full },
+        stacks: *stacks,
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+    };
+    let failed = |error: RecordError| match error {
+        RecordError::Recording(RecordingError::Io(error)) => Failure::writing(&shown, &error),
+        error => Failure::input(error),
+    };
+    let stopped = interrupt::stops_early();
+    let (facts, file) = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
+    let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
+    written.map_err(|error| Failure::writing(&shown, &error))?;
+    recording.finish()?;
+    let mut text = String::new();
+    if is_printed || summary.is_some() {
+        text = format!("{:#}\n", json_of(&facts, &shown));
+    }
+    match summary {
+        Some(place) => Failure::both(place.write(text.as_bytes()), print(&words(&facts, &shown))),
+        None if is_printed => print(&text),
+        None => print(&words(&facts, &shown)),
+    }
+}
+
+/// The summary as JSON.
+fn json_of(facts: &Facts, file: &str) -> serde_json::Value {
+    json!({
+        "ceasefire": facts.ceasefire,
+        "file": file,
+        "kernel": facts.kernel,
+        "cpus": facts.cpus.len(),
+        "duration_s": seconds(facts),
+        "light": facts.light,
+        "counted": facts.counted,
+        "interrupts": facts.interrupts,
+        "tlb_row": facts.tlb_row,
+        "tlb_row_unsure": facts.tlb_row_unsure,
+        "asked": facts.asked,
+        "lost": facts.lost.events,
+        "lost_uncounted": facts.lost.uncounted,
+        "unreadable": facts.lost.unreadable,
+        "overhead": facts.overhead,
+    })
+}
+
+fn seconds(facts: &Facts) -> f64 {
+    facts.ended_ns.saturating_sub(facts.began_ns) as f64 / 1e9
+}
+
+/// The summary in words. Writing to a string does not fail.
+fn words(facts: &Facts, file: &str) -> String {
+    let mut text = String::new();
+    let time = seconds(facts);
+    let rate = if time > 0.0 { facts.interrupts as f64 / time } else { 0.0 };
+    let _ = writeln!(
+        text,
+        "interrupts for TLB flushes: {} in {time:.2} s, {}/s",
+        facts.interrupts,
+        compact(rate)
+    );
+    if facts.counted == Count::Flushed {
+        text.push_str("  This kernel has no events csd:* (before Linux 6.4). Counted are flushes that another CPU asked\n  \
+                       for; interrupts of CPUs with nothing to flush are not among them.\n");
+    }
+    match (facts.tlb_row, facts.tlb_row_unsure) {
+        (None, _) => text.push_str("/proc/interrupts has no row TLB on this machine\n"),
+        (Some(row), 0) => {
+            let _ = writeln!(text, "TLB row of /proc/interrupts, over the same time: {row}");
+        }
+        (Some(row), unsure) => {
+            let _ = writeln!(
+                text,
+                "TLB row of /proc/interrupts, over the same time: {row} (up to {unsure} came while it was read)"
+            );
+        }
+    }
+    if let Some(asked) = facts.asked {
+        let _ = writeln!(text, "flushes that asked other CPUs (tlb:tlb_flush): {asked}");
+    }
+    if !facts.lost.is_none() {
+        let least = if facts.lost.uncounted { "at least " } else { "" };
+        let _ = writeln!(
+            text,
+            "lost: {least}{} events that the kernel could not keep, {} unreadable records",
+            facts.lost.events, facts.lost.unreadable
+        );
+    }
+    let _ = writeln!(text, "overhead: {:.2}% of the machine's processor time", facts.overhead * 100.0);
+    let _ = writeln!(text, "written: {file}");
+    text
+}

@@ -1,0 +1,13 @@
+//! What a kernel did: the events of a recording, and how they are made from the kernel's records.
+//!
+//! `event` says what there is, and `source` from which tracepoints it comes. `decode` reads records. `names` keeps names.
+
+mod decode;
+mod event;
+mod names;
+mod source;
+
+pub use decode::{Decoder, Wanted};
+pub use event::{Event, FlushReason, Kind, MigrationReason, Spelled, SystemCall, Work};
+pub use names::{Name, Names};
+pub use source::{Level, Lookup, Source, SOURCES};

@@ -1,0 +1,5 @@
+//! What the running kernel says about itself in `/proc` and `/sys`.
+
+pub mod interrupts;
+pub mod symbols;
+pub mod threads;

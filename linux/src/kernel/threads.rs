@@ -1,0 +1,97 @@
+//! The threads of the running kernel: their processes and names.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::events::{Event, Kind, Name, Names};
+
+/// A thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process.
+    pub process: u32,
+    /// Its name.
+    pub name: Name,
+}
+
+/// The threads that exist, by their numbers.
+#[derive(Debug, Default, Clone)]
+pub struct Threads {
+    known: HashMap<u32, Thread>,
+}
+
+impl Threads {
+    /// The threads that run now. Those that end meanwhile may be missing.
+    pub fn of_kernel(names: &mut Names) -> Self {
+        let number = |name: std::ffi::OsString| name.to_str()?.parse::<u32>().ok();
+        let mut known = HashMap::new();
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(id) = number(process.file_name()) else { continue };
+            for thread in fs::read_dir(process.path().join("task")).into_iter().flatten().flatten() {
+                let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+                if let Some(thread) = number(thread.file_name()) {
+                    known.insert(thread, Thread { process: id, name: names.add(name.trim_end()) });
+                }
+            }
+        }
+        Self { known }
+    }
+
+    /// Adds a thread.
+    pub fn add(&mut self, thread: u32, is: Thread) {
+        self.known.insert(thread, is);
+    }
+
+    /// A thread, if it is known.
+    pub fn get(&self, thread: u32) -> Option<Thread> {
+        self.known.get(&thread).copied()
+    }
+
+    /// All threads, in no order.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Thread)> + '_ {
+        self.known.iter().map(|(thread, is)| (*thread, *is))
+    }
+
+    /// Learns from an event.
+    pub fn learn(&mut self, event: &Event) {
+        match event.kind {
+            Kind::ThreadBegan { thread, same_process, name } => {
+                let maker = self.get(event.thread).map_or(event.thread, |maker| maker.process);
+                let process = if same_process { maker } else { thread };
+                self.known.insert(thread, Thread { process, name });
+            }
+            Kind::ThreadNamed { thread, name } => {
+                self.known.entry(thread).or_insert(Thread { process: thread, name }).name = name;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_belongs_to_the_process_of_its_maker() {
+        let mut names = Names::default();
+        let [shell, program] = ["sh", "program"].map(|name| names.add(name));
+        let mut threads = Threads::default();
+        threads.add(10, Thread { process: 10, name: shell });
+        let mut learn = |thread, kind| threads.learn(&Event { time_ns: 0, cpu: 0, thread, kind });
+        learn(10, Kind::ThreadBegan { thread: 11, same_process: false, name: shell });
+        learn(11, Kind::ThreadNamed { thread: 11, name: program });
+        learn(11, Kind::ThreadBegan { thread: 12, same_process: true, name: program });
+        assert_eq!(threads.get(11), Some(Thread { process: 11, name: program }));
+        assert_eq!(threads.get(12), Some(Thread { process: 11, name: program }));
+        assert_eq!(threads.get(10), Some(Thread { process: 10, name: shell }));
+    }
+
+    #[test]
+    fn the_threads_of_the_kernel_include_this_one() {
+        let mut names = Names::default();
+        let process = std::process::id();
+        let threads = Threads::of_kernel(&mut names);
+        assert!(threads.all().any(|(_, thread)| thread.process == process));
+    }
+}

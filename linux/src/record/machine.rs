@@ -1,0 +1,87 @@
+//! The facts about the computer that a recording keeps.
+
+use std::fs;
+use std::path::Path;
+
+use crate::recording::Facts;
+
+/// The facts about this computer.
+pub(super) fn facts() -> Facts {
+    let system = rustix::system::uname();
+    let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+    let memory = rustix::system::sysinfo();
+    let mut isolated = list(&read("/sys/devices/system/cpu/isolated"));
+    isolated.extend(list(&read("/sys/devices/system/cpu/nohz_full")));
+    isolated.sort_unstable();
+    isolated.dedup();
+    Facts {
+        ceasefire: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: [system.sysname(), system.release(), system.version()].map(text).join(" "),
+        architecture: text(system.machine()),
+        processor: processor(&read("/proc/cpuinfo")),
+        cpus: cpus("/sys/devices/system".as_ref()),
+        isolated,
+        memory_bytes: memory.totalram as u64 * u64::from(memory.mem_unit.max(1)),
+        ..Facts::default()
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The numbers in a list such as `0-3,8`.
+fn list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// The CPUs that are online, with their nodes: 0 where the kernel does not say it.
+fn cpus(system: &Path) -> Vec<(u32, u32)> {
+    let mut cpus: Vec<(u32, u32)> =
+        list(&read(system.join("cpu/online"))).into_iter().map(|cpu| (cpu, 0)).collect();
+    for node in list(&read(system.join("node/online"))) {
+        for cpu in list(&read(system.join(format!("node/node{node}/cpulist")))) {
+            if let Some(known) = cpus.iter_mut().find(|(known, _)| *known == cpu) {
+                known.1 = node;
+            }
+        }
+    }
+    cpus
+}
+
+/// The processor's name in the text of `/proc/cpuinfo`.
+fn processor(text: &str) -> String {
+    let name = text.lines().find(|line| line.starts_with("model name"));
+    name.and_then(|line| line.split_once(':')).map_or_else(String::new, |(_, name)| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_have_the_nodes_that_the_kernel_lists() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("cpu/online", "0-3,8\n"),
+            ("node/online", "0,2\n"),
+            ("node/node0/cpulist", "0-1\n"),
+            ("node/node2/cpulist", "2-3,8\n"),
+        ] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("room");
+            fs::write(path, text).expect("room");
+        }
+        assert_eq!(cpus(folder.path()), [(0, 0), (1, 0), (2, 2), (3, 2), (8, 2)]);
+    }
+
+    #[test]
+    fn this_computer_has_cpus_and_memory() {
+        let facts = facts();
+        assert!(!facts.cpus.is_empty() && facts.memory_bytes > 0 && facts.kernel.starts_with("Linux "));
+    }
+}

@@ -1,0 +1,85 @@
+//! What a recording says about the machine and about itself.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the format.
+pub(super) const VERSION: u32 = 1;
+
+/// Facts about a recording as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The version of the recording's format.
+    pub version: u32,
+    /// The version of the program that wrote it.
+    pub ceasefire: String,
+    /// The arguments with which it was made.
+    pub command: Vec<String>,
+    /// The kernel: name, release, build.
+    pub kernel: String,
+    /// The architecture, as `uname -m` says it.
+    pub architecture: String,
+    /// The processor's name.
+    pub processor: String,
+    /// For each CPU that was online, its number and its node.
+    pub cpus: Vec<(u32, u32)>,
+    /// The CPUs that the scheduler leaves alone (`isolcpus`, `nohz_full`).
+    pub isolated: Vec<u32>,
+    /// The memory, in bytes.
+    pub memory_bytes: u64,
+    /// Whether it has only the events of interrupts.
+    pub light: bool,
+    /// The kernel's events that were recorded.
+    pub events: Vec<String>,
+    /// The beginning on the kernel's monotonic clock, in nanoseconds.
+    pub began_ns: u64,
+    /// The end.
+    pub ended_ns: u64,
+    /// The beginning in seconds since 1970.
+    pub began_unix_s: f64,
+    /// How interrupts were counted.
+    pub counted: Count,
+    /// The interrupts for flushes between the first and the last reading of the TLB row.
+    pub interrupts: u64,
+    /// The change of the TLB row of `/proc/interrupts` between the same readings, if the kernel has one.
+    pub tlb_row: Option<u64>,
+    /// The interrupts that came while the row was read, and may be counted in one and not in the other.
+    pub tlb_row_unsure: u64,
+    /// Flushes that asked other CPUs (`tlb:tlb_flush`, "remote IPI send"), if they were recorded.
+    pub asked: Option<u64>,
+    /// What was lost.
+    pub lost: Loss,
+    /// The part of the machine's processor time that recording took.
+    pub overhead: f64,
+}
+
+/// How interrupts were counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Count {
+    /// Where they are sent to a CPU and where their handlers run (`csd:*`).
+    #[default]
+    Sent,
+    /// Where a CPU flushes because of another (`tlb:tlb_flush`, "remote shootdown"). Interrupts of CPUs that had nothing
+    /// to flush are not among them.
+    Flushed,
+}
+
+/// What a recording lacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loss {
+    /// Events that the kernel could not keep, at least.
+    pub events: u64,
+    /// Whether it did not say how many at some time.
+    pub uncounted: bool,
+    /// Records that could not be read.
+    pub unreadable: u64,
+}
+
+impl Loss {
+    /// Whether nothing is missing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,380 @@
+//! Reads recordings.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
+use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+
+use crate::events::{Event, Name, Names};
+use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED};
+use crate::recording::error::RecordingError;
+use crate::recording::facts::{Facts, Loss, VERSION};
+use crate::recording::write::FACTS;
+use crate::recording::Row;
+
+/// The number of rows that are read at once.
+const BATCH: usize = 1 << 14;
+
+/// A recording that is read from its beginning to its end.
+pub struct Recording {
+    file: SerializedFileReader<File>,
+    facts: Facts,
+    /// The place of each of [`COLUMNS`] in the file; none if it is absent.
+    places: Vec<Option<usize>>,
+    lost: Loss,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no recording.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let file = SerializedFileReader::new(File::open(path)?)?;
+        let metadata = file.metadata().file_metadata();
+        let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);
+        let facts = facts.and_then(|pair| pair.value.as_deref());
+        let facts =
+            facts.ok_or_else(|| RecordingError::NotARecording { lacks: "facts of a recording".into() })?;
+        let facts: Facts =
+            serde_json::from_str(facts).map_err(|error| RecordingError::Damaged(error.to_string()))?;
+        if facts.version > VERSION {
+            return Err(RecordingError::Later { version: facts.version, known: VERSION });
+        }
+        let schema = metadata.schema_descr();
+        let mut places = Vec::new();
+        for column in COLUMNS {
+            let fits = |place: &usize| {
+                let found = schema.column(*place);
+                let (is_required, physical) = (found.max_def_level() == 0, found.physical_type());
+                let expected = if column.is_text {
+                    ByteArrayType::get_physical_type()
+                } else {
+                    Int64Type::get_physical_type()
+                };
+                found.path().string() == column.name
+                    && physical == expected
+                    && is_required == column.is_required
+            };
+            let place = (0..schema.num_columns()).find(fits);
+            if place.is_none() && column.is_required {
+                return Err(RecordingError::NotARecording { lacks: format!("column '{}'", column.name) });
+            }
+            places.push(place);
+        }
+        Ok(Self { file, facts, places, lost: Loss::default() })
+    }
+
+    /// The facts about the recording.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The number of events.
+    pub fn len(&self) -> u64 {
+        self.file.metadata().file_metadata().num_rows().cast_unsigned()
+    }
+
+    /// Whether it has no event.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What was lost while it was made, and the rows that could not be read so far.
+    pub fn lost(&self) -> Loss {
+        Loss { unreadable: self.facts.lost.unreadable + self.lost.unreadable, ..self.facts.lost.clone() }
+    }
+
+    /// Calls `visit` with each row, in order.
+    ///
+    /// # Errors
+    /// If the file is damaged, or `visit` fails. The rows before were visited.
+    pub fn each<E: From<RecordingError>>(
+        &mut self,
+        names: &mut Names,
+        mut visit: impl FnMut(Row, &mut Names) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut known = Known::default();
+        for group in 0..self.file.num_row_groups() {
+            let group = self.file.get_row_group(group).map_err(RecordingError::from)?;
+            let rows = group.metadata().num_rows().cast_unsigned() as usize;
+            let mut columns = Columns::open(&*group, &self.places)?;
+            let mut left = rows;
+            while left > 0 {
+                let count = columns.read(left.min(BATCH), names, &mut known)?;
+                left -= count;
+                for at in 0..count {
+                    match columns.row(at, names) {
+                        Some(row) => visit(row, names)?,
+                        None => self.lost.unreadable += 1,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names that were met, by their bytes.
+#[derive(Debug, Default)]
+struct Known {
+    names: HashMap<Vec<u8>, Name>,
+}
+
+impl Known {
+    fn name(&mut self, text: &[u8], names: &mut Names) -> Name {
+        if let Some(name) = self.names.get(text) {
+            return *name;
+        }
+        let name = names.add(&String::from_utf8_lossy(text));
+        self.names.insert(text.to_owned(), name);
+        name
+    }
+}
+
+/// A column of numbers or of text, and the values of some rows.
+enum Values {
+    Numbers(ColumnReaderImpl<Int64Type>, Vec<i64>),
+    Texts(ColumnReaderImpl<ByteArrayType>, Vec<ByteArray>, Vec<Name>),
+    Absent,
+}
+
+/// A column, of which some rows were read.
+struct Read {
+    values: Values,
+    levels: Vec<i16>,
+    is_required: bool,
+    /// The value of the next row, if it has one.
+    next: usize,
+}
+
+/// The columns of a group of rows.
+struct Columns(Vec<Read>);
+
+impl Columns {
+    fn open(group: &dyn RowGroupReader, places: &[Option<usize>]) -> Result<Self, RecordingError> {
+        let read = |(place, column): (&Option<usize>, &super::Column)| {
+            let values = match place {
+                None => Values::Absent,
+                Some(place) => match group.get_column_reader(*place)? {
+                    ColumnReader::Int64ColumnReader(reader) => Values::Numbers(reader, Vec::new()),
+                    ColumnReader::ByteArrayColumnReader(reader) => {
+                        Values::Texts(reader, Vec::new(), Vec::new())
+                    }
+                    _ => {
+                        return Err(RecordingError::Damaged(format!(
+                            "column '{}' changes its type",
+                            column.name
+                        )))
+                    }
+                },
+            };
+            Ok(Read { values, levels: Vec::new(), is_required: column.is_required, next: 0 })
+        };
+        Ok(Self(places.iter().zip(COLUMNS).map(read).collect::<Result<_, _>>()?))
+    }
+
+    /// Reads up to `most` rows of every column, and returns how many.
+    fn read(&mut self, most: usize, names: &mut Names, known: &mut Known) -> Result<usize, RecordingError> {
+        let mut count = None;
+        for column in &mut self.0 {
+            column.levels.clear();
+            column.next = 0;
+            let levels = (!column.is_required).then_some(&mut column.levels);
+            let read = match &mut column.values {
+                Values::Absent => continue,
+                Values::Numbers(reader, values) => {
+                    values.clear();
+                    reader.read_records(most, levels, None, values)?.0
+                }
+                Values::Texts(reader, texts, values) => {
+                    texts.clear();
+                    values.clear();
+                    let (read, ..) = reader.read_records(most, levels, None, texts)?;
+                    // Neighbouring rows often have the same text, and then the same bytes.
+                    let mut last: Option<(*const u8, usize, Name)> = None;
+                    for text in texts.iter() {
+                        let bytes = text.data();
+                        let name = match last {
+                            Some((at, length, name)) if at == bytes.as_ptr() && length == bytes.len() => name,
+                            _ => known.name(bytes, names),
+                        };
+                        last = Some((bytes.as_ptr(), bytes.len(), name));
+                        values.push(name);
+                    }
+                    read
+                }
+            };
+            if read == 0 || count.is_some_and(|count| count != read) {
+                return Err(RecordingError::Damaged("columns of different lengths".into()));
+            }
+            count = Some(read);
+        }
+        count.ok_or_else(|| RecordingError::Damaged("no columns".into()))
+    }
+
+    /// The row at a place among those that were read. Places are asked for in order.
+    fn row(&mut self, at: usize, names: &Names) -> Option<Row> {
+        let mut cells = Cells::default();
+        let (required, optional) = self.0.split_at_mut(REQUIRED);
+        let (numbers, texts) = optional.split_at_mut(NUMBERS);
+        for (cell, column) in cells.numbers.iter_mut().zip(numbers) {
+            *cell = column.take(at).and_then(|at| match &column.values {
+                Values::Numbers(_, values) => values.get(at).copied(),
+                _ => None,
+            });
+        }
+        for (cell, column) in cells.texts.iter_mut().zip(texts) {
+            *cell = column.take(at).and_then(|at| match &column.values {
+                Values::Texts(_, _, values) => values.get(at).copied(),
+                _ => None,
+            });
+        }
+        let number = |column: usize| match &required[column].values {
+            Values::Numbers(_, values) => values.get(at).copied(),
+            _ => None,
+        };
+        let name = |column: usize| match &required[column].values {
+            Values::Texts(_, _, values) => values.get(at).copied(),
+            _ => None,
+        };
+        let small = |column| u32::try_from(number(column)?).ok();
+        let kind = cells.kind(names.get(name(5)?), names)?;
+        let event = Event { time_ns: number(0)?.cast_unsigned(), cpu: small(1)?, thread: small(2)?, kind };
+        Some(Row { event, process: small(3)?, program: name(4)? })
+    }
+}
+
+impl Read {
+    /// The place of a row's value, if the row has one.
+    fn take(&mut self, at: usize) -> Option<usize> {
+        (*self.levels.get(at)? > 0).then(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::events::{FlushReason, Kind, MigrationReason, SystemCall, Work};
+    use crate::recording::Writer;
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        let mut names = Names::default();
+        let name = names.add("some_function");
+        let works = prop::sample::select(vec![Work::Flush, Work::FlushAll, Work::Other]);
+        prop_oneof![
+            (any::<u32>(), works.clone(), 0..1_u64 << 50).prop_map(move |(target, work, call)| Kind::Sent {
+                target,
+                work,
+                call,
+                site: name
+            }),
+            (works, any::<u64>()).prop_map(|(work, call)| Kind::HandlerBegan { work, call }),
+            any::<Option<u64>>().prop_map(|pages| Kind::Flush { reason: FlushReason::RemoteSend, pages }),
+            any::<u32>().prop_map(|next| Kind::Switch { next }),
+            (any::<u64>(), any::<u64>()).prop_map(|(address, code)| Kind::Fault { address, code }),
+            any::<i64>().prop_map(|result| Kind::CallEnded { call: SystemCall::Munmap, result }),
+            (any::<u64>(), any::<u64>()).prop_map(|(moved, failed)| Kind::MigrationEnded {
+                reason: MigrationReason::Demotion,
+                moved,
+                failed
+            }),
+            Just(Kind::ReclaimBegan),
+            any::<bool>().prop_map(|done| Kind::Collapsed { done }),
+            (any::<u32>(), any::<bool>()).prop_map(move |(thread, same_process)| Kind::ThreadBegan {
+                thread,
+                same_process,
+                name
+            }),
+            Just(Kind::Stack { functions: name }),
+            any::<u64>().prop_map(|events| Kind::Lost { events }),
+        ]
+    }
+
+    fn write(rows: &[Row], names: &mut Names) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new()).expect("memory");
+        for row in rows {
+            writer.add(row, names).expect("memory");
+        }
+        writer.finish(&Facts { kernel: "Linux".into(), ..Facts::default() }, names).expect("memory")
+    }
+
+    fn open(bytes: &[u8]) -> Result<Recording, RecordingError> {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(bytes).expect("room");
+        Recording::open(file.path())
+    }
+
+    fn rows(recording: &mut Recording, names: &mut Names) -> Result<Vec<Row>, RecordingError> {
+        let mut rows = Vec::new();
+        recording.each::<RecordingError>(names, |row, _| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_recording_gives_the_rows_that_were_written(
+            events in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), kinds()), 0..200)
+        ) {
+            let mut names = Names::default();
+            let program = names.add("some_function");
+            let rows_of = |(at, (cpu, thread, process, kind)): (usize, &(u32, u32, u32, Kind))| Row {
+                event: Event { time_ns: at as u64, cpu: *cpu, thread: *thread, kind: *kind },
+                process: *process,
+                program,
+            };
+            let written: Vec<Row> = events.iter().enumerate().map(rows_of).collect();
+            let mut recording = open(&write(&written, &mut names)).expect("a recording");
+            prop_assert_eq!(rows(&mut recording, &mut names).expect("whole"), written);
+            prop_assert!(recording.lost().is_none());
+        }
+
+        #[test]
+        fn a_damaged_recording_is_read_or_refused(at in 0_usize..3000, byte: u8, cut in 0_usize..3000) {
+            let mut names = Names::default();
+            let program = names.add("some_function");
+            let kind = Kind::Sent { target: 1, work: Work::Flush, call: 2, site: program };
+            let row = |time_ns| Row { event: Event { time_ns, cpu: 0, thread: 1, kind }, process: 1, program };
+            let mut bytes = write(&(0..50).map(row).collect::<Vec<_>>(), &mut names);
+            let at = at % bytes.len();
+            bytes[at] ^= byte;
+            for bytes in [&bytes[..], &bytes[..bytes.len() - cut % bytes.len()]] {
+                // It need not notice: it must not panic, nor give more than there is.
+                if let Ok(mut recording) = open(bytes) {
+                    if let Ok(rows) = rows(&mut recording, &mut names) {
+                        prop_assert!(rows.len() as u64 <= recording.len());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused_in_one_line() {
+        for bytes in [&b""[..], b"PAR1", b"PAR1PAR1", &[0; 5000]] {
+            let error = open(bytes).expect_err("no recording").to_string();
+            assert!(error.starts_with("the recording is damaged") && !error.contains('\n'), "{error}");
+        }
+    }
+}
