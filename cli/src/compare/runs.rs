@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
@@ -21,6 +22,9 @@ pub(super) struct Runs {
 }
 
 /// Executes all runs. A failed run does not stop the others, since they may have taken hours.
+///
+/// # Panics
+/// If a run panics, once all workers have ended.
 pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs {
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new(plans.len(), quiet);
@@ -42,11 +46,13 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
             }
         };
         let workers: Vec<_> = (0..jobs.min(plans.len())).map(|_| scope.spawn(work)).collect();
-        // A run that panics ends its worker alone; its result is missing below.
-        for worker in workers {
-            drop(worker.join());
-        }
+        let ended: Vec<thread::Result<()>> =
+            workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        // The lines of progress end before a panic goes on, or this scope would wait for them forever.
         progress.end();
+        if let Some(panic) = ended.into_iter().find_map(Result::err) {
+            panic::resume_unwind(panic);
+        }
     });
     let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
     for (plan, result) in plans.into_iter().zip(results) {
@@ -70,5 +76,29 @@ fn failure(plan: &Plan, error: RunError) -> Failure {
             "{} {} {}: {error}",
             plan.experiment.name, plan.machine.name, plan.mechanism
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ceasefire_experiments::Experiment;
+    use ceasefire_machine::config::{builtin, Latency, Machine};
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_panics_is_not_lost() {
+        let experiment = Experiment::find("migrate").expect("an experiment");
+        let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        let machine = machine.with_cpus(2).expect("allowed");
+        let good = Plan { scale: 0.0001, ..Plan::new(experiment, machine.clone()) };
+        // The latencies of its second CPU are missing.
+        let bad = Plan { machine: Machine { latency: Latency::uniform(1, 0), ..machine }, ..good.clone() };
+        for jobs in [1, 2] {
+            let plans = vec![bad.clone(), good.clone()];
+            let all = thread::spawn(move || run_all(plans, Some(jobs), false));
+            assert!(all.join().is_err(), "{jobs} workers");
+        }
+        assert_eq!(run_all(vec![good], None, true).reports.len(), 1);
     }
 }
