@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serializer;
+
 use super::contention::Contention;
 use super::machine::Machine;
 
@@ -56,6 +58,13 @@ impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Serializes the names of effects. The order in which they were left out makes no difference.
+pub(super) fn sorted_names<S: Serializer>(effects: &[Effect], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut names: Vec<&str> = effects.iter().map(|effect| effect.name()).collect();
+    names.sort_unstable();
+    serializer.collect_seq(names)
 }
 
 impl Machine {

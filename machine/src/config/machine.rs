@@ -1,9 +1,11 @@
 //! A valid machine, and changes of its size.
 
+use serde::Serialize;
+
 use super::contention::Contention;
 use super::copy::CopyCost;
 use super::costs::Costs;
-use super::effect::Effect;
+use super::effect::{sorted_names, Effect};
 use super::idle::IdleState;
 use super::latency::Latency;
 use super::memory::TierMemory;
@@ -15,12 +17,14 @@ use super::tlb::TlbGeometry;
 use super::topology::Topology;
 use super::{MachineError, Problem};
 
-/// A valid machine.
-#[derive(Debug, Clone, PartialEq)]
+/// A valid machine. Only its content is serialized: everything that a run can depend on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
     /// A short name.
+    #[serde(skip)]
     pub name: String,
     /// The real machine that it models.
+    #[serde(skip)]
     pub description: String,
     /// Nodes, their CPUs and their memory.
     pub topology: Topology,
@@ -48,10 +52,13 @@ pub struct Machine {
     /// The time that a tick of the timer takes, beside the flush that it may make.
     pub tick: Picoseconds,
     /// The effects that were left out ([`without`](Self::without)).
+    #[serde(serialize_with = "sorted_names")]
     pub without: Vec<Effect>,
     /// Every number of the machine, with its unit and its source.
+    #[serde(skip)]
     pub sources: Vec<Parameter>,
     /// The values in its file that were replaced, one line each.
+    #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
