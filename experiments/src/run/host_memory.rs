@@ -25,8 +25,7 @@ impl Plan {
     fn host_bytes_at(&self, scale: f64) -> u64 {
         let footprint = &self.experiment.footprint;
         let Frames { all, used } = (footprint.frames)(&self.machine, scale);
-        let plan = Self { scale, ..self.clone() };
-        let contents = footprint.contents_bytes.filter(|_| plan.keeps_contents());
+        let contents = footprint.contents_bytes.filter(|_| self.keeps_contents_at(scale));
         let cpus = u64::from(self.machine.topology.cpu_count());
         let parts = [
             FIXED,

@@ -147,8 +147,13 @@ impl Plan {
     /// Whether frames keep their bytes and every load is compared with the expected value. They do if the oracle is on,
     /// the experiment compares loads, and the contents take no more than [`MOST_CONTENTS`] on the host.
     pub fn keeps_contents(&self) -> bool {
+        self.keeps_contents_at(self.scale)
+    }
+
+    /// Whether they would at another scale.
+    pub(super) fn keeps_contents_at(&self, scale: f64) -> bool {
         let bytes = self.experiment.footprint.contents_bytes;
-        self.oracle && bytes.is_some_and(|bytes| bytes(&self.machine, self.scale) <= MOST_CONTENTS)
+        self.oracle && bytes.is_some_and(|bytes| bytes(&self.machine, scale) <= MOST_CONTENTS)
     }
 
     /// Opens the trace and fills in all defaults.
