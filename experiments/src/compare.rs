@@ -14,6 +14,12 @@ impl Report {
         self.compared[1].name() == self.mechanism
     }
 
+    /// The side of the published figures to which its mechanism belongs, if the paper measured it.
+    pub fn side(&self) -> Option<Side> {
+        let before = self.is_baseline().then_some(Side::Before);
+        before.or(self.is_proposal().then_some(Side::After))
+    }
+
     /// The basis of the ratio of this run's figure to that of `baseline`. Without a baseline, this run stands for it.
     pub fn basis(&self, metric: &str, baseline: Option<&Self>) -> Basis {
         let before = baseline.map_or(&self.influences, |baseline| &baseline.influences);

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use ceasefire_experiments::{Interval, Repeats, Report, Series};
+use ceasefire_experiments::{Interval, Repeats, Report, Series, Side};
 use maud::{html, Markup};
 
 use super::capital;
@@ -167,7 +167,7 @@ pub(super) fn throughput(group: &Group) -> Option<Figure> {
         return None;
     }
     let mut lines = Vec::new();
-    let mut has_paper = [false; 2];
+    let mut sides = Vec::new();
     let proposed = group.reports.iter().any(|report| report.is_proposal());
     for (number, name) in group.variants.iter().enumerate() {
         let of_it = group.numbered_runs().filter(|(variant, _)| *variant == number);
@@ -185,18 +185,17 @@ pub(super) fn throughput(group: &Group) -> Option<Figure> {
         let ours = runs.iter().map(ours).collect();
         // The paper has one line before its change and one after it. The second goes with the proposed mechanism, or
         // with the first that is not the baseline if the proposed one was not run.
-        let side = usize::from(reports.iter().all(|report| !report.is_baseline()));
-        let goes_with = |report: &Report| side == 0 || report.is_proposal() || !proposed;
+        let is_before = reports.iter().any(|report| report.is_baseline());
+        let side = if is_before { Side::Before } else { Side::After };
+        let goes_with = |report: &Report| is_before || report.is_proposal() || !proposed;
         let paper: Vec<Point> = reports
             .iter()
             .filter(|report| goes_with(report))
-            .filter_map(|report| {
-                let published = rate(report)?;
-                Some(Point::new(report.threads as f64, [published.0, published.1][side]))
-            })
+            .filter_map(|report| Some(Point::new(report.threads as f64, rate(report, side)?)))
             .collect();
-        if !paper.is_empty() && !std::mem::replace(&mut has_paper[side], true) {
-            let its = if side == 0 { group.experiment.baseline() } else { group.experiment.proposal() };
+        if !paper.is_empty() && !sides.contains(&side) {
+            sides.push(side);
+            let its = if is_before { group.experiment.baseline() } else { group.experiment.proposal() };
             let name = format!("{}, published", name.replacen(reports[0].mechanism, its.name(), 1));
             let (mechanism, kind) = (its.name(), Kind::Published);
             lines.push(Line { name, variant: number, mechanism, kind, points: paper });
@@ -220,11 +219,10 @@ pub(super) fn throughput(group: &Group) -> Option<Figure> {
     })
 }
 
-/// The paper's operations per second, before and after, from the metric that corresponds to ours.
-fn rate(report: &Report) -> Option<(f64, f64)> {
+/// The paper's operations per second of that side, from the metric that corresponds to ours.
+fn rate(report: &Report, side: Side) -> Option<f64> {
     let same = |measured: f64| measured.to_bits() == report.operations_per_s.to_bits();
-    let paper = report.published.values().find(|paper| paper.unit == "1/s" && same(paper.measured))?;
-    Some((paper.before, paper.after))
+    report.published.values().find(|paper| paper.unit == "1/s" && same(paper.measured))?.figure(side)
 }
 
 fn by_threads(threads: &[usize], lines: &[Line]) -> Markup {

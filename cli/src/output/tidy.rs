@@ -3,7 +3,7 @@
 //! The figures are the numbers of a run's JSON, under the same names; a name within another is joined with a dot, as in
 //! `time.user_s`. Time series are left out.
 
-use ceasefire_experiments::{published_names, Report, Side};
+use ceasefire_experiments::{published_names, Report};
 use serde_json::{Map, Value};
 
 /// A column: its name and its cells, one for each row.
@@ -101,13 +101,8 @@ fn flatten(numbers: &mut Vec<(String, f64)>, before: &str, fields: &Map<String, 
 fn published(report: &Report, metric: &str) -> Option<(f64, &'static str)> {
     let names = published_names(metric);
     let (name, paper) = names.iter().find_map(|name| Some((name, report.published.get(name)?)))?;
-    let side = match (report.is_baseline(), report.is_proposal()) {
-        (true, _) => Side::Before,
-        (_, true) => Side::After,
-        _ => return None,
-    };
-    let figure = if side == Side::Before { paper.before } else { paper.after };
-    (!paper.is_relative()).then(|| (figure, report.basis_of_side(name, side).name()))
+    let side = report.side()?;
+    Some((paper.figure(side)?, report.basis_of_side(name, side).name()))
 }
 
 /// The unit of a figure, which its name ends with.

@@ -1,7 +1,7 @@
 //! The table of one experiment on one machine: under each figure, a row for each mechanism, with the median and the
 //! range over its runs, beside the published figures.
 
-use ceasefire_experiments::{Caveat, Comparison, Repeats, Side};
+use ceasefire_experiments::{Caveat, Repeats, Side};
 
 use super::grid::{wrapped, Column, Grid};
 use super::legend::Legend;
@@ -96,11 +96,8 @@ fn rows(grid: &mut Grid, legend: &mut Legend, metric: &Metric, all: &[&Repeats])
             own.map_or(String::new(), |own| range(own, |value| ratio(Some(value)))),
         ];
         if let Some((name, paper)) = paper {
-            let side = report.is_baseline().then_some(Side::Before);
-            let side = side.or(report.is_proposal().then_some(Side::After));
-            if let Some(side) = side {
-                row[3] = published(paper, side);
-            }
+            let side = report.side();
+            row[3] = side.and_then(|side| paper.figure(side)).map_or(String::new(), compact);
             if side == Some(Side::After) {
                 let basis = runs.basis(name, baseline);
                 legend.shows(basis);
@@ -110,14 +107,5 @@ fn rows(grid: &mut Grid, legend: &mut Legend, metric: &Metric, all: &[&Repeats])
             }
         }
         grid.row(row);
-    }
-}
-
-/// The paper's own figure. If it gives only the ratio, there is none.
-fn published(paper: &Comparison, side: Side) -> String {
-    match side {
-        _ if paper.is_relative() => String::new(),
-        Side::Before => compact(paper.before),
-        Side::After => compact(paper.after),
     }
 }

@@ -1,7 +1,7 @@
 //! The table of an experiment that was run with several numbers of threads: operations per second, a row for each
 //! number and mechanism.
 
-use ceasefire_experiments::{Repeats, Report, Side};
+use ceasefire_experiments::{Repeats, Report};
 
 use super::grid::{wrapped, Column, Grid};
 use super::legend::Legend;
@@ -21,6 +21,9 @@ const COLUMNS: &[Column] = &[
     Column::numbers("differs", 1),
     Column::words("ours is", 1),
 ];
+
+/// The name of the published operations per second.
+const PUBLISHED: &str = "loops_per_second";
 
 /// The table of one experiment on one machine.
 pub(super) fn block(cases: &[Case], look: Look) -> String {
@@ -50,8 +53,6 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         let rate = |report: &Report| report.operations_per_s;
         let rates = runs.interval(rate);
         let compared = baseline.filter(|_| !report.is_baseline());
-        let side = report.is_baseline().then_some(Side::Before);
-        let side = side.or(report.is_proposal().then_some(Side::After));
         let mut row = vec![
             if is_new { report.threads.to_string() } else { String::new() },
             if is_new { report.lru_drain.unwrap_or("-").to_owned() } else { String::new() },
@@ -62,9 +63,9 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
                 .and_then(|before| runs.ratio(before, rate))
                 .map_or(String::new(), |own| ratio(Some(own.median))),
         ];
-        if let Some((paper, side)) = runs.published("loops_per_second").zip(side) {
-            let paper = if side == Side::Before { paper.before } else { paper.after };
-            let basis = report.basis_of_side("loops_per_second", side);
+        let published = report.side().and_then(|side| Some((side, runs.published(PUBLISHED)?.figure(side)?)));
+        if let Some((side, paper)) = published {
+            let basis = report.basis_of_side(PUBLISHED, side);
             legend.shows(basis);
             row.push(compact(paper));
             row.push(difference(rates.map(|rates| rates.median), paper));

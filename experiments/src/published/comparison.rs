@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::figures::RELATIVE;
+use super::name::Side;
 
 /// A published figure beside the measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -26,5 +27,14 @@ impl Comparison {
     /// Whether the paper gives only the ratio.
     pub fn is_relative(&self) -> bool {
         self.unit == RELATIVE
+    }
+
+    /// The paper's figure of that side. `None`: the paper gives only the ratio.
+    pub fn figure(&self, side: Side) -> Option<f64> {
+        let figure = match side {
+            Side::Before => self.before,
+            Side::After => self.after,
+        };
+        (!self.is_relative()).then_some(figure)
     }
 }
