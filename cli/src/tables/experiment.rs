@@ -3,13 +3,12 @@
 
 use ceasefire_experiments::{Caveat, Repeats, Side};
 
-use super::grid::{wrapped, Column, Grid};
+use super::grid::{Column, Grid};
 use super::legend::Legend;
 use super::metrics::{Metric, METRICS};
-use super::verdict::verdict;
-use super::Look;
+use super::{framed, Look};
 use crate::number::{compact, difference, range, ratio, scale, threads};
-use crate::results::{conditions, of_own_machine, seeds, Case};
+use crate::results::{conditions, seeds, Case};
 
 const COLUMNS: &[Column] = &[
     Column::words("", 0),
@@ -27,27 +26,22 @@ const COLUMNS: &[Column] = &[
 pub(super) fn block(cases: &[Case], look: Look) -> String {
     let (plan, runs) = (cases[0].plan, &cases[0].runs);
     let first = runs.first();
-    let mut lines = wrapped(
-        &format!(
-            "{} on {}: {} CPUs, {}, {}scale {}, {}; {}",
-            first.experiment,
-            first.machine,
-            first.cpus,
-            threads(first.threads),
-            first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
-            scale(first.scale),
-            seeds(runs),
-            conditions(runs)
-        ),
-        look.width,
+    let head = format!(
+        "{} on {}: {} CPUs, {}, {}scale {}, {}; {}",
+        first.experiment,
+        first.machine,
+        first.cpus,
+        threads(first.threads),
+        first.lru_drain.map_or(String::new(), |drain| format!("new pages listed {drain}, ")),
+        scale(first.scale),
+        seeds(runs),
+        conditions(runs)
     );
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
     let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::default());
     for metric in METRICS.iter().filter(|metric| metric.is_shown(plan.experiment, &all, look.all)) {
         rows(&mut grid, &mut legend, metric, &all);
     }
-    lines.push(String::new());
-    lines.push(grid.text(look.width));
     let mut notes = legend.lines();
     if !first.published.is_empty() && first.scale < 1.0 {
         notes.push(
@@ -56,10 +50,7 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
                 .into(),
         );
     }
-    notes.extend(of_own_machine(&plan.machine));
-    notes.push(verdict(&all));
-    lines.extend(notes.iter().flat_map(|note| wrapped(note, look.width)));
-    lines.join("\n") + "\n\n"
+    framed(&head, &grid, notes, cases, look)
 }
 
 /// Adds the rows of one figure.

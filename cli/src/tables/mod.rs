@@ -9,7 +9,11 @@ mod summary;
 mod sweep;
 mod verdict;
 
-use crate::results::{Case, Row};
+use ceasefire_experiments::Repeats;
+
+use crate::results::{of_own_machine, Case, Row};
+use grid::{wrapped, Grid};
+use verdict::verdict;
 
 /// How tables look.
 #[derive(Debug, Clone, Copy)]
@@ -44,4 +48,16 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
     }
     text.push_str(&summary::text(rows, look.width));
     text
+}
+
+/// The text of a table: its head above it, and below it the notes on it, on the machine of its `cases` and on the checks.
+fn framed(head: &str, grid: &Grid, mut notes: Vec<String>, cases: &[Case], look: Look) -> String {
+    notes.extend(of_own_machine(&cases[0].plan.machine));
+    let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
+    notes.push(verdict(&all));
+    let mut lines = wrapped(head, look.width);
+    lines.push(String::new());
+    lines.push(grid.text(look.width));
+    lines.extend(notes.iter().flat_map(|note| wrapped(note, look.width)));
+    lines.join("\n") + "\n\n"
 }

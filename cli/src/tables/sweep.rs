@@ -3,12 +3,11 @@
 
 use ceasefire_experiments::{Repeats, Report};
 
-use super::grid::{wrapped, Column, Grid};
+use super::grid::{Column, Grid};
 use super::legend::Legend;
-use super::verdict::verdict;
-use super::Look;
+use super::{framed, Look};
 use crate::number::{compact, difference, range, ratio, scale};
-use crate::results::{conditions, of_own_machine, seeds, Case};
+use crate::results::{conditions, seeds, Case};
 
 const COLUMNS: &[Column] = &[
     Column::numbers("threads", 0),
@@ -27,19 +26,16 @@ const PUBLISHED: &str = "loops_per_second";
 
 /// The table of one experiment on one machine.
 pub(super) fn block(cases: &[Case], look: Look) -> String {
-    let (plan, runs) = (cases[0].plan, &cases[0].runs);
+    let runs = &cases[0].runs;
     let first = runs.first();
-    let mut lines = wrapped(
-        &format!(
-            "{} on {}: {} CPUs, scale {}, {}; {}; operations per second",
-            first.experiment,
-            first.machine,
-            first.cpus,
-            scale(first.scale),
-            seeds(runs),
-            conditions(runs)
-        ),
-        look.width,
+    let head = format!(
+        "{} on {}: {} CPUs, scale {}, {}; {}; operations per second",
+        first.experiment,
+        first.machine,
+        first.cpus,
+        scale(first.scale),
+        seeds(runs),
+        conditions(runs)
     );
     let (mut grid, mut legend) = (Grid::new(COLUMNS), Legend::of_sides());
     let mut before: Option<(usize, Option<&str>)> = None;
@@ -73,11 +69,5 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
         }
         grid.row(row);
     }
-    lines.push(String::new());
-    lines.push(grid.text(look.width));
-    let mut notes = legend.lines();
-    notes.extend(of_own_machine(&plan.machine));
-    notes.push(verdict(&all));
-    lines.extend(notes.iter().flat_map(|note| wrapped(note, look.width)));
-    lines.join("\n") + "\n\n"
+    framed(&head, &grid, legend.lines(), cases, look)
 }
