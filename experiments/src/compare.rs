@@ -39,8 +39,10 @@ impl Report {
 
     /// The number of events that a published figure counts. `None`: it is no count.
     pub(crate) fn events(&self, metric: &str) -> Option<u64> {
-        let Figure { events, .. } = Figure::of(metric)?;
-        events.map(|events| events(self))
+        match Figure::of(metric)?.kind {
+            Kind::Time(_) => None,
+            Kind::Rate(_, events) | Kind::Count(events) => Some(events(self)),
+        }
     }
 
     /// The distortion of its ratios by its scale, if there is any.
@@ -50,7 +52,10 @@ impl Report {
 
     /// The measured figure that corresponds to a published row.
     fn figure(&self, row: &Row) -> Option<f64> {
-        Figure::of(row.metric).map(|figure| (figure.value)(self))
+        Some(match Figure::of(row.metric)?.kind {
+            Kind::Time(value) | Kind::Rate(value, _) => value(self),
+            Kind::Count(events) => events(self) as f64,
+        })
     }
 }
 
@@ -60,63 +65,44 @@ struct Figure {
     published: &'static [&'static str],
     /// The name of ours in JSON.
     field: &'static str,
-    value: fn(&Report) -> f64,
-    /// The number of events that it counts, if it does.
-    events: Option<fn(&Report) -> u64>,
+    kind: Kind,
 }
 
-const fn figure(
-    published: &'static [&'static str],
-    field: &'static str,
-    value: fn(&Report) -> f64,
-    events: Option<fn(&Report) -> u64>,
-) -> Figure {
-    Figure { published, field, value, events }
+/// The kind of a figure.
+enum Kind {
+    /// Seconds.
+    Time(fn(&Report) -> f64),
+    /// Events per second, and the number of events.
+    Rate(fn(&Report) -> f64, fn(&Report) -> u64),
+    /// The number of events.
+    Count(fn(&Report) -> u64),
+}
+
+const fn figure(published: &'static [&'static str], field: &'static str, kind: Kind) -> Figure {
+    Figure { published, field, kind }
 }
 
 const FIGURES: &[Figure] = &[
-    figure(&["elapsed", "runtime"], "elapsed_s", |run| run.elapsed_s, None),
-    figure(&["time_range"], "finish_range_s", |run| run.finish_range_s, None),
-    figure(&["time_stddv"], "finish_stddev_s", |run| run.finish_stddev_s, None),
-    figure(&["user"], "user_s", |run| run.user_s, None),
-    figure(&["system"], "system_s", |run| run.system_s, None),
+    figure(&["elapsed", "runtime"], "elapsed_s", Kind::Time(|run| run.elapsed_s)),
+    figure(&["time_range"], "finish_range_s", Kind::Time(|run| run.finish_range_s)),
+    figure(&["time_stddv"], "finish_stddev_s", Kind::Time(|run| run.finish_stddev_s)),
+    figure(&["user"], "user_s", Kind::Time(|run| run.user_s)),
+    figure(&["system"], "system_s", Kind::Time(|run| run.system_s)),
     figure(
         &["interrupts_per_second", "tlb_interrupts"],
         "interrupts_per_s",
-        |run| run.interrupts_per_s,
-        Some(|run| run.interrupts),
+        Kind::Rate(|run| run.interrupts_per_s, |run| run.interrupts),
     ),
     figure(
         &["pages_migrated_per_second", "loops_per_second"],
         "operations_per_s",
-        |run| run.operations_per_s,
-        Some(|run| run.operations),
+        Kind::Rate(|run| run.operations_per_s, |run| run.operations),
     ),
-    figure(&["tlb_shootdowns"], "interrupts", |run| run.interrupts as f64, Some(|run| run.interrupts)),
-    figure(
-        &["tlb_flush_events"],
-        "flushes_full",
-        |run| run.flushes_full as f64,
-        Some(|run| run.flushes_full),
-    ),
-    figure(
-        &["dtlb_load_misses"],
-        "tlb_misses_load",
-        |run| run.tlb_misses_load as f64,
-        Some(|run| run.tlb_misses_load),
-    ),
-    figure(
-        &["dtlb_store_misses"],
-        "tlb_misses_store",
-        |run| run.tlb_misses_store as f64,
-        Some(|run| run.tlb_misses_store),
-    ),
-    figure(
-        &["itlb_load_misses"],
-        "tlb_misses_fetch",
-        |run| run.tlb_misses_fetch as f64,
-        Some(|run| run.tlb_misses_fetch),
-    ),
+    figure(&["tlb_shootdowns"], "interrupts", Kind::Count(|run| run.interrupts)),
+    figure(&["tlb_flush_events"], "flushes_full", Kind::Count(|run| run.flushes_full)),
+    figure(&["dtlb_load_misses"], "tlb_misses_load", Kind::Count(|run| run.tlb_misses_load)),
+    figure(&["dtlb_store_misses"], "tlb_misses_store", Kind::Count(|run| run.tlb_misses_store)),
+    figure(&["itlb_load_misses"], "tlb_misses_fetch", Kind::Count(|run| run.tlb_misses_fetch)),
 ];
 
 impl Figure {
