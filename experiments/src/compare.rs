@@ -4,6 +4,18 @@ use crate::published::{published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
 impl Report {
+    /// The values of a sweep: the number of threads, and the time of listing new pages.
+    pub fn case(&self) -> (usize, Option<&'static str>) {
+        (self.threads, self.lru_drain)
+    }
+
+    /// Whether another run did the same work on the same machine, but for its seed. The mechanisms may differ.
+    pub(crate) fn has_same_work(&self, other: &Self) -> bool {
+        (self.experiment, &self.machine_hash) == (other.experiment, &other.machine_hash)
+            && self.scale.to_bits() == other.scale.to_bits()
+            && self.case() == other.case()
+    }
+
     /// Whether its mechanism is the experiment's baseline.
     pub fn is_baseline(&self) -> bool {
         self.compared[0].name() == self.mechanism
@@ -116,19 +128,13 @@ pub fn published_names(field: &str) -> &'static [&'static str] {
     FIGURES.iter().find(|figure| figure.field == field).map_or(&[], |figure| figure.published)
 }
 
-/// Adds the published figures to each report of a machine that comes with the program. Ratios are relative to the baseline run of the same experiment, machine,
-/// scale, seed, number of threads and listing of new pages.
+/// Adds the published figures to each report of a machine that comes with the program. Ratios are relative to the
+/// baseline run of the same experiment, machine, scale, seed, number of threads and listing of new pages.
 pub fn compare(reports: &mut [Report]) {
     let baselines: Vec<Report> = reports.iter().filter(|report| report.is_baseline()).cloned().collect();
     for report in reports {
-        let baseline = baselines.iter().find(|baseline| {
-            baseline.experiment == report.experiment
-                && baseline.machine_hash == report.machine_hash
-                && baseline.scale.to_bits() == report.scale.to_bits()
-                && baseline.seed == report.seed
-                && baseline.threads == report.threads
-                && baseline.lru_drain == report.lru_drain
-        });
+        let is_its = |baseline: &&Report| baseline.has_same_work(report) && baseline.seed == report.seed;
+        let baseline = baselines.iter().find(is_its);
         report.published = published(report.experiment, report.built_in.unwrap_or_default())
             .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
             .filter_map(|row| {

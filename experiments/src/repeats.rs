@@ -77,11 +77,8 @@ impl<'a> Repeats<'a> {
 impl Report {
     /// Whether another run had the same settings, but for the seed. The checkers change no figure, so they may differ.
     fn differs_in_seed_alone(&self, other: &Self) -> bool {
-        self.experiment == other.experiment
-            && (&self.machine, &self.machine_hash) == (&other.machine, &other.machine_hash)
-            && self.scale.to_bits() == other.scale.to_bits()
-            && (self.threads, self.lru_drain) == (other.threads, other.lru_drain)
+        self.has_same_work(other)
+            && (&self.machine, &self.without) == (&other.machine, &other.without)
             && (self.mechanism, self.settle) == (other.mechanism, other.settle)
-            && self.without == other.without
     }
 }

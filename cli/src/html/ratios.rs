@@ -347,8 +347,8 @@ fn metrics<'a>(group: &Group<'a>) -> Vec<Metric<'a>> {
     let mut metrics = Vec::new();
     for &(metric, runs) in &compared {
         let report = runs.first();
-        let case = |runs: &Repeats| (runs.first().threads, runs.first().lru_drain);
-        if !seen.insert((metric, case(runs))) {
+        let is_of_case = |other: &Repeats| other.first().case() == report.case();
+        if !seen.insert((metric, report.case())) {
             continue;
         }
         let mut name = metric_name(metric).0;
@@ -359,8 +359,8 @@ fn metrics<'a>(group: &Group<'a>) -> Vec<Metric<'a>> {
             name = format!("{name}, lru drain {drain}");
         }
         let baseline =
-            group.runs.iter().copied().find(|other| other.first().is_baseline() && case(other) == case(runs));
-        let same = compared.iter().filter(|(other, of)| *other == metric && case(of) == case(runs));
+            group.runs.iter().copied().find(|other| other.first().is_baseline() && is_of_case(other));
+        let same = compared.iter().filter(|(other, of)| *other == metric && is_of_case(of));
         let ours = same.map(|&(_, runs)| Ours {
             runs,
             metric,

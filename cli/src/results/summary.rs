@@ -118,25 +118,25 @@ impl Row {
 pub(crate) fn rows(cases: &[Case]) -> Vec<Row> {
     let runs = || cases.iter().map(|case| &case.runs);
     let mut rows: Vec<Row> = Vec::new();
-    let mut seen: BTreeSet<(&str, &str, usize, Option<&str>)> = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for report in runs().map(Repeats::first) {
         let is_same = |other: &&Repeats| {
             let other = other.first();
             (other.experiment, &other.machine) == (report.experiment, &report.machine)
         };
         let same: Vec<&Repeats> = runs().filter(is_same).collect();
-        let case = |runs: &Repeats| (runs.first().threads, runs.first().lru_drain);
-        let is_of_case = |other: &&Repeats| case(other) == (report.threads, report.lru_drain);
+        let is_of_case = |other: &&Repeats| other.first().case() == report.case();
         // Cases without a published figure are left out if other cases have one.
         let has_paper = |one: &&Repeats| {
-            same.iter().any(|other| case(other) == case(one) && headline(other.first()).is_some())
+            let case = one.first().case();
+            same.iter()
+                .map(|other| other.first())
+                .any(|other| other.case() == case && headline(other).is_some())
         };
         let known: Vec<&Repeats> = same.iter().copied().filter(has_paper).collect();
         let shown = if known.is_empty() { &same } else { &known };
         let of_case: Vec<&Repeats> = shown.iter().copied().filter(is_of_case).collect();
-        if of_case.is_empty()
-            || !seen.insert((report.experiment, &report.machine, report.threads, report.lru_drain))
-        {
+        if of_case.is_empty() || !seen.insert((report.experiment, &report.machine, report.case())) {
             continue;
         }
         let threads = shown.iter().any(|other| other.first().threads != report.threads);

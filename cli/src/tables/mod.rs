@@ -35,8 +35,7 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
             (report.experiment, &report.machine) == (lead.experiment, &lead.machine)
         };
         let together = &cases[at..at + cases[at..].iter().take_while(same).count()];
-        let variant = |case: &Case| (case.runs.first().threads, case.runs.first().lru_drain);
-        if together.iter().any(|case| variant(case) != variant(&together[0])) {
+        if together.iter().any(|case| case.runs.first().case() != lead.case()) {
             text.push_str(&sweep::block(together, look));
         } else {
             text.push_str(&experiment::block(together, look));

@@ -42,8 +42,8 @@ pub(super) fn block(cases: &[Case], look: Look) -> String {
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();
     for runs in &all {
         let report = runs.first();
-        let case = (report.threads, report.lru_drain);
-        let is_of_case = |other: &&&Repeats| (other.first().threads, other.first().lru_drain) == case;
+        let case = report.case();
+        let is_of_case = |other: &&&Repeats| other.first().case() == case;
         let baseline = all.iter().filter(is_of_case).find(|other| other.first().is_baseline()).copied();
         let is_new = before.replace(case) != Some(case);
         let rate = |report: &Report| report.operations_per_s;
