@@ -1,17 +1,15 @@
 //! The answer to an unknown name: the nearest known name.
 
-use strsim::levenshtein;
+use ceasefire_machine::document::suggestion;
 
 use crate::failure::Failure;
 
 /// The failure for a `name` that is not of a known `what`. It suggests the nearest of the known names and of `others`,
 /// and lists the known ones.
 pub(crate) fn unknown(what: &str, name: &str, known: &[&str], others: &[&str]) -> Failure {
-    let all = known.iter().chain(others);
-    let nearest = all.min_by_key(|known| levenshtein(name, known)).copied().unwrap_or_default();
-    let near = levenshtein(name, nearest) <= nearest.len() / 2;
-    let hint = if near { format!("; did you mean '{nearest}'?") } else { String::from(".") };
-    Failure::Input(format!("no {what} is called '{name}'{hint} Known {what}s: {}", known.join(", ")))
+    let near = suggestion(name, known.iter().chain(others).copied());
+    let end = if near.is_empty() { "." } else { &near };
+    Failure::Input(format!("no {what} is called '{name}'{end} Known {what}s: {}", known.join(", ")))
 }
 
 #[cfg(test)]

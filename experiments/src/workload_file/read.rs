@@ -2,7 +2,7 @@
 //!
 //! The groups and the names that they declare are read first, then the phases, which may use the names of any group.
 
-use ceasefire_machine::document::{nearest, Entry, Error, Place, Problem, Section};
+use ceasefire_machine::document::{suggestion, Entry, Error, Place, Problem, Section};
 use ceasefire_memory::LruDrain;
 
 use super::amount::{is_name, Amount};
@@ -264,8 +264,7 @@ fn name_of(text: &str, place: &Place<'_>, what: &str) -> Result<String, Error> {
 pub(super) fn find(entry: &Entry<'_>, known: &[&str]) -> Result<usize, Error> {
     let text = entry.text()?;
     known.iter().position(|name| *name == text).ok_or_else(|| {
-        let near = nearest(&text, known.iter().copied());
-        let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+        let near = suggestion(&text, known.iter().copied());
         let all =
             if known.is_empty() { "declared first".into() } else { format!("one of {}", known.join(", ")) };
         entry.place().error(Problem::invalid(format!("{text:?}"), format!("{all}{near}")))
@@ -432,8 +431,7 @@ pub(super) fn check_words(groups: &[Group], host: usize, amount: &Amount) -> Res
         Some(name) => {
             let mut words = vec!["memory", "page", "CPUs", "processes", "threads"];
             words.extend(groups[host].mappings.iter().map(|mapping| mapping.name.as_str()));
-            let near = nearest(name, words.iter().copied());
-            let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            let near = suggestion(name, words.iter().copied());
             Err(amount.must_be(format!("made of numbers and {}{near}", words.join(", "))))
         }
     }

@@ -3,7 +3,7 @@
 //! `[sweep]` lists the values of each parameter. The text `"$NAME"` stands for the value of the parameter NAME, anywhere
 //! in the file. `threads` and `lru_drain` are no such parameters: the command line can choose them too.
 
-use ceasefire_machine::document::{nearest, parse, Entry, Error, Place, Problem};
+use ceasefire_machine::document::{parse, suggestion, Entry, Error, Place, Problem};
 
 use super::amount::is_name;
 use super::language::Workload;
@@ -80,8 +80,7 @@ fn variant(file: &str, text: &str, parameters: &Parameters<'_>, number: usize) -
 
 fn unknown(place: &Place<'_>, text: &str, chosen: &[(&str, &Entry<'_>)]) -> Error {
     let known: Vec<String> = chosen.iter().map(|(name, _)| format!("${name}")).collect();
-    let near = nearest(text, known.iter().map(String::as_str));
-    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let near = suggestion(text, known.iter().map(String::as_str));
     let known = if known.is_empty() { "a parameter of [sweep]".into() } else { known.join(", ") };
     place.error(Problem::invalid(format!("{text:?}"), format!("{known}{near}")))
 }

@@ -8,4 +8,4 @@ mod error;
 mod reader;
 
 pub use error::{Error, Problem};
-pub use reader::{nearest, parse, Entry, Place, Section};
+pub use reader::{parse, suggestion, Entry, Place, Section};

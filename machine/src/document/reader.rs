@@ -164,8 +164,14 @@ fn replace_texts<'a>(
     }
 }
 
+/// The end of an error about an unknown `name`: the question whether the nearest known one was meant. It is empty if none
+/// is near.
+pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
+}
+
 /// The known name that is nearest to `name`, if at most a third of its letters differ.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
     known.into_iter().min_by_key(distance).filter(|known| distance(known) * 3 <= known.chars().count())
 }
@@ -370,7 +376,15 @@ mod tests {
         let mut root = parse("f", "acess = 1").expect("valid");
         assert!(root.take_if_there("access").is_none() && root.take_if_there("lock").is_none());
         assert_eq!(message(root.finish()), "f:1: acess: unknown key; did you mean 'access'?");
-        assert_eq!(nearest("same_node", ["other_node"]), None);
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_if_it_is_near() {
+        assert_eq!(suggestion("raed", ["write", "read"]), "; did you mean 'read'?");
+        for far in ["same_node", ""] {
+            assert_eq!(suggestion(far, ["other_node"]), "", "{far}");
+        }
+        assert_eq!(suggestion("read", []), "");
     }
 
     #[test]
