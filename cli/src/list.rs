@@ -67,13 +67,9 @@ fn names() -> Result<String, Failure> {
         (one.name.to_owned(), format!("{}{named}", one.description))
     };
     list("Experiments", "experiments", EXPERIMENTS.iter().map(experiment).collect());
-    let mut machines = Vec::new();
-    for name in BUILTIN {
-        let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
-        machines.push(((*name).to_owned(), machine.map_err(Failure::input)?.description));
-    }
-    machines.push(("host".into(), "this computer, as far as Linux describes it".into()));
-    list("Machines", "machines", machines);
+    let host = ("host".into(), "this computer, as far as Linux describes it".into());
+    let machines = built_in()?.into_iter().map(|machine| (machine.name, machine.description)).chain([host]);
+    list("Machines", "machines", machines.collect());
     let mechanisms = Mechanism::ALL.map(|one| (one.name().to_owned(), one.description().to_owned()));
     list("Mechanisms", "mechanisms", mechanisms.into());
     text.pop();
@@ -97,9 +93,7 @@ fn mechanisms() -> String {
 fn machines(parameters: bool) -> Result<String, Failure> {
     let mut text = String::new();
     let mut all = Vec::new();
-    for name in BUILTIN {
-        let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
-        let machine = machine.map_err(Failure::input)?;
+    for machine in built_in()? {
         describe(&mut text, &machine, parameters);
         all.extend(machine.sources);
     }
@@ -116,6 +110,15 @@ fn machines(parameters: bool) -> Result<String, Failure> {
         let _ = writeln!(text, "{}", indented(&format!("in all: {}", counts(&all)), "", "    "));
     }
     Ok(text)
+}
+
+/// The machines that come with the program.
+fn built_in() -> Result<Vec<Machine>, Failure> {
+    let machine = |name: &&str| {
+        let machine = builtin(name).ok_or_else(|| Failure::input(format!("{name} is missing")))?;
+        machine.map_err(Failure::input)
+    };
+    BUILTIN.iter().map(machine).collect()
 }
 
 fn describe(text: &mut String, machine: &Machine, parameters: bool) {

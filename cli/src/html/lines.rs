@@ -1,7 +1,8 @@
 //! Figures with lines: operations per second against the number of threads, and interrupts over time.
 //!
 //! Against threads, each mechanism has a colour and a mark. The paper's line is dashed with hollow marks; ours is
-//! solid, with the range of each median as a thin upright line. Over time, for which nothing was published, each mechanism has a colour and a dash pattern.
+//! solid, with the range of each median as a thin upright line. Over time, for which nothing was published, each
+//! mechanism has a colour and a dash pattern.
 
 use std::fmt::Write as _;
 

@@ -6,8 +6,9 @@
 //! hatching as well as by colour, so the page can be printed in black.
 //!
 //! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `group`
-//! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `lines` and `bars` draw the
-//! figures, and `figure` sets each on the page with its legend, its numbers and its files to download.
+//! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `lines`
+//! and `bars` draw the figures, and `figure` sets each on the page with its legend, its numbers and its files to
+//! download.
 
 mod bars;
 mod contents;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::replacement::{folder, followed};
 use crate::failure::{Done, Failure};
 
-/// Refuses different options that name the same file, even by different paths or through links. Pipes and devices may be named
-/// repeatedly.
+/// Refuses different options that name the same file, even by different paths or through links. Pipes and devices may
+/// be named repeatedly.
 pub(crate) fn distinct<'a>(options: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>) -> Done {
     let mut seen: Vec<(&str, File)> = Vec::new();
     for (option, path) in options {

@@ -49,7 +49,8 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
     text
 }
 
-/// The text of a table: its head above it, and below it the notes on it, on the machine of its `cases` and on the checks.
+/// The text of a table: its head above it, and below it the notes on it, on the machine of its `cases` and on the
+/// checks.
 fn framed(head: &str, grid: &Grid, mut notes: Vec<String>, cases: &[Case], look: Look) -> String {
     notes.extend(of_own_machine(&cases[0].plan.machine));
     let all: Vec<&Repeats> = cases.iter().map(|case| &case.runs).collect();

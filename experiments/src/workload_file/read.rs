@@ -220,7 +220,7 @@ fn declare(entry: Entry<'_>) -> Result<(Vec<Group>, Vec<Section<'_>>), Error> {
     for (number, section) in sections.iter_mut().enumerate() {
         let host = host(&groups, number);
         for (key, read) in
-            [("mapping", read_mapping as fn(&mut [Group], _, _, _, _) -> _), ("allocator", read_allocator)]
+            [("mapping", read_mapping as fn(&mut [Group], _) -> _), ("allocator", read_allocator)]
         {
             let Some(entry) = section.take_if_there(key) else { continue };
             let place = entry.place().clone();
@@ -235,7 +235,7 @@ fn declare(entry: Entry<'_>) -> Result<(Vec<Group>, Vec<Section<'_>>), Error> {
                     let found = format!("{name:?} again");
                     return Err(entry.place().error(Problem::invalid(found, "given only once in a process")));
                 }
-                read(&mut groups, number, host, name, entry)?;
+                read(&mut groups, Declared { group: number, host, name, entry })?;
             }
         }
     }
@@ -271,13 +271,18 @@ pub(super) fn find(entry: &Entry<'_>, known: &[&str]) -> Result<usize, Error> {
     })
 }
 
-fn read_mapping(
-    groups: &mut [Group],
+/// A mapping or an allocator that is to be read.
+struct Declared<'a> {
+    /// The group that declares it.
     group: usize,
+    /// The [host](host()) of that group.
     host: usize,
     name: String,
-    entry: Entry<'_>,
-) -> Result<(), Error> {
+    entry: Entry<'a>,
+}
+
+fn read_mapping(groups: &mut [Group], declared: Declared<'_>) -> Result<(), Error> {
+    let Declared { group, host, name, entry } = declared;
     let place = entry.place().clone();
     let mut section = entry.section()?;
     let shared_out = section.take_if_there("files_of");
@@ -354,13 +359,8 @@ fn read_mapping(
     Ok(())
 }
 
-fn read_allocator(
-    groups: &mut [Group],
-    group: usize,
-    host: usize,
-    name: String,
-    entry: Entry<'_>,
-) -> Result<(), Error> {
+fn read_allocator(groups: &mut [Group], declared: Declared<'_>) -> Result<(), Error> {
+    let Declared { group, host, name, entry } = declared;
     let mut section = entry.section()?;
     let size = Amount::size(&section.take("size")?)?;
     let object = Amount::size(&section.take("object")?)?;

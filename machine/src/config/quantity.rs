@@ -108,7 +108,8 @@ pub(super) const RATE: Scale = Scale {
 };
 
 impl Scale {
-    /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit, rounded.
+    /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit,
+    /// rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {
         let mut section = entry.section()?;
         let key = section.place().key().to_owned();

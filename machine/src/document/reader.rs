@@ -164,8 +164,8 @@ fn replace_texts<'a>(
     }
 }
 
-/// The end of an error about an unknown `name`: the question whether the nearest known one was meant. It is empty if none
-/// is near.
+/// The end of an error about an unknown `name`: the question whether the nearest known one was meant. It is empty if
+/// none is near.
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
 }

@@ -1,10 +1,11 @@
 //! The CPUs in order of a time, such as that of their next event.
 //!
-//! A winner tree: each CPU is a leaf, and each inner node holds the earlier of its two children, so the root is the
-//! CPU with the earliest event. A change of one CPU's time replays the matches on its path to the root, up to the first
-//! with the same result as before. Their number is at most the number of bits in the number of CPUs. This code runs several times for each simulated page. So a time and
-//! its CPU are one number, a match is one comparison without a branch, and the tree has room for the most CPUs, which
-//! spares every access the check of its bounds. Only the part for the machine's CPUs is ever touched.
+//! A winner tree: each CPU is a leaf, and each inner node holds the earlier of its two children, so the root is the CPU
+//! with the earliest event. A change of one CPU's time replays the matches on its path to the root, up to the first
+//! with the same result as before. Their number is at most the number of bits in the number of CPUs. This code runs
+//! several times for each simulated page. So a time and its CPU are one number, a match is one comparison without a
+//! branch, and the tree has room for the most CPUs, which spares every access the check of its bounds. Only the part
+//! for the machine's CPUs is ever touched.
 
 use std::cell::Cell;
 
