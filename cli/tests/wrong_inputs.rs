@@ -345,6 +345,17 @@ fn no_two_options_name_one_file() {
         &[&run[..], &["--json", "machine.toml"]].concat(),
         &["--machine and --json name the same"],
     );
+    let matrix = include_str!("../../machine/latencies/intel-core-i7-6700k.csv");
+    folder.write("matrix.csv", matrix);
+    folder.write("measured.toml", &MACHINE.replace("intel-core-i7-6700k.csv", "matrix.csv"));
+    let part = "the machine and --csv name the same file: matrix.csv";
+    refuses(&folder, &["mmap-read", "--machine", "measured.toml", "--csv", "matrix.csv"], &[part]);
+    let process = "[[process]]\nname = 'p'\n[[process.phase]]\ntimes = 1\ndo = [{ compute = '1 us' }]\n";
+    folder.write("workload.toml", &format!("machines = ['measured.toml']\n{process}"));
+    for file in ["measured.toml", "matrix.csv"] {
+        let part = format!("the machine and --json name the same file: {file}");
+        refuses(&folder, &["run", "workload.toml", "--json", file], &[&part]);
+    }
     #[cfg(unix)]
     {
         use std::os::unix::fs::symlink;

@@ -12,11 +12,11 @@ use crate::args::CompareArguments;
 use crate::failure::{complain, Done, Failure};
 use crate::output::Output;
 use runs::{run_all, Runs};
-use selection::{machine_file, select, Selection};
+use selection::{inputs, select, Selection};
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let Selection { mut plans, skipped } = select(arguments)?;
-    let output = Output::check(arguments, machine_file(arguments))?;
+    let output = Output::check(arguments, &inputs(arguments, &plans))?;
     for plan in &mut plans {
         plan.trace = output.trace();
     }

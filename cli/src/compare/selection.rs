@@ -1,6 +1,6 @@
 //! Selecting the runs that a command line asks for. Each is checked before the first begins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
 use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
@@ -190,10 +190,20 @@ fn looks_like_path(name: &str) -> bool {
     path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some()
 }
 
-/// The path of the machine file, unless the machine's name is a known one.
-pub(super) fn machine_file(arguments: &CompareArguments) -> Option<&Path> {
-    let name = arguments.machine.as_deref()?;
-    (!BUILTIN.contains(&name) && name != "host").then(|| Path::new(name))
+/// The files that the runs read, each with the option or the thing that names it.
+pub(super) fn inputs<'a>(
+    arguments: &'a CompareArguments,
+    plans: &'a [Plan],
+) -> Vec<(&'static str, &'a Path)> {
+    // An experiment's name is no file.
+    let workloads = arguments.experiments.iter().map(Path::new).filter(|path| path.is_file());
+    let machines = plans.iter().flat_map(|plan| &plan.machine.files).map(PathBuf::as_path);
+    let named = arguments.machine.as_deref().map(Path::new);
+    let source = |file| if named == Some(file) { "--machine" } else { "the machine" };
+    let mut inputs: Vec<(&str, &Path)> = workloads.map(|path| ("the workload", path)).collect();
+    inputs.extend(machines.map(|file| (source(file), file)));
+    inputs.dedup();
+    inputs
 }
 
 /// A machine by name, or from a file if the name exists as a file or looks like a path.

@@ -41,8 +41,12 @@ enum Text {
 }
 
 impl Output {
-    /// Checks that every file can be written. Called before the runs, so a wrong path fails at once.
-    pub(crate) fn check(arguments: &CompareArguments, machine_file: Option<&Path>) -> Result<Self, Failure> {
+    /// Checks that every file can be written and is none of the `inputs`, each of which has the name of its source.
+    /// Called before the runs, so a wrong path fails at once.
+    pub(crate) fn check(
+        arguments: &CompareArguments,
+        inputs: &[(&'static str, &Path)],
+    ) -> Result<Self, Failure> {
         let CompareArguments { json, csv, parquet, html, trace, .. } = arguments;
         let printed = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if printed(json) && printed(csv) {
@@ -59,10 +63,8 @@ impl Output {
         let files = [json, csv, parquet, html, trace].map(file);
         let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
         let outputs = names.into_iter().zip(files.iter().map(Option::as_deref));
-        // A workload file is read, as a machine file is. An experiment's name is no file.
-        let workloads = arguments.experiments.iter().map(Path::new).filter(|path| path.is_file());
-        let workloads = workloads.map(|path| ("the workload", Some(path)));
-        distinct::distinct(workloads.chain([("--machine", machine_file)]).chain(outputs))?;
+        let inputs = inputs.iter().map(|&(source, path)| (source, Some(path)));
+        distinct::distinct(inputs.chain(outputs))?;
         let text = |path: &Option<PathBuf>| match path {
             None => Ok(None),
             Some(path) if path == Path::new("-") => Ok(Some(Text::Printed)),

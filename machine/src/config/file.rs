@@ -1,6 +1,6 @@
 //! A machine from a file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::builtin;
 use super::contention::Contention;
@@ -28,7 +28,10 @@ impl Machine {
     /// The file or its matrix cannot be read or is not valid. The error names the place.
     pub fn from_file(path: &Path) -> Result<Self, MachineError> {
         let text = read_text(path)?;
-        Self::from_toml(&path.to_string_lossy(), &text, path.parent().unwrap_or_else(|| "".as_ref()))
+        let base_dir = path.parent().unwrap_or_else(|| "".as_ref());
+        let mut machine = Self::from_toml(&path.to_string_lossy(), &text, base_dir)?;
+        machine.files.push(path.to_owned());
+        Ok(machine)
     }
 
     /// The machine that `text` describes. Errors name `file`. `base_dir` is the folder of its matrix, unless the
@@ -51,11 +54,12 @@ pub(super) fn assemble(
     topology: Topology,
     mut sources: Vec<Parameter>,
 ) -> Result<Machine, MachineError> {
-    let mut warnings = Vec::new();
+    let (mut files, mut warnings) = (Vec::new(), Vec::new());
     let name = root.take("name")?.text()?;
     let description = root.take("description")?.text()?;
     let tlb = TlbGeometry::read(root.take("tlb")?.section()?, &mut sources)?;
-    let latency = read_latency(root.take("latency")?.section()?, base_dir, &topology, &mut sources)?;
+    let section = root.take("latency")?.section()?;
+    let latency = read_latency(section, base_dir, &topology, &mut sources, &mut files)?;
     let costs = Costs::read(root.take("costs")?.section()?, &mut sources)?;
     let copies = match root.take_if_there("copy") {
         Some(entry) => CopyCost::read_all(entry, &topology, &mut sources)?,
@@ -107,6 +111,7 @@ pub(super) fn assemble(
         tick,
         without: Vec::new(),
         sources,
+        files,
         warnings,
     })
 }
@@ -129,6 +134,7 @@ fn read_latency(
     base_dir: &Path,
     topology: &Topology,
     sources: &mut Vec<Parameter>,
+    files: &mut Vec<PathBuf>,
 ) -> Result<Latency, MachineError> {
     if let Some(uniform) = section.take_if_there("uniform") {
         if let Some(matrix) = section.take_if_there("matrix") {
@@ -141,7 +147,7 @@ fn read_latency(
         return Ok(Latency::uniform(topology.cpu_count(), latency));
     }
     let entry = section.take("matrix")?;
-    let matrix = load_matrix(&entry, base_dir)?;
+    let matrix = load_matrix(&entry, base_dir, files)?;
     let sockets = section.take_if_there("sockets");
     let origin = Origin::take(&mut section)?;
     section.finish()?;
@@ -160,9 +166,9 @@ fn read_latency(
     Ok(Latency::whole(&matrix, topology))
 }
 
-/// A built-in matrix, or else a file. Built-in matrices come first: a file of the same name must not change a
-/// published machine.
-fn load_matrix(entry: &Entry<'_>, base_dir: &Path) -> Result<Matrix, MachineError> {
+/// A built-in matrix, or else a file, which is added to `files`. Built-in matrices come first: a file of the same name
+/// must not change a published machine.
+fn load_matrix(entry: &Entry<'_>, base_dir: &Path, files: &mut Vec<PathBuf>) -> Result<Matrix, MachineError> {
     let name = entry.text()?;
     if let Some(text) = builtin::matrix(&name) {
         return Matrix::parse(&name, text);
@@ -173,7 +179,9 @@ fn load_matrix(entry: &Entry<'_>, base_dir: &Path) -> Result<Matrix, MachineErro
         let bound = format!("a file, relative to the machine file, or one of {known}");
         return Err(entry.place().error(Problem::invalid(format!("{name:?}"), bound)));
     }
-    Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)
+    let matrix = Matrix::parse(&path.to_string_lossy(), &read_text(&path)?)?;
+    files.push(path);
+    Ok(matrix)
 }
 
 /// Two lists of CPUs of `matrix`, equally long, with no CPU twice. Each node of `topology` must be a part of a list
@@ -345,7 +353,9 @@ mod tests {
         dir.write("m.csv", ",\n7,\n");
         dir.write("machine.toml", &text("matrix = 'm.csv'\nsource = 's'"));
         let path = dir.path().join("machine.toml");
-        assert_eq!(Machine::from_file(&path).expect("valid").latency.pair(0, 1), 7_000);
+        let machine = Machine::from_file(&path).expect("valid");
+        assert_eq!(machine.latency.pair(0, 1), 7_000);
+        assert_eq!(machine.files, [dir.path().join("m.csv"), path.clone()]);
 
         dir.write("m.csv", ",\nx,\n");
         let error = Machine::from_file(&path).expect_err("must be refused").to_string();

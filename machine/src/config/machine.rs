@@ -1,5 +1,7 @@
 //! A valid machine, and changes of its size.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::contention::Contention;
@@ -57,6 +59,9 @@ pub struct Machine {
     /// Every number of the machine, with its unit and its source.
     #[serde(skip)]
     pub sources: Vec<Parameter>,
+    /// The files that it was read from: its own, and that of its matrix. None for those that come with the program.
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
     /// The values in its file that were replaced, one line each.
     #[serde(skip)]
     pub warnings: Vec<String>,
