@@ -191,6 +191,7 @@ fn wrong_machine_files_are_answered_with_the_place_and_the_bound() {
         ("matrix = ", "uniform = 3\nmatrix = ", &["must be one of the two"]),
         ("tier = 0", "tier = 1", &["tier 1: must be the tier of a node, one of 0"]),
         ("slowdown = { value = 160", "slowdown = { value = 20", &["20: must be 100 to 1000"]),
+        ("apart = { value = 1,", "apart = { value = 9,", &["smt.apart.value: 9: must be 1 to 8"]),
         ("residency = { value = 2,", "residency = { value = 700,", &["must be a deeper state than the one before"]),
         (
             "\"mmap-read user before\"",

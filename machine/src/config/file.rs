@@ -78,7 +78,7 @@ pub(super) fn assemble(
         None => Contention::default(),
     };
     let smt = match root.take_if_there("smt") {
-        Some(entry) => Some(Smt::read(entry.section()?, &mut sources)?),
+        Some(entry) => Some(Smt::read(entry.section()?, &topology, &mut sources)?),
         None => None,
     };
     let idle = match root.take_if_there("idle") {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::quantity::{read_count, read_whole, Parameter, Picoseconds};
-use super::topology::{Topology, MAX_CPUS};
+use super::topology::Topology;
 use super::MachineError;
 use crate::document::Section;
 
@@ -23,8 +23,12 @@ pub struct Smt {
 
 impl Smt {
     /// Reads `[smt]` and adds its numbers to `sources`.
-    pub(super) fn read(mut section: Section<'_>, sources: &mut Vec<Parameter>) -> Result<Self, MachineError> {
-        let apart = read_count(section.take("apart")?, "CPUs", u32::from(MAX_CPUS), sources)?.get();
+    pub(super) fn read(
+        mut section: Section<'_>,
+        topology: &Topology,
+        sources: &mut Vec<Parameter>,
+    ) -> Result<Self, MachineError> {
+        let apart = read_count(section.take("apart")?, "CPUs", topology.cpu_count().into(), sources)?.get();
         // No CPU works faster because its sibling works too.
         let slowdown = read_whole(section.take("slowdown")?, "percent", (100, MOST_SLOWDOWN), sources)?;
         section.finish()?;
@@ -57,34 +61,45 @@ mod tests {
     use super::*;
     use crate::document::{parse, Entry};
 
-    fn read(slowdown: u32) -> Result<(Smt, usize), String> {
+    /// A node with so many CPUs from `first` on.
+    fn node(first: u16, cpus: u16) -> Node {
+        Node { cpus: (first..first + cpus).collect(), bytes: 4096, tier: 0 }
+    }
+
+    /// Reads the section for a machine of 72 CPUs.
+    fn read(apart: u32, slowdown: u32) -> Result<(Smt, usize), String> {
         let text = format!(
-            "[smt]\napart = {{ value = 36, unit = 'CPUs', source = 's' }}\n\
+            "[smt]\napart = {{ value = {apart}, unit = 'CPUs', source = 's' }}\n\
              slowdown = {{ value = {slowdown}, unit = 'percent', source = 's' }}"
         );
+        let topology = Topology::new(vec![node(0, 72)]).expect("valid");
         let mut sources = Vec::new();
         let section = parse("f", &text).and_then(|mut root| root.take("smt")).and_then(Entry::section);
-        let smt = section.and_then(|section| Smt::read(section, &mut sources));
+        let smt = section.and_then(|section| Smt::read(section, &topology, &mut sources));
         smt.map(|smt| (smt, sources.len())).map_err(|error| error.to_string())
     }
 
     #[test]
     fn both_numbers_are_read() {
-        let (smt, count) = read(160).expect("valid");
+        let (smt, count) = read(36, 160).expect("valid");
         assert_eq!((smt, count), (Smt { apart: 36, slowdown: 160 }, 2));
         assert_eq!(smt.slowed(50), 80);
     }
 
     #[test]
     fn a_slowdown_below_100_percent_is_refused() {
-        assert_eq!(read(99), Err("f:3: smt.slowdown.value: 99: must be 100 to 1000".to_owned()));
-        assert!(read(100).is_ok());
+        assert_eq!(read(36, 99), Err("f:3: smt.slowdown.value: 99: must be 100 to 1000".to_owned()));
+        assert!(read(36, 100).is_ok());
+    }
+
+    #[test]
+    fn no_core_has_threads_further_apart_than_the_machine_has_cpus() {
+        assert_eq!(read(73, 160), Err("f:2: smt.apart.value: 73: must be 1 to 72".to_owned()));
+        assert!(read(72, 160).is_ok());
     }
 
     #[test]
     fn the_threads_of_a_core_are_siblings_and_a_core_may_have_one_thread() {
-        let node =
-            |first: u16, cpus: u16| Node { cpus: (first..first + cpus).collect(), bytes: 4096, tier: 0 };
         let topology = Topology::new(vec![node(0, 5), node(5, 4)]).expect("valid");
         let siblings = Smt { apart: 2, slowdown: 160 }.siblings(&topology);
         let expected = [Some(2), Some(3), Some(0), Some(1), None, Some(7), Some(8), Some(5), Some(6)];
