@@ -1,14 +1,16 @@
 //! `ceasefire record`: the TLB shootdowns of this Linux machine.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-use ceasefire_linux::events::Level;
-use ceasefire_linux::record::{record, Length, Options, RecordError};
+use ceasefire_linux::events::{Level, Names};
+use ceasefire_linux::record::{record, Length, Options, RecordError, Recorded};
 use ceasefire_linux::recording::{Count, Facts, RecordingError};
+use ceasefire_linux::shootdowns::Totals;
 use serde_json::json;
 
 use crate::args::RecordArguments;
@@ -17,6 +19,9 @@ use crate::number::compact;
 use crate::output::interrupt;
 use crate::output::replacement::Place;
 use crate::stdout::print;
+
+/// The causes and the processes that the summary shows.
+const SHOWN: usize = 5;
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let RecordArguments { output, light, stacks, json, duration, program } = arguments;
@@ -45,7 +50,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
         error => Failure::input(error),
     };
     let stopped = interrupt::stops_early();
-    let (facts, file) = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
+    let Recorded { facts, totals, names, to: file } =
+        record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
     let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
@@ -54,9 +60,11 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
         text = format!("{:#}\n", json_of(&facts, &shown));
     }
     match summary {
-        Some(place) => Failure::both(place.write(text.as_bytes()), print(&words(&facts, &shown))),
+        Some(place) => {
+            Failure::both(place.write(text.as_bytes()), print(&words(&facts, &totals, &names, &shown)))
+        }
         None if is_printed => print(&text),
-        None => print(&words(&facts, &shown)),
+        None => print(&words(&facts, &totals, &names, &shown)),
     }
 }
 
@@ -86,7 +94,7 @@ fn seconds(facts: &Facts) -> f64 {
 }
 
 /// The summary in words. Writing to a string does not fail.
-fn words(facts: &Facts, file: &str) -> String {
+fn words(facts: &Facts, totals: &Totals, names: &Names, file: &str) -> String {
     let mut text = String::new();
     let time = seconds(facts);
     let rate = if time > 0.0 { facts.interrupts as f64 / time } else { 0.0 };
@@ -124,6 +132,33 @@ fn words(facts: &Facts, file: &str) -> String {
         );
     }
     let _ = writeln!(text, "overhead: {:.2}% of the machine's processor time", facts.overhead * 100.0);
+    let mut causes: Vec<_> = totals.causes.iter().filter(|_| !facts.light).collect();
+    causes.sort_by_key(|(_, sum)| Reverse(sum.interrupts));
+    for (cause, sum) in causes.into_iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "  {}: {} interrupts of {} flushes, {} waited, {} in handlers",
+            cause.name(),
+            sum.interrupts,
+            sum.flushes,
+            milliseconds(sum.sender_ns),
+            milliseconds(sum.victim_ns)
+        );
+    }
+    for (process, sum) in totals.senders().into_iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "  {} ({}): {} interrupts of {} flushes",
+            names.get(process.program),
+            process.id,
+            sum.interrupts,
+            sum.flushes
+        );
+    }
     let _ = writeln!(text, "written: {file}");
     text
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", compact(ns as f64 / 1e6))
 }

@@ -1,10 +1,12 @@
 //! TLB shootdowns of a Linux machine: who interrupts whom, from which call, and what it costs.
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
-//! did, and a `recording` is a file of them. `record` makes one.
+//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who
+//! interrupted whom.
 
 pub mod events;
 pub mod kernel;
 pub mod record;
 pub mod recording;
+pub mod shootdowns;
 pub mod tracefs;

@@ -11,4 +11,4 @@ mod row;
 mod session;
 mod spool;
 
-pub use session::{record, Length, Options, RecordError};
+pub use session::{record, Length, Options, RecordError, Recorded};

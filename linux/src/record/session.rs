@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::thread::ClockId;
 
-use crate::events::{Decoder, FlushReason, Kind, Level, Lookup, Spelled as _, Wanted, Work};
+use crate::events::{Decoder, FlushReason, Kind, Level, Lookup, Names, Spelled as _, Wanted, Work};
 use crate::kernel::interrupts;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::threads::{Thread, Threads};
@@ -19,6 +19,7 @@ use crate::record::overhead;
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::Spool;
 use crate::recording::{Count, Facts, RecordingError, Row, Writer};
+use crate::shootdowns::{Totals, Tracker};
 use crate::tracefs::{Instance, Stream, Tracefs, Unavailable};
 
 /// The time between two visits to the buffers. At the highest rates seen (a million records a second and CPU) some 5 MB
@@ -92,6 +93,19 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
+/// A recording that was made.
+#[derive(Debug)]
+pub struct Recorded<W> {
+    /// The facts that it has.
+    pub facts: Facts,
+    /// Its shootdowns.
+    pub totals: Totals,
+    /// The names to which the totals refer.
+    pub names: Names,
+    /// Where it was written.
+    pub to: W,
+}
+
 /// Records the running kernel, and writes the recording to `to`. Pages are kept in the folder `beside` meanwhile. Ends
 /// early, with a whole recording, when `is_stopped` says so.
 ///
@@ -104,7 +118,7 @@ pub fn record<W: Write + Send>(
     beside: &Path,
     to: W,
     is_stopped: impl Fn() -> bool,
-) -> Result<(Facts, W), RecordError> {
+) -> Result<Recorded<W>, RecordError> {
     let tracefs = Tracefs::find()?;
     let (decoder, wanted) = Decoder::of_kernel(&tracefs, options.level)?;
     let layout = tracefs.layout()?;
@@ -145,6 +159,7 @@ pub fn record<W: Write + Send>(
     let mut writer = Writer::new(to)?;
     let mut threads = threads;
     let mut counter = Counter::new(readings, counts);
+    let (mut tracker, mut totals) = (Tracker::default(), Totals::default());
     let (mut asked, mut count) = (0, 0_u64);
     while let Some(event) = events.next(&mut lookup).map_err(RecordError::Spool)? {
         count += 1;
@@ -154,8 +169,11 @@ pub fn record<W: Write + Send>(
         let names = &mut lookup.names;
         let unknown = || Thread { process: event.thread, name: names.add("") };
         let Thread { process, name } = threads.get(event.thread).unwrap_or_else(unknown);
-        writer.add(&Row { event, process, program: name }, names)?;
+        let row = Row { event, process, program: name };
+        tracker.add(&row, names, |shootdown| totals.add(shootdown));
+        writer.add(&row, names)?;
     }
+    tracker.finish(|shootdown| totals.add(shootdown));
     facts.lost = events.lost.clone();
     let compared = counter.compare(READINGS);
     facts.interrupts = compared.interrupts;
@@ -165,7 +183,7 @@ pub fn record<W: Write + Send>(
     let tracing_s = (count + facts.lost.events) as f64 * record_ns / 1e9;
     facts.overhead = (processor_s + tracing_s) / (wall_s * facts.cpus.len().max(1) as f64);
     let to = writer.finish(&facts, &lookup.names)?;
-    Ok((facts, to))
+    Ok(Recorded { facts, totals, names: lookup.names, to })
 }
 
 /// The time on the kernel's monotonic clock.

@@ -228,13 +228,13 @@ impl Cells {
     }
 
     /// The event of a word and these values; none if the word is unknown or a value is missing.
-    pub(super) fn kind(&self, word: &str, names: &Names) -> Option<Kind> {
+    pub(super) fn kind(&self, event: &str, names: &Names) -> Option<Kind> {
         let number = |column| self.number(column);
         let small = |column| self.number(column).and_then(|value| u32::try_from(value).ok());
         let text = |column: Text| self.texts[column as usize];
         let work = || self.spelled::<Work>(Text::Function, names);
         let page = || Some((number(Number::Frame)?, number(Number::Inode)?, number(Number::Index)?));
-        Some(match word {
+        Some(match event {
             "sent" => Kind::Sent {
                 target: small(Number::Target)?,
                 work: work()?,

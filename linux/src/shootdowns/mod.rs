@@ -1,0 +1,14 @@
+//! Shootdowns: who interrupted whom, from which call, and what it cost.
+//!
+//! A shootdown is one flush that asks other CPUs. The kernel's events are parts of it: the flush, an interrupt for each
+//! CPU that is not left out, and a handler there. `tracker` puts them together again. `cause` says why it happened: from
+//! the system call, the fault, the reclaim or the migration under way in the thread, or from the kernel's functions if
+//! they were recorded.
+
+mod cause;
+mod totals;
+mod tracker;
+
+pub use cause::Cause;
+pub use totals::{CpuSum, Process, Sum, Totals};
+pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};

@@ -1,0 +1,358 @@
+//! Puts the events of shootdowns together.
+
+use std::collections::HashMap;
+
+use crate::events::{FlushReason, Kind, Name, Names, Work};
+use crate::recording::Row;
+use crate::shootdowns::cause::{Cause, Doing};
+
+/// A flush that asked other CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shootdown {
+    /// The thread that flushed.
+    pub sender: Sender,
+    /// The time of the flush.
+    pub began_ns: u64,
+    /// The time at which the sender could go on: its last interrupt was handled. Without interrupts, that of the flush.
+    pub ended_ns: u64,
+    /// The function that the others ran.
+    pub work: Work,
+    /// The cause.
+    pub cause: Cause,
+    /// The number of pages: none inside for all, none outside if it is not known.
+    pub pages: Option<Option<u64>>,
+    /// The interrupts that it sent. There are none if every CPU could be left out.
+    pub interrupts: Vec<Interrupt>,
+}
+
+/// A thread that flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sender {
+    /// Its CPU.
+    pub cpu: u32,
+    /// The thread.
+    pub thread: u32,
+    /// Its process.
+    pub process: u32,
+    /// Its name.
+    pub program: Name,
+}
+
+/// A CPU that is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupt {
+    /// The CPU.
+    pub target: u32,
+    /// The time at which the interrupt was sent.
+    pub sent_ns: u64,
+    /// Its handler; none if its events were lost.
+    pub victim: Option<Victim>,
+}
+
+/// The handler of an interrupt, and the thread that it interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Victim {
+    /// The beginning of the handler.
+    pub began_ns: u64,
+    /// Its end.
+    pub ended_ns: u64,
+    /// The thread; 0 if the CPU was idle.
+    pub thread: u32,
+    /// The thread's process.
+    pub process: u32,
+    /// The thread's name.
+    pub program: Name,
+}
+
+/// Puts the events of shootdowns together.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    /// For each thread, what it is doing.
+    doing: HashMap<u32, Doing>,
+    /// For each CPU, its latest shootdown, until it is complete or the next one begins.
+    open: Vec<Option<Open>>,
+    /// For each call under way, its sender's CPU.
+    senders: HashMap<u64, u32>,
+    /// For each CPU, the handler that it runs.
+    handlers: HashMap<u32, (u64, Row)>,
+    /// The kind of the last event of each CPU that a stack can belong to.
+    sent: Vec<bool>,
+    /// Handlers whose interrupts were not seen.
+    unpaired: u64,
+}
+
+/// A shootdown that is under way.
+#[derive(Debug)]
+struct Open {
+    shootdown: Shootdown,
+    calls: Vec<u64>,
+    pending: usize,
+}
+
+impl Tracker {
+    /// Learns from the next event, and calls `emit` with each shootdown that is complete.
+    pub fn add(&mut self, row: &Row, names: &Names, mut emit: impl FnMut(&Shootdown)) {
+        let event = &row.event;
+        match event.kind {
+            Kind::Flush { reason: FlushReason::RemoteSend, pages } => {
+                self.begin(row, Work::Flush, names, &mut emit);
+                if let Some(open) = &mut self.open[event.cpu as usize] {
+                    open.shootdown.pages = Some(pages);
+                }
+            }
+            Kind::Sent {
+                target,
+                work: work @ (Work::Flush | Work::FlushAll | Work::FlushKernelRange),
+                call,
+                ..
+            } => {
+                if !self.joins(row, target, work) {
+                    self.begin(row, work, names, &mut emit);
+                }
+                if let Some(open) = &mut self.open[event.cpu as usize] {
+                    let interrupt = Interrupt { target, sent_ns: event.time_ns, victim: None };
+                    open.shootdown.interrupts.push(interrupt);
+                    open.calls.push(call);
+                    open.pending += 1;
+                }
+                self.senders.insert(call, event.cpu);
+            }
+            Kind::HandlerBegan { call, .. } => {
+                self.handlers.insert(event.cpu, (call, *row));
+            }
+            Kind::HandlerEnded { call, .. } => self.handled(call, row),
+            Kind::Stack { functions } => {
+                let is_of_send = self.sent.get(event.cpu as usize).copied().unwrap_or(false);
+                let open =
+                    self.open.get_mut(event.cpu as usize).and_then(Option::as_mut).filter(|_| is_of_send);
+                if let (Some(open), Some(cause)) = (open, Cause::of_stack(names.get(functions))) {
+                    open.shootdown.cause = cause;
+                }
+            }
+            Kind::Lost { .. } => {
+                // Whatever was under way on this CPU may have ended.
+                if let Some(open) = self.open.get_mut(event.cpu as usize).and_then(Option::take) {
+                    emit(&open.shootdown);
+                }
+                self.handlers.remove(&event.cpu);
+            }
+            Kind::Switch { .. } => {}
+            Kind::ThreadEnded => {
+                self.doing.entry(event.thread).or_default().learn(&event.kind);
+            }
+            Kind::ThreadBegan { thread, .. } => {
+                self.doing.remove(&thread);
+            }
+            ref kind => self.doing.entry(event.thread).or_default().learn(kind),
+        }
+        let cpu = event.cpu as usize;
+        if self.sent.len() <= cpu {
+            self.sent.resize(cpu + 1, false);
+        }
+        self.sent[cpu] =
+            matches!(event.kind, Kind::Sent { .. } | Kind::Flush { reason: FlushReason::RemoteSend, .. });
+    }
+
+    /// Calls `emit` with the shootdowns that were handled before a time. An interrupt that belongs to one of them would
+    /// have been sent before.
+    pub fn settle(&mut self, before_ns: u64, mut emit: impl FnMut(&Shootdown)) {
+        for slot in &mut self.open {
+            if let Some(open) = slot.take_if(|open| open.pending == 0 && open.shootdown.ended_ns < before_ns)
+            {
+                emit(&open.shootdown);
+            }
+        }
+    }
+
+    /// Ends: calls `emit` with the shootdowns that are not complete.
+    pub fn finish(&mut self, mut emit: impl FnMut(&Shootdown)) {
+        for open in self.open.drain(..).flatten() {
+            emit(&open.shootdown);
+        }
+    }
+
+    /// The handlers whose interrupts were not seen so far.
+    pub fn unpaired(&self) -> u64 {
+        self.unpaired
+    }
+
+    /// Whether an interrupt belongs to the shootdown that its CPU has under way. The sender waits for all handlers, so
+    /// a shootdown that is complete takes no more, and none has a target twice.
+    fn joins(&self, row: &Row, target: u32, work: Work) -> bool {
+        let Some(Some(open)) = self.open.get(row.event.cpu as usize) else { return false };
+        let Shootdown { sender, interrupts, .. } = &open.shootdown;
+        sender.thread == row.event.thread
+            && open.shootdown.work == work
+            && (interrupts.is_empty() || open.pending > 0)
+            && interrupts.iter().all(|interrupt| interrupt.target != target)
+    }
+
+    fn begin(&mut self, row: &Row, work: Work, names: &Names, emit: &mut impl FnMut(&Shootdown)) {
+        let cpu = row.event.cpu as usize;
+        if self.open.len() <= cpu {
+            self.open.resize_with(cpu + 1, || None);
+        }
+        let program = names.get(row.program);
+        let cause = self.doing.get(&row.event.thread).copied().unwrap_or_default().cause(work, program);
+        let sender = Sender {
+            cpu: row.event.cpu,
+            thread: row.event.thread,
+            process: row.process,
+            program: row.program,
+        };
+        let mut open = self.open[cpu].take().map_or_else(
+            || Open {
+                shootdown: Shootdown {
+                    sender,
+                    began_ns: 0,
+                    ended_ns: 0,
+                    work,
+                    cause,
+                    pages: None,
+                    interrupts: Vec::new(),
+                },
+                calls: Vec::new(),
+                pending: 0,
+            },
+            |open| {
+                emit(&open.shootdown);
+                open
+            },
+        );
+        open.calls.clear();
+        open.pending = 0;
+        open.shootdown.interrupts.clear();
+        open.shootdown.sender = sender;
+        (open.shootdown.work, open.shootdown.cause, open.shootdown.pages) = (work, cause, None);
+        (open.shootdown.began_ns, open.shootdown.ended_ns) = (row.event.time_ns, row.event.time_ns);
+        self.open[cpu] = Some(open);
+    }
+
+    fn handled(&mut self, call: u64, row: &Row) {
+        let began = self.handlers.remove(&row.event.cpu).filter(|(began, _)| *began == call);
+        let Some(sender) = self.senders.remove(&call) else {
+            self.unpaired += 1;
+            return;
+        };
+        let Some(Some(open)) = self.open.get_mut(sender as usize) else { return };
+        let Some(at) = open.calls.iter().position(|of_call| *of_call == call) else { return };
+        open.pending -= 1;
+        let shootdown = &mut open.shootdown;
+        shootdown.ended_ns = shootdown.ended_ns.max(row.event.time_ns);
+        if let Some((_, began)) = began {
+            shootdown.interrupts[at].victim = Some(Victim {
+                began_ns: began.event.time_ns,
+                ended_ns: row.event.time_ns,
+                thread: began.event.thread,
+                process: began.process,
+                program: began.program,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Event, SystemCall};
+
+    struct World {
+        tracker: Tracker,
+        names: Names,
+        done: Vec<Shootdown>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { tracker: Tracker::default(), names: Names::default(), done: Vec::new() }
+        }
+
+        fn at(&mut self, time_ns: u64, cpu: u32, thread: u32, kind: Kind) {
+            let program = self.names.add("program");
+            let row = Row { event: Event { time_ns, cpu, thread, kind }, process: thread / 10, program };
+            self.tracker.add(&row, &self.names, |shootdown| self.done.push(shootdown.clone()));
+        }
+
+        fn finish(mut self) -> Vec<Shootdown> {
+            self.tracker.finish(|shootdown| self.done.push(shootdown.clone()));
+            self.done
+        }
+    }
+
+    fn flush(pages: u64) -> Kind {
+        Kind::Flush { reason: FlushReason::RemoteSend, pages: Some(pages) }
+    }
+
+    fn sent(names: &mut Names, target: u32, call: u64) -> Kind {
+        Kind::Sent { target, work: Work::Flush, call, site: names.add("site") }
+    }
+
+    const fn began(call: u64) -> Kind {
+        Kind::HandlerBegan { work: Work::Flush, call }
+    }
+
+    const fn ended(call: u64) -> Kind {
+        Kind::HandlerEnded { work: Work::Flush, call }
+    }
+
+    #[test]
+    fn a_shootdown_has_its_interrupts_its_victims_and_its_cause() {
+        let mut world = World::new();
+        let [to_1, to_2] = [(1, 101), (2, 102)].map(|(target, call)| sent(&mut world.names, target, call));
+        world.at(90, 0, 11, Kind::CallBegan { call: SystemCall::Munmap, address: 0, bytes: 0, flags: 0 });
+        world.at(100, 0, 11, flush(3));
+        world.at(101, 0, 11, to_1);
+        world.at(102, 0, 11, to_2);
+        world.at(110, 2, 21, began(102));
+        world.at(111, 1, 12, began(101));
+        world.at(115, 2, 21, ended(102));
+        world.at(120, 1, 12, ended(101));
+        let done = world.finish();
+        assert_eq!(done.len(), 1);
+        let shootdown = &done[0];
+        assert_eq!((shootdown.sender.process, shootdown.cause), (1, Cause::Munmap));
+        assert_eq!((shootdown.began_ns, shootdown.ended_ns, shootdown.pages), (100, 120, Some(Some(3))));
+        let victims: Vec<_> =
+            shootdown.interrupts.iter().map(|interrupt| interrupt.victim.expect("handled")).collect();
+        let times: Vec<_> =
+            victims.iter().map(|victim| (victim.process, victim.began_ns, victim.ended_ns)).collect();
+        assert_eq!(times, [(1, 111, 120), (2, 110, 115)]);
+    }
+
+    #[test]
+    fn without_flushes_a_new_shootdown_begins_when_the_last_one_is_handled() {
+        let mut world = World::new();
+        let to_1 = sent(&mut world.names, 1, 101);
+        for time in [100, 200, 300] {
+            world.at(time, 0, 11, to_1);
+            world.at(time + 10, 1, 12, began(101));
+            world.at(time + 20, 1, 12, ended(101));
+        }
+        let times: Vec<_> = world.finish().iter().map(|done| (done.began_ns, done.ended_ns)).collect();
+        assert_eq!(times, [(100, 120), (200, 220), (300, 320)]);
+    }
+
+    #[test]
+    fn a_flush_without_interrupts_is_a_shootdown_that_cost_nothing() {
+        let mut world = World::new();
+        world.at(100, 0, 11, flush(1));
+        world.at(200, 0, 11, flush(2));
+        let done = world.finish();
+        assert!(done.iter().all(|done| done.interrupts.is_empty() && done.ended_ns == done.began_ns));
+        assert_eq!(done.len(), 2);
+    }
+
+    #[test]
+    fn lost_events_leave_interrupts_without_victims() {
+        let mut world = World::new();
+        let to_1 = sent(&mut world.names, 1, 101);
+        world.at(100, 0, 11, to_1);
+        world.at(105, 1, 12, began(101));
+        world.at(106, 1, 0, Kind::Lost { events: 4 });
+        world.at(120, 1, 12, ended(7));
+        world.at(200, 0, 11, to_1);
+        assert_eq!(world.tracker.unpaired(), 1);
+        let victims: Vec<_> = world.finish().iter().map(|done| done.interrupts[0].victim).collect();
+        assert_eq!(victims, [None, None]);
+    }
+}
