@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ceasefire_machine::config::MAX_CPUS;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{value_parser, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// Measure on simulated machines how much TLB-flush mechanisms save, and compare with the papers' figures
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     ///
     /// Records until Ctrl-C, for --duration, or until CMD has ended. The file is in Parquet's format, one row an event.
     Record(RecordArguments),
+    /// Replay a recording under other mechanisms: which interrupts would they have sent?
+    Replay(ReplayArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Print the completions of a shell: see `ceasefire completions --help`
@@ -70,6 +72,22 @@ pub(crate) struct RecordArguments {
     /// Record until this program has ended
     #[arg(value_name = "CMD", last = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArguments {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub(crate) recording: PathBuf,
+    /// The mechanisms, separated by commas [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) mechanism: Vec<String>,
+    /// Flush so many calls of munmap or madvise of a process together
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) batch: Option<u64>,
+    /// Write everything as JSON; '-' is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// A time such as `10s`.

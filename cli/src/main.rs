@@ -9,6 +9,7 @@ mod manual;
 mod number;
 mod output;
 mod record;
+mod replay;
 mod results;
 mod stdout;
 mod tables;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
+        Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man) => manual::page(),

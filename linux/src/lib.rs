@@ -8,5 +8,7 @@ pub mod events;
 pub mod kernel;
 pub mod record;
 pub mod recording;
+pub mod replay;
 pub mod shootdowns;
+pub mod spread;
 pub mod tracefs;

@@ -12,6 +12,7 @@ use crate::args::CompareArguments;
 use crate::failure::{complain, Done, Failure};
 use crate::output::Output;
 use runs::{run_all, Runs};
+pub(crate) use selection::mechanisms;
 use selection::{inputs, select, Selection};
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {

@@ -38,6 +38,14 @@ pub(super) struct Selection {
     pub(super) skipped: Vec<String>,
 }
 
+/// The mechanisms of these names, each once.
+pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
+    let known = Mechanism::ALL.map(Mechanism::name);
+    let find =
+        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known, &[]));
+    Ok(once(given.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq))
+}
+
 /// Selects and checks every run that the command line asks for.
 pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
@@ -46,11 +54,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
         let found: Vec<_> = arguments.experiments.iter().map(|name| named(name)).collect::<Result<_, _>>()?;
         once(found.concat(), |a, b| a.name == b.name)
     };
-    let known = Mechanism::ALL.map(Mechanism::name);
-    let find =
-        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known, &[]));
-    let chosen: Vec<Mechanism> =
-        once(arguments.mechanism.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq);
+    let chosen = mechanisms(&arguments.mechanism)?;
     let known = Effect::ALL.map(Effect::name);
     let find = |name: &String| {
         let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);

@@ -9,7 +9,7 @@ use crate::terminal;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
+pub(crate) struct Column {
     head: &'static str,
     is_number: bool,
     /// Columns with a higher rank are left out first. Those of rank 0 always stay.
@@ -18,12 +18,12 @@ pub(super) struct Column {
 
 impl Column {
     /// A column of words.
-    pub(super) const fn words(head: &'static str, rank: u8) -> Self {
+    pub(crate) const fn words(head: &'static str, rank: u8) -> Self {
         Self { head, is_number: false, rank }
     }
 
     /// A column of numbers, aligned at their end.
-    pub(super) const fn numbers(head: &'static str, rank: u8) -> Self {
+    pub(crate) const fn numbers(head: &'static str, rank: u8) -> Self {
         Self { head, is_number: true, rank }
     }
 }
@@ -36,23 +36,23 @@ enum Line {
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     columns: Vec<Column>,
     lines: Vec<Line>,
 }
 
 impl Grid {
-    pub(super) fn new(columns: &[Column]) -> Self {
+    pub(crate) fn new(columns: &[Column]) -> Self {
         Self { columns: columns.to_vec(), lines: Vec::new() }
     }
 
     /// Adds a line of text across all columns.
-    pub(super) fn heading(&mut self, text: impl Into<String>) {
+    pub(crate) fn heading(&mut self, text: impl Into<String>) {
         self.lines.push(Line::Heading(text.into()));
     }
 
     /// Adds a row with a cell for each column. Missing cells are empty.
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut cells: Vec<String> = cells.into_iter().collect();
         cells.resize(self.columns.len(), String::new());
         self.lines.push(Line::Row(cells));
@@ -60,7 +60,7 @@ impl Grid {
 
     /// The table as text, at most `width` characters wide if the columns of rank 0 are. Columns without any cell are
     /// left out.
-    pub(super) fn text(&self, width: usize) -> String {
+    pub(crate) fn text(&self, width: usize) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&column| widths[column] > 0).collect();
         let total = |shown: &[usize]| shown.iter().map(|&column| widths[column] + 1).sum::<usize>();
@@ -110,7 +110,7 @@ impl Grid {
 }
 
 /// The lines of a text, broken between words. All but the first are indented.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let lines = textwrap::wrap(text, terminal::lines(width, "", "    "));
     lines.into_iter().map(Cow::into_owned).collect()
 }

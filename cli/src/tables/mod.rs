@@ -2,7 +2,7 @@
 //! results at the end.
 
 mod experiment;
-mod grid;
+pub(crate) mod grid;
 mod legend;
 mod metrics;
 mod summary;

@@ -138,6 +138,15 @@ pub enum Kind {
         /// The page's number in the file.
         index: u64,
     },
+    /// A fault maps pages of a file that are in memory.
+    FileMapped {
+        /// The file.
+        inode: u64,
+        /// The first page's number in the file.
+        first: u64,
+        /// The last one's.
+        last: u64,
+    },
     /// A thread is made.
     ThreadBegan {
         /// The thread.

@@ -240,6 +240,16 @@ pub const SOURCES: &[Source] = &[
     source!(Full, "filemap", "mm_filemap_delete_from_page_cache", [pfn, i_ino, index], |_| {
         Kind::Uncached { frame: pfn, inode: i_ino, index }
     }),
+    source!(Full, "filemap", "mm_filemap_map_pages", [i_ino, index, last_index], |_| Kind::FileMapped {
+        inode: i_ino,
+        first: index,
+        last: last_index,
+    }),
+    source!(Full, "filemap", "mm_filemap_fault", [i_ino, index], |_| Kind::FileMapped {
+        inode: i_ino,
+        first: index,
+        last: index,
+    }),
     Source {
         system: "ftrace",
         event: "kernel_stack",

@@ -21,12 +21,14 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// The threads that run now. Those that end meanwhile may be missing.
+    /// The threads that run now. Those that end meanwhile may be missing. Those of the kernel belong to process 0.
     pub fn of_kernel(names: &mut Names) -> Self {
         let number = |name: std::ffi::OsString| name.to_str()?.parse::<u32>().ok();
         let mut known = HashMap::new();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = number(process.file_name()) else { continue };
+            let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let id = if is_of_kernel(&stat) { 0 } else { id };
             for thread in fs::read_dir(process.path().join("task")).into_iter().flatten().flatten() {
                 let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
                 if let Some(thread) = number(thread.file_name()) {
@@ -57,7 +59,8 @@ impl Threads {
         match event.kind {
             Kind::ThreadBegan { thread, same_process, name } => {
                 let maker = self.get(event.thread).map_or(event.thread, |maker| maker.process);
-                let process = if same_process { maker } else { thread };
+                // What the kernel's own thread makes is the kernel's; a program that it starts comes later, by exec.
+                let process = if same_process || maker == 0 { maker } else { thread };
                 self.known.insert(thread, Thread { process, name });
             }
             Kind::ThreadNamed { thread, name } => {
@@ -66,6 +69,15 @@ impl Threads {
             _ => {}
         }
     }
+}
+
+/// Whether a process runs in the kernel alone, by the text of its file `stat` (proc(5)): the ninth word is its flags.
+fn is_of_kernel(stat: &str) -> bool {
+    // `PF_KTHREAD` of include/linux/sched.h.
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let flags =
+        stat.rsplit(')').next().and_then(|words| words.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
 #[cfg(test)]

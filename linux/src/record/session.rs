@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::thread::ClockId;
 
-use crate::events::{Decoder, FlushReason, Kind, Level, Lookup, Names, Spelled as _, Wanted, Work};
+use crate::events::{Decoder, Event, FlushReason, Kind, Level, Lookup, Names, Spelled as _, Wanted, Work};
 use crate::kernel::interrupts;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::threads::{Thread, Threads};
@@ -161,6 +161,11 @@ pub fn record<W: Write + Send>(
     let mut counter = Counter::new(readings, counts);
     let (mut tracker, mut totals) = (Tracker::default(), Totals::default());
     let (mut asked, mut count) = (0, 0_u64);
+    for (thread, is) in threads.all() {
+        let kind = Kind::ThreadNamed { thread, name: is.name };
+        let event = Event { time_ns: facts.began_ns, cpu: 0, thread, kind };
+        writer.add(&Row { event, process: is.process, program: is.name }, &mut lookup.names)?;
+    }
     while let Some(event) = events.next(&mut lookup).map_err(RecordError::Spool)? {
         count += 1;
         threads.learn(&event);

@@ -39,6 +39,7 @@ pub const COLUMNS: &[Column] = &[
     column("order", false, false, "logarithm to base 2 of the number of frames"),
     column("inode", false, false, "number of a file"),
     column("index", false, false, "number of a page in its file"),
+    column("last", false, false, "number of the last of several pages in their file"),
     column("failed", false, false, "pages that could not be moved"),
     column("lost", false, false, "events that were lost here, at least"),
     column("function", true, false, "function that the interrupted CPU runs"),
@@ -64,6 +65,7 @@ pub(super) enum Number {
     Order,
     Inode,
     Index,
+    Last,
     Failed,
     Lost,
 }
@@ -197,6 +199,12 @@ impl Cells {
                 cells.put_page(frame, inode, index);
                 "uncached"
             }
+            Kind::FileMapped { inode, first, last } => {
+                cells.put(Number::Inode, inode);
+                cells.put(Number::Index, first);
+                cells.put(Number::Last, last);
+                "file_mapped"
+            }
             Kind::ThreadBegan { thread, same_process, name } => {
                 cells.put(Number::Other, thread.into());
                 cells.put(Number::Flags, same_process.into());
@@ -274,6 +282,11 @@ impl Cells {
             "freed" => Kind::Freed { frame: number(Number::Frame)?, order: small(Number::Order)? },
             "cached" => page().map(|(frame, inode, index)| Kind::Cached { frame, inode, index })?,
             "uncached" => page().map(|(frame, inode, index)| Kind::Uncached { frame, inode, index })?,
+            "file_mapped" => Kind::FileMapped {
+                inode: number(Number::Inode)?,
+                first: number(Number::Index)?,
+                last: number(Number::Last)?,
+            },
             "thread_began" => Kind::ThreadBegan {
                 thread: small(Number::Other)?,
                 same_process: number(Number::Flags)? != 0,

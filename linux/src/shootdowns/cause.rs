@@ -199,7 +199,7 @@ impl Cause {
 
 /// What a thread is doing in the kernel, as far as events tell it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Doing {
+pub(crate) struct Doing {
     call: Option<(SystemCall, u64)>,
     migration: Option<MigrationReason>,
     reclaims: bool,
@@ -210,7 +210,7 @@ pub(super) struct Doing {
 
 impl Doing {
     /// Learns from an event of the thread.
-    pub(super) fn learn(&mut self, kind: &Kind) {
+    pub(crate) fn learn(&mut self, kind: &Kind) {
         match *kind {
             Kind::CallBegan { call, flags, .. } => {
                 *self = Self { call: Some((call, flags)), ended: self.ended, ..Self::default() };
@@ -230,7 +230,7 @@ impl Doing {
     }
 
     /// The cause of a flush that the thread does now. `program` is the thread's name.
-    pub(super) fn cause(&self, work: Work, program: &str) -> Cause {
+    pub(crate) fn cause(&self, work: Work, program: &str) -> Cause {
         if matches!(work, Work::FlushAll | Work::FlushKernelRange) {
             return Cause::KernelRange;
         }

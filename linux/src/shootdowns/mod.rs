@@ -10,5 +10,6 @@ mod totals;
 mod tracker;
 
 pub use cause::Cause;
+pub(crate) use cause::Doing;
 pub use totals::{CpuSum, Process, Sum, Totals};
 pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};

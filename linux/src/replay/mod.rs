@@ -1,0 +1,17 @@
+//! Replays a recording through the engine: how many interrupts would other mechanisms have sent?
+//!
+//! `hardware` is a machine without time of its own, on which the real engine runs: it counts interrupts and delivers
+//! them at once. `kernel` puts the recorded processes on its CPUs, as the recording saw them run, and asks the engine for
+//! the recorded flushes. `frames` keeps which process uses which frame, so that pages that the kernel takes back are
+//! unmapped where they were mapped. `operations` finds the pages that belong to one reclaim or one migration, which a
+//! mechanism may flush one by one, in batches, or later. `model` runs one mechanism, and `run` all of them.
+
+mod frames;
+mod hardware;
+mod kernel;
+mod model;
+mod operations;
+mod run;
+
+pub use model::{Mechanism, Predicted};
+pub use run::{replay, Observed, Replay, ReplayError};

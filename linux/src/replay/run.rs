@@ -1,0 +1,268 @@
+//! Runs all mechanisms over one recording.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::events::{FlushReason, Kind, Names, Work};
+use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
+use crate::replay::frames::Frames;
+use crate::replay::model::{Mechanism, Model, Predicted};
+use crate::replay::operations::{is_of_kernel, Operation, Operations};
+use crate::shootdowns::{Cause, Doing, Totals, Tracker};
+
+/// The parts into which the time of a recording is divided, to see how much its figures vary.
+const PARTS: u64 = 20;
+
+/// A recording that cannot be replayed.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// It cannot be read.
+    Recording(RecordingError),
+    /// It has only interrupts, and not what led to them.
+    Light,
+}
+
+impl From<RecordingError> for ReplayError {
+    fn from(error: RecordingError) -> Self {
+        Self::Recording(error)
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recording(error) => error.fmt(f),
+            Self::Light => f.write_str(
+                "a light recording has interrupts alone, not what led to them: record without --light",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// What the recorded kernel did.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// The interrupts that it sent for flushes of processes, as its own events count them.
+    pub interrupts: u64,
+    /// In each part of the recording.
+    pub parts: Vec<u64>,
+    /// All its shootdowns.
+    pub totals: Totals,
+}
+
+/// A replayed recording.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// The facts of the recording.
+    pub facts: Facts,
+    /// What it lacks.
+    pub lost: Loss,
+    /// The names of programs.
+    pub names: Names,
+    /// The number of events.
+    pub events: u64,
+    /// What the recorded kernel did.
+    pub observed: Observed,
+    /// What each mechanism would have done.
+    pub predicted: Vec<Predicted>,
+    /// The flushes of the kernel's own threads of which the process is not known. They were left out.
+    pub left_out: u64,
+    /// Pages that the kernel took back and whose owner is not known. Their flushes interrupt nobody here.
+    pub unknown_pages: u64,
+    /// Pages that were taken to belong to the process that the kernel worked for.
+    pub assumed_pages: u64,
+    /// The largest number of frames that were known to be in use.
+    pub most_frames: usize,
+}
+
+/// The replay of a recording under several mechanisms.
+struct Replayer {
+    models: Vec<Model>,
+    frames: Frames,
+    operations: Operations,
+    doing: HashMap<u32, Doing>,
+    processes: HashMap<u32, u32>,
+    /// The number of living threads of each process.
+    running: Vec<Option<u32>>,
+    tracker: Tracker,
+    observed: Observed,
+    events: u64,
+    left_out: u64,
+    most_frames: usize,
+    part_ends_ns: Vec<u64>,
+    part: u64,
+}
+
+/// Replays a recording under mechanisms.
+///
+/// # Errors
+/// If it cannot be read, or has no events that could be replayed.
+pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Replay, ReplayError> {
+    let facts = recording.facts().clone();
+    if facts.light {
+        return Err(ReplayError::Light);
+    }
+    let cpus = facts.cpus.iter().map(|(cpu, _)| *cpu as usize + 1).max().unwrap_or(1);
+    let frames = facts.memory_bytes >> 12;
+    let time_ns = facts.ended_ns.saturating_sub(facts.began_ns);
+    let mut replayer = Replayer {
+        models: mechanisms.iter().map(|mechanism| Model::new(*mechanism, cpus, frames)).collect(),
+        frames: Frames::default(),
+        operations: Operations::default(),
+        doing: HashMap::new(),
+        processes: HashMap::new(),
+        running: vec![None; cpus],
+        tracker: Tracker::default(),
+        observed: Observed::default(),
+        events: 0,
+        left_out: 0,
+        most_frames: 0,
+        part_ends_ns: (1..PARTS).rev().map(|part| facts.began_ns + time_ns * part / PARTS).collect(),
+        part: 0,
+    };
+    let mut names = Names::default();
+    recording.each::<ReplayError>(&mut names, |row, names| {
+        replayer.add(&row, names);
+        Ok(())
+    })?;
+    Ok(replayer.finish(facts, recording.lost(), names))
+}
+
+impl Replayer {
+    fn add(&mut self, row: &Row, names: &Names) {
+        self.events += 1;
+        let event = &row.event;
+        while self.part_ends_ns.last().is_some_and(|end| *end <= event.time_ns) {
+            self.part_ends_ns.pop();
+            self.end_part();
+        }
+        let observed = &mut self.observed.totals;
+        self.tracker.add(row, names, |shootdown| observed.add(shootdown));
+        if matches!(event.kind, Kind::Lost { .. } | Kind::Stack { .. }) {
+            return;
+        }
+        self.processes.insert(event.thread, row.process);
+        let now_ns = event.time_ns;
+        match event.kind {
+            // The threads at the beginning are listed, and run nowhere yet.
+            Kind::ThreadNamed { .. } => {}
+            Kind::Switch { next } => {
+                if let Some(operation) = self.operations.end(event.thread) {
+                    self.take(&operation);
+                }
+                let process = self.processes.get(&next).copied().unwrap_or(next);
+                self.runs(event.cpu, process, now_ns);
+            }
+            _ => self.runs(event.cpu, row.process, now_ns),
+        }
+        match event.kind {
+            Kind::Flush { reason: FlushReason::RemoteSend, pages } => self.flush(row, pages, names),
+            Kind::Sent { work: Work::Flush, .. } => {
+                self.observed.interrupts += 1;
+                self.part += 1;
+            }
+            Kind::Cached { frame, .. } => {
+                for model in &mut self.models {
+                    model.is_found(event.cpu, frame, now_ns);
+                }
+            }
+            Kind::ThreadBegan { thread, same_process, .. } => {
+                let process = if same_process || row.process == 0 { row.process } else { thread };
+                self.processes.insert(thread, process);
+            }
+            Kind::ThreadEnded => {
+                self.processes.remove(&event.thread);
+                if event.thread == row.process {
+                    for model in &mut self.models {
+                        model.ends(row.process);
+                    }
+                }
+            }
+            Kind::MigrationEnded { .. } | Kind::ReclaimEnded { .. } | Kind::CallEnded { .. } => {
+                if let Some(operation) = self.operations.end(event.thread) {
+                    self.take(&operation);
+                }
+            }
+            _ => {}
+        }
+        let freed = self.frames.learn(row);
+        if let Kind::Freed { frame, .. } = event.kind {
+            self.operations.freed(event.thread, frame, freed, now_ns);
+        }
+        self.most_frames = self.most_frames.max(self.frames.len());
+        match event.kind {
+            Kind::ThreadEnded => {
+                self.doing.remove(&event.thread);
+            }
+            ref kind => self.doing.entry(event.thread).or_default().learn(kind),
+        }
+    }
+
+    fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
+        let Some(running) = self.running.get_mut(cpu as usize) else { return };
+        if *running != Some(process) {
+            *running = Some(process);
+            for model in &mut self.models {
+                model.runs(cpu, process, now_ns);
+            }
+        }
+    }
+
+    /// The recorded kernel asks other CPUs to flush.
+    fn flush(&mut self, row: &Row, pages: Option<u64>, names: &Names) {
+        let doing = self.doing.get(&row.event.thread).copied().unwrap_or_default();
+        let cause = doing.cause(Work::Flush, names.get(row.program));
+        if is_of_kernel(cause) {
+            if let Some(operation) = self.operations.flush(row, cause) {
+                self.take(&operation);
+            }
+        } else if row.process == 0 {
+            self.left_out += 1;
+        } else {
+            for model in &mut self.models {
+                model.flush(row.event.cpu, row.process, pages, cause, row.event.time_ns);
+            }
+        }
+    }
+
+    fn take(&mut self, operation: &Operation) {
+        for model in &mut self.models {
+            model.take(operation);
+        }
+    }
+
+    fn end_part(&mut self) {
+        self.observed.parts.push(std::mem::take(&mut self.part));
+        for model in &mut self.models {
+            model.part();
+        }
+    }
+
+    fn finish(mut self, facts: Facts, lost: Loss, names: Names) -> Replay {
+        let observed = &mut self.observed.totals;
+        self.tracker.finish(|shootdown| observed.add(shootdown));
+        self.end_part();
+        Replay {
+            facts,
+            lost,
+            names,
+            events: self.events,
+            observed: self.observed,
+            predicted: self.models.into_iter().map(Model::predicted).collect(),
+            left_out: self.left_out,
+            unknown_pages: self.operations.unknown,
+            assumed_pages: self.operations.assumed,
+            most_frames: self.most_frames,
+        }
+    }
+}
+
+/// The observed interrupts of a cause.
+impl Observed {
+    /// The interrupts that flushes of a cause sent.
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.totals.causes.get(&cause).map_or(0, |sum| sum.interrupts)
+    }
+}
