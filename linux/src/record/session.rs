@@ -134,9 +134,10 @@ pub fn record<W: Write + Send>(
         counted: counts,
         ..machine::facts()
     };
-    let threads = Threads::of_kernel(&mut lookup.names);
     let instance = tracefs.instance()?;
     let mut tracing = Tracing::begin(&instance, options, &wanted, &lookup.symbols, &facts, beside)?;
+    // From here on events tell of new threads.
+    let mut threads = Threads::of_kernel(&mut lookup.names);
     let record_ns = overhead::record_ns(&instance);
     let used = overhead::used();
     let begin = Instant::now();
@@ -157,7 +158,6 @@ pub fn record<W: Write + Send>(
     let mut events =
         Merge::new(&spooled, layout, &decoder, &cpus, &mut lookup).map_err(RecordError::Spool)?;
     let mut writer = Writer::new(to)?;
-    let mut threads = threads;
     let mut counter = Counter::new(readings, counts);
     let (mut tracker, mut totals) = (Tracker::default(), Totals::default());
     let (mut asked, mut count) = (0, 0_u64);

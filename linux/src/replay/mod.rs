@@ -4,11 +4,12 @@
 //! them at once. `kernel` puts the recorded processes on its CPUs, as the recording saw them run, and asks the engine for
 //! the recorded flushes. `frames` keeps which process uses which frame, so that pages that the kernel takes back are
 //! unmapped where they were mapped. `operations` finds the pages that belong to one reclaim or one migration, which a
-//! mechanism may flush one by one, in batches, or later. `model` runs one mechanism, and `run` all of them.
+//! mechanism may flush one by one, in batches, or later. `masks` knows one rule of Linux that the engine does not have. `model` runs one mechanism, and `run` all of them.
 
 mod frames;
 mod hardware;
 mod kernel;
+mod masks;
 mod model;
 mod operations;
 mod run;

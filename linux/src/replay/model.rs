@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use ceasefire::Schedule;
 
 use crate::replay::kernel::Kernel;
+use crate::replay::masks::Masks;
 use crate::replay::operations::Operation;
 use crate::shootdowns::Cause;
 
@@ -17,6 +18,9 @@ pub struct Mechanism {
     pub migration: Schedule,
     /// Whether the hardware carries flushes to other CPUs for processes that several CPUs run.
     pub broadcasts: bool,
+    /// Whether a batch interrupts CPUs that ran one of its processes before and run another now, as Linux does since
+    /// 6.13. The engine does not.
+    pub keeps_masks: bool,
     /// The number of a program's calls of munmap or madvise that are flushed together; 1 if each is.
     pub batch: u64,
 }
@@ -24,7 +28,7 @@ pub struct Mechanism {
 impl Mechanism {
     /// One schedule for reclaim and migration.
     pub const fn new(schedule: Schedule, broadcasts: bool) -> Self {
-        Self { reclaim: schedule, migration: schedule, broadcasts, batch: 1 }
+        Self { reclaim: schedule, migration: schedule, broadcasts, keeps_masks: false, batch: 1 }
     }
 
     /// That of a Linux kernel on x86, by its release such as `6.12.43+deb13`. Reclaim has had batches since 4.8
@@ -34,7 +38,13 @@ impl Mechanism {
             release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
         let version = (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(0));
         let since = |first| if version >= first { Schedule::Batched } else { Schedule::PerPage };
-        Self { reclaim: since((4, 8)), migration: since((6, 3)), broadcasts: false, batch: 1 }
+        Self {
+            reclaim: since((4, 8)),
+            migration: since((6, 3)),
+            broadcasts: false,
+            keeps_masks: version >= (6, 13),
+            batch: 1,
+        }
     }
 }
 
@@ -58,6 +68,9 @@ pub struct Predicted {
 pub(super) struct Model {
     mechanism: Mechanism,
     kernel: Kernel,
+    masks: Option<Masks>,
+    /// The interrupts that masks add, by CPU.
+    passed_over: BTreeMap<u32, u64>,
     causes: BTreeMap<Cause, u64>,
     /// The calls of each process that are not flushed yet.
     waiting: HashMap<u32, u64>,
@@ -71,6 +84,8 @@ impl Model {
         Self {
             mechanism,
             kernel: Kernel::new(cpus, frames, schedule, mechanism.broadcasts),
+            masks: mechanism.keeps_masks.then(Masks::default),
+            passed_over: BTreeMap::new(),
             causes: BTreeMap::new(),
             waiting: HashMap::new(),
             parts: Vec::new(),
@@ -79,11 +94,17 @@ impl Model {
 
     pub(super) fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
         self.kernel.runs(cpu, process, now_ns);
+        if let Some(masks) = &mut self.masks {
+            masks.runs(cpu, process);
+        }
     }
 
     pub(super) fn ends(&mut self, process: u32) {
         self.waiting.remove(&process);
         self.kernel.ends(process);
+        if let Some(masks) = &mut self.masks {
+            masks.ends(process);
+        }
     }
 
     pub(super) fn is_found(&mut self, cpu: u32, frame: u64, now_ns: u64) {
@@ -111,19 +132,21 @@ impl Model {
         let Operation { cpu, time_ns, cause, .. } = *operation;
         let schedule =
             if operation.is_migration() { self.mechanism.migration } else { self.mechanism.reclaim };
-        self.counted(cause, |kernel| {
-            if schedule == Schedule::PerPage {
-                for page in operation.flushes.iter().flatten() {
-                    kernel.take(cpu, std::slice::from_ref(page), time_ns);
-                }
-            } else if operation.is_per_page() {
-                kernel.take(cpu, &operation.all(), time_ns);
-            } else {
-                for batch in operation.batches() {
-                    kernel.take(cpu, batch, time_ns);
-                }
+        if schedule == Schedule::PerPage {
+            for page in operation.flushes.iter().flatten() {
+                self.counted(cause, |kernel| kernel.take(cpu, std::slice::from_ref(page), time_ns));
             }
-        });
+            return;
+        }
+        let all = operation.all();
+        let batches = if operation.is_per_page() { vec![&all[..]] } else { operation.batches() };
+        for batch in batches {
+            self.counted(cause, |kernel| kernel.take(cpu, batch, time_ns));
+            for target in self.masks.iter().flat_map(|masks| masks.passed_over(cpu, batch)) {
+                *self.passed_over.entry(target).or_default() += 1;
+                *self.causes.entry(cause).or_default() += 1;
+            }
+        }
     }
 
     fn counted(&mut self, cause: Cause, body: impl FnOnce(&mut Kernel)) {
@@ -138,15 +161,25 @@ impl Model {
     /// A part of the recording ends.
     pub(super) fn part(&mut self) {
         let before: u64 = self.parts.iter().sum();
-        self.parts.push(self.kernel.interrupts() - before);
+        self.parts.push(self.interrupts() - before);
+    }
+
+    fn interrupts(&self) -> u64 {
+        self.kernel.interrupts() + self.passed_over.values().sum::<u64>()
     }
 
     pub(super) fn predicted(self) -> Predicted {
+        let mut received = self.kernel.received();
+        for (cpu, count) in &self.passed_over {
+            if let Some(received) = received.get_mut(*cpu as usize) {
+                *received += count;
+            }
+        }
         Predicted {
             mechanism: self.mechanism,
-            interrupts: self.kernel.interrupts(),
+            interrupts: self.interrupts(),
             causes: self.causes,
-            received: self.kernel.received(),
+            received,
             parts: self.parts,
         }
     }
