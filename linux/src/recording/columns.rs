@@ -24,7 +24,7 @@ pub const COLUMNS: &[Column] = &[
     column("time_ns", false, true, "time on the kernel's monotonic clock, in nanoseconds"),
     column("cpu", false, true, "CPU on which the event happened"),
     column("thread", false, true, "thread that ran there; 0 is the idle one"),
-    column("process", false, true, "process of the thread"),
+    column("process", false, true, "process of the thread; 0 is the kernel"),
     column("program", true, true, "name of the thread"),
     column("event", true, true, "kind of event"),
     column("target", false, false, "CPU that is interrupted"),
@@ -298,5 +298,19 @@ impl Cells {
             "lost" => Kind::Lost { events: number(Number::Lost)? },
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_book_has_every_column() {
+        let book = include_str!("../../../docs/src/record.md");
+        let rows = book.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+        let rows: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once("` | ")).collect();
+        let columns: Vec<_> = COLUMNS.iter().map(|column| (column.name, column.meaning)).collect();
+        assert_eq!(rows[..columns.len()], columns);
     }
 }
