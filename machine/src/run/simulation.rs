@@ -64,7 +64,7 @@ impl Simulation {
         );
         world.capabilities = capabilities;
         (world.look_every, world.wide) = (options.look_every, options.wide);
-        world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config, capabilities)));
+        world.watch = options.shadow.then(|| Watch::new(Shadow::new(&config)));
         let sim = Sim::new(world);
         let memory = Rc::new(Memory::new(sim.clone(), config)?);
         // The cell is set only here.

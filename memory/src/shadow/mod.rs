@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use ceasefire::{Asid, Capabilities, CpuId, Extent, PageSize, Root, DYNAMIC_ASIDS};
+use ceasefire::{Asid, CpuId, Extent, PageSize, Root};
 
 use crate::address::{FrameNumber, HUGE_ORDER};
 use crate::config::Config;
@@ -130,7 +130,7 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Debug, Default)]
 struct Cpu {
     /// The ASID under which the CPU has a root loaded.
-    asid: Option<usize>,
+    asid: Option<Asid>,
     /// The CPU runs no program.
     rests: bool,
     /// The broadcasts that the CPU has started and not waited for, with their times; `None` stands for a broadcast of
@@ -143,11 +143,11 @@ struct Cpu {
 #[derive(Debug)]
 pub struct Shadow {
     first: u32,
-    free: Box<[bool]>,
+    /// Whether each frame is in use.
+    used: Box<[bool]>,
     cpus: Box<[Cpu]>,
-    asids: usize,
-    /// `cpu * asids + asid`
-    slots: Box<[Slot]>,
+    /// `asid * cpus + cpu`, up to the last ASID that any CPU has loaded. Kernels give out low ASIDs first.
+    slots: Vec<Slot>,
     /// The slots of each root.
     slots_of: BTreeMap<u64, Vec<usize>>,
     gone: Cleared,
@@ -160,17 +160,13 @@ pub struct Shadow {
 impl Shadow {
     /// The record of a machine before its memory is managed with `config`: all frames are free, and no CPU has a root
     /// loaded or holds an entry.
-    pub fn new(config: &Config, capabilities: Capabilities) -> Self {
+    pub fn new(config: &Config) -> Self {
         let frames: usize = config.nodes.iter().map(|node| node.frames as usize).sum();
-        let global = |asids: u32| asids.clamp(1, 1 << 16) as usize;
-        let asids = capabilities.broadcast.map_or(DYNAMIC_ASIDS, |broadcast| global(broadcast.asids()));
-        let unused = Slot { root: NOWHERE, flushed: 0, left: 0, stale: None };
         Self {
             first: config.first_frame.get(),
-            free: alloc::vec![true; frames].into(),
+            used: alloc::vec![false; frames].into(),
             cpus: (0..config.cpus).map(|_| Cpu::default()).collect(),
-            asids,
-            slots: alloc::vec![unused; config.cpus * asids].into(),
+            slots: Vec::new(),
             slots_of: BTreeMap::new(),
             gone: Cleared::default(),
             purge_at: PURGE,
@@ -191,6 +187,10 @@ impl Shadow {
     /// [`Wrong::Unflushed`].
     pub fn loads(&mut self, cpu: CpuId, root: Root, asid: Asid, flush: bool) -> Result<(), Misuse> {
         let at = self.slot(cpu, asid);
+        if self.slots.len() <= at {
+            let count = (usize::from(asid.get()) + 1) * self.cpus.len();
+            self.slots.resize(count, Slot { root: NOWHERE, flushed: 0, left: 0, stale: None });
+        }
         let before = self.slots[at].root;
         if before != root.0 {
             if let Some(slots) = self.slots_of.get_mut(&before) {
@@ -205,12 +205,11 @@ impl Shadow {
         } else if flush || self.is_empty(at) {
             self.flush(at);
         }
-        let number = usize::from(asid.get());
-        if self.cpus[cpu.index()].asid != Some(number) {
+        if self.cpus[cpu.index()].asid != Some(asid) {
             self.leaves(cpu);
         }
         let state = &mut self.cpus[cpu.index()];
-        (state.asid, state.rests) = (Some(number), false);
+        (state.asid, state.rests) = (Some(asid), false);
         self.slots[at].stale.take().map_or(Ok(()), Err)
     }
 
@@ -218,7 +217,8 @@ impl Shadow {
     /// ([`Platform::load_kernel_root`](ceasefire::Platform::load_kernel_root)).
     pub fn leaves(&mut self, cpu: CpuId) {
         if let Some(asid) = self.cpus[cpu.index()].asid.take() {
-            self.slots[cpu.index() * self.asids + asid].left = self.tick();
+            let at = self.slot(cpu, asid);
+            self.slots[at].left = self.tick();
         }
     }
 
@@ -236,7 +236,8 @@ impl Shadow {
         let state = &mut self.cpus[cpu.index()];
         state.rests = false;
         let Some(asid) = state.asid else { return Ok(()) };
-        self.slots[cpu.index() * self.asids + asid].stale.take().map_or(Ok(()), Err)
+        let at = self.slot(cpu, asid);
+        self.slots[at].stale.take().map_or(Ok(()), Err)
     }
 
     /// The CPU is about to invalidate the entries that translate an address, of any size
@@ -255,8 +256,8 @@ impl Shadow {
     /// The CPU is about to invalidate its entries of all programs
     /// ([`Platform::invalidate_all`](ceasefire::Platform::invalidate_all)).
     pub fn forgets_all(&mut self, cpu: CpuId) {
-        let first = cpu.index() * self.asids;
-        (first..first + self.asids).for_each(|at| self.flush(at));
+        let all = (cpu.index()..self.slots.len()).step_by(self.cpus.len());
+        all.for_each(|at| self.flush(at));
     }
 
     /// The CPU is about to start invalidating a part of an ASID on all CPUs
@@ -298,11 +299,16 @@ impl Shadow {
     }
 
     fn slot(&self, cpu: CpuId, asid: Asid) -> usize {
-        cpu.index() * self.asids + usize::from(asid.get())
+        usize::from(asid.get()) * self.cpus.len() + cpu.index()
+    }
+
+    fn cpu_of(&self, at: usize) -> usize {
+        at % self.cpus.len()
     }
 
     fn is_loaded(&self, at: usize) -> bool {
-        self.cpus[at / self.asids].asid == Some(at % self.asids)
+        let asid = self.cpus[self.cpu_of(at)].asid;
+        asid.is_some_and(|asid| usize::from(asid.get()) == at / self.cpus.len())
     }
 
     /// Whether a CPU holds no entry under an ASID: all of it was invalidated after the CPU had left it.
@@ -316,7 +322,8 @@ impl Shadow {
     }
 
     fn flush_to(&mut self, at: usize, time: u64) {
-        let slot = &mut self.slots[at];
+        // A slot that was never loaded has no entries.
+        let Some(slot) = self.slots.get_mut(at) else { return };
         slot.flushed = slot.flushed.max(time);
         slot.stale = None;
     }
@@ -326,8 +333,9 @@ impl Shadow {
         let mut all = Vec::new();
         // Most CPUs have the same tables.
         let (mut known, mut cleared) = (NOWHERE, Vec::new());
+        let first = usize::from(asid.get()) * self.cpus.len();
         for cpu in cpus {
-            let root = self.slots[cpu * self.asids + usize::from(asid.get())].root;
+            let Some(&Slot { root, .. }) = self.slots.get(first + cpu) else { continue };
             if root != known {
                 let places =
                     [PageSize::KIB_4, PageSize::MIB_2].map(|size| Place::new(Root(root), address, size));
@@ -367,7 +375,7 @@ impl Shadow {
         slots.iter().copied().filter(|&at| {
             self.slots[at].flushed < gone.time
                 && !self.is_empty(at)
-                && !gone.done.contains(&((at / self.asids) as u16))
+                && !gone.done.contains(&(self.cpu_of(at) as u16))
         })
     }
 
@@ -378,11 +386,11 @@ impl Shadow {
         let holders: Vec<usize> = self.holders(gone).collect();
         let mut result = Ok(());
         for at in holders {
-            let cpu = &self.cpus[at / self.asids];
+            let cpu = &self.cpus[self.cpu_of(at)];
             let misuse = Misuse {
                 wrong,
                 frame: FrameNumber::new(gone.frame),
-                cpu: CpuId::new(at / self.asids).ok(),
+                cpu: CpuId::new(self.cpu_of(at)).ok(),
                 address: Some(gone.place.address()),
                 since: Some(gone.since),
             };

@@ -2,7 +2,7 @@
 
 use alloc::vec;
 
-use ceasefire::{Broadcast, Holders, Schedule};
+use ceasefire::Schedule;
 
 use super::*;
 use crate::address::{Block, ObjectId, Store};
@@ -27,8 +27,7 @@ fn frame(number: u32) -> FrameNumber {
 /// Two CPUs that run one space.
 fn running() -> Shadow {
     let config = Config::new(vec![NodeLayout::new(FRAMES)], 2, Schedule::Lazy);
-    let broadcast = Some(Broadcast::new(16, 1, Holders::Every).expect("enough ASIDs"));
-    let mut shadow = Shadow::new(&config, Capabilities { broadcast, ..Capabilities::default() });
+    let mut shadow = Shadow::new(&config);
     for number in 0..2 {
         assert_eq!(shadow.loads(cpu(number), ROOT, ASID, true), Ok(()));
     }

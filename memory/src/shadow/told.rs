@@ -56,7 +56,7 @@ impl Shadow {
     /// `count` neighbouring frames are free, whether or not they owe. The memory manager calls this for its own frames.
     /// A kernel may call it for frames of its own.
     pub fn frees(&mut self, first: FrameNumber, count: u32) {
-        self.set_free(first, count, true);
+        self.set_used(first, count, false);
     }
 
     /// A free frame is handed out.
@@ -64,7 +64,7 @@ impl Shadow {
     /// # Errors
     /// [`Wrong::Reused`].
     pub fn hands_out(&mut self, frame: FrameNumber) -> Result<(), Misuse> {
-        self.set_free(frame, 1, false);
+        self.set_used(frame, 1, true);
         self.copies.remove(frame.get());
         self.out_of_reach(frame.get(), Wrong::Reused)
     }
@@ -72,7 +72,7 @@ impl Shadow {
     /// The kernel is about to read or write `count` neighbouring frames itself.
     pub(crate) fn touches(&self, first: FrameNumber, count: u32) -> Result<(), Misuse> {
         let start = (first.get() - self.first) as usize;
-        let Some(at) = self.free[start..start + count as usize].iter().position(|&free| free) else {
+        let Some(at) = self.used[start..start + count as usize].iter().position(|&used| !used) else {
             return Ok(());
         };
         let frame = first.get() + at as u32;
@@ -84,7 +84,7 @@ impl Shadow {
             since: None,
         };
         let mut holders = self.gone.to(frame).map(|at| &self.gone[at]).filter_map(|gone| {
-            let cpu = CpuId::new(self.holders(gone).next()? / self.asids).ok();
+            let cpu = CpuId::new(self.cpu_of(self.holders(gone).next()?)).ok();
             Some(Misuse { cpu, address: Some(gone.place.address()), since: Some(gone.since), ..unheld })
         });
         Err(holders.next().unwrap_or(unheld))
@@ -105,8 +105,8 @@ impl Shadow {
         result
     }
 
-    fn set_free(&mut self, first: FrameNumber, count: u32, free: bool) {
+    fn set_used(&mut self, first: FrameNumber, count: u32, used: bool) {
         let start = (first.get() - self.first) as usize;
-        self.free[start..start + count as usize].fill(free);
+        self.used[start..start + count as usize].fill(used);
     }
 }

@@ -153,7 +153,7 @@ impl Threads {
             hooked: AtomicUsize::new(0),
             contended: AtomicU64::new(0),
             alters: AtomicBool::new(false),
-            shadow: Mutex::new(Shadow::new(config, capabilities)),
+            shadow: Mutex::new(Shadow::new(config)),
             misuses: Mutex::default(),
         }
     }
