@@ -8,6 +8,14 @@ pub(crate) const HUGE_SHIFT: u32 = PageSize::MIB_2.shift() - PageSize::KIB_4.shi
 /// The number of small pages in a huge page.
 pub(crate) const HUGE_PAGES: u64 = 1 << HUGE_SHIFT;
 
+/// The number of the page of that size that contains a small page, among the pages of that size.
+pub(crate) const fn number_of(page: u64, size: PageSize) -> u64 {
+    match size {
+        PageSize::KIB_4 => page,
+        _ => page >> HUGE_SHIFT,
+    }
+}
+
 /// The page-table level whose entries translate a page of that size.
 pub(crate) const fn level_of(size: PageSize) -> u32 {
     match size {

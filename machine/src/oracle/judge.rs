@@ -16,7 +16,6 @@
 //! filled before its frame's last free is from before that free.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ceasefire::{AddressSpace, PageSize};
@@ -25,40 +24,18 @@ use ceasefire_memory::{Block, Event, Protection, Store, PAGE_SHIFT};
 use crate::hardware::numbers::HUGE_PAGES;
 use crate::hardware::tlb::{Cached, Fill};
 use crate::oracle::debts::Debts;
-use crate::oracle::holdings::{ByAsid, Held, Holdings};
 use crate::oracle::numbered::Numbered;
-use crate::oracle::place::Place;
-use crate::oracle::reached::Reached;
+use crate::oracle::record::{Held, Holding, Record};
 use crate::oracle::rule::{Rule, Violation};
 use crate::oracle::view::{Translation, View};
 
 /// The number of violations of each rule that are stored. Later ones are only counted.
 const KEPT: usize = 16;
 
-/// The number of places of a frame from which on those without an entry are forgotten.
-const LONG: usize = 128;
-
-/// The oracle's record of a frame.
-#[derive(Debug, Clone, Copy)]
-struct History {
-    /// The first place at which a small translation of it was cached since the frame was last freed.
-    place: Place,
-    /// The moment of the last free; 0 if it was never freed.
-    freed: u64,
-}
-
 /// The oracle.
 #[derive(Debug)]
 pub(crate) struct Oracle {
-    frames: RefCell<Box<[History]>>,
-    /// The further places of the few frames with more than one.
-    more: RefCell<Numbered<Vec<Place>>>,
-    /// The places of huge translations, by the first frame.
-    huge: RefCell<BTreeMap<u32, Vec<Place>>>,
-    /// The translations that each CPU may hold.
-    held: Box<[RefCell<ByAsid>]>,
-    /// For each root, what CPUs have cached from its tables.
-    reached: RefCell<BTreeMap<u32, Reached>>,
+    record: RefCell<Record>,
     clock: Cell<u64>,
     debts: RefCell<Debts>,
     /// For each thread in a system call, the moment at which it began.
@@ -70,13 +47,8 @@ pub(crate) struct Oracle {
 
 impl Oracle {
     pub(crate) fn new(frames: u32, cpus: usize) -> Self {
-        let unused = History { place: Place::NOWHERE, freed: 0 };
         Self {
-            frames: RefCell::new(vec![unused; frames as usize].into()),
-            more: RefCell::default(),
-            huge: RefCell::default(),
-            held: (0..cpus).map(|_| RefCell::default()).collect(),
-            reached: RefCell::default(),
+            record: RefCell::new(Record::new(frames, cpus)),
             debts: RefCell::default(),
             clock: Cell::new(0),
             calls: RefCell::default(),
@@ -106,7 +78,7 @@ impl Oracle {
 
     /// The moment at which a frame was last freed.
     fn freed_at(&self, frame: u32) -> u64 {
-        self.frames.borrow()[frame as usize].freed
+        self.record.borrow().freed_at(frame)
     }
 
     fn broken(&self, view: &impl View, rule: Rule, cpu: usize, address: Option<u64>, frame: u32) {
@@ -120,53 +92,13 @@ impl Oracle {
 
     /// A CPU fills an entry.
     pub(crate) fn filled(&self, cpu: usize, page: u64, asid: u16, fill: &Fill) {
-        let Fill { size, frame, filled, writable, dirty, .. } = *fill;
-        let held = Held { filled, frame, writable, dirty };
-        let is_new = {
-            let mut all = self.held[cpu].borrow_mut();
-            let all = all.under(asid);
-            let others = all.root != fill.root && !all.is_empty();
-            all.root = fill.root;
-            let is_new = all.add(page, size, held);
-            if is_new || others {
-                let mut reached = self.reached.borrow_mut();
-                let of_root = reached.entry(fill.root).or_default();
-                of_root.add(page, size);
-                if others {
-                    of_root.mix();
-                }
-            }
-            is_new
-        };
-        if !is_new {
-            // Its place was recorded at the first fill.
-            return;
-        }
-        if size == PageSize::MIB_2 {
-            let place = Place::new(cpu, page & !(HUGE_PAGES - 1), asid);
-            note(self.huge.borrow_mut().entry(frame).or_default(), place, |place| {
-                self.huge_at(*place, frame).is_some()
-            });
-            return;
-        }
-        let place = Place::new(cpu, page, asid);
-        let known = &mut self.frames.borrow_mut()[frame as usize].place;
-        if *known == Place::NOWHERE {
-            *known = place;
-        } else if *known != place {
-            note(self.more.borrow_mut().entry(frame).or_default(), place, |place| {
-                self.small_at(*place, frame).is_some()
-            });
-        }
+        self.record.borrow_mut().fill(cpu, page, asid, fill);
     }
 
     /// A CPU has loaded a root under an ASID: what it may hold under that ASID is of these tables, and it is allowed
     /// to use all of it.
     pub(crate) fn loads(&self, view: &impl View, cpu: usize, root: u32, asid: u16) {
-        self.reached.borrow_mut().entry(root).or_default().slots.insert((cpu, asid));
-        let others =
-            self.held[cpu].borrow().get(asid).is_some_and(|held| !held.is_empty() && held.root != root);
-        if others {
+        if self.record.borrow().has_others(cpu, asid, root) {
             self.broken(view, Rule::Tag, cpu, None, root);
         }
         self.comes_back(view, cpu, asid);
@@ -181,8 +113,7 @@ impl Oracle {
 
     /// A CPU may use its entries under an ASID again.
     fn comes_back(&self, view: &impl View, cpu: usize, asid: u16) {
-        let mut held = self.held[cpu].borrow_mut();
-        for (page, frame, rule) in held.get_mut(asid).into_iter().flat_map(Holdings::take_forbidden) {
+        for (page, frame, rule) in self.record.borrow_mut().take_forbidden(cpu, asid) {
             self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
         }
     }
@@ -204,17 +135,26 @@ impl Oracle {
 
     /// A CPU's entries for a page, or all under an ASID, were invalidated.
     pub(crate) fn invalidated(&self, cpu: usize, asid: u16, page: Option<u64>) {
-        let mut held = self.held[cpu].borrow_mut();
-        let Some(held) = held.get_mut(asid) else { return };
+        let mut record = self.record.borrow_mut();
         match page {
-            Some(page) => held.remove(page),
-            None => held.clear(),
+            Some(page) => record.forget_page(cpu, asid, page),
+            None => record.forget_asid(cpu, asid, self.clock.get()),
         }
     }
 
     /// All entries of a CPU were invalidated.
     pub(crate) fn invalidated_all(&self, cpu: usize) {
-        self.held[cpu].take();
+        self.record.borrow_mut().forget_all(cpu, self.clock.get());
+    }
+
+    /// The entries for pages under an ASID were invalidated on all CPUs. Only `cpus` may have held any.
+    pub(crate) fn invalidated_everywhere(
+        &self,
+        cpus: impl Iterator<Item = usize>,
+        asid: u16,
+        pages: impl Iterator<Item = u64>,
+    ) {
+        self.record.borrow_mut().forget_pages(cpus, asid, pages);
     }
 
     /// The pages for which a CPU may hold entries under an ASID, and the frames to which these lead: the first `most`.
@@ -226,18 +166,7 @@ impl Oracle {
         pages: Range<u64>,
         most: usize,
     ) -> Vec<(u64, u32)> {
-        let held = self.held[cpu].borrow();
-        let Some(held) = held.get(asid) else { return Vec::new() };
-        let first = |first: u64, held: Held| {
-            let page = first.max(pages.start);
-            (page, held.frame + (page - first) as u32)
-        };
-        let mut found: Vec<(u64, u32)> =
-            held.small_within(pages.clone()).take(most).map(|(page, held)| (page, held.frame)).collect();
-        found.extend(held.huge_within(pages.clone()).map(|(page, held)| first(page, held)));
-        found.sort_unstable();
-        found.truncate(most);
-        found
+        self.record.borrow_mut().frames_of(cpu, asid, pages, most)
     }
 
     /// A CPU used an entry for a page.
@@ -292,8 +221,7 @@ impl Oracle {
     fn freed(&self, view: &impl View, frame: u32) {
         self.debts.borrow_mut().remove(frame);
         self.out_of_reach(view, frame, Rule::Frame, |_| true);
-        self.more.borrow_mut().remove(&frame);
-        self.frames.borrow_mut()[frame as usize] = History { place: Place::NOWHERE, freed: self.tick() };
+        self.record.borrow_mut().freed(frame, self.tick());
     }
 
     /// A frame is let go of owing: no entry that a CPU may hold for it may allow stores, and the frames in debt must not
@@ -329,29 +257,24 @@ impl Oracle {
     /// A translation becomes visible: no CPU may hold an entry of either size for any of its pages that leads to
     /// another frame. Other rights to the same frame are allowed.
     fn installed(&self, view: &impl View, space: &AddressSpace, page: u64, frame: u32, size: PageSize) {
-        let is_new = |of_root: &Reached| size == PageSize::KIB_4 && of_root.is_new(page);
-        if self.reached.borrow().get(&root_of(space)).is_none_or(is_new) {
-            return;
-        }
+        let (root, record) = (root_of(space), self.record.borrow());
         // The size of an entry does not matter: the distance from page to frame is the same.
         let differs =
-            |(held_page, held): &(u64, Held)| u64::from(held.frame) + page != u64::from(frame) + held_page;
-        self.of_space(view, space, |held| {
-            let small = |(held_page, held): (u64, Held)| (held_page, PageSize::KIB_4, held);
-            let other = match size {
-                PageSize::KIB_4 => held.small(page).map(|held| (page, held)).find(differs).map(small),
-                _ => held.small_within(page..page + HUGE_PAGES).find(differs).map(small),
-            };
-            let huge = |(held_page, held): (u64, Held)| (held_page, PageSize::MIB_2, held);
-            let other = other.or_else(|| held.huge_within(page..page + 1).find(differs).map(huge));
-            let found = |(held_page, size, held): (u64, PageSize, Held)| Found {
-                rule: Rule::OneTranslation,
-                size,
-                page: held_page.max(page),
-                frame: held.frame,
-            };
-            other.map(found).into_iter().collect()
-        });
+            |holding: &Holding| u64::from(holding.held.frame) + page != u64::from(frame) + holding.page;
+        let found = |holding: Holding| {
+            let page = holding.page.max(page);
+            Found { rule: Rule::OneTranslation, page, frame: holding.held.frame, holding }
+        };
+        let mut all: Vec<Found> = match size {
+            PageSize::KIB_4 => record.small(root, page).filter(differs).map(found).collect(),
+            _ => record.small_within(root, page..page + HUGE_PAGES).filter(differs).map(found).collect(),
+        };
+        all.extend(record.huge_within(root, page..page + 1).filter(differs).map(found));
+        drop(record);
+        // One of each CPU's is reported.
+        all.sort_by_key(Found::slot);
+        all.dedup_by_key(|found| found.slot());
+        self.forbid(view, root, all);
     }
 
     /// An operation on a range returns. Entries for the range that CPUs have held since before the call must agree
@@ -368,9 +291,7 @@ impl Oracle {
             None => true,
         };
         let judged = |old: &Held| old.filled <= began && (allowed == Protection::None || old.writable);
-        self.of_space(view, space, |held| {
-            disagreeing(view, space, held, &pages, Rule::Return, judged, wrong)
-        });
+        self.check(view, root_of(space), &pages, Rule::Return, judged, wrong);
     }
 
     /// Pages of a range were told clean. An entry that CPUs have held since before the call must not let stores
@@ -382,9 +303,7 @@ impl Oracle {
             now.is_some_and(|now| now.frame == frame && !now.dirty)
         };
         let judged = |old: &Held| old.filled <= began && old.writable && old.dirty;
-        self.of_space(view, space, |held| {
-            disagreeing(view, space, held, &pages, Rule::Clean, judged, unseen)
-        });
+        self.check(view, root_of(space), &pages, Rule::Clean, judged, unseen);
     }
 
     /// The moment at which the thread's system call began.
@@ -396,91 +315,69 @@ impl Oracle {
 
     /// No CPU may use an entry to `frame` that is judged wrong: now, or when it comes back to the entry's space.
     fn out_of_reach(&self, view: &impl View, frame: u32, rule: Rule, wrong: impl Fn(&Held) -> bool) {
-        self.holding(frame, |place, size, page, held| {
-            if !wrong(&held) {
-            } else if usable(view, place.cpu(), place.asid()) {
-                self.broken(view, rule, place.cpu(), Some(page << PAGE_SHIFT), frame);
-            } else if let Some(held) = self.held[place.cpu()].borrow_mut().get_mut(place.asid()) {
-                held.forbid(page, size, frame, rule);
+        let mut all = Vec::new();
+        self.record.borrow_mut().leading_to(frame, |page, holding| {
+            if wrong(&holding.held) {
+                all.push(Found { rule, page, frame, holding });
             }
         });
+        self.forbid_if(view, all, |_| true);
     }
 
     /// Whether any CPU could use an entry to `frame`.
     fn is_in_reach(&self, view: &impl View, frame: u32) -> bool {
         let mut found = false;
-        self.holding(frame, |place, _, _, _| found |= usable(view, place.cpu(), place.asid()));
+        self.record.borrow_mut().leading_to(frame, |_, Holding { cpu, asid, .. }| {
+            found |= usable(view, cpu, asid);
+        });
         found
     }
 
-    /// Calls `visit` for each entry to `frame` that a CPU may hold: with its place, its size, the page for which it
-    /// leads there, and the entry.
-    fn holding(&self, frame: u32, mut visit: impl FnMut(Place, PageSize, u64, Held)) {
-        let mut small = |place: Place| {
-            if let Some(held) = self.small_at(place, frame) {
-                visit(place, PageSize::KIB_4, place.page(), held);
-            }
+    /// Finds the judged entries for a range of pages that are wrong, given the present translation of any of these
+    /// pages.
+    fn check(
+        &self,
+        view: &impl View,
+        root: u32,
+        pages: &Range<u64>,
+        rule: Rule,
+        judged: impl Fn(&Held) -> bool,
+        wrong: impl Fn(&Held, u32, Option<Translation>) -> bool,
+    ) {
+        let record = self.record.borrow();
+        let all = record.small_within(root, pages.clone()).chain(record.huge_within(root, pages.clone()));
+        let mut last = None;
+        let mut now = |page| match last {
+            Some((of, now)) if of == page => now,
+            _ => last.insert((page, view.translation(root, page))).1,
         };
-        let first = self.frames.borrow()[frame as usize].place;
-        if first != Place::NOWHERE {
-            small(first);
-        }
-        if let Some(more) = self.more.borrow().get(&frame) {
-            more.iter().copied().for_each(small);
-        }
-        let offset = frame & (HUGE_PAGES as u32 - 1);
-        let mut huge = self.huge.borrow_mut();
-        let Some(places) = huge.get_mut(&(frame - offset)) else { return };
-        places.retain(|place| {
-            let found = self.huge_at(*place, frame - offset);
-            if let Some(held) = found {
-                visit(*place, PageSize::MIB_2, place.page() + u64::from(offset), held);
-            }
-            // Its frames are freed one by one, so a place is forgotten only here.
-            found.is_some()
+        let found = all.filter(|holding| judged(&holding.held)).filter_map(|holding| {
+            let Holding { size, page: first, held, .. } = holding;
+            let end = first + (size.bytes() >> PAGE_SHIFT);
+            (pages.start.max(first)..pages.end.min(end)).find_map(|page| {
+                let frame = held.frame + (page - first) as u32;
+                wrong(&held, frame, now(page)).then_some(Found { rule, page, frame, holding })
+            })
         });
-        if places.is_empty() {
-            huge.remove(&(frame - offset));
-        }
+        let mut all: Vec<Found> = found.collect();
+        drop(record);
+        all.sort_by_key(Found::slot);
+        self.forbid(view, root, all);
     }
 
-    /// The small entry to `frame` that a CPU may hold at a place.
-    fn small_at(&self, place: Place, frame: u32) -> Option<Held> {
-        let held = self.held[place.cpu()].borrow();
-        let mut of_page = held.get(place.asid())?.small(place.page());
-        of_page.find(|held| held.frame == frame)
+    /// No CPU may use these entries of a root: now, or when it comes back to the space.
+    fn forbid(&self, view: &impl View, root: u32, all: Vec<Found>) {
+        self.forbid_if(view, all, |cpu| view.root(cpu) == Some(root));
     }
 
-    /// The huge entry to `frame` and those after it that a CPU may hold at a place.
-    fn huge_at(&self, place: Place, frame: u32) -> Option<Held> {
-        let held = self.held[place.cpu()].borrow();
-        let mut of_page = held.get(place.asid())?.huge(place.page());
-        of_page.find(|held| held.frame == frame)
-    }
-
-    /// Calls `find` with all entries of `space` that each CPU may hold. No CPU may use those that it returns: now, or
-    /// when it comes back to the space.
-    fn of_space(&self, view: &impl View, space: &AddressSpace, find: impl Fn(&Holdings) -> Vec<Found>) {
-        let root = root_of(space);
-        let mut reached = self.reached.borrow_mut();
-        let Some(of_root) = reached.get_mut(&root) else { return };
-        of_root.slots.retain(|&(cpu, asid)| {
-            let mut held = self.held[cpu].borrow_mut();
-            let loaded = view.root(cpu) == Some(root) && view.asid(cpu) == asid;
-            let Some(held) = held.get_mut(asid).filter(|held| held.root == root && !held.is_empty()) else {
-                return loaded;
-            };
-            for Found { rule, size, page, frame } in find(held) {
-                if loaded && usable(view, cpu, asid) {
-                    self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
-                } else {
-                    held.forbid(page, size, frame, rule);
-                }
+    fn forbid_if(&self, view: &impl View, all: Vec<Found>, is_loaded: impl Fn(usize) -> bool) {
+        for Found { rule, page, frame, holding } in all {
+            let Holding { cpu, asid, .. } = holding;
+            if is_loaded(cpu) && usable(view, cpu, asid) {
+                self.broken(view, rule, cpu, Some(page << PAGE_SHIFT), frame);
+            } else {
+                self.record.borrow_mut().forbid(&holding, page, frame, rule);
             }
-            true
-        });
-        if of_root.slots.is_empty() {
-            reached.remove(&root);
         }
     }
 }
@@ -488,10 +385,16 @@ impl Oracle {
 /// An entry that a CPU may hold and must not use.
 struct Found {
     rule: Rule,
-    size: PageSize,
     /// The page for which it is wrong, and the frame to which it leads there.
     page: u64,
     frame: u32,
+    holding: Holding,
+}
+
+impl Found {
+    fn slot(&self) -> (usize, u16) {
+        (self.holding.cpu, self.holding.asid)
+    }
 }
 
 /// Whether a CPU could use the entries that it may hold under an ASID.
@@ -502,42 +405,6 @@ fn usable(view: &impl View, cpu: usize, asid: u16) -> bool {
 /// The frame of a space's top-level table.
 fn root_of(space: &AddressSpace) -> u32 {
     (space.root().0 >> PAGE_SHIFT) as u32
-}
-
-/// Adds a place, unless it is already known. A list that would become long forgets places without an entry first, so a
-/// frame that is mapped again and again, and never freed, does not have more and more of them.
-fn note(places: &mut Vec<Place>, place: Place, is_held: impl FnMut(&Place) -> bool) {
-    if places.contains(&place) {
-        return;
-    }
-    if places.len() >= LONG && places.len() == places.capacity() {
-        places.retain(is_held);
-        places.reserve(places.len());
-    }
-    places.push(place);
-}
-
-/// The judged entries of a range of pages that are wrong, given the present translation of any of these pages.
-fn disagreeing(
-    view: &impl View,
-    space: &AddressSpace,
-    held: &Holdings,
-    pages: &Range<u64>,
-    rule: Rule,
-    judged: impl Fn(&Held) -> bool,
-    wrong: impl Fn(&Held, u32, Option<Translation>) -> bool,
-) -> Vec<Found> {
-    let small = held.small_within(pages.clone()).map(|(page, old)| (page, PageSize::KIB_4, 1, old));
-    let huge = held.huge_within(pages.clone()).map(|(first, old)| (first, PageSize::MIB_2, HUGE_PAGES, old));
-    let all = small.chain(huge).filter(|(.., old)| judged(old));
-    let found = all.filter_map(|(at, size, count, old)| {
-        (pages.start.max(at)..pages.end.min(at + count)).find_map(|page| {
-            let frame = old.frame + (page - at) as u32;
-            let now = view.translation(root_of(space), page);
-            wrong(&old, frame, now).then_some(Found { rule, size, page, frame })
-        })
-    });
-    found.collect()
 }
 
 #[cfg(test)]

@@ -100,7 +100,9 @@ impl World {
             }
             Broadcast::Tagged(asid, Extent::All) => {
                 outdated.all(asid, self.moment());
-                self.tell_oracle(asid, None);
+                if let Some(oracle) = &self.oracle {
+                    self.may_hold.borrow().of(asid).for_each(|index| oracle.invalidated(index, asid, None));
+                }
                 self.may_hold.borrow_mut().emptied(asid);
             }
             Broadcast::Tagged(asid, Extent::Pages { start, count, size }) => {
@@ -113,17 +115,12 @@ impl World {
                         }
                         outdated.forget(asid);
                     }
-                    self.tell_oracle(asid, Some(page));
                 }
-            }
-        }
-    }
-
-    /// No TLB is touched: a run with the oracle equals one without.
-    fn tell_oracle(&self, asid: u16, page: Option<u64>) {
-        if let Some(oracle) = &self.oracle {
-            for index in self.may_hold.borrow().of(asid) {
-                oracle.invalidated(index, asid, page);
+                if let Some(oracle) = &self.oracle {
+                    let page_of = |number| (start + (number << size.shift())) >> PAGE_SHIFT;
+                    let pages = (0..u64::from(count)).map(page_of);
+                    oracle.invalidated_everywhere(self.may_hold.borrow().of(asid), asid, pages);
+                }
             }
         }
     }

@@ -411,13 +411,3 @@ fn using_the_old_entry_of_a_hidden_translation_is_a_stale_hit() {
     });
     assert_eq!((outcome.stale_hits, outcome.violations), (2, 0));
 }
-
-#[test]
-fn a_long_list_of_places_forgets_those_without_an_entry_and_no_other() {
-    let (mut places, place) = (Vec::new(), |page| Place::new(0, page, 0));
-    for page in 0..10_000 {
-        note(&mut places, place(page), |place| place.page() % 100 == 7);
-    }
-    assert!((100..4 * LONG).contains(&places.len()), "{}", places.len());
-    assert!((0..100).all(|number| places.contains(&place(number * 100 + 7))));
-}
