@@ -37,7 +37,9 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
 }
 
 /// The assumptions about a computer of which Linux describes only the topology: a machine file without `[topology]`.
-pub(super) const HOST: &str = include_str!("../../machines/host.toml");
+///
+/// [`Machine::host`] is made of them. With a `[topology]` it is a whole machine file.
+pub const HOST: &str = include_str!("../../machines/host.toml");
 
 macro_rules! matrices {
     ($($name:literal,)*) => {

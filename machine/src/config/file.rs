@@ -136,18 +136,29 @@ fn read_latency(
     sources: &mut Vec<Parameter>,
     files: &mut Vec<PathBuf>,
 ) -> Result<Latency, MachineError> {
-    if let Some(uniform) = section.take_if_there("uniform") {
-        if let Some(matrix) = section.take_if_there("matrix") {
-            return Err(matrix
-                .place()
-                .error(Problem::invalid("`matrix` beside `uniform`", "one of the two")));
-        }
-        let latency = TIME.read(uniform, sources)?;
+    let ways = ["uniform", "matrix", "cells"].map(|key| section.take_if_there(key).map(|entry| (key, entry)));
+    let mut ways = ways.into_iter().flatten();
+    let (key, entry) = match ways.next() {
+        Some(way) => way,
+        None => ("matrix", section.take("matrix")?),
+    };
+    if let Some((other, beside)) = ways.next() {
+        return Err(beside
+            .place()
+            .error(Problem::invalid(format!("`{other}` beside `{key}`"), "one of the two")));
+    }
+    if key == "uniform" {
+        let latency = TIME.read(entry, sources)?;
         section.finish()?;
         return Ok(Latency::uniform(topology.cpu_count(), latency));
     }
-    let entry = section.take("matrix")?;
-    let matrix = load_matrix(&entry, base_dir, files)?;
+    let matrix = if key == "cells" {
+        // Its lines are those of the text, not of the file.
+        let MachineError { file, .. } = entry.place().error(Problem::Missing);
+        Matrix::parse(&format!("{file}: latency.cells"), &entry.text()?)?
+    } else {
+        load_matrix(&entry, base_dir, files)?
+    };
     let sockets = section.take_if_there("sockets");
     let origin = Origin::take(&mut section)?;
     section.finish()?;
@@ -326,6 +337,20 @@ mod tests {
         ] {
             assert_eq!(refused(&latency), expected);
         }
+    }
+
+    #[test]
+    fn a_matrix_may_stand_in_the_machine_file() {
+        let cells = "cells = \"\"\"\n,\n7,\n\"\"\"\nsource = 's'";
+        let machine = read(&text(cells)).expect("valid");
+        assert_eq!(machine.latency.pair(0, 1), 7_000);
+        assert!(machine.sources.iter().any(|parameter| parameter.key == "latency.cells"));
+        let refused = |from: &str, to: &str| refused(&cells.replace(from, to));
+        assert_eq!(refused("7", "x"), "f: latency.cells:2:1: x: must be a latency of 0 to 1000000 ns");
+        assert_eq!(
+            refused("source", "matrix = 'm.csv'\nsource"),
+            "f:4: latency.cells: `cells` beside `matrix`: must be one of the two"
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod tlb;
 mod topology;
 
 pub use crate::document::{Error as MachineError, Problem};
-pub use builtin::{builtin, BUILTIN};
+pub use builtin::{builtin, BUILTIN, HOST};
 pub use contention::Contention;
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
