@@ -1,9 +1,10 @@
 //! TLB shootdowns of a Linux machine: who interrupts whom, from which call, and what it costs.
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
-//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who
-//! interrupted whom.
+//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who interrupted whom. `calibrate`
+//! measures what the machine's operations cost.
 
+pub mod calibrate;
 pub mod events;
 pub mod kernel;
 pub mod record;
