@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Replay(ReplayArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
+    /// Measure what the operations of this computer cost, for `--machine host`
+    ///
+    /// It needs no privileges and takes about ten seconds on two CPUs. An idle computer gives the best figures.
+    Calibrate(CalibrateArguments),
     /// Print the completions of a shell: see `ceasefire completions --help`
     ///
     /// For bash: `ceasefire completions bash > ~/.local/share/bash-completion/completions/ceasefire`. For zsh: write
@@ -179,7 +183,8 @@ pub(crate) struct CompareArguments {
     /// Let the oracle and the shadow record check every run; by default they check the first run of each case
     #[arg(long, conflicts_with = "no_oracle", help_heading = "How to run it")]
     pub(crate) check_all: bool,
-    /// Turn the oracle and the shadow record off, for speed; broken rules are then not detected, and no load is compared
+    /// Turn the oracle and the shadow record off, for speed; broken rules are then not detected, and no load is
+    /// compared
     #[arg(long, help_heading = "How to run it")]
     pub(crate) no_oracle: bool,
     /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
@@ -274,6 +279,20 @@ fn scale(text: &str) -> Result<f64, String> {
 /// Parses any number that fits.
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("must be a whole number, 0 to {}", u64::MAX))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArguments {
+    /// The machine file to write [default: the one that `--machine host` reads, ceasefire/host.toml in
+    /// `$XDG_DATA_HOME` or ~/.local/share; with --only, none]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The parts to measure, separated by commas: latency, switch, fault, flush, shootdown, tlb [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use ceasefire_machine::config::{builtin, Machine, Parameter, BUILTIN};
 
 use crate::args::{ListArguments, Listed};
 use crate::failure::{Done, Failure};
+use crate::host::host;
 use crate::number::{compact, scale};
 use crate::stdout::print;
 use crate::terminal;
@@ -97,7 +98,7 @@ fn machines(parameters: bool) -> Result<String, Failure> {
         describe(&mut text, &machine, parameters);
         all.extend(machine.sources);
     }
-    match Machine::host() {
+    match host() {
         Ok(host) => {
             describe(&mut text, &host, parameters);
             all.extend(host.sources);

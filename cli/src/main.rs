@@ -1,8 +1,10 @@
 //! The command `ceasefire`: it measures on simulated machines how much TLB-flush mechanisms save.
 
 mod args;
+mod calibrate;
 mod compare;
 mod failure;
+mod host;
 mod html;
 mod list;
 mod manual;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
+        Some(Command::Calibrate(arguments)) => calibrate::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man) => manual::page(),
     };

@@ -31,7 +31,8 @@ fn completions_and_the_manual_name_every_command_and_option() {
     let mut names: BTreeSet<String> = options(&[]);
     assert!(names.len() > 20, "{names:?}");
     names.extend(options(&["list"]));
-    names.extend(["compare", "list", "completions", "man"].map(str::to_owned));
+    names.extend(options(&["calibrate"]));
+    names.extend(["compare", "list", "calibrate", "completions", "man"].map(str::to_owned));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]);
         for name in &names {
@@ -41,10 +42,10 @@ fn completions_and_the_manual_name_every_command_and_option() {
     // The page writes a hyphen as `\-`.
     let page = printed(&["man"]).replace("\\-", "-");
     assert!(page.contains(".TH ceasefire 1"), "{page}");
-    for name in options(&[]).union(&options(&["list"])) {
+    for name in options(&[]).union(&options(&["list"])).chain(&options(&["calibrate"])) {
         assert!(page.contains(&format!("--{name}")), "{name} in {page}");
     }
-    for command in ["COMPARE", "LIST", "COMPLETIONS", "MAN"] {
+    for command in ["COMPARE", "LIST", "CALIBRATE", "COMPLETIONS", "MAN"] {
         assert!(page.contains(&format!(".SH THE COMMAND {command}\n")), "{command} in {page}");
     }
     assert!(!page.contains("(1)"), "it refers to no other page: {page}");

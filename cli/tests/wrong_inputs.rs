@@ -60,6 +60,10 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["--chekc-all"], &["'--check-all'"]),
         (&["list", "machine"], &["'machines'", "[possible values: experiments, machines, mechanisms]"]),
         (&["list", "everything"], &["[possible values: experiments, machines, mechanisms]"]),
+        (&["calibrat"], &["did you mean 'calibrate'?"]),
+        (&["--all", "calibrate"], &["the command 'calibrate' must come first"]),
+        (&["calibrate", "--only", "latency,fualt"], &["did you mean 'fault'?"]),
+        (&["calibrate", "--only", ""], &["Known parts: latency, switch, fault, flush, shootdown, tlb"]),
         (&["completions", "bsh"], &["[possible values: bash, elvish, fish, powershell, zsh]", "'bash'"]),
     ] {
         refuses(&folder, arguments, parts);
@@ -189,6 +193,7 @@ fn wrong_machine_files_are_answered_with_the_place_and_the_bound() {
         ("entries = 64, ways = 4", "entries = 0, ways = 4", &["must be 1 to 65536 entries"]),
         ("matrix = \"", "matrix = \"un", &["latency.matrix", "a file, relative", "or one of amd-epyc"]),
         ("matrix = ", "uniform = 3\nmatrix = ", &["must be one of the two"]),
+        ("matrix = ", "cells = ''\nmatrix = ", &["`cells` beside `matrix`", "must be one of the two"]),
         ("tier = 0", "tier = 1", &["tier 1: must be the tier of a node, one of 0"]),
         ("slowdown = { value = 160", "slowdown = { value = 20", &["20: must be 100 to 1000"]),
         ("apart = { value = 1,", "apart = { value = 9,", &["smt.apart.value: 9: must be 1 to 8"]),
@@ -291,6 +296,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_first_run() {
             ("", "a value is required for"),
         ] {
             refuses(&folder, &[&run[..], &[option, path]].concat(), &[reason]);
+            refuses(&folder, &["calibrate", "--output", path], &[reason]);
         }
     }
     #[cfg(unix)]
@@ -316,6 +322,9 @@ fn standard_output_is_for_one_text() {
         (&["--json", "-", "--html", "-"], "--html writes to a file, not to standard output"),
     ] {
         refuses(&folder, &[&run[..], outputs].concat(), &[part]);
+    }
+    for output in ["-o", "--output"] {
+        refuses(&folder, &["calibrate", output, "-"], &["--output writes to a file, not to standard output"]);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// The memory that this process may still take, in bytes; as much as can be imagined if the system does not say.
-pub(super) fn available() -> u64 {
+pub(crate) fn available() -> u64 {
     let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_of(&text));
     let number =
         |file: &str| fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse::<u64>().ok();

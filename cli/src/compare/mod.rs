@@ -1,7 +1,7 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
-mod host_memory;
-mod names;
+pub(crate) mod host_memory;
+pub(crate) mod names;
 mod progress;
 mod runs;
 mod selection;

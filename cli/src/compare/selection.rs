@@ -8,9 +8,10 @@ use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
 use super::{host_memory, names};
 use crate::args::CompareArguments;
 use crate::failure::Failure;
+use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 5] = ["compare", "run", "list", "completions", "man"];
+const COMMANDS: [&str; 6] = ["compare", "run", "list", "calibrate", "completions", "man"];
 
 /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
 fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
@@ -216,7 +217,7 @@ fn machine(name: &str) -> Result<Machine, Failure> {
         return machine.map_err(Failure::input);
     }
     if name == "host" {
-        return Machine::host().map_err(Failure::input);
+        return host().map_err(Failure::input);
     }
     if looks_like_path(name) {
         return Machine::from_file(Path::new(name)).map_err(Failure::input);

@@ -13,7 +13,10 @@ use serde_json::Value;
 
 /// The built command.
 pub(crate) fn command() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_ceasefire"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ceasefire"));
+    // No calibration of the computer that runs the tests is there.
+    command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-data"));
+    command
 }
 
 /// Runs the command to its end.
