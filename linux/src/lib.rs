@@ -1,8 +1,9 @@
 //! TLB shootdowns of a Linux machine: who interrupts whom, from which call, and what it costs.
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
-//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who interrupted whom. `calibrate`
-//! measures what the machine's operations cost.
+//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who interrupted whom, `replay`
+//! what other mechanisms would have done, and `spread` how sure that is. `calibrate` measures what the machine's
+//! operations cost.
 
 pub mod calibrate;
 pub mod events;

@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 6] = ["compare", "run", "list", "calibrate", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["compare", "run", "record", "replay", "top", "calibrate", "list", "completions", "man"];
 
 /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
 fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
@@ -224,4 +225,22 @@ fn machine(name: &str) -> Result<Machine, Failure> {
     }
     let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
     Err(names::unknown("machine", name, &known, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Arguments;
+
+    #[test]
+    fn every_command_is_known() {
+        let clap = Arguments::command();
+        let mut of_clap: Vec<&str> = clap.get_subcommands().map(clap::Command::get_name).collect();
+        let mut known = COMMANDS.to_vec();
+        of_clap.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, of_clap);
+    }
 }
