@@ -1,16 +1,18 @@
 //! TLB shootdowns of a Linux machine: who interrupts whom, from which call, and what it costs.
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
-//! did, and a `recording` is a file of them. `record` makes one. `shootdowns` says who interrupted whom, `replay`
-//! what other mechanisms would have done, and `spread` how sure that is. `calibrate` measures what the machine's
-//! operations cost.
+//! did, and a `recording` is a file of them. `tracing` begins to trace, for `record`, which makes a recording, and for
+//! `live`, which watches. `shootdowns` says who interrupted whom, `replay` what other mechanisms would have done, and
+//! `spread` how sure that is. `calibrate` measures what the machine's operations cost.
 
 pub mod calibrate;
 pub mod events;
 pub mod kernel;
+pub mod live;
 pub mod record;
 pub mod recording;
 pub mod replay;
 pub mod shootdowns;
 pub mod spread;
 pub mod tracefs;
+mod tracing;

@@ -18,14 +18,16 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// An event of the running kernel that is to be recorded: its folder in `events/`, and whether it is of calls for other
-/// CPUs, most of which may be left out.
+/// An event of the running kernel that is to be recorded: its folder in `events/`, and which of its records may be left
+/// out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The folder below `events`.
     pub folder: String,
     /// Whether the kernel is to leave out the calls of other functions than flushes.
     pub of_flushes: bool,
+    /// A filter for the records that are needed; none for all.
+    pub filter: Option<String>,
     /// The source's name, with its system.
     pub name: String,
 }
@@ -48,12 +50,13 @@ impl Decoder {
                 wanted.push(Wanted {
                     folder: format!("{}/{}", source.system, source.event),
                     of_flushes: source.of_flushes,
+                    filter: source.of_causes(&format).filter(|_| level == Level::Causes && counts),
                     name: format.name(),
                 });
             }
             made.push(((source.read)(&format)?, format));
         }
-        if level == Level::Full {
+        if level >= Level::Causes {
             for (call, word) in SystemCall::WORDS {
                 for (begins, side) in [(true, "enter"), (false, "exit")] {
                     let event = format!("sys_{side}_{word}");
@@ -61,6 +64,7 @@ impl Decoder {
                     wanted.push(Wanted {
                         folder: format!("syscalls/{event}"),
                         of_flushes: false,
+                        filter: None,
                         name: format.name(),
                     });
                     made.push((of_call(*call, &format, begins)?, format));

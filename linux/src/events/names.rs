@@ -25,6 +25,11 @@ impl Names {
         number
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
     /// A name.
     ///
     /// # Panics

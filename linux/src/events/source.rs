@@ -2,7 +2,7 @@
 //!
 //! Each source names a tracepoint and the fields that it needs. The kernel describes where these stand in a record.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::events::event::{FlushReason, Kind, MigrationReason, Spelled, SystemCall, Work};
 use crate::events::names::{Name, Names};
@@ -23,7 +23,10 @@ const DEEPEST: usize = 32;
 pub enum Level {
     /// Interrupts alone.
     Light,
-    /// Also what led to them: system calls, faults, reclaim, migration, switches.
+    /// Also the events that tell their causes: system calls, stores to shared pages, reclaim, migration. Of flushes, only
+    /// those that ask other CPUs.
+    Causes,
+    /// Also every flush and every fault, switches, frames and the page cache.
     Full,
 }
 
@@ -165,7 +168,7 @@ pub const SOURCES: &[Source] = &[
     Source {
         system: "tlb",
         event: "tlb_flush",
-        level: Level::Full,
+        level: Level::Causes,
         of_flushes: false,
         read: |format| {
             let (reason, pages) = (format.field("reason")?, format.field("pages")?);
@@ -177,14 +180,14 @@ pub const SOURCES: &[Source] = &[
         },
     },
     source!(Full, "sched", "sched_switch", [next_pid], |_| Kind::Switch { next: next_pid as u32 }),
-    source!(Full, "exceptions", "page_fault_user", [address, error_code], |_| Kind::Fault {
+    source!(Causes, "exceptions", "page_fault_user", [address, error_code], |_| Kind::Fault {
         address,
         code: error_code,
     }),
     Source {
         system: "migrate",
         event: "mm_migrate_pages_start",
-        level: Level::Full,
+        level: Level::Causes,
         of_flushes: false,
         read: |format| {
             let reason = format.field("reason")?;
@@ -195,7 +198,7 @@ pub const SOURCES: &[Source] = &[
     Source {
         system: "migrate",
         event: "mm_migrate_pages",
-        level: Level::Full,
+        level: Level::Causes,
         of_flushes: false,
         read: |format| {
             let (moved, failed) = (format.field("succeeded")?, format.field("failed")?);
@@ -210,21 +213,21 @@ pub const SOURCES: &[Source] = &[
             }))
         },
     },
-    source!(Full, "vmscan", "mm_vmscan_direct_reclaim_begin", [], |_| Kind::ReclaimBegan),
-    source!(Full, "vmscan", "mm_vmscan_direct_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
+    source!(Causes, "vmscan", "mm_vmscan_direct_reclaim_begin", [], |_| Kind::ReclaimBegan),
+    source!(Causes, "vmscan", "mm_vmscan_direct_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
         frames: nr_reclaimed,
     }),
-    source!(Full, "vmscan", "mm_vmscan_memcg_reclaim_begin", [], |_| Kind::ReclaimBegan),
-    source!(Full, "vmscan", "mm_vmscan_memcg_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
+    source!(Causes, "vmscan", "mm_vmscan_memcg_reclaim_begin", [], |_| Kind::ReclaimBegan),
+    source!(Causes, "vmscan", "mm_vmscan_memcg_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
         frames: nr_reclaimed,
     }),
-    source!(Full, "vmscan", "mm_vmscan_node_reclaim_begin", [], |_| Kind::ReclaimBegan),
-    source!(Full, "vmscan", "mm_vmscan_node_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
+    source!(Causes, "vmscan", "mm_vmscan_node_reclaim_begin", [], |_| Kind::ReclaimBegan),
+    source!(Causes, "vmscan", "mm_vmscan_node_reclaim_end", [nr_reclaimed], |_| Kind::ReclaimEnded {
         frames: nr_reclaimed,
     }),
-    source!(Full, "vmscan", "mm_vmscan_kswapd_wake", [], |_| Kind::ReclaimBegan),
-    source!(Full, "vmscan", "mm_vmscan_kswapd_sleep", [], |_| Kind::ReclaimEnded { frames: 0 }),
-    source!(Full, "huge_memory", "mm_collapse_huge_page", [status], |_| Kind::Collapsed {
+    source!(Causes, "vmscan", "mm_vmscan_kswapd_wake", [], |_| Kind::ReclaimBegan),
+    source!(Causes, "vmscan", "mm_vmscan_kswapd_sleep", [], |_| Kind::ReclaimEnded { frames: 0 }),
+    source!(Causes, "huge_memory", "mm_collapse_huge_page", [status], |_| Kind::Collapsed {
         done: status == 1
     }),
     source!(Full, "kmem", "mm_page_alloc", [pfn, order], |_| Kind::Allocated {
@@ -268,6 +271,22 @@ pub const SOURCES: &[Source] = &[
         },
     },
 ];
+
+impl Source {
+    /// The kernel's filter for the records that tell causes; none if all do.
+    pub(super) fn of_causes(&self, format: &Format) -> Option<String> {
+        match self.event {
+            "tlb_flush" => {
+                let words = format.words("reason");
+                let (asked, _) = words.iter().find(|(_, word)| *word == FlushReason::RemoteSend.word())?;
+                Some(format!("reason == {asked}"))
+            }
+            // A fault at a present page that is a store, as x86 codes it.
+            "page_fault_user" => Some("error_code & 1 && error_code & 2".to_owned()),
+            _ => None,
+        }
+    }
+}
 
 /// Reads a field that has words.
 fn spelled<T: Spelled + Send>(

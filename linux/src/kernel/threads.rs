@@ -1,9 +1,11 @@
 //! The threads of the running kernel: their processes and names.
 
-use std::collections::HashMap;
 use std::fs;
 
+use foldhash::HashMap;
+
 use crate::events::{Event, Kind, Name, Names};
+use crate::recording::Row;
 
 /// A thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl Threads {
     /// The threads that run now. Those that end meanwhile may be missing. Those of the kernel belong to process 0.
     pub fn of_kernel(names: &mut Names) -> Self {
         let number = |name: std::ffi::OsString| name.to_str()?.parse::<u32>().ok();
-        let mut known = HashMap::new();
+        let mut known = HashMap::default();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = number(process.file_name()) else { continue };
             let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -54,7 +56,20 @@ impl Threads {
         self.known.iter().map(|(thread, is)| (*thread, *is))
     }
 
-    /// Learns from an event.
+    /// An event with the process and the name of its thread. A thread that is not known counts as a process of its own,
+    /// without a name.
+    pub fn row(&self, event: Event, names: &mut Names) -> Row {
+        let unknown = || Thread { process: event.thread, name: names.add("") };
+        let Thread { process, name } = self.get(event.thread).unwrap_or_else(unknown);
+        Row { event, process, program: name }
+    }
+
+    /// Forgets a thread.
+    pub fn forget(&mut self, thread: u32) {
+        self.known.remove(&thread);
+    }
+
+    /// Learns from an event. A thread that ends stays known, since it may flush until it is gone.
     pub fn learn(&mut self, event: &Event) {
         match event.kind {
             Kind::ThreadBegan { thread, same_process, name } => {

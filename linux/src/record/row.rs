@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::events::{Event, FlushReason, Kind, Work};
+use crate::events::{Event, Kind, Work};
 use crate::recording::Count;
 
 /// A reading of the row.
@@ -53,17 +53,13 @@ impl Counter {
 
     /// Counts an event.
     pub(super) fn add(&mut self, event: &Event) {
-        let began = match (self.count, event.kind) {
-            (Count::Sent, Kind::HandlerBegan { work: Work::Flush, .. }) => {
-                self.running.insert(event.cpu, event.time_ns);
-                return;
-            }
-            (Count::Sent, Kind::HandlerEnded { work: Work::Flush, .. }) => {
-                self.running.remove(&event.cpu).unwrap_or(event.time_ns)
-            }
-            (Count::Flushed, Kind::Flush { reason: FlushReason::RemoteShootdown, .. }) => event.time_ns,
-            _ => return,
-        };
+        if let (Count::Sent, Kind::HandlerBegan { work: Work::Flush, .. }) = (self.count, event.kind) {
+            self.running.insert(event.cpu, event.time_ns);
+        }
+        if !self.count.counts(&event.kind) {
+            return;
+        }
+        let began = self.running.remove(&event.cpu).unwrap_or(event.time_ns);
         self.pass(event.time_ns);
         self.handlers += 1;
         for (reading, counts) in self.readings.iter().zip(&mut self.counts).take(self.passed + 1).rev() {
@@ -104,6 +100,7 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::FlushReason;
 
     fn reading(before_ns: u64, after_ns: u64, sum: u64) -> Reading {
         Reading { before_ns, after_ns, sum: Some(sum) }

@@ -7,20 +7,14 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::thread::ClockId;
-
-use crate::events::{Decoder, Event, FlushReason, Kind, Level, Lookup, Names, Spelled as _, Wanted, Work};
+use crate::events::{Event, FlushReason, Kind, Level, Names};
 use crate::kernel::interrupts;
-use crate::kernel::symbols::Symbols;
-use crate::kernel::threads::{Thread, Threads};
-use crate::record::machine;
-use crate::record::merge::Merge;
-use crate::record::overhead;
 use crate::record::row::{Counter, Reading};
-use crate::record::spool::Spool;
-use crate::recording::{Count, Facts, RecordingError, Row, Writer};
+use crate::record::spool::{Spool, Spooled};
+use crate::recording::{Facts, RecordingError, Row, Writer};
 use crate::shootdowns::{Totals, Tracker};
-use crate::tracefs::{Instance, Stream, Tracefs, Unavailable};
+use crate::tracefs::{Instance, Stream, Unavailable};
+use crate::tracing::{now_ns, overhead, Merge, Tracing};
 
 /// The time between two visits to the buffers. At the highest rates seen (a million records a second and CPU) some 5 MB
 /// wait in each.
@@ -28,10 +22,6 @@ const PERIOD: Duration = Duration::from_millis(50);
 
 /// The readings of the TLB row at each end.
 const READINGS: usize = 12;
-
-/// The largest part of the memory that all buffers take, and the largest buffer of one CPU.
-const BUFFERS_PART: u64 = 32;
-const BUFFER_KIB: u64 = 32 << 10;
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -119,46 +109,32 @@ pub fn record<W: Write + Send>(
     to: W,
     is_stopped: impl Fn() -> bool,
 ) -> Result<Recorded<W>, RecordError> {
-    let tracefs = Tracefs::find()?;
-    let (decoder, wanted) = Decoder::of_kernel(&tracefs, options.level)?;
-    let layout = tracefs.layout()?;
-    let mut lookup = Lookup::new(Symbols::of_kernel().unwrap_or_default());
-    let counts = if wanted.iter().any(|wanted| wanted.of_flushes) { Count::Sent } else { Count::Flushed };
-    if counts == Count::Sent && lookup.symbols.is_empty() {
-        return Err(Unavailable::NoSymbols.into());
-    }
-    let mut facts = Facts {
-        command: options.command.clone(),
-        light: options.level == Level::Light,
-        events: wanted.iter().map(|wanted| wanted.name.clone()).collect(),
-        counted: counts,
-        ..machine::facts()
-    };
-    let instance = tracefs.instance()?;
-    let mut tracing = Tracing::begin(&instance, options, &wanted, &lookup.symbols, &facts, beside)?;
-    // From here on events tell of new threads.
-    let mut threads = Threads::of_kernel(&mut lookup.names);
+    let tracing = Tracing::begin(options.level, options.stacks)?;
+    let Tracing { instance, streams, decoder, layout, mut lookup, mut threads, facts } = tracing;
+    let mut facts = Facts { command: options.command.clone(), ..facts };
+    let cpus: Vec<u32> = streams.iter().map(|stream| stream.cpu).collect();
+    let mut recorder = Recorder::new(streams, instance.page_bytes(), beside).map_err(RecordError::Spool)?;
     let record_ns = overhead::record_ns(&instance);
     let used = overhead::used();
     let begin = Instant::now();
     facts.began_ns = now_ns();
     facts.began_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let mut readings = read_rows();
-    let ended = tracing.run(length, begin, is_stopped);
+    let ended = recorder.run(length, begin, is_stopped);
     readings.extend(read_rows());
     facts.ended_ns = now_ns();
     let processor_s = overhead::used().saturating_sub(used).as_secs_f64();
     let wall_s = begin.elapsed().as_secs_f64();
     // The pages that were kept become a recording even if the last of them could not be.
-    let spool = tracing.end();
+    let spooled = recorder.end(&instance);
     drop(instance);
-    let (cpus, spooled) = spool.map_err(RecordError::Spool)?;
+    let spooled = spooled.map_err(RecordError::Spool)?;
     ended?;
 
-    let mut events =
-        Merge::new(&spooled, layout, &decoder, &cpus, &mut lookup).map_err(RecordError::Spool)?;
+    let mut events = Merge::new(spooled, layout, decoder, &cpus);
+    events.read_on(&mut lookup).map_err(RecordError::Spool)?;
     let mut writer = Writer::new(to)?;
-    let mut counter = Counter::new(readings, counts);
+    let mut counter = Counter::new(readings, facts.counted);
     let (mut tracker, mut totals) = (Tracker::default(), Totals::default());
     let (mut asked, mut count) = (0, 0_u64);
     for (thread, is) in threads.all() {
@@ -166,17 +142,14 @@ pub fn record<W: Write + Send>(
         let event = Event { time_ns: facts.began_ns, cpu: 0, thread, kind };
         writer.add(&Row { event, process: is.process, program: is.name }, &mut lookup.names)?;
     }
-    while let Some(event) = events.next(&mut lookup).map_err(RecordError::Spool)? {
+    while let Some(event) = events.next(u64::MAX, &mut lookup).map_err(RecordError::Spool)? {
         count += 1;
         threads.learn(&event);
         counter.add(&event);
         asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
-        let names = &mut lookup.names;
-        let unknown = || Thread { process: event.thread, name: names.add("") };
-        let Thread { process, name } = threads.get(event.thread).unwrap_or_else(unknown);
-        let row = Row { event, process, program: name };
-        tracker.add(&row, names, |shootdown| totals.add(shootdown));
-        writer.add(&row, names)?;
+        let row = threads.row(event, &mut lookup.names);
+        tracker.add(&row, &lookup.names, |shootdown| totals.add(shootdown));
+        writer.add(&row, &mut lookup.names)?;
     }
     tracker.finish(|shootdown| totals.add(shootdown));
     facts.lost = events.lost.clone();
@@ -191,12 +164,6 @@ pub fn record<W: Write + Send>(
     Ok(Recorded { facts, totals, names: lookup.names, to })
 }
 
-/// The time on the kernel's monotonic clock.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
 /// Several readings of the TLB row.
 fn read_rows() -> Vec<Reading> {
     let read = || {
@@ -207,46 +174,17 @@ fn read_rows() -> Vec<Reading> {
     (0..READINGS).map(|_| read()).collect()
 }
 
-/// Tracing that is under way.
-struct Tracing<'a> {
-    instance: &'a Instance,
+/// A recording that is under way.
+struct Recorder {
     streams: Vec<Stream>,
     spool: Spool,
     failed: Option<io::Error>,
 }
 
-impl<'a> Tracing<'a> {
-    fn begin(
-        instance: &'a Instance,
-        options: &Options,
-        wanted: &[Wanted],
-        symbols: &Symbols,
-        facts: &Facts,
-        beside: &Path,
-    ) -> Result<Self, RecordError> {
-        // The clock of the events is that of the readings.
-        instance.set("trace_clock", "mono")?;
-        let cpus = facts.cpus.len().max(1) as u64;
-        let kib = (facts.memory_bytes / 1024 / BUFFERS_PART / cpus).clamp(1024, BUFFER_KIB);
-        instance.set("buffer_size_kb", &kib.to_string())?;
-        // Names of threads come from events of our own.
-        let _ = instance.set("options/record-cmd", "0");
-        let known = Work::WORDS.iter().filter_map(|(_, name)| symbols.address(name));
-        let known: Vec<String> = known.map(|address| format!("func == {address:#x}")).collect();
-        let filter = format!("csd != 0 && ({})", known.join(" || "));
-        for wanted in wanted {
-            let folder = format!("events/{}", wanted.folder);
-            if wanted.of_flushes {
-                instance.set(&format!("{folder}/filter"), &filter)?;
-            }
-            if options.stacks && (wanted.name == "csd:csd_queue_cpu" || wanted.name == "tlb:tlb_flush") {
-                instance.set(&format!("{folder}/trigger"), "stacktrace")?;
-            }
-            instance.set(&format!("{folder}/enable"), "1")?;
-        }
-        let streams = instance.streams()?;
-        let spool = Spool::new(beside, streams.len(), instance.page_bytes()).map_err(RecordError::Spool)?;
-        Ok(Self { instance, streams, spool, failed: None })
+impl Recorder {
+    fn new(streams: Vec<Stream>, page_bytes: usize, beside: &Path) -> io::Result<Self> {
+        let spool = Spool::new(beside, streams.len(), page_bytes)?;
+        Ok(Self { streams, spool, failed: None })
     }
 
     /// Records until the end.
@@ -300,14 +238,13 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Ends tracing, and gives the pages with the CPUs of their streams.
-    fn end(mut self) -> io::Result<(Vec<u32>, super::spool::Spooled)> {
-        let _ = self.instance.set("tracing_on", "0");
+    /// Ends tracing, and gives the pages.
+    fn end(mut self, instance: &Instance) -> io::Result<Spooled> {
+        let _ = instance.set("tracing_on", "0");
         self.drain();
-        if let Some(error) = self.failed {
-            return Err(error);
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.spool.finish(),
         }
-        let cpus = self.streams.iter().map(|stream| stream.cpu).collect();
-        Ok((cpus, self.spool.finish()?))
     }
 }

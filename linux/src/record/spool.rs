@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::vec;
+
+use crate::tracing::Pages;
 
 /// The bytes that are written at once.
 const CHUNK: usize = 1 << 20;
@@ -64,7 +67,8 @@ impl Spool {
     /// Ends the writing.
     pub(super) fn finish(mut self) -> io::Result<Spooled> {
         self.write()?;
-        Ok(Spooled { file: self.file, page_bytes: self.page_bytes, pages: self.pages })
+        let pages = self.pages.into_iter().map(Vec::into_iter).collect();
+        Ok(Spooled { file: self.file, page_bytes: self.page_bytes, pages })
     }
 }
 
@@ -73,15 +77,15 @@ impl Spool {
 pub(super) struct Spooled {
     file: File,
     page_bytes: usize,
-    pages: Vec<Vec<u32>>,
+    /// The places of each stream's pages that were not read yet.
+    pages: Vec<vec::IntoIter<u32>>,
 }
 
-impl Spooled {
-    /// Reads a page of a stream by its number. Returns whether there is one.
-    pub(super) fn read(&self, stream: usize, number: usize, page: &mut Vec<u8>) -> io::Result<bool> {
-        let Some(place) = self.pages[stream].get(number) else { return Ok(false) };
+impl Pages for Spooled {
+    fn next(&mut self, stream: usize, page: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(place) = self.pages[stream].next() else { return Ok(false) };
         page.resize(self.page_bytes, 0);
-        self.file.read_exact_at(page, u64::from(*place) * self.page_bytes as u64)?;
+        self.file.read_exact_at(page, u64::from(place) * self.page_bytes as u64)?;
         Ok(true)
     }
 }
@@ -103,17 +107,17 @@ mod tests {
         }
         assert!(!spool.add(0, |_| Ok(0)).expect("nothing"));
         assert!(spool.add(0, |_| Err(io::ErrorKind::Other.into())).is_err());
-        let spooled = spool.finish().expect("room");
+        let mut spooled = spool.finish().expect("room");
         let mut page = Vec::new();
         for stream in 0..2 {
             for number in 0..500 {
-                assert!(spooled.read(stream, number, &mut page).expect("a page"));
+                assert!(spooled.next(stream, &mut page).expect("a page"));
                 assert_eq!(
                     page[..5],
                     [&(number as u32 * 2 + stream as u32).to_ne_bytes()[..], &[0]].concat()
                 );
             }
-            assert!(!spooled.read(stream, 500, &mut page).expect("the end"));
+            assert!(!spooled.next(stream, &mut page).expect("the end"));
         }
         assert_eq!(folder.path().read_dir().expect("the folder").count(), 0, "the file has no name");
     }

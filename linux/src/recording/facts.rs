@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::{FlushReason, Kind, Work};
+
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
@@ -75,6 +77,16 @@ pub struct Loss {
     pub uncounted: bool,
     /// Records that could not be read.
     pub unreadable: u64,
+}
+
+impl Count {
+    /// Whether an event is an interrupt that has been handled.
+    pub fn counts(self, kind: &Kind) -> bool {
+        match self {
+            Self::Sent => matches!(kind, Kind::HandlerEnded { work: Work::Flush, .. }),
+            Self::Flushed => matches!(kind, Kind::Flush { reason: FlushReason::RemoteShootdown, .. }),
+        }
+    }
 }
 
 impl Loss {

@@ -1,6 +1,8 @@
 //! Sums over shootdowns: by cause, by process, by CPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use crate::events::Name;
 use crate::shootdowns::{Cause, Shootdown};
@@ -57,6 +59,8 @@ pub struct Totals {
     pub processes: HashMap<(u32, Cause), Sum>,
     /// The time that other processes' shootdowns took from a process, and their interrupts.
     pub victims: HashMap<u32, (u64, u64)>,
+    /// The interrupts of a CPU by the process that it ran.
+    pub hit: HashMap<(u32, u32), u64>,
     /// The names of processes.
     pub names: HashMap<u32, Name>,
     /// By CPU.
@@ -113,6 +117,7 @@ impl Totals {
                 cpu.slowest_ns = cpu.slowest_ns.max(victim.began_ns.saturating_sub(interrupt.sent_ns));
                 let lost = self.victims.entry(victim.process).or_default();
                 *lost = (lost.0 + 1, lost.1 + handler_ns);
+                *self.hit.entry((interrupt.target, victim.process)).or_default() += 1;
                 self.name(victim.process, victim.thread, victim.program);
             }
         }
@@ -176,6 +181,7 @@ mod tests {
         assert_eq!(totals.pairs.values().sum::<u64>(), 6);
         assert_eq!(totals.cpus.values().map(|cpu| cpu.received).sum::<u64>(), 6);
         assert_eq!(totals.victims[&5], (6, 12));
+        assert_eq!([1, 2, 3].map(|cpu| totals.hit[&(cpu, 5)]), [3, 2, 1]);
         let senders: Vec<_> =
             totals.senders().iter().map(|(process, sum)| (process.id, sum.interrupts)).collect();
         assert_eq!(senders, [(1, 3), (2, 3)]);

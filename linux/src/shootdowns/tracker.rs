@@ -1,6 +1,6 @@
 //! Puts the events of shootdowns together.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::events::{FlushReason, Kind, Name, Names, Work};
 use crate::recording::Row;
@@ -169,6 +169,11 @@ impl Tracker {
         for open in self.open.drain(..).flatten() {
             emit(&open.shootdown);
         }
+    }
+
+    /// Forgets the threads that are not known any more.
+    pub fn keep_threads(&mut self, is_known: impl Fn(u32) -> bool) {
+        self.doing.retain(|thread, _| is_known(*thread));
     }
 
     /// The handlers whose interrupts were not seen so far.

@@ -12,14 +12,14 @@ use crate::tracefs::Instance;
 const SAMPLE: u32 = 4000;
 
 /// The processor time that this program has used.
-pub(super) fn used() -> Duration {
+pub(crate) fn used() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 /// The time that the kernel takes to write one record, in nanoseconds: that of a write to the buffer less that of one to
 /// `/dev/null`. The buffer keeps the records.
-pub(super) fn record_ns(instance: &Instance) -> f64 {
+pub(crate) fn record_ns(instance: &Instance) -> f64 {
     let marker = OpenOptions::new().write(true).open(instance.path("trace_marker_raw"));
     let (Ok(marker), Ok(nothing)) = (marker, OpenOptions::new().write(true).open("/dev/null")) else {
         return 0.0;

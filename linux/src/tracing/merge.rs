@@ -1,50 +1,50 @@
 //! The events of all CPUs in the order of time.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
+use std::collections::VecDeque;
 use std::io;
 
 use crate::events::{Decoder, Event, Kind, Lookup};
-use crate::record::spool::Spooled;
 use crate::recording::Loss;
 use crate::tracefs::{Layout, Missed};
 
 /// The events of one CPU.
+#[derive(Debug)]
 struct Stream {
     cpu: u32,
-    /// The number of the next page.
-    next: usize,
     /// Events that were read from pages and not given out.
     ready: VecDeque<Event>,
     /// The time of the last event.
     time_ns: u64,
 }
 
-/// All events that were spooled.
-pub(super) struct Merge<'a> {
-    pages: &'a Spooled,
+/// The pages of some streams.
+pub(crate) trait Pages {
+    /// Reads the next page of a stream. Returns whether there is one.
+    fn next(&mut self, stream: usize, page: &mut Vec<u8>) -> io::Result<bool>;
+}
+
+/// The events in the pages of all streams.
+#[derive(Debug)]
+pub(crate) struct Merge<P> {
+    pages: P,
     layout: Layout,
-    decoder: &'a Decoder,
+    decoder: Decoder,
     streams: Vec<Stream>,
     /// The time of the next event of each stream, and the stream.
     order: BinaryHeap<Reverse<(u64, usize)>>,
     /// A page.
     buffer: Vec<u8>,
     /// What was lost so far.
-    pub(super) lost: Loss,
+    pub(crate) lost: Loss,
 }
 
-impl<'a> Merge<'a> {
-    /// The events of the streams, which belong to these CPUs.
-    pub(super) fn new(
-        pages: &'a Spooled,
-        layout: Layout,
-        decoder: &'a Decoder,
-        cpus: &[u32],
-        lookup: &mut Lookup,
-    ) -> io::Result<Self> {
-        let stream = |cpu: &u32| Stream { cpu: *cpu, next: 0, ready: VecDeque::new(), time_ns: 0 };
-        let mut merge = Self {
+impl<P: Pages> Merge<P> {
+    /// The events of the streams, which belong to these CPUs. None is read yet.
+    pub(crate) fn new(pages: P, layout: Layout, decoder: Decoder, cpus: &[u32]) -> Self {
+        let stream = |cpu: &u32| Stream { cpu: *cpu, ready: VecDeque::new(), time_ns: 0 };
+        Self {
             pages,
             layout,
             decoder,
@@ -52,17 +52,42 @@ impl<'a> Merge<'a> {
             order: BinaryHeap::new(),
             buffer: Vec::new(),
             lost: Loss::default(),
-        };
-        for stream in 0..cpus.len() {
-            merge.queue(stream, lookup)?;
         }
-        Ok(merge)
     }
 
-    /// The next event.
-    pub(super) fn next(&mut self, lookup: &mut Lookup) -> io::Result<Option<Event>> {
-        let Some(Reverse((_, stream))) = self.order.pop() else { return Ok(None) };
-        let event = self.streams[stream].ready.pop_front();
+    /// Reads on where a stream had no more pages. Called first, and whenever there may be more.
+    pub(crate) fn read_on(&mut self, lookup: &mut Lookup) -> io::Result<()> {
+        for stream in 0..self.streams.len() {
+            if self.streams[stream].ready.is_empty() {
+                self.queue(stream, lookup)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the events that were read and not given out.
+    pub(crate) fn skip(&mut self) {
+        self.order.clear();
+        for stream in &mut self.streams {
+            stream.ready.clear();
+        }
+    }
+
+    /// The next event, if it happened before a time.
+    pub(crate) fn next(&mut self, before_ns: u64, lookup: &mut Lookup) -> io::Result<Option<Event>> {
+        let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
+        let Reverse((time_ns, stream)) = *first;
+        if time_ns >= before_ns {
+            return Ok(None);
+        }
+        let ready = &mut self.streams[stream].ready;
+        let event = ready.pop_front();
+        // Mostly the same stream goes on.
+        if let Some(next) = ready.front() {
+            *first = Reverse((next.time_ns, stream));
+            return Ok(event);
+        }
+        PeekMut::pop(first);
         self.queue(stream, lookup)?;
         Ok(event)
     }
@@ -70,10 +95,9 @@ impl<'a> Merge<'a> {
     /// Queues a stream by its next event, for which it may read pages.
     fn queue(&mut self, stream: usize, lookup: &mut Lookup) -> io::Result<()> {
         while self.streams[stream].ready.is_empty() {
-            if !self.pages.read(stream, self.streams[stream].next, &mut self.buffer)? {
+            if !self.pages.next(stream, &mut self.buffer)? {
                 return Ok(());
             }
-            self.streams[stream].next += 1;
             self.read(stream, lookup);
         }
         if let Some(event) = self.streams[stream].ready.front() {

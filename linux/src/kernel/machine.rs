@@ -1,4 +1,4 @@
-//! The facts about the computer that a recording keeps.
+//! The computer: its processor, CPUs and memory.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::recording::Facts;
 
 /// The facts about this computer.
-pub(super) fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let system = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
     let memory = rustix::system::sysinfo();
