@@ -37,6 +37,10 @@ pub(crate) enum Command {
     Record(RecordArguments),
     /// Replay a recording under other mechanisms: which interrupts would they have sent?
     Replay(ReplayArguments),
+    /// Watch the TLB shootdowns of this Linux machine (as root)
+    ///
+    /// Shows on the terminal which processes interrupt which CPUs, and why. F1 lists the keys.
+    Top(TopArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Measure what the operations of this computer cost, for `--machine host`
@@ -91,6 +95,22 @@ pub(crate) struct ReplayArguments {
     pub(crate) batch: Option<u64>,
     /// Write everything as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// The time between two screens, such as 500ms, 2s or 1min
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub(crate) interval: Duration,
+    /// End after so many intervals
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
+    pub(crate) count: Option<u16>,
+    /// Print the processes and the causes of one interval as text, and end
+    #[arg(long, conflicts_with = "count")]
+    pub(crate) once: bool,
+    /// Instead of a screen, write one JSON object an interval, each in a line; with `-`, to standard output
+    #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
 }
 

@@ -16,6 +16,7 @@ mod results;
 mod stdout;
 mod tables;
 mod terminal;
+mod top;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Calibrate(arguments)) => calibrate::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),

@@ -62,19 +62,9 @@ impl Grid {
     /// left out.
     pub(crate) fn text(&self, width: usize) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&column| widths[column] > 0).collect();
-        let total = |shown: &[usize]| shown.iter().map(|&column| widths[column] + 1).sum::<usize>();
-        while total(&shown) > width + 1 {
-            let Some((place, &column)) =
-                shown.iter().enumerate().max_by_key(|(_, &column)| self.columns[column].rank)
-            else {
-                break;
-            };
-            if self.columns[column].rank == 0 {
-                break;
-            }
-            shown.remove(place);
-        }
+        let sizes: Vec<(usize, u8)> =
+            widths.iter().zip(&self.columns).map(|(width, column)| (*width, column.rank)).collect();
+        let shown = fitting(&sizes, width);
         let line = |cells: &dyn Fn(usize) -> String| {
             let padded = shown.iter().map(|&column| {
                 let (cell, width) = (cells(column), widths[column]);
@@ -107,6 +97,20 @@ impl Grid {
             widest => widest.max(self.columns[column].head.chars().count()),
         }
     }
+}
+
+/// The columns that fit a width, of the width and the rank of each. Columns with a higher rank are left out first, those of
+/// rank 0 never, and those without a width always.
+pub(crate) fn fitting(columns: &[(usize, u8)], width: usize) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..columns.len()).filter(|&column| columns[column].0 > 0).collect();
+    let total = |shown: &[usize]| shown.iter().map(|&column| columns[column].0 + 1).sum::<usize>();
+    while total(&shown) > width + 1 {
+        match shown.iter().enumerate().max_by_key(|(_, &column)| columns[column].1) {
+            Some((place, &column)) if columns[column].1 > 0 => shown.remove(place),
+            _ => break,
+        };
+    }
+    shown
 }
 
 /// The lines of a text, broken between words. All but the first are indented.

@@ -1,0 +1,63 @@
+//! A sample for tests.
+
+use ceasefire_linux::events::{Names, Work};
+use ceasefire_linux::live::Interval;
+use ceasefire_linux::recording::{Facts, Loss};
+use ceasefire_linux::shootdowns::{Cause, Interrupt, Sender, Shootdown, Victim};
+use std::time::Duration;
+
+use crate::top::sample::Sample;
+
+/// Two seconds on a machine with so many CPUs, of which the last is isolated.
+pub(super) fn sample(cpus: u32) -> Sample {
+    let mut names = Names::default();
+    let [java, postgres, kswapd, redis] =
+        ["java", "postgres", "kswapd0", "redis"].map(|program| names.add(program));
+    let mut interval = Interval {
+        began_ns: 1_000_000_000,
+        ended_ns: 3_000_000_000,
+        interrupts: 5_000,
+        tlb_row: Some(5_001),
+        used: Duration::from_millis(25),
+        tracing: Duration::from_millis(14),
+        lost: Loss { events: 3, ..Loss::default() },
+        ..Interval::default()
+    };
+    for (program, process, cause, pages, flushes, targets) in [
+        (java, 4321, Cause::Munmap, Some(Some(33)), 900, 2),
+        (java, 4321, Cause::Madvise, Some(Some(1)), 200, 2),
+        (postgres, 77, Cause::Mprotect, Some(Some(2)), 500, 1),
+        (kswapd, 42, Cause::Reclaim, Some(None), 10, cpus - 1),
+    ] {
+        for number in 0..flushes {
+            let sender = (number / 7 + process) % cpus;
+            let interrupt = |place: u32| {
+                let victim = Victim {
+                    began_ns: 1_003_000 + u64::from(place.min(900)),
+                    ended_ns: 1_004_000,
+                    thread: 900,
+                    process: 900,
+                    program: redis,
+                };
+                Interrupt { target: (sender + place) % cpus, sent_ns: 1_000_500, victim: Some(victim) }
+            };
+            interval.totals.add(&Shootdown {
+                sender: Sender { cpu: sender, thread: process, process, program },
+                began_ns: 1_000_000,
+                ended_ns: 1_006_000,
+                work: Work::Flush,
+                cause,
+                pages,
+                interrupts: (1..=targets.min(cpus - 1)).map(interrupt).collect(),
+            });
+        }
+    }
+    let facts = Facts {
+        ceasefire: "0.1.0".to_owned(),
+        kernel: "Linux".to_owned(),
+        cpus: (0..cpus).map(|cpu| (cpu, 0)).collect(),
+        isolated: vec![cpus - 1],
+        ..Facts::default()
+    };
+    Sample::of(&interval, &names, &facts)
+}

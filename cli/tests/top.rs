@@ -1,0 +1,202 @@
+//! `ceasefire top` on a terminal: it ends in order, whatever ends it, and leaves terminal and tracing as they were.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+
+use ceasefire_linux::tracefs::Tracefs;
+use rustix::fs::{open, Mode, OFlags};
+use rustix::process::{kill_process, Pid, Signal};
+use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
+use rustix::termios::{tcgetattr, tcsetwinsize, LocalModes, Winsize};
+
+mod common;
+
+use common::{ceasefire, command, refusal};
+
+/// Whether events can be read. If not, the reason is printed.
+fn can_trace() -> bool {
+    match Tracefs::find() {
+        Ok(_) => true,
+        Err(reason) => {
+            println!("not tested: {reason}");
+            false
+        }
+    }
+}
+
+/// The command on a terminal.
+struct Shown {
+    child: Child,
+    /// Its own end. The program's is open in the program alone, so reading ends with it.
+    own: File,
+    /// What it has shown and was not looked for.
+    text: String,
+}
+
+fn size(columns: u16, rows: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+impl Shown {
+    /// Starts it, and waits for its first screen.
+    fn start() -> Self {
+        let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&own).and_then(|()| unlockpt(&own)).expect("a terminal");
+        let name = ptsname(&own, Vec::new()).expect("a name");
+        let program =
+            open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("a terminal");
+        tcsetwinsize(&own, size(80, 24)).expect("a size");
+        let end = || Stdio::from(program.try_clone().expect("another handle"));
+        let mut command = command();
+        command.args(["top", "--interval", "100ms"]).stdin(end()).stdout(end()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the built command starts");
+        drop((command, program));
+        let mut shown = Self { child, own: File::from(own), text: String::new() };
+        shown.wait_for("overhead");
+        shown
+    }
+
+    /// Waits until it has shown a text.
+    fn wait_for(&mut self, text: &str) {
+        let mut part = [0; 4096];
+        loop {
+            if let Some(at) = self.text.find(text) {
+                self.text.drain(..at + text.len());
+                return;
+            }
+            let count = self.own.read(&mut part).expect("it still shows something");
+            self.text.push_str(&String::from_utf8_lossy(&part[..count]));
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        self.own.write_all(keys).expect("a terminal");
+    }
+
+    /// Whether the terminal is in the mode in which shells expect it.
+    fn is_usual(&self) -> bool {
+        let modes = tcgetattr(&self.own).expect("modes").local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
+    /// Its end, after which no buffers of it are left.
+    fn end(mut self, is_open: bool) {
+        if is_open {
+            assert!(!self.is_usual(), "the screen is shown");
+            // The terminal leaves its second screen.
+            self.wait_for("\u{1b}[?1049l");
+        }
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
+        if is_open {
+            assert!(self.is_usual());
+        }
+        let mut message = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut message).expect("UTF-8");
+        assert_eq!(message, "");
+        let mine = format!("ceasefire-{}-", self.child.id());
+        for instances in ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"] {
+            for left in fs::read_dir(instances).into_iter().flatten().flatten() {
+                assert!(!left.file_name().to_string_lossy().starts_with(&mine), "{left:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_change_the_view_and_quit() {
+    if !can_trace() {
+        return;
+    }
+    let mut shown = Shown::start();
+    shown.press(b"C");
+    shown.wait_for("[Causes]");
+    shown.press(b"h");
+    shown.wait_for("Ctrl-C");
+    // The help goes at the next key.
+    shown.press(b" ");
+    shown.press(b"M");
+    shown.wait_for("[Map]");
+    shown.press(b"q");
+    shown.end(true);
+}
+
+#[test]
+fn a_new_size_is_drawn_and_ctrl_c_ends_it() {
+    if !can_trace() {
+        return;
+    }
+    let mut shown = Shown::start();
+    tcsetwinsize(&shown.own, size(200, 50)).expect("a size");
+    // The last line is the 50th now.
+    shown.wait_for("\u{1b}[50;");
+    shown.press(b"\x03");
+    shown.end(true);
+}
+
+#[test]
+fn signals_end_it_in_order() {
+    if !can_trace() {
+        return;
+    }
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let shown = Shown::start();
+        kill_process(Pid::from_child(&shown.child), signal).expect("a process");
+        shown.end(true);
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    if !can_trace() {
+        return;
+    }
+    let mut shown = Shown::start();
+    shown.own = File::open("/dev/null").expect("a device");
+    shown.end(false);
+}
+
+#[test]
+fn one_interval_is_printed_as_text_or_as_json() {
+    if !can_trace() {
+        return;
+    }
+    let output = ceasefire(&["top", "--once", "--interval", "50ms"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("interrupts ") && text.contains("\noverhead: "), "{text}");
+    for (arguments, lines) in [(&["--once"][..], 1), (&["--count", "2"], 2)] {
+        let output = ceasefire(&[&["top", "--json", "-", "--interval", "50ms"], arguments].concat());
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert_eq!((output.status.code(), text.lines().count()), (Some(0), lines), "{text}");
+        for line in text.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert!(value["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");
+            assert!(value["cpus"].as_u64().is_some_and(|cpus| cpus > 0), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_user_without_rights_is_told_how_to_get_them() {
+    // Only root can become another user.
+    if !rustix::process::geteuid().is_root() {
+        println!("not tested: only root can run a command as another user");
+        return;
+    }
+    // The other user may not reach the built command.
+    let folder = common::Folder::new();
+    let copy = folder.file("ceasefire");
+    fs::copy(env!("CARGO_BIN_EXE_ceasefire"), &copy).expect("room");
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a folder");
+    let nobody = 65534;
+    let message = refusal(
+        std::process::Command::new(copy).args(["top", "--once"]).uid(nobody).gid(nobody).current_dir("/"),
+    );
+    let told = message.contains("run the command as root") || message.contains("tracefs is not mounted");
+    assert!(told, "{message}");
+}
