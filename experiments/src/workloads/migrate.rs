@@ -49,7 +49,7 @@ const EXPERIMENT: Experiment = Experiment {
     scale: 1.0,
     // Interrupts: 0.0003 at 1/8, 0.012 at 1. A smaller range has more of its pages under migration.
     faithful_from: 1.0,
-    repeats: 3,
+    repeats: 2,
     by_default: true,
     nodes: 2,
     windowed: true,
