@@ -41,6 +41,8 @@ pub(crate) enum Command {
     ///
     /// Shows on the terminal which processes interrupt which CPUs, and why. F1 lists the keys.
     Top(TopArguments),
+    /// Compare two recordings: do they differ, and in what?
+    Diff(DiffArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Measure what the operations of this computer cost, for `--machine host`
@@ -111,6 +113,19 @@ pub(crate) struct TopArguments {
     pub(crate) once: bool,
     /// Instead of a screen, write one JSON object an interval, each in a line; with `-`, to standard output
     #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// The first recording
+    #[arg(value_name = "FILE")]
+    pub(crate) one: PathBuf,
+    /// The second recording
+    #[arg(value_name = "FILE")]
+    pub(crate) other: PathBuf,
+    /// Write everything as JSON; '-' is standard output
+    #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 

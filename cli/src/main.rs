@@ -3,6 +3,7 @@
 mod args;
 mod calibrate;
 mod compare;
+mod diff;
 mod failure;
 mod host;
 mod html;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
+        Some(Command::Diff(arguments)) => diff::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),

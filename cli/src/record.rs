@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::args::RecordArguments;
 use crate::failure::{Done, Failure};
 use crate::number::compact;
+use crate::output::distinct::distinct;
 use crate::output::interrupt;
 use crate::output::replacement::Place;
 use crate::stdout::print;
@@ -26,7 +27,9 @@ const SHOWN: usize = 5;
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let RecordArguments { output, light, stacks, json, duration, program } = arguments;
     let is_printed = json.as_deref() == Some(Path::new("-"));
-    let summary = json.as_deref().filter(|_| !is_printed).map(Place::check).transpose()?;
+    let summary = json.as_deref().filter(|_| !is_printed);
+    distinct([("--output", Some(output.as_path())), ("--json", summary)])?;
+    let summary = summary.map(Place::check).transpose()?;
     let recording = Place::check(output)?.stream()?;
     let shown = output.display().to_string();
     let file = File::create(recording.path()).map_err(|error| Failure::writing(&shown, &error))?;

@@ -15,6 +15,7 @@ use crate::args::ReplayArguments;
 use crate::compare::mechanisms;
 use crate::failure::{Done, Failure};
 use crate::number::{compact, ratio};
+use crate::output::distinct::distinct;
 use crate::output::replacement::Place;
 use crate::stdout::print;
 use crate::tables::grid::{wrapped, Column, Grid};
@@ -28,7 +29,9 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let chosen = mechanisms(mechanism)?;
     let chosen = if chosen.is_empty() { Mechanism::ALL.to_vec() } else { chosen };
     let is_printed = json.as_deref() == Some(Path::new("-"));
-    let place = json.as_deref().filter(|_| !is_printed).map(Place::check).transpose()?;
+    let file = json.as_deref().filter(|_| !is_printed);
+    distinct([("the recording", Some(recording.as_path())), ("--json", file)])?;
+    let place = file.map(Place::check).transpose()?;
     let shown = recording.display();
     let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
     let mut file = Recording::open(recording).map_err(|error| failed(&error))?;

@@ -26,23 +26,47 @@ pub fn of_ratio(above: &[u64], below: &[u64]) -> Option<Spread> {
     if pairs.len() < 2 || pairs.iter().all(|(_, below)| *below == 0.0) {
         return None;
     }
+    let mut next = numbers();
+    let ratios = (0..DRAWINGS).filter_map(|_| {
+        let drawn = (0..pairs.len()).map(|_| pairs[next() % pairs.len()]);
+        let (above, below) = drawn.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        (below > 0.0).then_some(above / below)
+    });
+    middle(ratios.collect())
+}
+
+/// The spread of the ratio of two sums over parts of different recordings, which are drawn separately; none if it has no
+/// meaning.
+pub fn of_independent(above: &[u64], below: &[u64]) -> Option<Spread> {
+    if above.len() < 2 || below.len() < 2 || below.iter().all(|value| *value == 0) {
+        return None;
+    }
+    let mut next = numbers();
+    let mut drawn = |from: &[u64]| (0..from.len()).map(|_| from[next() % from.len()] as f64).sum::<f64>();
+    let ratios = (0..DRAWINGS).filter_map(|_| {
+        let (above, below) = (drawn(above), drawn(below));
+        (below > 0.0).then_some(above / below)
+    });
+    middle(ratios.collect())
+}
+
+/// Numbers at random. The same recording always gives the same range.
+fn numbers() -> impl FnMut() -> usize {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    // The generator of G. Marsaglia, "Xorshift RNGs", 2003. The same recording always gives the same range.
-    let mut next = || {
+    // The generator of G. Marsaglia, "Xorshift RNGs", 2003.
+    move || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         state as usize
-    };
-    let mut ratios: Vec<f64> = (0..DRAWINGS)
-        .filter_map(|_| {
-            let drawn = (0..pairs.len()).map(|_| pairs[next() % pairs.len()]);
-            let (above, below) = drawn.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-            (below > 0.0).then_some(above / below)
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |part: f64| ratios.get((part * (ratios.len() - 1) as f64).round() as usize).copied();
+    }
+}
+
+/// The range of the middle nine of ten values.
+fn middle(mut values: Vec<f64>) -> Option<Spread> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let at = |part: f64| values.get((part * last as f64).round() as usize).copied();
     Some(Spread { low: at(OUTSIDE)?, high: at(1.0 - OUTSIDE)? })
 }
 
@@ -72,6 +96,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_spread() {
+        assert_eq!(of_independent(&[1, 2], &[0, 0]), None);
         assert_eq!(of_ratio(&[], &[]), None);
         assert_eq!(of_ratio(&[1, 2], &[0, 0]), None);
     }

@@ -1,7 +1,7 @@
 //! The outputs of a command: tables on standard output, and files.
 
 mod csv;
-mod distinct;
+pub(crate) mod distinct;
 pub(crate) mod interrupt;
 mod parquet;
 pub(crate) mod replacement;

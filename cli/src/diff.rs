@@ -1,0 +1,130 @@
+//! `ceasefire diff`: whether two recordings differ, and in what.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ceasefire_linux::difference::{differences, Difference, Figure, Profile};
+use ceasefire_linux::recording::Recording;
+use serde_json::{json, Value};
+
+use crate::args::DiffArguments;
+use crate::failure::{Done, Failure};
+use crate::number::{compact, ratio};
+use crate::output::distinct::distinct;
+use crate::output::replacement::Place;
+use crate::stdout::print;
+use crate::tables::grid::{wrapped, Column, Grid};
+use crate::terminal;
+
+/// The programs that the table shows: those with the most interrupts.
+const PROGRAMS: usize = 8;
+
+pub(crate) fn run(arguments: &DiffArguments) -> Done {
+    let DiffArguments { one, other, json } = arguments;
+    let is_printed = json.as_deref() == Some(Path::new("-"));
+    let file = json.as_deref().filter(|_| !is_printed);
+    for recording in [one, other] {
+        distinct([("the recording", Some(recording.as_path())), ("--json", file)])?;
+    }
+    let place = file.map(Place::check).transpose()?;
+    let profile = |path: &Path| {
+        let read = Recording::open(path).and_then(|mut recording| Profile::of(&mut recording));
+        read.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    };
+    let (one, other) = (profile(one)?, profile(other)?);
+    let found = differences(&one, &other);
+    let text = format!("{:#}\n", json_of(&one, &other, &found));
+    match place {
+        Some(place) => Failure::both(place.write(text.as_bytes()), print(&words(&one, &other, &found))),
+        None if is_printed => print(&text),
+        None => print(&words(&one, &other, &found)),
+    }
+}
+
+/// A figure's name, and the unit of its rate with the factor for it.
+fn name(figure: &Figure) -> (String, f64) {
+    match figure {
+        Figure::Flushes => ("flushes/s".into(), 1.0),
+        Figure::Interrupts => ("interrupts/s".into(), 1.0),
+        Figure::SenderNs => ("senders wait, ms/s".into(), 1e-6),
+        Figure::VictimNs => ("handlers run, ms/s".into(), 1e-6),
+        Figure::OfCause(cause) => (format!("  {}", cause.name()), 1.0),
+        Figure::OfProgram(program) => (format!("  {program}"), 1.0),
+    }
+}
+
+fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
+    let width = terminal::width();
+    let mut grid = Grid::new(&[
+        Column::words("", 0),
+        Column::numbers("first", 0),
+        Column::numbers("second", 0),
+        Column::numbers("ratio", 0),
+        Column::numbers("9 of 10 within", 1),
+        Column::words("", 1),
+    ]);
+    let mut row = |difference: &Difference| {
+        let (name, factor) = name(&difference.figure);
+        let rates = difference.rates.map(|rate| compact(rate * factor));
+        let range = difference.spread.map_or_else(String::new, |spread| {
+            format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)))
+        });
+        let verdict = if difference.is_clear() { "differs" } else { "" };
+        let [first, second] = rates;
+        grid.row([name, first, second, ratio(difference.ratio), range, verdict.to_owned()]);
+    };
+    let of_all = |figure: &Figure| !matches!(figure, Figure::OfCause(_) | Figure::OfProgram(_));
+    found.iter().filter(|difference| of_all(&difference.figure)).for_each(&mut row);
+    found.iter().filter(|difference| matches!(difference.figure, Figure::OfCause(_))).for_each(&mut row);
+    let mut programs: Vec<&Difference> =
+        found.iter().filter(|difference| matches!(difference.figure, Figure::OfProgram(_))).collect();
+    programs.sort_by(|one, other| {
+        f64::total_cmp(&other.rates[1].max(other.rates[0]), &one.rates[1].max(one.rates[0]))
+    });
+    programs.into_iter().take(PROGRAMS).for_each(row);
+    let mut text = grid.text(width);
+    text.push('\n');
+    let note = "Below the totals: interrupts/s by cause, then by program. 'differs': the ratio's range does not hold 1. \
+                The range is of one recording each; a difference between two runs may also be one of chance.";
+    text.push_str(&wrapped(note, width).join("\n"));
+    text.push('\n');
+    for (which, profile) in [("first", one), ("second", other)] {
+        if !profile.lost.is_none() {
+            let _ = writeln!(
+                text,
+                "the {which} recording lacks {} events and {} rows",
+                profile.lost.events, profile.lost.unreadable
+            );
+        }
+    }
+    text
+}
+
+fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
+    let row = |difference: &Difference| {
+        let (figure, of) = match &difference.figure {
+            Figure::Flushes => ("flushes_per_s", None),
+            Figure::Interrupts => ("interrupts_per_s", None),
+            Figure::SenderNs => ("sender_ns_per_s", None),
+            Figure::VictimNs => ("victim_ns_per_s", None),
+            Figure::OfCause(cause) => ("interrupts_per_s_by_cause", Some(cause.name().to_owned())),
+            Figure::OfProgram(program) => ("interrupts_per_s_by_program", Some(program.clone())),
+        };
+        json!({
+            "figure": figure,
+            "of": of,
+            "first": difference.rates[0],
+            "second": difference.rates[1],
+            "ratio": difference.ratio,
+            "ratio_low": difference.spread.map(|spread| spread.low),
+            "ratio_high": difference.spread.map(|spread| spread.high),
+            "differs": difference.is_clear(),
+        })
+    };
+    json!({
+        "ceasefire": env!("CARGO_PKG_VERSION"),
+        "first": one.facts,
+        "second": other.facts,
+        "differences": found.iter().map(row).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,162 @@
+//! Do two recordings differ, and in what?
+//!
+//! The time of each recording is divided into parts. A figure of one, a rate, is compared with that of the other by
+//! drawing parts of both at random: see [`crate::spread`]. Two rates differ if 1 lies outside the range of their ratio.
+
+use std::collections::BTreeMap;
+
+use crate::events::Names;
+use crate::recording::{Facts, Loss, Recording, RecordingError};
+use crate::shootdowns::{Cause, Shootdown, Tracker};
+use crate::spread::{of_independent, Spread};
+
+/// The parts into which the time of a recording is divided.
+pub const PARTS: usize = 20;
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// Flushes that asked other CPUs.
+    Flushes,
+    /// Interrupts.
+    Interrupts,
+    /// The time for which senders waited, in nanoseconds.
+    SenderNs,
+    /// The time for which handlers ran, in nanoseconds.
+    VictimNs,
+    /// Interrupts of a cause.
+    OfCause(Cause),
+    /// Interrupts that a program's threads sent, by its name.
+    OfProgram(String),
+}
+
+/// The figures of one recording, in each part of its time.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The facts of the recording.
+    pub facts: Facts,
+    /// What it lacks.
+    pub lost: Loss,
+    figures: BTreeMap<Figure, [u64; PARTS]>,
+}
+
+/// A figure of two recordings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// The figure.
+    pub figure: Figure,
+    /// Its rates in the two recordings, a second.
+    pub rates: [f64; 2],
+    /// The second rate in relation to the first; none if the first is 0.
+    pub ratio: Option<f64>,
+    /// Where the ratio lies with nine chances of ten; none if there is too little to tell.
+    pub spread: Option<Spread>,
+}
+
+impl Difference {
+    /// Whether the rates differ by more than chance explains.
+    pub fn is_clear(&self) -> bool {
+        self.spread.is_some_and(|spread| spread.low > 1.0 || spread.high < 1.0)
+    }
+}
+
+impl Profile {
+    /// The figures of a recording.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of(recording: &mut Recording) -> Result<Self, RecordingError> {
+        let facts = recording.facts().clone();
+        let mut profile = Self { facts, lost: Loss::default(), figures: BTreeMap::new() };
+        let mut names = Names::default();
+        let mut tracker = Tracker::default();
+        recording.each::<RecordingError>(&mut names, |row, names| {
+            tracker.add(&row, names, |shootdown| profile.add(shootdown, names));
+            Ok(())
+        })?;
+        tracker.finish(|shootdown| profile.add(shootdown, &names));
+        profile.lost = recording.lost();
+        Ok(profile)
+    }
+
+    fn add(&mut self, shootdown: &Shootdown, names: &Names) {
+        let since = shootdown.began_ns.saturating_sub(self.facts.began_ns);
+        let time = self.facts.ended_ns.saturating_sub(self.facts.began_ns).max(1);
+        let part = ((u128::from(since) * PARTS as u128 / u128::from(time)) as usize).min(PARTS - 1);
+        let interrupts = shootdown.interrupts.len() as u64;
+        let victims = shootdown.interrupts.iter().filter_map(|interrupt| interrupt.victim);
+        let victim_ns = victims.map(|victim| victim.ended_ns - victim.began_ns).sum();
+        for (figure, value) in [
+            (Figure::Flushes, 1),
+            (Figure::Interrupts, interrupts),
+            (Figure::SenderNs, shootdown.ended_ns - shootdown.began_ns),
+            (Figure::VictimNs, victim_ns),
+            (Figure::OfCause(shootdown.cause), interrupts),
+            (Figure::OfProgram(names.get(shootdown.sender.program).to_owned()), interrupts),
+        ] {
+            self.figures.entry(figure).or_default()[part] += value;
+        }
+    }
+
+    /// The time of the recording, in seconds.
+    fn seconds(&self) -> f64 {
+        self.facts.ended_ns.saturating_sub(self.facts.began_ns).max(1) as f64 / 1e9
+    }
+}
+
+/// Compares the figures of two recordings: every figure that one of them has.
+pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
+    let mut figures: Vec<&Figure> = one.figures.keys().chain(other.figures.keys()).collect();
+    figures.sort();
+    figures.dedup();
+    let compare = |figure: &Figure| {
+        let parts = [one, other].map(|profile| profile.figures.get(figure).copied().unwrap_or_default());
+        let seconds = [one, other].map(Profile::seconds);
+        let rate = |at: usize| parts[at].iter().sum::<u64>() as f64 / seconds[at];
+        let rates = [rate(0), rate(1)];
+        // Of parts of different lengths, rates are compared.
+        let scale = seconds[0] / seconds[1];
+        let spread = of_independent(&parts[1], &parts[0]);
+        Difference {
+            figure: figure.clone(),
+            rates,
+            ratio: (rates[0] > 0.0).then(|| rates[1] / rates[0]),
+            spread: spread.map(|spread| Spread { low: spread.low * scale, high: spread.high * scale }),
+        }
+    };
+    figures.into_iter().map(compare).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(seconds: u64, parts: [u64; PARTS]) -> Profile {
+        let facts = Facts { ended_ns: seconds * 1_000_000_000, ..Facts::default() };
+        Profile { facts, lost: Loss::default(), figures: BTreeMap::from([(Figure::Interrupts, parts)]) }
+    }
+
+    fn noisy(mean: u64) -> [u64; PARTS] {
+        std::array::from_fn(|part| mean + [7_u64, 0, 13, 4][part % 4])
+    }
+
+    #[test]
+    fn a_longer_recording_of_the_same_is_no_different() {
+        let found = differences(&profile(10, noisy(100)), &profile(20, noisy(100).map(|count| count * 2)));
+        assert_eq!(found.len(), 1);
+        assert!(!found[0].is_clear() && found[0].ratio == Some(1.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_tenth_more_is_a_difference_and_noise_is_none() {
+        let clear =
+            |more: u64| differences(&profile(10, noisy(100)), &profile(10, noisy(100 + more)))[0].is_clear();
+        assert!(clear(10) && !clear(1));
+    }
+
+    #[test]
+    fn what_only_one_recording_has_is_listed_without_a_ratio() {
+        let found = differences(&profile(10, [0; PARTS]), &profile(10, noisy(5)));
+        assert_eq!((found[0].ratio, found[0].spread), (None, None));
+    }
+}
