@@ -133,8 +133,8 @@ pub unsafe trait Platform: Sized + Debug {
     /// engine waits by itself and calls [`Platform::spin`].
     ///
     /// Most waits are for answers; [`Platform::answered`] reports the last of them. Rare waits end when another CPU has
-    /// flushed all global ASIDs, and no call reports that. So a platform that sleeps here must check `done` again by
-    /// itself, for instance at its next tick.
+    /// flushed all global ASIDs or has ended a switch, and no call reports that. So a platform that sleeps here must
+    /// check `done` again by itself, for instance at its next tick.
     fn wait(&self, done: &dyn Fn() -> bool);
 
     /// Passes a moment on a CPU that waits for others with interrupts off, because the flush was started with

@@ -24,8 +24,16 @@ use crate::space::{AddressSpace, Asid, Generation, Reading, SpaceId, Tagged};
 use crate::this_cpu::Here;
 use crate::Engine;
 
-/// A CPU that has not made the transition yet, or is switching.
-pub(super) struct Straggler(pub(super) CpuId);
+/// How far a CPU in a space's set has come with a transition of the space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It does not run the space, or runs it under the new tag.
+    Moved,
+    /// It runs the space under the old tag.
+    Behind,
+    /// It is switching, between any spaces, and may not make the transition.
+    Switching,
+}
 
 impl<P: Platform> Engine<P> {
     /// Starts to flush a part of `space` that some CPUs run under `asid` and others under slots, or under
@@ -69,33 +77,33 @@ impl<P: Platform> Engine<P> {
         if matches!(reading.tagged(), Tagged::Slots | Tagged::Global(_)) {
             return;
         }
-        if self.straggler(space, reading).is_none() || !self.guarded(Guard::Transition) {
+        let mut moved = true;
+        // The tag was read before the set: see the end of the module's description.
+        space.cpus().for_each(|cpu| moved &= self.progress(cpu, space, reading) == Progress::Moved);
+        if moved || !self.guarded(Guard::Transition) {
             if let Some(asid) = space.tag.end(reading) {
                 self.asids.free(asid);
             }
         }
     }
 
-    /// A CPU that has not made the transition that `reading` shows, or that is switching and may not make it.
-    pub(super) fn straggler(&self, space: &AddressSpace, reading: Reading) -> Option<Straggler> {
-        let mut found = None;
-        // The tag was read before the set: see the end of the module's description.
-        space.cpus().for_each(|cpu| {
-            let seen = &self.platform().cpu(cpu).seen;
-            let moved = match seen.loaded() {
-                SpaceId::SWITCHING => false,
-                loaded if loaded != space.id() => true,
-                _ => match reading.tagged() {
-                    Tagged::Adopting(asid) => seen.runs_under(asid),
-                    Tagged::Leaving(asid) | Tagged::Ending(asid) => !seen.runs_under(asid),
-                    Tagged::Slots | Tagged::Global(_) => true,
-                },
-            };
-            if !moved {
-                found = found.or(Some(cpu));
-            }
-        });
-        found.map(Straggler)
+    /// How far `cpu` has come with the transition that `reading` shows.
+    pub(super) fn progress(&self, cpu: CpuId, space: &AddressSpace, reading: Reading) -> Progress {
+        let seen = &self.platform().cpu(cpu).seen;
+        let moved = match seen.loaded() {
+            SpaceId::SWITCHING => return Progress::Switching,
+            loaded if loaded != space.id() => true,
+            _ => match reading.tagged() {
+                Tagged::Adopting(asid) => seen.runs_under(asid),
+                Tagged::Leaving(asid) | Tagged::Ending(asid) => !seen.runs_under(asid),
+                Tagged::Slots | Tagged::Global(_) => true,
+            },
+        };
+        if moved {
+            Progress::Moved
+        } else {
+            Progress::Behind
+        }
     }
 
     /// Brings this CPU up to date with a space that has a global ASID, or that the CPU runs under one. True if it was

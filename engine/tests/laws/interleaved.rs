@@ -116,13 +116,11 @@ impl History {
         }
         drop(engine.unload());
         self.unmap(engine, place, 0..PAGES, true);
-        // A CPU that is switching may still walk its tables: `retire` then refuses.
-        while place.entering.load(SeqCst) > 0
-            || engine.platform().is_loaded(space.id())
-            || engine.retire(&space).is_err()
-        {
+        while place.entering.load(SeqCst) > 0 || engine.platform().is_loaded(space.root()) {
             engine.platform().pause();
         }
+        // CPUs that are switching now keep their places in the set, and do not keep the ASID.
+        assert_eq!(engine.retire(&space), Ok(()), "no CPU has it loaded");
         let next = engine.new_space(Root(self.roots.fetch_add(1, SeqCst)));
         *place.space.lock().expect("a failure ends the run") = Arc::new(next);
         place.ending.store(false, SeqCst);

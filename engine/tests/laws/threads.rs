@@ -103,9 +103,15 @@ impl Drop for Fails {
 }
 
 impl Threads {
-    /// Whether a CPU has named the space as the one that it runs.
-    pub(crate) fn is_loaded(&self, space: SpaceId) -> bool {
-        self.cpus.iter().any(|cpu| cpu.loaded() == space)
+    /// Whether a CPU has loaded the root.
+    pub(crate) fn is_loaded(&self, root: Root) -> bool {
+        self.world().hardware.iter().any(|hardware| hardware.root.is_some_and(|(loaded, _)| loaded == root))
+    }
+
+    /// Whether a CPU has named the space as the one that it runs, and the ASID as its tag. No other CPU has its turn in
+    /// this call.
+    pub(crate) fn runs_under(&self, cpu: usize, space: SpaceId, asid: Asid) -> bool {
+        self.cpus[cpu].loaded() == space && self.cpus[cpu].loaded_asid() == asid
     }
 
     pub(crate) fn engine(seed: u64, cpus: usize, capabilities: Capabilities, bounds: Bounds) -> Engine<Self> {
