@@ -7,7 +7,6 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
-use ceasefire_linux::tracefs::Tracefs;
 use rustix::fs::{open, Mode, OFlags};
 use rustix::process::{kill_process, Pid, Signal};
 use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
@@ -15,18 +14,8 @@ use rustix::termios::{tcgetattr, tcsetwinsize, LocalModes, Winsize};
 
 mod common;
 
+use common::tracing::{can_trace, instances_of};
 use common::{ceasefire, command, refusal};
-
-/// Whether events can be read. If not, the reason is printed.
-fn can_trace() -> bool {
-    match Tracefs::find() {
-        Ok(_) => true,
-        Err(reason) => {
-            println!("not tested: {reason}");
-            false
-        }
-    }
-}
 
 /// The command on a terminal.
 struct Shown {
@@ -97,12 +86,7 @@ impl Shown {
         let mut message = String::new();
         self.child.stderr.take().expect("a pipe").read_to_string(&mut message).expect("UTF-8");
         assert_eq!(message, "");
-        let mine = format!("ceasefire-{}-", self.child.id());
-        for instances in ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"] {
-            for left in fs::read_dir(instances).into_iter().flatten().flatten() {
-                assert!(!left.file_name().to_string_lossy().starts_with(&mine), "{left:?}");
-            }
-        }
+        assert_eq!(instances_of(self.child.id()), Vec::<std::path::PathBuf>::new());
     }
 }
 

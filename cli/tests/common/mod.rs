@@ -3,6 +3,9 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod tracing;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

@@ -1,0 +1,105 @@
+//! `ceasefire record` ends in order, whatever ends it: a whole recording or one line of error, and tracing as before.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use ceasefire_linux::recording::Recording;
+use rustix::process::{geteuid, kill_process, Pid, Signal};
+
+mod common;
+
+use common::tracing::{can_trace, instances_of};
+use common::{ceasefire, command, refusal, Folder};
+
+/// Starts a recording without an end, and waits until it has buffers.
+fn recording(output: &str) -> Child {
+    let mut command = command();
+    command.args(["record", "--output", output]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the built command starts");
+    while instances_of(child.id()).is_empty() {
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended by itself");
+        thread::yield_now();
+    }
+    child
+}
+
+/// A program that makes many events.
+const BUSY: &str = "i=0; while [ $i -lt 100 ]; do ls / > /dev/null; i=$((i + 1)); done";
+
+#[test]
+fn a_signal_ends_a_recording_that_is_whole() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    for signal in [Signal::INT, Signal::TERM] {
+        let output = folder.file("of-signal.parquet");
+        let child = recording(&output);
+        let id = child.id();
+        kill_process(Pid::from_child(&child), signal).expect("a process");
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr)), (Some(0), "".into()));
+        let recording = Recording::open(output.as_ref()).expect("a whole recording");
+        assert!(recording.facts().ended_ns > recording.facts().began_ns);
+        assert_eq!(instances_of(id), Vec::<PathBuf>::new());
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is beside the recording");
+}
+
+#[test]
+fn a_recording_that_was_killed_is_cleared_up_by_the_next() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let mut child = recording(&folder.file("killed.parquet"));
+    child.kill().expect("a process");
+    child.wait().expect("it ends");
+    // It could not remove its buffers. Other tests' recordings may have, by now.
+    assert!(!folder.path().join("killed.parquet").exists());
+    let next = ceasefire(&["record", "--output", &folder.file("next.parquet"), "--duration", "1ms"]);
+    assert_eq!(next.status.code(), Some(0), "{}", String::from_utf8_lossy(&next.stderr));
+    assert_eq!(instances_of(child.id()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_disk_that_is_full_is_one_line_and_leaves_nothing() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let disk = |script: &str| {
+        let mut shell = Command::new("unshare");
+        let script = format!("mount -t tmpfs -o size=256k none '{}' && {script}", folder.path().display());
+        shell.args(["--mount", "sh", "-c", &script]);
+        shell
+    };
+    if !geteuid().is_root() || !disk("true").status().is_ok_and(|status| status.success()) {
+        println!("not tested: no small disk can be mounted");
+        return;
+    }
+    let ceasefire = env!("CARGO_BIN_EXE_ceasefire");
+    let output = folder.file("full.parquet");
+    let message =
+        refusal(&mut disk(&format!("exec '{ceasefire}' record --output '{output}' -- sh -c '{BUSY}'")));
+    assert!(message.contains("No space left on device"), "{message}");
+}
+
+#[test]
+fn the_end_of_the_program_ends_its_recording() {
+    if !can_trace() {
+        return;
+    }
+    let folder = Folder::new();
+    let output = folder.file("program.parquet");
+    let ended = ceasefire(&["record", "--json", "-", "--output", &output, "--", "sh", "-c", BUSY]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!((&summary["lost"], &summary["light"]), (&0.into(), &false.into()), "{summary}");
+    let names = ["interrupts", "overhead", "duration_s"];
+    assert!(names.iter().all(|name| summary[name].as_f64().is_some_and(|value| value >= 0.0)), "{summary}");
+}
