@@ -7,6 +7,7 @@
 mod columns;
 mod error;
 mod facts;
+mod guarded;
 mod read;
 mod write;
 

@@ -12,6 +12,7 @@ use crate::events::{Event, Name, Names};
 use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED};
 use crate::recording::error::RecordingError;
 use crate::recording::facts::{Facts, Loss, VERSION};
+use crate::recording::guarded::guarded;
 use crate::recording::write::FACTS;
 use crate::recording::Row;
 
@@ -39,7 +40,8 @@ impl Recording {
     /// # Errors
     /// If the file cannot be read or is no recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let file = SerializedFileReader::new(File::open(path)?)?;
+        let file = File::open(path)?;
+        let file = guarded(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
         let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);
         let facts = facts.and_then(|pair| pair.value.as_deref());
@@ -81,7 +83,8 @@ impl Recording {
 
     /// The number of events.
     pub fn len(&self) -> u64 {
-        self.file.metadata().file_metadata().num_rows().cast_unsigned()
+        let rows = self.file.metadata().row_groups().iter().map(|group| group.num_rows().cast_unsigned());
+        rows.fold(0, u64::saturating_add)
     }
 
     /// Whether it has no event.
@@ -105,12 +108,14 @@ impl Recording {
     ) -> Result<(), E> {
         let mut known = Known::default();
         for group in 0..self.file.num_row_groups() {
-            let group = self.file.get_row_group(group).map_err(RecordingError::from)?;
-            let rows = group.metadata().num_rows().cast_unsigned() as usize;
-            let mut columns = Columns::open(&*group, &self.places)?;
+            let (rows, mut columns) = guarded(|| {
+                let group = self.file.get_row_group(group)?;
+                let rows = group.metadata().num_rows().cast_unsigned() as usize;
+                Ok((rows, Columns::open(&*group, &self.places)?))
+            })?;
             let mut left = rows;
             while left > 0 {
-                let count = columns.read(left.min(BATCH), names, &mut known)?;
+                let count = guarded(|| columns.read(left.min(BATCH), names, &mut known))?;
                 left -= count;
                 for at in 0..count {
                     match columns.row(at, names) {

@@ -12,6 +12,7 @@ mod kernel;
 mod masks;
 mod model;
 mod operations;
+mod residency;
 mod run;
 
 pub use model::{Mechanism, Predicted};

@@ -8,6 +8,7 @@ use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
+use crate::replay::residency::Residency;
 use crate::shootdowns::{Cause, Doing, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
@@ -84,8 +85,7 @@ struct Replayer {
     operations: Operations,
     doing: HashMap<u32, Doing>,
     processes: HashMap<u32, u32>,
-    /// The number of living threads of each process.
-    running: Vec<Option<u32>>,
+    residency: Residency,
     tracker: Tracker,
     observed: Observed,
     events: u64,
@@ -113,7 +113,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         operations: Operations::default(),
         doing: HashMap::new(),
         processes: HashMap::new(),
-        running: vec![None; cpus],
+        residency: Residency::new(cpus),
         tracker: Tracker::default(),
         observed: Observed::default(),
         events: 0,
@@ -140,8 +140,10 @@ impl Replayer {
         }
         let observed = &mut self.observed.totals;
         self.tracker.add(row, names, |shootdown| observed.add(shootdown));
-        if matches!(event.kind, Kind::Lost { .. } | Kind::Stack { .. }) {
-            return;
+        match event.kind {
+            Kind::Lost { .. } => return self.residency.loses(event.cpu),
+            Kind::Stack { .. } => return,
+            _ => {}
         }
         self.processes.insert(event.thread, row.process);
         let now_ns = event.time_ns;
@@ -153,9 +155,12 @@ impl Replayer {
                     self.take(&operation);
                 }
                 let process = self.processes.get(&next).copied().unwrap_or(next);
-                self.runs(event.cpu, process, now_ns);
+                if self.residency.switches(event.cpu, process) {
+                    self.runs(event.cpu, process, now_ns);
+                }
             }
-            _ => self.runs(event.cpu, row.process, now_ns),
+            _ if self.residency.acts(event.cpu, row.process) => self.runs(event.cpu, row.process, now_ns),
+            _ => {}
         }
         match event.kind {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => self.flush(row, pages, names),
@@ -201,12 +206,8 @@ impl Replayer {
     }
 
     fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
-        let Some(running) = self.running.get_mut(cpu as usize) else { return };
-        if *running != Some(process) {
-            *running = Some(process);
-            for model in &mut self.models {
-                model.runs(cpu, process, now_ns);
-            }
+        for model in &mut self.models {
+            model.runs(cpu, process, now_ns);
         }
     }
 

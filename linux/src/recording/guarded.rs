@@ -1,0 +1,58 @@
+//! Calls of the Parquet library, which panics on some damaged files.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use crate::recording::RecordingError;
+
+thread_local! {
+    /// Whether a panic of this thread is an error that is returned.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Silences the messages of panics that are caught here.
+static SILENCE: Once = Once::new();
+
+/// Reads a part of a file. If the library panics, the file is damaged. Nothing of the library is used again then.
+pub(super) fn guarded<R>(read: impl FnOnce() -> Result<R, RecordingError>) -> Result<R, RecordingError> {
+    SILENCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_CAUGHT.get() {
+                report(info);
+            }
+        }));
+    });
+    let outer = IS_CAUGHT.replace(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_CAUGHT.set(outer);
+    done.unwrap_or_else(|panic| Err(RecordingError::Damaged(reason(&*panic).to_owned())))
+}
+
+/// The first line of a panic's message.
+fn reason(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.and_then(|text| text.lines().next()).unwrap_or("it cannot be decoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_one_line() {
+        let read = |fails: bool| {
+            guarded(|| {
+                assert!(!fails, "a page\nwithout a dictionary");
+                Ok(7)
+            })
+        };
+        assert_eq!(read(false).expect("no panic"), 7);
+        let error = read(true).expect_err("a panic").to_string();
+        assert_eq!(error, "the recording is damaged: a page");
+        assert!(!IS_CAUGHT.get());
+    }
+}
