@@ -16,6 +16,9 @@ use crate::recording::guarded::guarded;
 use crate::recording::write::FACTS;
 use crate::recording::Row;
 
+/// The CPUs of the largest machine that is believed. Tables are made for each.
+const MOST_CPUS: u32 = 1 << 16;
+
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
 
@@ -51,6 +54,13 @@ impl Recording {
             serde_json::from_str(facts).map_err(|error| RecordingError::Damaged(error.to_string()))?;
         if facts.version > VERSION {
             return Err(RecordingError::Later { version: facts.version, known: VERSION });
+        }
+        let cpu = facts.cpus.iter().map(|(cpu, _)| *cpu).chain(facts.isolated.iter().copied()).max();
+        if let Some(cpu) = cpu.filter(|cpu| *cpu >= MOST_CPUS) {
+            let reason = format!(
+                "it is of a machine with CPU {cpu}, and must be of one with at most {MOST_CPUS} CPUs"
+            );
+            return Err(RecordingError::Damaged(reason));
         }
         let schema = metadata.schema_descr();
         let mut places = Vec::new();
@@ -254,7 +264,8 @@ impl Columns {
         };
         let small = |column| u32::try_from(number(column)?).ok();
         let kind = cells.kind(names.get(name(5)?), names)?;
-        let event = Event { time_ns: number(0)?.cast_unsigned(), cpu: small(1)?, thread: small(2)?, kind };
+        let cpu = small(1).filter(|cpu| *cpu < MOST_CPUS)?;
+        let event = Event { time_ns: number(0)?.cast_unsigned(), cpu, thread: small(2)?, kind };
         Some(Row { event, process: small(3)?, program: name(4)? })
     }
 }
@@ -340,7 +351,7 @@ mod tests {
 
         #[test]
         fn a_recording_gives_the_rows_that_were_written(
-            events in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), kinds()), 0..200)
+            events in prop::collection::vec((0..MOST_CPUS, any::<u32>(), any::<u32>(), kinds()), 0..200)
         ) {
             let mut names = Names::default();
             let program = names.add("some_function");
@@ -373,6 +384,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn machines_that_cannot_be_are_not_believed() {
+        let mut names = Names::default();
+        let program = names.add("program");
+        let kind = Kind::ReclaimBegan;
+        let row = |cpu| Row { event: Event { time_ns: 1, cpu, thread: 1, kind }, process: 1, program };
+        let mut recording = open(&write(&[row(1), row(u32::MAX), row(2)], &mut names)).expect("a recording");
+        assert_eq!(rows(&mut recording, &mut names).expect("whole"), [row(1), row(2)]);
+        assert_eq!(recording.lost().unreadable, 1);
+        let writer = Writer::new(Vec::new()).expect("memory");
+        let facts = Facts { cpus: vec![(0, 0), (u32::MAX, 0)], ..Facts::default() };
+        let error = open(&writer.finish(&facts, &names).expect("memory")).expect_err("too many CPUs");
+        assert!(error.to_string().contains("CPU 4294967295"), "{error}");
     }
 
     #[test]
