@@ -11,8 +11,7 @@ use crate::args::DiffArguments;
 use crate::failure::{Done, Failure};
 use crate::number::{compact, ratio};
 use crate::output::distinct::distinct;
-use crate::output::replacement::Place;
-use crate::stdout::print;
+use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -21,24 +20,17 @@ const PROGRAMS: usize = 8;
 
 pub(crate) fn run(arguments: &DiffArguments) -> Done {
     let DiffArguments { one, other, json } = arguments;
-    let is_printed = json.as_deref() == Some(Path::new("-"));
-    let file = json.as_deref().filter(|_| !is_printed);
     for recording in [one, other] {
-        distinct([("the recording", Some(recording.as_path())), ("--json", file)])?;
+        distinct([("the recording", Some(recording.as_path())), ("--json", text::file(json.as_deref()))])?;
     }
-    let place = file.map(Place::check).transpose()?;
+    let json = json.as_deref().map(Text::check).transpose()?;
     let profile = |path: &Path| {
         let read = Recording::open(path).and_then(|mut recording| Profile::of(&mut recording));
         read.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
     };
     let (one, other) = (profile(one)?, profile(other)?);
     let found = differences(&one, &other);
-    let text = format!("{:#}\n", json_of(&one, &other, &found));
-    match place {
-        Some(place) => Failure::both(place.write(text.as_bytes()), print(&words(&one, &other, &found))),
-        None if is_printed => print(&text),
-        None => print(&words(&one, &other, &found)),
-    }
+    text::write(json, || json_of(&one, &other, &found), || words(&one, &other, &found))
 }
 
 /// A figure's name, and the unit of its rate with the factor for it.

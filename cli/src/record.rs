@@ -19,17 +19,15 @@ use crate::number::compact;
 use crate::output::distinct::distinct;
 use crate::output::interrupt;
 use crate::output::replacement::Place;
-use crate::stdout::print;
+use crate::output::text::{self, Text};
 
 /// The causes and the processes that the summary shows.
 const SHOWN: usize = 5;
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let RecordArguments { output, light, stacks, json, duration, program } = arguments;
-    let is_printed = json.as_deref() == Some(Path::new("-"));
-    let summary = json.as_deref().filter(|_| !is_printed);
-    distinct([("--output", Some(output.as_path())), ("--json", summary)])?;
-    let summary = summary.map(Place::check).transpose()?;
+    distinct([("--output", Some(output.as_path())), ("--json", text::file(json.as_deref()))])?;
+    let json = json.as_deref().map(Text::check).transpose()?;
     let recording = Place::check(output)?.stream()?;
     let shown = output.display().to_string();
     let file = File::create(recording.path()).map_err(|error| Failure::writing(&shown, &error))?;
@@ -58,17 +56,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
-    let mut text = String::new();
-    if is_printed || summary.is_some() {
-        text = format!("{:#}\n", json_of(&facts, &shown));
-    }
-    match summary {
-        Some(place) => {
-            Failure::both(place.write(text.as_bytes()), print(&words(&facts, &totals, &names, &shown)))
-        }
-        None if is_printed => print(&text),
-        None => print(&words(&facts, &totals, &names, &shown)),
-    }
+    text::write(json, || json_of(&facts, &shown), || words(&facts, &totals, &names, &shown))
 }
 
 /// The summary as JSON.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use ceasefire_experiments::Mechanism;
 use ceasefire_linux::recording::Recording;
@@ -16,8 +15,7 @@ use crate::compare::mechanisms;
 use crate::failure::{Done, Failure};
 use crate::number::{compact, ratio};
 use crate::output::distinct::distinct;
-use crate::output::replacement::Place;
-use crate::stdout::print;
+use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -28,10 +26,8 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let ReplayArguments { recording, mechanism, batch, json } = arguments;
     let chosen = mechanisms(mechanism)?;
     let chosen = if chosen.is_empty() { Mechanism::ALL.to_vec() } else { chosen };
-    let is_printed = json.as_deref() == Some(Path::new("-"));
-    let file = json.as_deref().filter(|_| !is_printed);
-    distinct([("the recording", Some(recording.as_path())), ("--json", file)])?;
-    let place = file.map(Place::check).transpose()?;
+    distinct([("the recording", Some(recording.as_path())), ("--json", text::file(json.as_deref()))])?;
+    let json = json.as_deref().map(Text::check).transpose()?;
     let shown = recording.display();
     let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
     let mut file = Recording::open(recording).map_err(|error| failed(&error))?;
@@ -48,12 +44,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     }
     let replayed = replay(&mut file, &setups).map_err(|error| failed(&error))?;
     let results: Vec<(String, &Predicted)> = names.into_iter().zip(&replayed.predicted).collect();
-    let text = format!("{:#}\n", json_of(&replayed, &results));
-    match place {
-        Some(place) => Failure::both(place.write(text.as_bytes()), print(&words(&replayed, &results))),
-        None if is_printed => print(&text),
-        None => print(&words(&replayed, &results)),
-    }
+    text::write(json, || json_of(&replayed, &results), || words(&replayed, &results))
 }
 
 /// The release in `Linux 6.12.1 #1 SMP`.

@@ -5,6 +5,7 @@ pub(crate) mod distinct;
 pub(crate) mod interrupt;
 mod parquet;
 pub(crate) mod replacement;
+pub(crate) mod text;
 mod tidy;
 
 use std::env;
@@ -22,6 +23,7 @@ use crate::stdout::print;
 use crate::tables::Look;
 use crate::{html, tables, terminal};
 use replacement::{Place, Stream};
+use text::Text;
 
 /// The outputs that a command line asks for.
 pub(crate) struct Output {
@@ -31,13 +33,6 @@ pub(crate) struct Output {
     parquet: Option<Place>,
     html: Option<Place>,
     trace: Option<Stream>,
-}
-
-/// The destination of a text.
-enum Text {
-    /// Standard output, which then holds nothing else.
-    Printed,
-    File(Place),
 }
 
 impl Output {
@@ -57,19 +52,12 @@ impl Output {
                 return Err(Failure::Input(format!("{option} writes to a file, not to standard output")));
             }
         }
-        let file = |path: &'_ Option<PathBuf>| {
-            path.as_deref().filter(|path| *path != Path::new("-")).map(Path::to_owned)
-        };
-        let files = [json, csv, parquet, html, trace].map(file);
+        let files = [json, csv, parquet, html, trace].map(|path| text::file(path.as_deref()));
         let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
-        let outputs = names.into_iter().zip(files.iter().map(Option::as_deref));
+        let outputs = names.into_iter().zip(files);
         let inputs = inputs.iter().map(|&(source, path)| (source, Some(path)));
         distinct::distinct(inputs.chain(outputs))?;
-        let text = |path: &Option<PathBuf>| match path {
-            None => Ok(None),
-            Some(path) if path == Path::new("-") => Ok(Some(Text::Printed)),
-            Some(path) => Place::check(path).map(|place| Some(Text::File(place))),
-        };
+        let text = |path: &Option<PathBuf>| path.as_deref().map(Text::check).transpose();
         let place = |path: &Option<PathBuf>| path.as_deref().map(Place::check).transpose();
         Ok(Self {
             all: arguments.all,

@@ -24,7 +24,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use crate::args::TopArguments;
 use crate::failure::{Done, Failure};
 use crate::output::interrupt;
-use crate::output::replacement::Place;
+use crate::output::text::Text;
 use crate::stdout::print;
 use crate::terminal::width;
 use crate::top::sample::Sample;
@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Done {
             "standard output is no terminal, so top can show no screen: use --once or --json -",
         ));
     }
-    let is_printed = json.as_deref() == Some(Path::new("-"));
-    let file = json.as_deref().filter(|_| !is_printed).map(Place::check).transpose()?;
+    let destination = json.as_deref().map(Text::check).transpose()?;
+    let is_printed = matches!(destination, Some(Text::Printed));
     // Before tracing begins, so that every end is an orderly one.
     let stopped = interrupt::stops_early();
     let live = Live::begin().map_err(Failure::input)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Done {
             Ok(())
         }
     };
-    let Some(file) = file else { return each(clock, stopped, print_sample) };
+    let Some(Text::File(file)) = destination else { return each(clock, stopped, print_sample) };
     let stream = file.stream()?;
     let shown = json.as_deref().unwrap_or(Path::new("")).display().to_string();
     let failed = |error: io::Error| Failure::writing(&shown, &error);
