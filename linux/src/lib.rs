@@ -10,6 +10,7 @@ pub mod difference;
 pub mod events;
 pub mod kernel;
 pub mod live;
+mod random;
 pub mod record;
 pub mod recording;
 pub mod replay;

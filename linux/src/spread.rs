@@ -4,6 +4,11 @@
 //! computed again from parts that are drawn at random (a block bootstrap). Parts are long against a shootdown, and so
 //! nearly independent of each other.
 
+use crate::random::Numbers;
+
+/// The same recording always gives the same range.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The number of drawings.
 const DRAWINGS: usize = 1000;
 
@@ -26,9 +31,9 @@ pub fn of_ratio(above: &[u64], below: &[u64]) -> Option<Spread> {
     if pairs.len() < 2 || pairs.iter().all(|(_, below)| *below == 0.0) {
         return None;
     }
-    let mut next = numbers();
+    let mut numbers = Numbers::new(SEED);
     let ratios = (0..DRAWINGS).filter_map(|_| {
-        let drawn = (0..pairs.len()).map(|_| pairs[next() % pairs.len()]);
+        let drawn = (0..pairs.len()).map(|_| pairs[numbers.below(pairs.len())]);
         let (above, below) = drawn.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
         (below > 0.0).then_some(above / below)
     });
@@ -41,25 +46,14 @@ pub fn of_independent(above: &[u64], below: &[u64]) -> Option<Spread> {
     if above.len() < 2 || below.len() < 2 || below.iter().all(|value| *value == 0) {
         return None;
     }
-    let mut next = numbers();
-    let mut drawn = |from: &[u64]| (0..from.len()).map(|_| from[next() % from.len()] as f64).sum::<f64>();
+    let mut numbers = Numbers::new(SEED);
+    let mut drawn =
+        |from: &[u64]| (0..from.len()).map(|_| from[numbers.below(from.len())] as f64).sum::<f64>();
     let ratios = (0..DRAWINGS).filter_map(|_| {
         let (above, below) = (drawn(above), drawn(below));
         (below > 0.0).then_some(above / below)
     });
     middle(ratios.collect())
-}
-
-/// Numbers at random. The same recording always gives the same range.
-fn numbers() -> impl FnMut() -> usize {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    // The generator of G. Marsaglia, "Xorshift RNGs", 2003.
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize
-    }
 }
 
 /// The range of the middle nine of ten values.

@@ -14,6 +14,7 @@ use super::mapping::{Mapping, PAGE_WORDS};
 use super::quartiles::{quartiles, timed, Effort, Quartiles};
 use super::steps::{sizes, steps, Point, Steps};
 use super::{Failed, Figure, Notes, Quantity};
+use crate::random::Numbers;
 
 /// The most pages of the curve. No TLB is known to have a quarter of it.
 const PAGES: usize = 16_384;
@@ -87,30 +88,9 @@ fn note(found: &Steps, notes: &mut Notes) {
     notes.note(Quantity::Walk, Ok(over(2)));
 }
 
-/// Random numbers that are the same in each run (Marsaglia's xorshift).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    /// The numbers below `count`, at random (Fisher and Yates).
-    fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for place in (1..count).rev() {
-            order.swap(place, self.below(place + 1));
-        }
-        order
-    }
-}
-
 /// The time of a load, in nanoseconds, for each number of pages.
 fn curve(effort: Effort) -> io::Result<Vec<Point>> {
-    let mut numbers = Numbers(0x2545_F491_4F6C_DD1D);
+    let mut numbers = Numbers::new(0x2545_F491_4F6C_DD1D);
     let mut spaced = Mapping::of_pages(PAGES)?;
     for page in numbers.shuffled(PAGES) {
         spaced.words()[page * PAGE_WORDS] = 1;
@@ -208,14 +188,6 @@ fn far_step(bytes: usize, effort: Effort) -> io::Result<Option<Quartiles>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shuffled_order_has_each_number_once() {
-        let mut order = Numbers(7).shuffled(1000);
-        assert!(order.windows(2).any(|pair| pair[0] > pair[1]));
-        order.sort_unstable();
-        assert_eq!(order, (0..1000).collect::<Vec<_>>());
-    }
 
     #[test]
     fn the_eviction_exceeds_the_cache_or_is_not_made() {
