@@ -1,6 +1,6 @@
 //! Names of programs and functions, each kept once.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// A name's number in its [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

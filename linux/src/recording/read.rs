@@ -1,6 +1,5 @@
 //! Reads recordings.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -116,7 +115,6 @@ impl Recording {
         names: &mut Names,
         mut visit: impl FnMut(Row, &mut Names) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut known = Known::default();
         for group in 0..self.file.num_row_groups() {
             let (rows, mut columns) = guarded(|| {
                 let group = self.file.get_row_group(group)?;
@@ -125,7 +123,7 @@ impl Recording {
             })?;
             let mut left = rows;
             while left > 0 {
-                let count = guarded(|| columns.read(left.min(BATCH), names, &mut known))?;
+                let count = guarded(|| columns.read(left.min(BATCH), names))?;
                 left -= count;
                 for at in 0..count {
                     match columns.row(at, names) {
@@ -136,23 +134,6 @@ impl Recording {
             }
         }
         Ok(())
-    }
-}
-
-/// Names that were met, by their bytes.
-#[derive(Debug, Default)]
-struct Known {
-    names: HashMap<Vec<u8>, Name>,
-}
-
-impl Known {
-    fn name(&mut self, text: &[u8], names: &mut Names) -> Name {
-        if let Some(name) = self.names.get(text) {
-            return *name;
-        }
-        let name = names.add(&String::from_utf8_lossy(text));
-        self.names.insert(text.to_owned(), name);
-        name
     }
 }
 
@@ -199,7 +180,7 @@ impl Columns {
     }
 
     /// Reads up to `most` rows of every column, and returns how many.
-    fn read(&mut self, most: usize, names: &mut Names, known: &mut Known) -> Result<usize, RecordingError> {
+    fn read(&mut self, most: usize, names: &mut Names) -> Result<usize, RecordingError> {
         let mut count = None;
         for column in &mut self.0 {
             column.levels.clear();
@@ -221,7 +202,7 @@ impl Columns {
                         let bytes = text.data();
                         let name = match last {
                             Some((at, length, name)) if at == bytes.as_ptr() && length == bytes.len() => name,
-                            _ => known.name(bytes, names),
+                            _ => names.add(&String::from_utf8_lossy(bytes)),
                         };
                         last = Some((bytes.as_ptr(), bytes.len(), name));
                         values.push(name);
