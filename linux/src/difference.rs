@@ -84,13 +84,11 @@ impl Profile {
         let time = self.facts.ended_ns.saturating_sub(self.facts.began_ns).max(1);
         let part = ((u128::from(since) * PARTS as u128 / u128::from(time)) as usize).min(PARTS - 1);
         let interrupts = shootdown.interrupts.len() as u64;
-        let victims = shootdown.interrupts.iter().filter_map(|interrupt| interrupt.victim);
-        let victim_ns = victims.map(|victim| victim.ended_ns - victim.began_ns).sum();
         for (figure, value) in [
             (Figure::Flushes, 1),
             (Figure::Interrupts, interrupts),
-            (Figure::SenderNs, shootdown.ended_ns - shootdown.began_ns),
-            (Figure::VictimNs, victim_ns),
+            (Figure::SenderNs, shootdown.sender_ns()),
+            (Figure::VictimNs, shootdown.victim_ns()),
             (Figure::OfCause(shootdown.cause), interrupts),
             (Figure::OfProgram(names.get(shootdown.sender.program).to_owned()), interrupts),
         ] {

@@ -78,9 +78,8 @@ impl Sum {
             Some(None) => self.whole += 1,
             None => {}
         }
-        self.sender_ns += shootdown.ended_ns - shootdown.began_ns;
-        let victims = shootdown.interrupts.iter().filter_map(|interrupt| interrupt.victim);
-        self.victim_ns += victims.map(|victim| victim.ended_ns - victim.began_ns).sum::<u64>();
+        self.sender_ns += shootdown.sender_ns();
+        self.victim_ns += shootdown.victim_ns();
     }
 
     /// The sum of two.
@@ -112,11 +111,10 @@ impl Totals {
             let cpu = self.cpus.entry(interrupt.target).or_default();
             cpu.received += 1;
             if let Some(victim) = interrupt.victim {
-                let handler_ns = victim.ended_ns - victim.began_ns;
-                cpu.handler_ns += handler_ns;
+                cpu.handler_ns += victim.handler_ns();
                 cpu.slowest_ns = cpu.slowest_ns.max(victim.began_ns.saturating_sub(interrupt.sent_ns));
                 let lost = self.victims.entry(victim.process).or_default();
-                *lost = (lost.0 + 1, lost.1 + handler_ns);
+                *lost = (lost.0 + 1, lost.1 + victim.handler_ns());
                 *self.hit.entry((interrupt.target, victim.process)).or_default() += 1;
                 self.name(victim.process, victim.thread, victim.program);
             }

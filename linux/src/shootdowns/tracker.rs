@@ -64,6 +64,29 @@ pub struct Victim {
     pub program: Name,
 }
 
+impl Shootdown {
+    /// The time for which the sender waited, in nanoseconds.
+    pub fn sender_ns(&self) -> u64 {
+        self.ended_ns - self.began_ns
+    }
+
+    /// The time for which handlers ran, in nanoseconds.
+    pub fn victim_ns(&self) -> u64 {
+        self.interrupts
+            .iter()
+            .filter_map(|interrupt| interrupt.victim)
+            .map(|victim| victim.handler_ns())
+            .sum()
+    }
+}
+
+impl Victim {
+    /// The time for which the handler ran, in nanoseconds.
+    pub fn handler_ns(&self) -> u64 {
+        self.ended_ns - self.began_ns
+    }
+}
+
 /// Puts the events of shootdowns together.
 #[derive(Debug, Default)]
 pub struct Tracker {
