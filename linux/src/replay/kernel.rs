@@ -109,6 +109,11 @@ impl Kernel {
         }
     }
 
+    /// The process that a CPU runs; none for the kernel or nothing.
+    pub(super) fn running(&self, cpu: u32) -> Option<u32> {
+        self.running.get(cpu as usize).copied().flatten()
+    }
+
     /// The space of a process.
     fn space(&mut self, process: u32) -> Space {
         let (engine, roots) = (&self.engine, &mut self.roots);
@@ -167,7 +172,7 @@ impl Kernel {
                 owing.push_back(owed);
             }
         };
-        // Migration takes up to 512 pages at a time, and reclaim 32: who calls knows.
+        // Migration takes up to 512 pages at a time, and reclaim 32.
         let mut batch = Batch::<_, _, _, 512>::new(engine, self.schedule, release);
         for (page, users) in pages.iter().zip(&spaces) {
             let mut unmapping = batch.take(page.frame);

@@ -13,14 +13,11 @@ use crate::replay::kernel::Taken;
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     cpus: HashMap<u32, BTreeSet<u32>>,
-    /// What each CPU runs; 0 for the kernel or nothing.
-    running: HashMap<u32, u32>,
 }
 
 impl Masks {
     /// A CPU runs a process, or the kernel or nothing (0).
     pub(super) fn runs(&mut self, cpu: u32, process: u32) {
-        self.running.insert(cpu, process);
         if process != 0 {
             self.cpus.entry(process).or_default().insert(cpu);
         }
@@ -31,15 +28,19 @@ impl Masks {
         self.cpus.remove(&process);
     }
 
-    /// The CPUs that a batch interrupts though they run none of its processes.
-    pub(super) fn passed_over(&self, sender: u32, batch: &[Taken]) -> BTreeSet<u32> {
+    /// The CPUs that a batch interrupts though they run none of its processes. `running` is what a CPU runs; none for
+    /// the kernel or nothing.
+    pub(super) fn passed_over(
+        &self,
+        sender: u32,
+        batch: &[Taken],
+        running: impl Fn(u32) -> Option<u32>,
+    ) -> BTreeSet<u32> {
         let users = batch.iter().flat_map(|page| &page.users).map(|user| user.process);
         let processes: BTreeSet<u32> = users.collect();
         let cpus = processes.iter().filter_map(|process| self.cpus.get(process)).flatten().copied();
-        let runs_another = |cpu: &u32| {
-            let running = self.running.get(cpu).copied().unwrap_or(0);
-            *cpu != sender && running != 0 && !processes.contains(&running)
-        };
+        let runs_another =
+            |cpu: &u32| *cpu != sender && running(*cpu).is_some_and(|process| !processes.contains(&process));
         cpus.filter(runs_another).collect()
     }
 }
@@ -56,10 +57,11 @@ mod tests {
         for (cpu, process) in [(0, 7), (1, 7), (1, 8), (2, 7), (2, 0), (3, 8)] {
             masks.runs(cpu, process);
         }
+        let running = |cpu: u32| [Some(7), Some(8), None, Some(8)][cpu as usize];
         let batch = |process| vec![Taken { frame: 1, users: vec![User { process, page: 1, stores: false }] }];
-        assert_eq!(masks.passed_over(0, &batch(7)), BTreeSet::from([1]));
-        assert_eq!(masks.passed_over(0, &batch(8)), BTreeSet::new());
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([1]));
+        assert_eq!(masks.passed_over(0, &batch(8), running), BTreeSet::new());
         masks.ends(7);
-        assert_eq!(masks.passed_over(0, &batch(7)), BTreeSet::new());
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::new());
     }
 }

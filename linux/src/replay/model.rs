@@ -142,7 +142,11 @@ impl Model {
         let batches = if operation.is_per_page() { vec![&all[..]] } else { operation.batches() };
         for batch in batches {
             self.counted(cause, |kernel| kernel.take(cpu, batch, time_ns));
-            for target in self.masks.iter().flat_map(|masks| masks.passed_over(cpu, batch)) {
+            for target in self
+                .masks
+                .iter()
+                .flat_map(|masks| masks.passed_over(cpu, batch, |cpu| self.kernel.running(cpu)))
+            {
                 *self.passed_over.entry(target).or_default() += 1;
                 *self.causes.entry(cause).or_default() += 1;
             }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::events::{FlushReason, Kind, Names, Work};
+use crate::kernel::threads::{Thread, Threads};
 use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
@@ -84,7 +85,7 @@ struct Replayer {
     frames: Frames,
     operations: Operations,
     doing: HashMap<u32, Doing>,
-    processes: HashMap<u32, u32>,
+    threads: Threads,
     residency: Residency,
     tracker: Tracker,
     observed: Observed,
@@ -112,7 +113,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         frames: Frames::default(),
         operations: Operations::default(),
         doing: HashMap::new(),
-        processes: HashMap::new(),
+        threads: Threads::default(),
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
         observed: Observed::default(),
@@ -145,7 +146,8 @@ impl Replayer {
             Kind::Stack { .. } => return,
             _ => {}
         }
-        self.processes.insert(event.thread, row.process);
+        self.threads.add(event.thread, Thread { process: row.process, name: row.program });
+        self.threads.learn(event);
         let now_ns = event.time_ns;
         match event.kind {
             // The threads at the beginning are listed, and run nowhere yet.
@@ -154,7 +156,7 @@ impl Replayer {
                 if let Some(operation) = self.operations.end(event.thread) {
                     self.take(&operation);
                 }
-                let process = self.processes.get(&next).copied().unwrap_or(next);
+                let process = self.threads.get(next).map_or(next, |thread| thread.process);
                 if self.residency.switches(event.cpu, process) {
                     self.runs(event.cpu, process, now_ns);
                 }
@@ -173,12 +175,8 @@ impl Replayer {
                     model.is_found(event.cpu, frame, now_ns);
                 }
             }
-            Kind::ThreadBegan { thread, same_process, .. } => {
-                let process = if same_process || row.process == 0 { row.process } else { thread };
-                self.processes.insert(thread, process);
-            }
             Kind::ThreadEnded => {
-                self.processes.remove(&event.thread);
+                self.threads.forget(event.thread);
                 if event.thread == row.process {
                     for model in &mut self.models {
                         model.ends(row.process);
