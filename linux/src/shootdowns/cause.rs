@@ -4,28 +4,48 @@ use crate::events::{Kind, MigrationReason, SystemCall, Work};
 
 /// The cause of a shootdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)] // `describe` says what each is.
 pub enum Cause {
+    /// A program unmaps memory (munmap, shmdt, a smaller heap).
     Munmap,
+    /// A program gives pages back (madvise).
     Madvise,
+    /// A program gives many ranges back at once (`process_madvise`).
     ProcessMadvise,
+    /// A program takes away rights (mprotect).
     Mprotect,
+    /// A program moves a mapping (mremap).
     Mremap,
+    /// A program maps over an old mapping (mmap).
     Mmap,
+    /// A program writes a mapping back (msync).
     Msync,
+    /// A store to a shared page copies it.
     CopyOnWrite,
+    /// The kernel takes pages back because memory is short.
     Reclaim,
+    /// The kernel moves cold pages to slow memory.
     Demotion,
+    /// Pages move to another node because a program or a cpuset asks.
     Migration,
+    /// The kernel moves pages to the node that uses them.
     NumaBalancing,
+    /// The kernel moves pages to get large free blocks.
     Compaction,
+    /// The kernel makes a huge page of small ones.
     Collapse,
+    /// A file that is mapped becomes shorter or gets a hole.
     Truncate,
+    /// The kernel writes dirty pages of files that are mapped.
     Writeback,
+    /// A process is copied: its pages become read-only.
     Fork,
+    /// A process starts another program.
     Exec,
+    /// A process ends.
     Exit,
+    /// The kernel frees a range of its own (vmalloc, modules).
     KernelRange,
+    /// None of these.
     Other,
 }
 
@@ -86,33 +106,6 @@ impl Cause {
             Self::Exit => "exit",
             Self::KernelRange => "kernel range",
             Self::Other => "other",
-        }
-    }
-
-    /// What it means.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::Munmap => "a program unmaps memory (munmap, shmdt, a smaller heap)",
-            Self::Madvise => "a program gives pages back (madvise)",
-            Self::ProcessMadvise => "a program gives many ranges back at once (process_madvise)",
-            Self::Mprotect => "a program takes away rights (mprotect)",
-            Self::Mremap => "a program moves a mapping (mremap)",
-            Self::Mmap => "a program maps over an old mapping (mmap)",
-            Self::Msync => "a program writes a mapping back (msync)",
-            Self::CopyOnWrite => "a store to a shared page copies it",
-            Self::Reclaim => "the kernel takes pages back because memory is short",
-            Self::Demotion => "the kernel moves cold pages to slow memory",
-            Self::Migration => "pages move to another node because a program or a cpuset asks",
-            Self::NumaBalancing => "the kernel moves pages to the node that uses them",
-            Self::Compaction => "the kernel moves pages to get large free blocks",
-            Self::Collapse => "the kernel makes a huge page of small ones",
-            Self::Truncate => "a file that is mapped becomes shorter or gets a hole",
-            Self::Writeback => "the kernel writes dirty pages of files that are mapped",
-            Self::Fork => "a process is copied: its pages become read-only",
-            Self::Exec => "a process starts another program",
-            Self::Exit => "a process ends",
-            Self::KernelRange => "the kernel frees a range of its own (vmalloc, modules)",
-            Self::Other => "none of these",
         }
     }
 
@@ -183,9 +176,6 @@ impl Cause {
                 Self::Truncate
             } else if begins(&["do_kernel_range", "flush_tlb_kernel", "__purge_vmap_area", "purge_vmap"]) {
                 Self::KernelRange
-            } else if begins(&["do_madvise", "madvise_"]) {
-                // The kernel uses one function for both calls: the call itself stands further out.
-                return None;
             } else {
                 let call =
                     function.strip_prefix("__x64_sys_").or_else(|| function.strip_prefix("__arm64_sys_"))?;
