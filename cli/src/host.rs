@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::Once;
 
-use ceasefire_linux::calibrate::processor;
+use ceasefire_linux::kernel::machine::processor;
 use ceasefire_machine::config::{Machine, MachineError};
 
 use crate::calibrate::description;

@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{stderr, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-use ceasefire_linux::calibrate::{measure, processor, Computer, Notes, Part, Size};
+use ceasefire_linux::calibrate::{measure, Computer, Notes, Part, Size};
+use ceasefire_linux::kernel::machine::processor;
 use ceasefire_machine::config::{Machine, Parameter};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -129,24 +129,6 @@ impl Computer {
     }
 }
 
-/// The name of this computer's processor, as `/proc/cpuinfo` states it.
-pub fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    processor_of(&text).unwrap_or_else(|| "unnamed processor".to_owned())
-}
-
-fn processor_of(cpuinfo: &str) -> Option<String> {
-    let field = |name: &str| {
-        let line =
-            cpuinfo.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
-        Some(line.trim()).filter(|value| !value.is_empty())
-    };
-    // Linux on 64-bit Arm gives numbers alone.
-    let numbers =
-        || Some(format!("processor {} of implementer {}", field("CPU part")?, field("CPU implementer")?));
-    field("model name").map(str::to_owned).or_else(numbers)
-}
-
 /// The numbers of the entries `<name>N` in a folder, ascending.
 fn numbered(folder: &Path, name: &str) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -230,16 +212,6 @@ mod tests {
         let computer = Computer::read_from(folder.path(), [3, 4]);
         assert_eq!((computer.distance(3, 4), computer.nodes()), (Distance::Node, &[][..]));
         assert_eq!(computer.cache(), USUAL_CACHE);
-    }
-
-    #[test]
-    fn the_processor_has_a_name_or_numbers() {
-        let x86 = "processor\t: 0\nmodel name\t: AMD EPYC\nmodel name\t: other\n";
-        assert_eq!(processor_of(x86).as_deref(), Some("AMD EPYC"));
-        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
-        assert_eq!(processor_of(arm).as_deref(), Some("processor 0xd0c of implementer 0x41"));
-        assert_eq!(processor_of("model name\t: \n"), None);
-        assert!(!processor().is_empty());
     }
 
     #[test]

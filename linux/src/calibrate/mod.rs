@@ -19,7 +19,7 @@ mod tlb;
 use std::fmt;
 use std::io;
 
-pub use computer::{processor, Computer, Distance};
+pub use computer::{Computer, Distance};
 pub use line::Line;
 pub use quartiles::Quartiles;
 

@@ -18,7 +18,7 @@ pub(crate) fn facts() -> Facts {
         ceasefire: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: [system.sysname(), system.release(), system.version()].map(text).join(" "),
         architecture: text(system.machine()),
-        processor: processor(&read("/proc/cpuinfo")),
+        processor: processor(),
         cpus: cpus("/sys/devices/system".as_ref()),
         isolated,
         memory_bytes: memory.totalram as u64 * u64::from(memory.mem_unit.max(1)),
@@ -53,10 +53,22 @@ fn cpus(system: &Path) -> Vec<(u32, u32)> {
     cpus
 }
 
-/// The processor's name in the text of `/proc/cpuinfo`.
-fn processor(text: &str) -> String {
-    let name = text.lines().find(|line| line.starts_with("model name"));
-    name.and_then(|line| line.split_once(':')).map_or_else(String::new, |(_, name)| name.trim().to_owned())
+/// The name of this computer's processor, as `/proc/cpuinfo` states it.
+pub fn processor() -> String {
+    let text = read("/proc/cpuinfo");
+    processor_of(&text).unwrap_or_else(|| "unnamed processor".to_owned())
+}
+
+fn processor_of(cpuinfo: &str) -> Option<String> {
+    let field = |name: &str| {
+        let line =
+            cpuinfo.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
+        Some(line.trim()).filter(|value| !value.is_empty())
+    };
+    // Linux on 64-bit Arm gives numbers alone.
+    let numbers =
+        || Some(format!("processor {} of implementer {}", field("CPU part")?, field("CPU implementer")?));
+    field("model name").map(str::to_owned).or_else(numbers)
 }
 
 #[cfg(test)]
@@ -77,6 +89,16 @@ mod tests {
             fs::write(path, text).expect("room");
         }
         assert_eq!(cpus(folder.path()), [(0, 0), (1, 0), (2, 2), (3, 2), (8, 2)]);
+    }
+
+    #[test]
+    fn the_processor_has_a_name_or_numbers() {
+        let x86 = "processor\t: 0\nmodel name\t: AMD EPYC\nmodel name\t: other\n";
+        assert_eq!(processor_of(x86).as_deref(), Some("AMD EPYC"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+        assert_eq!(processor_of(arm).as_deref(), Some("processor 0xd0c of implementer 0x41"));
+        assert_eq!(processor_of("model name\t: \n"), None);
+        assert!(!processor().is_empty());
     }
 
     #[test]

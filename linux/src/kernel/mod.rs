@@ -1,6 +1,6 @@
 //! What the running kernel says about itself in `/proc` and `/sys`.
 
 pub mod interrupts;
-pub(crate) mod machine;
+pub mod machine;
 pub mod symbols;
 pub mod threads;
