@@ -95,6 +95,16 @@ pub(crate) struct ReplayArguments {
     /// Flush so many calls of munmap or madvise of a process together
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(crate) batch: Option<u64>,
+    /// Make one call of the calls of madvise that a thread makes back to back, as `process_madvise` does since Linux
+    /// 6.16
+    #[arg(long)]
+    pub(crate) process_madvise: bool,
+    /// Give pages back so much later, such as 500ms or 10s, and keep those that are used again before
+    #[arg(long, value_name = "TIME", value_parser = decay)]
+    pub(crate) decay: Option<Decay>,
+    /// The parts of the interrupts to print
+    #[arg(long, value_enum, default_value_t = By::Cause)]
+    pub(crate) by: By,
     /// Write everything as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -127,6 +137,30 @@ pub(crate) struct DiffArguments {
     /// Write everything as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// The values of `--by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// By the process that sends them
+    Process,
+    /// By the cause of the flush
+    Cause,
+    /// By the CPU that sends them
+    Sender,
+    /// By the CPU that receives them
+    Victim,
+}
+
+/// A time, and its text on the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Decay {
+    pub(crate) text: String,
+    pub(crate) time: Duration,
+}
+
+fn decay(text: &str) -> Result<Decay, String> {
+    Ok(Decay { text: text.to_owned(), time: duration(text)? })
 }
 
 /// A time such as `10s`.

@@ -21,6 +21,9 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 const PAGE: usize = 4096;
 const TABLE: usize = 2 << 20;
 
+/// The pages of a purge.
+const PURGED: usize = 40;
+
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// Runs the thread on one CPU alone.
@@ -53,6 +56,23 @@ fn madvises(count: usize) -> Outcome {
         touch(page);
         // SAFETY: the page is ours, and nothing in it is needed.
         unsafe { madvise(page, PAGE, Advice::LinuxDontNeed)? };
+    }
+    Ok(())
+}
+
+/// Gives pages back in the way of an allocator: many at once, by one call for each.
+fn purges(count: usize) -> Outcome {
+    let start = map(TABLE)?;
+    let pages: Vec<_> = (0..PURGED).map(|page| start.wrapping_byte_add(page * PAGE)).collect();
+    for first in (0..count).step_by(PURGED) {
+        let pages = &pages[..PURGED.min(count - first)];
+        for page in pages {
+            touch(*page);
+        }
+        for page in pages {
+            // SAFETY: the page is ours, and nothing in it is needed.
+            unsafe { madvise(*page, PAGE, Advice::LinuxDontNeed)? };
+        }
     }
     Ok(())
 }
@@ -111,12 +131,13 @@ fn copies(count: usize) -> Outcome {
 }
 
 fn main() -> Outcome {
-    let usage = "usage: shootdowns madvise|munmap|mprotect|mremap|copy-on-write COUNT";
+    let usage = "usage: shootdowns madvise|purge|munmap|mprotect|mremap|copy-on-write COUNT";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [cause, count] = arguments.as_slice() else { return Err(usage.into()) };
     let count = count.parse()?;
     let cause: fn(usize) -> Outcome = match cause.as_str() {
         "madvise" => madvises,
+        "purge" => purges,
         "munmap" => munmaps,
         "mprotect" => mprotects,
         "mremap" => mremaps,

@@ -4,12 +4,13 @@
 use std::path::PathBuf;
 
 use ceasefire_linux::recording::Recording;
-use ceasefire_linux::replay::{replay, Mechanism, Replay};
+use ceasefire_linux::replay::{replay, Calls, Mechanism, Predicted, Replay};
 use ceasefire_linux::shootdowns::Cause;
 
 /// Each recording, the cause of its program's flushes, their number, and that of their interrupts.
-const RECORDINGS: [(&str, Cause, u64, u64); 5] = [
+const RECORDINGS: [(&str, Cause, u64, u64); 6] = [
     ("madvise", Cause::Madvise, 400, 400),
+    ("purge", Cause::Madvise, 400, 400),
     ("munmap", Cause::Munmap, 400, 400),
     ("mprotect", Cause::Mprotect, 400, 400),
     ("mremap", Cause::Mremap, 387, 387),
@@ -58,12 +59,54 @@ fn a_replay_of_the_recorded_kernel_sends_as_many_interrupts_to_a_tenth() {
 fn calls_that_are_flushed_together_send_fewer_interrupts() {
     let linux = Mechanism::of_linux("6.18.44");
     for (name, cause, flushes, _) in RECORDINGS {
-        let batched = replayed(name, &[Mechanism { batch: 40, ..linux }]).predicted.remove(0);
+        let batched =
+            replayed(name, &[Mechanism { calls: Calls::Together(40), ..linux }]).predicted.remove(0);
         let most = match cause {
             Cause::Munmap | Cause::Madvise => flushes / 40,
             // A program cannot put these off.
             _ => flushes,
         };
         assert!(batched.causes.get(&cause).copied().unwrap_or(0) <= most, "{name}: {batched:?}");
+    }
+}
+
+#[test]
+fn calls_back_to_back_are_one_call_of_process_madvise_unless_their_pages_are_used_between_them() {
+    let linux = Mechanism::of_linux("6.18.44");
+    for (name, left) in [("purge", 10), ("madvise", 400), ("mprotect", 0)] {
+        let replayed = replayed(name, &[Mechanism { calls: Calls::ProcessMadvise, ..linux }]);
+        assert_eq!(replayed.predicted[0].causes.get(&Cause::Madvise).copied().unwrap_or(0), left, "{name}");
+    }
+}
+
+#[test]
+fn pages_that_are_used_again_in_time_are_not_given_back() {
+    let linux = Mechanism::of_linux("6.18.44");
+    for name in ["purge", "madvise"] {
+        let later = |ns| Mechanism { calls: Calls::Later(ns), ..linux };
+        let replayed = replayed(name, &[linux, later(1), later(10_000_000_000)]);
+        let [now, soon, late] = &replayed.predicted[..] else { panic!("three mechanisms") };
+        let madvise = |predicted: &Predicted| predicted.causes.get(&Cause::Madvise).copied().unwrap_or(0);
+        assert!(madvise(now).abs_diff(madvise(soon)) <= 1, "{name}: {now:?} {soon:?}");
+        // The last pages go with the process.
+        assert_eq!((madvise(late), now.most_kept_pages), (0, 0), "{name}");
+        assert!(late.most_kept_pages >= 1, "{name}: {late:?}");
+    }
+}
+
+#[test]
+fn every_breakdown_of_a_prediction_has_all_its_interrupts() {
+    for (name, ..) in RECORDINGS {
+        let lazy = Mechanism::new(ceasefire::Schedule::Lazy, false);
+        for predicted in replayed(name, &[Mechanism::of_linux("6.18.44"), lazy]).predicted {
+            let sums = [
+                predicted.causes.values().sum::<u64>(),
+                predicted.processes.values().sum(),
+                predicted.sent.iter().sum(),
+                predicted.received.iter().sum(),
+                predicted.parts.iter().sum(),
+            ];
+            assert_eq!(sums, [predicted.interrupts; 5], "{name}: {predicted:?}");
+        }
     }
 }

@@ -26,7 +26,8 @@ pub(super) struct Hardware {
     /// CPUs that were interrupted and have not answered yet.
     interrupted: RefCell<Vec<CpuId>>,
     interrupts: Cell<u64>,
-    /// The interrupts that each CPU received.
+    /// The interrupts that each CPU sent, and those that it received.
+    sent: RefCell<Box<[u64]>>,
     received: RefCell<Box<[u64]>>,
 }
 
@@ -50,6 +51,7 @@ impl Hardware {
             engine: OnceCell::new(),
             interrupted: RefCell::default(),
             interrupts: Cell::new(0),
+            sent: RefCell::new(vec![0; cpus].into()),
             received: RefCell::new(vec![0; cpus].into()),
         }
     }
@@ -74,6 +76,11 @@ impl Hardware {
     /// The interrupts so far.
     pub(super) fn interrupts(&self) -> u64 {
         self.interrupts.get()
+    }
+
+    /// The interrupts so far, by the CPU that sent them.
+    pub(super) fn sent(&self) -> Vec<u64> {
+        self.sent.borrow().to_vec()
     }
 
     /// The interrupts so far, by the CPU that received them.
@@ -143,6 +150,7 @@ unsafe impl Platform for Hardware {
 
     fn interrupt(&self, targets: &CpuSet) {
         let mut received = self.received.borrow_mut();
+        self.sent.borrow_mut()[self.here.get().index()] += targets.iter().count() as u64;
         for target in targets.iter() {
             self.interrupts.set(self.interrupts.get() + 1);
             received[target.index()] += 1;

@@ -87,6 +87,11 @@ impl Kernel {
         self.engine.platform().interrupts()
     }
 
+    /// The interrupts so far, by the CPU that sent them.
+    pub(super) fn sent(&self) -> Vec<u64> {
+        self.engine.platform().sent()
+    }
+
     /// The interrupts so far, by the CPU that received them.
     pub(super) fn received(&self) -> Vec<u64> {
         self.engine.platform().received()

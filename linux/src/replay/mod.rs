@@ -4,9 +4,14 @@
 //! them at once. `kernel` puts the recorded processes on its CPUs, as the recording saw them run, and asks the engine for
 //! the recorded flushes. `frames` keeps which process uses which frame, so that pages that the kernel takes back are
 //! unmapped where they were mapped. `operations` finds the pages that belong to one reclaim or one migration, which a
-//! mechanism may flush one by one, in batches, or later. `masks` knows one rule of Linux that the engine does not have. `model` runs one mechanism, and `run` all of them.
+//! mechanism may flush one by one, in batches, or later. `masks` knows one rule of Linux that the engine does not have.
+//! `calls` changes what programs do: `gathered` puts calls of madvise together, and `decay` makes them later. `model` runs
+//! one mechanism, and `run` all of them.
 
+mod calls;
+mod decay;
 mod frames;
+mod gathered;
 mod hardware;
 mod kernel;
 mod masks;
@@ -14,6 +19,9 @@ mod model;
 mod operations;
 mod residency;
 mod run;
+#[cfg(test)]
+mod testing;
 
+pub use calls::Calls;
 pub use model::{Mechanism, Predicted};
 pub use run::{replay, Observed, Replay, ReplayError};

@@ -1,9 +1,11 @@
 //! One kernel with one mechanism.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use ceasefire::Schedule;
 
+use crate::recording::Row;
+use crate::replay::calls::{Calls, Flush, Waiting};
 use crate::replay::kernel::Kernel;
 use crate::replay::masks::Masks;
 use crate::replay::operations::Operation;
@@ -21,14 +23,20 @@ pub struct Mechanism {
     /// Whether a batch interrupts CPUs that ran one of its processes before and run another now, as Linux does since
     /// 6.13. The engine does not.
     pub keeps_masks: bool,
-    /// The number of a program's calls of munmap or madvise that are flushed together; 1 if each is.
-    pub batch: u64,
+    /// How programs make the calls that give memory back.
+    pub calls: Calls,
 }
 
 impl Mechanism {
     /// One schedule for reclaim and migration.
     pub const fn new(schedule: Schedule, broadcasts: bool) -> Self {
-        Self { reclaim: schedule, migration: schedule, broadcasts, keeps_masks: false, batch: 1 }
+        Self {
+            reclaim: schedule,
+            migration: schedule,
+            broadcasts,
+            keeps_masks: false,
+            calls: Calls::Recorded,
+        }
     }
 
     /// That of a Linux kernel on x86, by its release such as `6.12.43+deb13`. Reclaim has had batches since 4.8
@@ -43,7 +51,7 @@ impl Mechanism {
             migration: since((6, 3)),
             broadcasts: false,
             keeps_masks: version >= (6, 13),
-            batch: 1,
+            calls: Calls::Recorded,
         }
     }
 }
@@ -57,10 +65,16 @@ pub struct Predicted {
     pub interrupts: u64,
     /// By cause.
     pub causes: BTreeMap<Cause, u64>,
+    /// By the process that sent them; 0 for the kernel.
+    pub processes: BTreeMap<u32, u64>,
+    /// By the CPU that sent them.
+    pub sent: Vec<u64>,
     /// By the CPU that received them.
     pub received: Vec<u64>,
     /// The interrupts in each part of the recording.
     pub parts: Vec<u64>,
+    /// The most pages that programs would have kept longer than they did, at one time.
+    pub most_kept_pages: u64,
 }
 
 /// A kernel with a mechanism.
@@ -69,11 +83,11 @@ pub(super) struct Model {
     mechanism: Mechanism,
     kernel: Kernel,
     masks: Option<Masks>,
-    /// The interrupts that masks add, by CPU.
-    passed_over: BTreeMap<u32, u64>,
+    /// The interrupts that masks add, by sender and receiver.
+    passed_over: BTreeMap<(u32, u32), u64>,
     causes: BTreeMap<Cause, u64>,
-    /// The calls of each process that are not flushed yet.
-    waiting: HashMap<u32, u64>,
+    processes: BTreeMap<u32, u64>,
+    waiting: Waiting,
     parts: Vec<u64>,
 }
 
@@ -87,8 +101,16 @@ impl Model {
             masks: mechanism.keeps_masks.then(Masks::default),
             passed_over: BTreeMap::new(),
             causes: BTreeMap::new(),
-            waiting: HashMap::new(),
+            processes: BTreeMap::new(),
+            waiting: Waiting::new(mechanism.calls),
             parts: Vec::new(),
+        }
+    }
+
+    /// An event is about to have its effects.
+    pub(super) fn learn(&mut self, row: &Row) {
+        for flush in self.waiting.learn(row) {
+            self.flush_now(flush);
         }
     }
 
@@ -100,7 +122,7 @@ impl Model {
     }
 
     pub(super) fn ends(&mut self, process: u32) {
-        self.waiting.remove(&process);
+        self.waiting.ends(process);
         self.kernel.ends(process);
         if let Some(masks) = &mut self.masks {
             masks.ends(process);
@@ -108,58 +130,64 @@ impl Model {
     }
 
     pub(super) fn is_found(&mut self, cpu: u32, frame: u64, now_ns: u64) {
-        self.counted(Cause::Reclaim, |kernel| kernel.is_found(cpu, frame, now_ns));
+        self.counted(Cause::Reclaim, 0, |kernel| kernel.is_found(cpu, frame, now_ns));
     }
 
     /// A program's own flush.
-    pub(super) fn flush(&mut self, cpu: u32, process: u32, pages: Option<u64>, cause: Cause, now_ns: u64) {
-        let mut pages = pages;
-        if self.mechanism.batch > 1 && matches!(cause, Cause::Munmap | Cause::Madvise) {
-            let waiting = self.waiting.entry(process).or_default();
-            *waiting += 1;
-            if *waiting < self.mechanism.batch {
-                return;
-            }
-            *waiting = 0;
-            // They lie apart, as far as is known.
-            pages = None;
+    pub(super) fn flush(&mut self, flush: Flush) {
+        if let Some(flush) = self.waiting.flush(flush) {
+            self.flush_now(flush);
         }
-        self.counted(cause, |kernel| kernel.flush(cpu, process, pages, now_ns));
+    }
+
+    fn flush_now(&mut self, flush: Flush) {
+        let Flush { cpu, process, pages, cause, time_ns, .. } = flush;
+        self.counted(cause, process, |kernel| kernel.flush(cpu, process, pages, time_ns));
     }
 
     /// The kernel takes pages back.
     pub(super) fn take(&mut self, operation: &Operation) {
-        let Operation { cpu, time_ns, cause, .. } = *operation;
+        let Operation { cpu, time_ns, cause, process, .. } = *operation;
         let schedule =
             if operation.is_migration() { self.mechanism.migration } else { self.mechanism.reclaim };
         if schedule == Schedule::PerPage {
             for page in operation.flushes.iter().flatten() {
-                self.counted(cause, |kernel| kernel.take(cpu, std::slice::from_ref(page), time_ns));
+                self.counted(cause, process, |kernel| kernel.take(cpu, std::slice::from_ref(page), time_ns));
             }
             return;
         }
         let all = operation.all();
         let batches = if operation.is_per_page() { vec![&all[..]] } else { operation.batches() };
         for batch in batches {
-            self.counted(cause, |kernel| kernel.take(cpu, batch, time_ns));
-            for target in self
-                .masks
-                .iter()
-                .flat_map(|masks| masks.passed_over(cpu, batch, |cpu| self.kernel.running(cpu)))
-            {
-                *self.passed_over.entry(target).or_default() += 1;
-                *self.causes.entry(cause).or_default() += 1;
+            self.counted(cause, process, |kernel| kernel.take(cpu, batch, time_ns));
+            let running = |cpu| self.kernel.running(cpu);
+            let targets = self.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
+            for target in targets.into_iter().flatten() {
+                *self.passed_over.entry((cpu, target)).or_default() += 1;
+                self.count(cause, process, 1);
             }
         }
     }
 
-    fn counted(&mut self, cause: Cause, body: impl FnOnce(&mut Kernel)) {
+    fn counted(&mut self, cause: Cause, process: u32, body: impl FnOnce(&mut Kernel)) {
         let before = self.kernel.interrupts();
         body(&mut self.kernel);
-        let sent = self.kernel.interrupts() - before;
-        if sent > 0 {
-            *self.causes.entry(cause).or_default() += sent;
+        self.count(cause, process, self.kernel.interrupts() - before);
+    }
+
+    fn count(&mut self, cause: Cause, process: u32, interrupts: u64) {
+        if interrupts > 0 {
+            *self.causes.entry(cause).or_default() += interrupts;
+            *self.processes.entry(process).or_default() += interrupts;
         }
+    }
+
+    /// The recording ends.
+    pub(super) fn finish(&mut self) {
+        for flush in self.waiting.finish() {
+            self.flush_now(flush);
+        }
+        self.part();
     }
 
     /// A part of the recording ends.
@@ -173,18 +201,23 @@ impl Model {
     }
 
     pub(super) fn predicted(self) -> Predicted {
-        let mut received = self.kernel.received();
-        for (cpu, count) in &self.passed_over {
-            if let Some(received) = received.get_mut(*cpu as usize) {
-                *received += count;
+        let (mut sent, mut received) = (self.kernel.sent(), self.kernel.received());
+        for ((sender, target), count) in &self.passed_over {
+            for (counts, cpu) in [(&mut sent, sender), (&mut received, target)] {
+                if let Some(of_cpu) = counts.get_mut(*cpu as usize) {
+                    *of_cpu += count;
+                }
             }
         }
         Predicted {
             mechanism: self.mechanism,
             interrupts: self.interrupts(),
             causes: self.causes,
+            processes: self.processes,
+            sent,
             received,
             parts: self.parts,
+            most_kept_pages: self.waiting.most_pages(),
         }
     }
 }
@@ -192,6 +225,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::testing::purge;
 
     #[test]
     fn linux_has_batches_from_its_versions_on() {
@@ -207,15 +241,15 @@ mod tests {
 
     #[test]
     fn a_batch_of_calls_is_flushed_once() {
-        let mechanism = Mechanism { batch: 4, ..Mechanism::new(Schedule::Batched, false) };
+        let mechanism = Mechanism { calls: Calls::Together(4), ..Mechanism::new(Schedule::Batched, false) };
         let mut model = Model::new(mechanism, 2, 100);
         for cpu in 0..2 {
             model.runs(cpu, 7, 0);
         }
         for time in 0..10 {
-            model.flush(0, 7, Some(1), Cause::Madvise, time);
+            model.flush(purge(time, 0..1));
         }
-        model.flush(0, 7, Some(1), Cause::Mprotect, 20);
+        model.flush(Flush { cause: Cause::Mprotect, ..purge(20, 0..1) });
         let predicted = model.predicted();
         assert_eq!((predicted.causes[&Cause::Madvise], predicted.causes[&Cause::Mprotect]), (2, 1));
     }

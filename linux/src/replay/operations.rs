@@ -27,7 +27,7 @@ pub(super) struct Operation {
     /// The pages of each flush.
     pub(super) flushes: Vec<Vec<Taken>>,
     /// The process of the thread, which is taken for the owner of pages of which none is known; 0 for the kernel.
-    process: u32,
+    pub(super) process: u32,
 }
 
 /// The operations that are under way, by thread.

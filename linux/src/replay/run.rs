@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::events::{FlushReason, Kind, Names, Work};
+use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::kernel::threads::{Thread, Threads};
 use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
+use crate::replay::calls::Flush;
 use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
@@ -149,6 +150,9 @@ impl Replayer {
         self.threads.add(event.thread, Thread { process: row.process, name: row.program });
         self.threads.learn(event);
         let now_ns = event.time_ns;
+        for model in &mut self.models {
+            model.learn(row);
+        }
         match event.kind {
             // The threads at the beginning are listed, and run nowhere yet.
             Kind::ThreadNamed { .. } => {}
@@ -211,7 +215,8 @@ impl Replayer {
 
     /// The recorded kernel asks other CPUs to flush.
     fn flush(&mut self, row: &Row, pages: Option<u64>, names: &Names) {
-        let doing = self.doing.get(&row.event.thread).copied().unwrap_or_default();
+        let Event { cpu, thread, time_ns, .. } = row.event;
+        let doing = self.doing.entry(thread).or_default();
         let cause = doing.cause(Work::Flush, names.get(row.program));
         if is_of_kernel(cause) {
             if let Some(operation) = self.operations.flush(row, cause) {
@@ -220,8 +225,10 @@ impl Replayer {
         } else if row.process == 0 {
             self.left_out += 1;
         } else {
+            let (process, purge) = (row.process, doing.take_purge());
+            let flush = Flush { cpu, thread, process, pages, cause, time_ns, purge };
             for model in &mut self.models {
-                model.flush(row.event.cpu, row.process, pages, cause, row.event.time_ns);
+                model.flush(flush);
             }
         }
     }
@@ -242,7 +249,10 @@ impl Replayer {
     fn finish(mut self, facts: Facts, lost: Loss, names: Names) -> Replay {
         let observed = &mut self.observed.totals;
         self.tracker.finish(|shootdown| observed.add(shootdown));
-        self.end_part();
+        self.observed.parts.push(self.part);
+        for model in &mut self.models {
+            model.finish();
+        }
         Replay {
             facts,
             lost,

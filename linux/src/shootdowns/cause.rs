@@ -1,6 +1,7 @@
 //! Why a shootdown happened.
 
 use crate::events::{Kind, MigrationReason, SystemCall, Work};
+use crate::shootdowns::Purge;
 
 /// The cause of a shootdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -191,6 +192,8 @@ impl Cause {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doing {
     call: Option<(SystemCall, u64)>,
+    /// What the call gives back, until it flushes.
+    purge: Option<Purge>,
     migration: Option<MigrationReason>,
     reclaims: bool,
     /// The code of a fault since the last system call.
@@ -202,13 +205,15 @@ impl Doing {
     /// Learns from an event of the thread.
     pub(crate) fn learn(&mut self, kind: &Kind) {
         match *kind {
-            Kind::CallBegan { call, flags, .. } => {
-                *self = Self { call: Some((call, flags)), ended: self.ended, ..Self::default() };
+            Kind::CallBegan { call, address, bytes, flags } => {
+                let purge = Purge::of(flags, address, bytes).filter(|_| call == SystemCall::Madvise);
+                *self = Self { call: Some((call, flags)), purge, ended: self.ended, ..Self::default() };
             }
             Kind::CallEnded { .. } => *self = Self { ended: self.ended, ..Self::default() },
             Kind::Fault { code, .. } => {
                 // A fault within a system call, as of a copy from memory, is part of the call.
-                *self = Self { fault: Some(code), call: self.call, ended: self.ended, ..Self::default() };
+                let Self { call, purge, ended, .. } = *self;
+                *self = Self { fault: Some(code), call, purge, ended, ..Self::default() };
             }
             Kind::MigrationBegan { reason } => self.migration = Some(reason),
             Kind::MigrationEnded { .. } => self.migration = None,
@@ -217,6 +222,11 @@ impl Doing {
             Kind::ThreadEnded => self.ended = true,
             _ => {}
         }
+    }
+
+    /// The pages that the call under way gives back, at its first flush.
+    pub(crate) fn take_purge(&mut self) -> Option<Purge> {
+        self.purge.take()
     }
 
     /// The cause of a flush that the thread does now. `program` is the thread's name.

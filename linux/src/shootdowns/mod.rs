@@ -3,13 +3,17 @@
 //! A shootdown is one flush that asks other CPUs. The kernel's events are parts of it: the flush, an interrupt for each
 //! CPU that is not left out, and a handler there. `tracker` puts them together again. `cause` says why it happened: from
 //! the system call, the fault, the reclaim or the migration under way in the thread, or from the kernel's functions if
-//! they were recorded.
+//! they were recorded. `purge` says which pages a call gives back.
 
 mod cause;
+mod purge;
 mod totals;
 mod tracker;
 
 pub use cause::Cause;
 pub(crate) use cause::Doing;
+#[cfg(test)]
+pub(crate) use purge::DONTNEED;
+pub(crate) use purge::{pages_of, Pages, Purge};
 pub use totals::{CpuSum, Process, Sum, Totals};
 pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};

@@ -1,0 +1,246 @@
+//! `ceasefire replay`: what other mechanisms would have done with a recording.
+
+mod advice;
+mod prediction;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ceasefire_experiments::Mechanism;
+use ceasefire_linux::recording::Recording;
+use ceasefire_linux::replay::{replay, Calls, Mechanism as Setup, Replay};
+use serde_json::{json, Value};
+
+use crate::args::{By, Decay, ReplayArguments};
+use crate::compare::mechanisms;
+use crate::failure::{Done, Failure};
+use crate::number::{compact, ratio};
+use crate::output::distinct::distinct;
+use crate::output::text::{self, Text};
+use crate::tables::grid::{wrapped, Column, Grid};
+use crate::terminal;
+use advice::advice;
+use prediction::{parts, Part, Prediction};
+
+/// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
+const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)", "(9)"];
+
+/// The rows of a breakdown in words.
+const PARTS: usize = 12;
+
+pub(crate) fn run(arguments: &ReplayArguments) -> Done {
+    let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json } = arguments;
+    let chosen = mechanisms(mechanism)?;
+    let chosen = if chosen.is_empty() { Mechanism::ALL.to_vec() } else { chosen };
+    distinct([("the recording", Some(recording.as_path())), ("--json", text::file(json.as_deref()))])?;
+    let json = json.as_deref().map(Text::check).transpose()?;
+    let shown = recording.display();
+    let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
+    let mut file = Recording::open(recording).map_err(|error| failed(&error))?;
+    let recorded = Setup::of_linux(release(&file.facts().kernel));
+    let mut rows = vec![("this kernel, replayed".to_owned(), recorded)];
+    for mechanism in chosen {
+        let setup = Setup::new(mechanism.schedule(), mechanism.broadcasts());
+        rows.push((mechanism.name().to_owned(), setup));
+    }
+    let mut differently = |name: String, calls| rows.push((name, Setup { calls, ..recorded }));
+    if let Some(batch) = *batch {
+        differently(format!("calls by {batch}"), Calls::Together(batch));
+    }
+    if *process_madvise {
+        differently("process_madvise".to_owned(), Calls::ProcessMadvise);
+    }
+    if let Some(Decay { text, time }) = decay {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        differently(format!("decay {text}"), Calls::Later(ns));
+    }
+    let (names, setups): (Vec<String>, Vec<Setup>) = rows.into_iter().unzip();
+    let replayed = replay(&mut file, &setups).map_err(|error| failed(&error))?;
+    let predicted = names.into_iter().zip(&replayed.predicted);
+    let predictions: Vec<Prediction> =
+        predicted.map(|(name, predicted)| Prediction::new(name, predicted, &replayed)).collect();
+    text::write(json, || json_of(&replayed, &predictions), || words(&replayed, &predictions, *by))
+}
+
+/// The release in `Linux 6.12.1 #1 SMP`.
+fn release(kernel: &str) -> &str {
+    kernel.split_whitespace().nth(1).unwrap_or_default()
+}
+
+fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
+    let width = terminal::width();
+    let facts = &replayed.facts;
+    let time = facts.ended_ns.saturating_sub(facts.began_ns) as f64 / 1e9;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}, {} CPUs, {time:.2} s, {} events",
+        facts.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" "),
+        facts.cpus.len(),
+        compact(replayed.events as f64)
+    );
+    text.push('\n');
+    let mut grid = Grid::new(&[
+        Column::words("", 0),
+        Column::numbers("interrupts", 0),
+        Column::numbers("of observed", 0),
+        Column::numbers("9 of 10 within", 1),
+    ]);
+    let observed = replayed.observed.interrupts;
+    grid.row(["observed".into(), observed.to_string(), String::new(), String::new()]);
+    for Prediction { name, predicted, ratio: of_observed, spread } in predictions {
+        let range = spread.map_or_else(String::new, |spread| {
+            format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)))
+        });
+        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), range]);
+    }
+    text.push_str(&grid.text(width));
+    text.push('\n');
+    text.push_str(&breakdown(replayed, predictions, by).text(width));
+    let legend =
+        predictions.iter().zip(1..).map(|(prediction, number)| format!("({number}) {}", prediction.name));
+    let mut notes = vec![legend.collect::<Vec<_>>().join(", ")];
+    notes.extend(advice(replayed, predictions));
+    notes.extend(reasons(replayed, predictions));
+    for note in notes {
+        text.push('\n');
+        text.push_str(&wrapped(&note, width).join("\n"));
+    }
+    text.push('\n');
+    text
+}
+
+/// The interrupts in parts. The columns' names stand below the table.
+fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
+    let head = match by {
+        By::Process => "by process",
+        By::Cause => "by cause",
+        By::Sender => "by sender",
+        By::Victim => "by victim",
+    };
+    let mut columns = vec![Column::words(head, 0), Column::numbers("observed", 0)];
+    columns.extend(HEADS.iter().take(predictions.len()).map(|head| Column::numbers(head, 1)));
+    let mut grid = Grid::new(&columns);
+    let mut rows = parts(replayed, predictions, by);
+    let others = rows.split_off(rows.len().min(PARTS));
+    for (part, counts) in rows {
+        grid.row(std::iter::once(part.name(replayed)).chain(counts.iter().map(u64::to_string)));
+    }
+    if !others.is_empty() {
+        let sums = (0..=predictions.len()).map(|at| others.iter().map(|(_, counts)| counts[at]).sum::<u64>());
+        let name = format!("{} others", others.len());
+        grid.row(std::iter::once(name).chain(sums.map(|sum| sum.to_string())));
+    }
+    grid
+}
+
+/// The reasons for which a prediction may be wrong.
+fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !replayed.lost.is_none() {
+        notes.push(format!(
+            "{} events were lost and {} rows could not be read: the figures are of the rest",
+            replayed.lost.events, replayed.lost.unreadable
+        ));
+    }
+    if replayed.left_out > 0 {
+        notes.push(format!(
+            "{} flushes of the kernel's own threads are left out, because their process is not known",
+            replayed.left_out
+        ));
+    }
+    if replayed.unknown_pages > 0 {
+        notes.push(format!(
+            "{} pages were taken back whose process is not known: their flushes count as none",
+            replayed.unknown_pages
+        ));
+    }
+    if replayed.assumed_pages > 0 {
+        notes.push(format!(
+            "{} pages are taken to belong to the process for which the kernel took them back",
+            replayed.assumed_pages
+        ));
+    }
+    let most_kept =
+        predictions.iter().map(|prediction| prediction.predicted.most_kept_pages).max().unwrap_or(0);
+    if most_kept > 0 {
+        notes.push(format!(
+            "with --decay, programs keep up to {} MiB longer than they did",
+            compact(most_kept as f64 / 256.0)
+        ));
+    }
+    notes
+}
+
+fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
+    // The first column is the observed one.
+    let column = |by: By, at: usize| {
+        parts(replayed, predictions, by).into_iter().map(move |(part, counts)| (part, counts[at]))
+    };
+    let causes = |at| {
+        column(By::Cause, at).map(|(part, count)| (part.name(replayed), count)).collect::<BTreeMap<_, _>>()
+    };
+    let processes = |at| {
+        let process = |(part, interrupts): (Part, u64)| match part {
+            Part::Process(id) => {
+                let name = replayed.observed.totals.names.get(&id).map(|name| replayed.names.get(*name));
+                Some(json!({ "process": id, "program": name, "interrupts": interrupts }))
+            }
+            _ => None,
+        };
+        column(By::Process, at).filter(|(_, count)| *count > 0).filter_map(process).collect::<Vec<_>>()
+    };
+    let cpus = |by, at| {
+        let mut counts =
+            vec![0; replayed.facts.cpus.iter().map(|(cpu, _)| *cpu as usize + 1).max().unwrap_or(0)];
+        for (part, count) in column(by, at) {
+            if let Part::Cpu(cpu) = part {
+                if let Some(of_cpu) = counts.get_mut(cpu as usize) {
+                    *of_cpu = count;
+                }
+            }
+        }
+        counts
+    };
+    let observed = &replayed.observed;
+    let predicted = predictions.iter().zip(1..).map(|(prediction, at)| {
+        let Prediction { name, predicted, ratio, spread } = prediction;
+        let batch = if let Calls::Together(batch) = predicted.mechanism.calls { batch } else { 1 };
+        json!({
+            "mechanism": name,
+            "batch": batch,
+            "interrupts": predicted.interrupts,
+            "ratio": ratio,
+            "ratio_low": spread.map(|spread| spread.low),
+            "ratio_high": spread.map(|spread| spread.high),
+            "causes": causes(at),
+            "processes": processes(at),
+            "sent": cpus(By::Sender, at),
+            "received": cpus(By::Victim, at),
+            "most_kept_bytes": predicted.most_kept_pages << 12,
+        })
+    });
+    json!({
+        "ceasefire": env!("CARGO_PKG_VERSION"),
+        "recording": replayed.facts,
+        "events": replayed.events,
+        "observed": {
+            "interrupts": observed.interrupts,
+            "flushes": observed.totals.all.flushes,
+            "sender_s": observed.totals.all.sender_ns as f64 / 1e9,
+            "victim_s": observed.totals.all.victim_ns as f64 / 1e9,
+            "causes": causes(0),
+            "processes": processes(0),
+            "sent": cpus(By::Sender, 0),
+            "received": cpus(By::Victim, 0),
+        },
+        "predicted": predicted.collect::<Vec<_>>(),
+        "advice": advice(replayed, predictions),
+        "left_out": replayed.left_out,
+        "unknown_pages": replayed.unknown_pages,
+        "assumed_pages": replayed.assumed_pages,
+        "most_frames": replayed.most_frames,
+        "lost": replayed.lost.events,
+        "unreadable": replayed.lost.unreadable,
+    })
+}

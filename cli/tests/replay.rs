@@ -1,0 +1,70 @@
+//! `ceasefire replay` on recordings of a real machine.
+
+mod common;
+
+use common::ceasefire;
+use serde_json::Value;
+
+/// A recording that is kept for tests.
+fn recording(name: &str) -> String {
+    format!("{}/../linux/recordings/{name}.parquet", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a replay of it prints.
+fn replayed(name: &str, options: &[&str]) -> String {
+    let file = recording(name);
+    let output = ceasefire(&[&["replay", &file], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn json(name: &str, options: &[&str]) -> Value {
+    serde_json::from_str(&replayed(name, &[&["--json", "-"], options].concat())).expect("JSON")
+}
+
+#[test]
+fn advice_names_the_call_and_the_change_that_saves_most_and_is_none_where_nothing_saves() {
+    let lines = |name| json(name, &["--process-madvise"])["advice"].as_array().expect("an array").clone();
+    let purge = lines("purge");
+    assert_eq!(purge.len(), 1, "{purge:?}");
+    let line = purge[0].as_str().expect("text");
+    assert!(
+        line.starts_with("madvise by shootdowns (") && line.contains("process_madvise would leave 0.02"),
+        "{line}"
+    );
+    assert_eq!(lines("mprotect"), [Value::Null; 0]);
+}
+
+#[test]
+fn every_division_has_all_interrupts() {
+    let found = json("purge", &["--decay", "1ms"]);
+    let rows = found["predicted"].as_array().expect("rows").iter().chain([&found["observed"]]);
+    for row in rows {
+        let sum = |part: &str| -> u64 {
+            match &row[part] {
+                Value::Object(causes) => causes.values().filter_map(Value::as_u64).sum(),
+                Value::Array(rows) => {
+                    rows.iter().filter_map(|row| row.as_u64().or(row["interrupts"].as_u64())).sum()
+                }
+                _ => u64::MAX,
+            }
+        };
+        let interrupts = row["interrupts"].as_u64().expect("a count");
+        assert_eq!(["causes", "processes", "sent", "received"].map(sum), [interrupts; 4], "{row}");
+    }
+    let kept = &found["predicted"].as_array().expect("rows")[6];
+    assert_eq!((&kept["mechanism"], &kept["most_kept_bytes"]), (&"decay 1ms".into(), &(40 * 4096).into()));
+}
+
+#[test]
+fn words_divide_interrupts_as_they_are_asked_to() {
+    for (by, line) in
+        [("process", "shootdowns ("), ("cause", "madvise "), ("sender", "CPU 0 "), ("victim", "CPU 1 ")]
+    {
+        let text = replayed("purge", &["--mechanism", "batched", "--by", by]);
+        let (_, parts) = text.split_once(&format!("by {by}")).expect("the table");
+        assert!(parts.lines().nth(1).is_some_and(|first| first.starts_with(line)), "{text}");
+        // Not one of the other mechanisms.
+        assert!(!text.contains("lazy"), "{text}");
+    }
+}
