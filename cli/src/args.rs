@@ -76,6 +76,9 @@ pub(crate) struct RecordArguments {
     /// Write a summary as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write an HTML page with plots
+    #[arg(long, value_name = "FILE", conflicts_with = "light")]
+    pub(crate) html: Option<PathBuf>,
     /// Record so long, such as 10s, 500ms or 2min
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "program")]
     pub(crate) duration: Option<Duration>,
@@ -108,6 +111,9 @@ pub(crate) struct ReplayArguments {
     /// Write everything as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write an HTML page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -9,13 +9,16 @@ use std::process::Command;
 
 use ceasefire_linux::events::{Level, Names};
 use ceasefire_linux::record::{record, Length, Options, RecordError, Recorded};
-use ceasefire_linux::recording::{Count, Facts, RecordingError};
+use ceasefire_linux::recording::{Count, Facts, Recording, RecordingError};
+use ceasefire_linux::replay::{replay, ReplayError};
 use ceasefire_linux::shootdowns::Totals;
 use serde_json::json;
 
 use crate::args::RecordArguments;
 use crate::failure::{Done, Failure};
+use crate::html;
 use crate::number::compact;
+use crate::output::command_line;
 use crate::output::distinct::distinct;
 use crate::output::interrupt;
 use crate::output::replacement::Place;
@@ -25,8 +28,17 @@ use crate::output::text::{self, Text};
 const SHOWN: usize = 5;
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
-    let RecordArguments { output, light, stacks, json, duration, program } = arguments;
-    distinct([("--output", Some(output.as_path())), ("--json", text::file(json.as_deref()))])?;
+    let RecordArguments { output, light, stacks, json, html, duration, program } = arguments;
+    text::is_file("--html", html.as_deref())?;
+    let summary = ("--json", text::file(json.as_deref()));
+    distinct([("--output", Some(output.as_path())), summary, ("--html", html.as_deref())])?;
+    if html.is_some() && output.exists() && !output.is_file() {
+        let shown = output.display();
+        return Err(Failure::input(format!(
+            "{shown}: --html needs a recording in a file that can be read again"
+        )));
+    }
+    let html = html.as_deref().map(Place::check).transpose()?;
     let json = json.as_deref().map(Text::check).transpose()?;
     let recording = Place::check(output)?.stream()?;
     let shown = output.display().to_string();
@@ -56,7 +68,18 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
-    text::write(json, || json_of(&facts, &shown), || words(&facts, &totals, &names, &shown))
+    let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
+    let written = text::write(json, || json_of(&facts, &shown), || words(&facts, &totals, &names, &shown));
+    Failure::both(page, written)
+}
+
+/// The page of a recording that was written.
+fn page(path: &Path) -> Result<String, Failure> {
+    let failed = |error: ReplayError| Failure::Input(format!("{}: {error}", path.display()));
+    let mut recording = Recording::open(path).map_err(|error| failed(error.into()))?;
+    let replayed = replay(&mut recording, &[]).map_err(failed)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(html::recording::of(&command_line(), &name, &replayed, &[]))
 }
 
 /// The summary as JSON.

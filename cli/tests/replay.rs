@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::ceasefire;
+use common::{ceasefire, Folder};
 use serde_json::Value;
 
 /// A recording that is kept for tests.
@@ -29,7 +29,7 @@ fn advice_names_the_call_and_the_change_that_saves_most_and_is_none_where_nothin
     assert_eq!(purge.len(), 1, "{purge:?}");
     let line = purge[0].as_str().expect("text");
     assert!(
-        line.starts_with("madvise by shootdowns (") && line.contains("process_madvise would leave 0.02"),
+        line.starts_with("madvise by shootdowns (") && line.contains("'process_madvise' would leave 0.02"),
         "{line}"
     );
     assert_eq!(lines("mprotect"), [Value::Null; 0]);
@@ -66,5 +66,27 @@ fn words_divide_interrupts_as_they_are_asked_to() {
         assert!(parts.lines().nth(1).is_some_and(|first| first.starts_with(line)), "{text}");
         // Not one of the other mechanisms.
         assert!(!text.contains("lazy"), "{text}");
+    }
+}
+
+#[test]
+fn the_page_is_one_file_with_every_part_of_the_replay() {
+    let folder = Folder::new();
+    let page = folder.file("page.html");
+    replayed("purge", &["--process-madvise", "--html", &page]);
+    let text = std::fs::read_to_string(&page).expect("the page");
+    for part in [
+        "TLB shootdowns of purge.parquet",
+        "<b>Over time.</b>",
+        "from CPU 0 to CPU 1: 402",
+        "process_madvise: 0.0249 (0.0209-0.0303)",
+        "madvise by shootdowns (",
+        "<th scope=\"row\">madvise</th><td>400</td><td>400</td>",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(text.matches("role=\"img\"").count(), 3);
+    for outside in ["http:", "https:", "src=", "<script", "@import", "NaN"] {
+        assert!(!text.contains(outside), "{outside}");
     }
 }

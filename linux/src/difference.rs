@@ -80,9 +80,7 @@ impl Profile {
     }
 
     fn add(&mut self, shootdown: &Shootdown, names: &Names) {
-        let since = shootdown.began_ns.saturating_sub(self.facts.began_ns);
-        let time = self.facts.ended_ns.saturating_sub(self.facts.began_ns).max(1);
-        let part = ((u128::from(since) * PARTS as u128 / u128::from(time)) as usize).min(PARTS - 1);
+        let part = self.facts.part(shootdown.began_ns, PARTS);
         let interrupts = shootdown.interrupts.len() as u64;
         for (figure, value) in [
             (Figure::Flushes, 1),
@@ -95,11 +93,6 @@ impl Profile {
             self.figures.entry(figure).or_default()[part] += value;
         }
     }
-
-    /// The time of the recording, in seconds.
-    fn seconds(&self) -> f64 {
-        self.facts.ended_ns.saturating_sub(self.facts.began_ns).max(1) as f64 / 1e9
-    }
 }
 
 /// Compares the figures of two recordings: every figure that one of them has.
@@ -109,7 +102,7 @@ pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
     figures.dedup();
     let compare = |figure: &Figure| {
         let parts = [one, other].map(|profile| profile.figures.get(figure).copied().unwrap_or_default());
-        let seconds = [one, other].map(Profile::seconds);
+        let seconds = [one, other].map(|profile| profile.facts.seconds());
         let rate = |at: usize| parts[at].iter().sum::<u64>() as f64 / seconds[at];
         let rates = [rate(0), rate(1)];
         // Of parts of different lengths, rates are compared.

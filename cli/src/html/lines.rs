@@ -17,14 +17,14 @@ use crate::number::{compact, range, time_unit};
 
 /// The upper and the lower end of the vertical axis.
 const TOP: f64 = 26.0;
-const BOTTOM: f64 = 176.0;
+pub(super) const BOTTOM: f64 = 176.0;
 const HEIGHT: f64 = 212.0;
 /// The number of dash patterns and marks. Further variants repeat them.
 const STYLES: usize = 6;
 
 /// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// Dashed, with hollow marks.
     Published,
     /// Solid, with marks.
@@ -33,25 +33,25 @@ enum Kind {
     OverTime,
 }
 
-struct Line {
-    name: String,
-    variant: usize,
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) variant: usize,
     /// The class of its colour.
-    mechanism: &'static str,
-    kind: Kind,
-    points: Vec<Point>,
+    pub(super) mechanism: &'static str,
+    pub(super) kind: Kind,
+    pub(super) points: Vec<Point>,
 }
 
 /// A point of a line, with the range of its value if there is one.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+pub(super) struct Point {
     across: f64,
     up: f64,
     range: Option<Interval>,
 }
 
 impl Point {
-    fn new(across: f64, up: f64) -> Self {
+    pub(super) fn new(across: f64, up: f64) -> Self {
         Self { across, up, range: None }
     }
 
@@ -379,7 +379,7 @@ impl<'a> Shown<'a> {
 }
 
 /// A figure with the lines over the frame that `frame` draws for the vertical scale.
-fn figure(title: String, lines: &[Line], x: &Scale, frame: impl Fn(&Scale) -> Markup) -> Figure {
+pub(super) fn figure(title: String, lines: &[Line], x: &Scale, frame: impl Fn(&Scale) -> Markup) -> Figure {
     let values = lines.iter().flat_map(|line| line.points.iter().flat_map(Point::values));
     let y = Scale::linear(values, BOTTOM, TOP);
     Figure {

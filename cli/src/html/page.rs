@@ -47,6 +47,29 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
     let last = anchors.of("Machines");
     let of_machines: Vec<Anchor> =
         machines.iter().map(|machine| anchors.of(&format!("Machine {}", machine.name))).collect();
+    let header = html! {
+        h1 { "The cost of TLB flushes, published and simulated" }
+        p {
+            "Made by ceasefire " (env!("CARGO_PKG_VERSION"))
+            @if let Some(case) = cases.first() { ", with " (seeds(&case.runs)) } ":"
+        }
+        pre { code { (command) } }
+        (verdict(&reports))
+        (contents(std::iter::once(&all).chain(&sections).chain([&last]).chain(&of_machines)))
+    };
+    let main = html! {
+        (summary(rows, &reports, &all))
+        @for (group, anchor) in groups.iter().zip(&sections) { (section(group, anchor)) }
+        section {
+            h2 id=(last.id) { (last.link(&html! { "Machines" })) }
+            @for (machine, anchor) in machines.iter().zip(&of_machines) { (machines::described(machine, anchor)) }
+        }
+    };
+    document("Ceasefire: results", &header, &main)
+}
+
+/// A page of one file.
+pub(super) fn document(title: &str, header: &Markup, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -55,31 +78,10 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(concat!("ceasefire ", env!("CARGO_PKG_VERSION")));
-                title { "Ceasefire: results" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) (PreEscaped(include_str!("style.css"))) }
             }
-            body {
-                header {
-                    h1 { "The cost of TLB flushes, published and simulated" }
-                    p {
-                        "Made by ceasefire " (env!("CARGO_PKG_VERSION"))
-                        @if let Some(case) = cases.first() { ", with " (seeds(&case.runs)) } ":"
-                    }
-                    pre { code { (command) } }
-                    (verdict(&reports))
-                    (contents(std::iter::once(&all).chain(&sections).chain([&last]).chain(&of_machines)))
-                }
-                main {
-                    (summary(rows, &reports, &all))
-                    @for (group, anchor) in groups.iter().zip(&sections) { (section(group, anchor)) }
-                    section {
-                        h2 id=(last.id) { (last.link(&html! { "Machines" })) }
-                        @for (machine, anchor) in machines.iter().zip(&of_machines) {
-                            (machines::described(machine, anchor))
-                        }
-                    }
-                }
-            }
+            body { header { (header) } main { (main) } }
         }
     };
     page.into_string()

@@ -185,6 +185,16 @@ pub(crate) fn vertical(scale: &Scale, label: &str) -> Markup {
     }
 }
 
+/// A range across, as a thin line with ends at the height `middle`. One that is too short to see has none.
+pub(crate) fn whisker(scale: &Scale, middle: f64, least: f64, most: f64) -> Markup {
+    let (from, to) = (scale.place(least), scale.place(most));
+    if to - from < 1.0 {
+        return html! {};
+    }
+    let path = format!("M{0} {1}v5M{0} {2}H{3}M{3} {1}v5", at(from), at(middle - 2.5), at(middle), at(to));
+    html! { path.halo d=(path) {} path.whisker d=(path) {} }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -13,7 +13,7 @@ use maud::{html, Markup};
 use super::figure::{exact, head, Figure, Key};
 use super::group::Group;
 use super::hatching::{self, Place};
-use super::plot::{at, Scale, WIDTH};
+use super::plot::{at, whisker, Scale, WIDTH};
 use crate::number::{self, compact, difference, range, threads};
 use crate::results::metric_name;
 
@@ -184,7 +184,7 @@ fn drawn(metrics: &[Metric], scale: &Scale) -> (f64, Markup) {
                 (row(top, ours.mechanism(), html! {
                     title { (metric.name) ", " (ours.said()) }
                     (bar(scale, top, ours.median(), &format!("{} {}", class(ours.basis), ours.mechanism())))
-                    (whisker(scale, top, ours.ratio))
+                    @if let Some(Interval { least, most, .. }) = ours.ratio.filter(|ratio| ratio.most > 0.0) { (whisker(scale, top + ROW / 2.0, least, most)) }
                     text x=(at(NUMBERS)) y=(at(top + 11.5)) {
                         tspan.number { (shown(ours.median())) }
                         @if ours.is_few() { (FEW) }
@@ -222,18 +222,6 @@ fn bar(scale: &Scale, top: f64, value: Option<f64>, class: &str) -> Markup {
     };
     let (x, width) = (one.min(end), (one - end).abs().max(1.0));
     hatching::bar(class, Place { x, y: top + (ROW - BAR) / 2.0, width, height: BAR }, "")
-}
-
-/// The range of a ratio, as a thin line with ends. One that is too short to see has none.
-fn whisker(scale: &Scale, top: f64, ratio: Option<Interval>) -> Markup {
-    let Some(Interval { least, most, .. }) = ratio.filter(|ratio| ratio.most > 0.0) else { return html! {} };
-    let (from, to) = (scale.place(least), scale.place(most));
-    if to - from < 1.0 {
-        return html! {};
-    }
-    let middle = top + ROW / 2.0;
-    let path = format!("M{0} {1}v5M{0} {2}H{3}M{3} {1}v5", at(from), at(middle - 2.5), at(middle), at(to));
-    html! { path.halo d=(path) {} path.whisker d=(path) {} }
 }
 
 /// The CSS class of a bar of ours.

@@ -48,9 +48,7 @@ impl Output {
             return Err(Failure::input("--json and --csv cannot both be written to standard output"));
         }
         for (option, path) in [("--parquet", parquet), ("--html", html), ("--trace", trace)] {
-            if printed(path) {
-                return Err(Failure::Input(format!("{option} writes to a file, not to standard output")));
-            }
+            text::is_file(option, path.as_deref())?;
         }
         let files = [json, csv, parquet, html, trace].map(|path| text::file(path.as_deref()));
         let names = ["--json", "--csv", "--parquet", "--html", "--trace"];
@@ -122,7 +120,7 @@ impl Output {
 }
 
 /// The command line, quoted for a shell.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
     let quoted = |word: OsString| {
         let word = word.to_string_lossy().into_owned();

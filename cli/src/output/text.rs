@@ -31,6 +31,14 @@ pub(crate) fn file(path: Option<&Path>) -> Option<&Path> {
     path.filter(|path| *path != Path::new("-"))
 }
 
+/// Refuses standard output for what only a file can hold.
+pub(crate) fn is_file(option: &str, path: Option<&Path>) -> Done {
+    if path == Some(Path::new("-")) {
+        return Err(Failure::Input(format!("{option} writes to a file, not to standard output")));
+    }
+    Ok(())
+}
+
 /// Writes results: as JSON if that has a destination, and in words unless the JSON is on standard output.
 pub(crate) fn write(
     json: Option<Text>,

@@ -42,13 +42,12 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<(f64,
     let ((process, _), sum) = of_cause.max_by_key(|((process, _), sum)| (sum.interrupts, *process))?;
     let share = 100.0 * sum.interrupts as f64 / replayed.observed.interrupts as f64;
     let line = format!(
-        "{} by {} sends {share:.0}% of the interrupts; {} would leave {} of all ({}-{}).",
+        "{} by {} sends {share:.0}% of the interrupts; '{}' would leave {} of all ({}).",
         cause.name(),
         Part::Process(*process).name(replayed),
         other.name,
         ratio(Some(of_observed)),
-        ratio(Some(spread.low)),
-        ratio(Some(spread.high))
+        other.range()
     );
     Some((of_observed, line))
 }

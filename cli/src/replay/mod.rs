@@ -14,13 +14,16 @@ use serde_json::{json, Value};
 use crate::args::{By, Decay, ReplayArguments};
 use crate::compare::mechanisms;
 use crate::failure::{Done, Failure};
+use crate::html;
 use crate::number::{compact, ratio};
+use crate::output::command_line;
 use crate::output::distinct::distinct;
+use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
-use advice::advice;
-use prediction::{parts, Part, Prediction};
+pub(crate) use advice::advice;
+pub(crate) use prediction::{parts, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
 const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)", "(9)"];
@@ -29,10 +32,13 @@ const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)"
 const PARTS: usize = 12;
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Done {
-    let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json } = arguments;
+    let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json, html } = arguments;
     let chosen = mechanisms(mechanism)?;
     let chosen = if chosen.is_empty() { Mechanism::ALL.to_vec() } else { chosen };
-    distinct([("the recording", Some(recording.as_path())), ("--json", text::file(json.as_deref()))])?;
+    text::is_file("--html", html.as_deref())?;
+    let source = ("the recording", Some(recording.as_path()));
+    distinct([source, ("--json", text::file(json.as_deref())), ("--html", html.as_deref())])?;
+    let html = html.as_deref().map(Place::check).transpose()?;
     let json = json.as_deref().map(Text::check).transpose()?;
     let shown = recording.display();
     let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
@@ -59,7 +65,13 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let predicted = names.into_iter().zip(&replayed.predicted);
     let predictions: Vec<Prediction> =
         predicted.map(|(name, predicted)| Prediction::new(name, predicted, &replayed)).collect();
-    text::write(json, || json_of(&replayed, &predictions), || words(&replayed, &predictions, *by))
+    let page = html.map_or(Ok(()), |place| {
+        let name = recording.file_name().unwrap_or_default().to_string_lossy();
+        place.write(html::recording::of(&command_line(), &name, &replayed, &predictions).as_bytes())
+    });
+    let written =
+        text::write(json, || json_of(&replayed, &predictions), || words(&replayed, &predictions, *by));
+    Failure::both(page, written)
 }
 
 /// The release in `Linux 6.12.1 #1 SMP`.
@@ -88,11 +100,9 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     ]);
     let observed = replayed.observed.interrupts;
     grid.row(["observed".into(), observed.to_string(), String::new(), String::new()]);
-    for Prediction { name, predicted, ratio: of_observed, spread } in predictions {
-        let range = spread.map_or_else(String::new, |spread| {
-            format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)))
-        });
-        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), range]);
+    for prediction in predictions {
+        let Prediction { name, predicted, ratio: of_observed, .. } = prediction;
+        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), prediction.range()]);
     }
     text.push_str(&grid.text(width));
     text.push('\n');
@@ -135,7 +145,7 @@ fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
 }
 
 /// The reasons for which a prediction may be wrong.
-fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
+pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let mut notes = Vec::new();
     if !replayed.lost.is_none() {
         notes.push(format!(

@@ -8,6 +8,7 @@ use ceasefire_linux::shootdowns::Cause;
 use ceasefire_linux::spread::{of_ratio, Spread};
 
 use crate::args::By;
+use crate::number::ratio;
 
 /// A mechanism's interrupts.
 pub(crate) struct Prediction<'a> {
@@ -29,6 +30,14 @@ impl<'a> Prediction<'a> {
                 .then(|| predicted.interrupts as f64 / observed.interrupts as f64),
             spread: of_ratio(&predicted.parts, &observed.parts),
         }
+    }
+}
+
+impl Prediction<'_> {
+    /// The spread of the ratio as text; empty without one.
+    pub(crate) fn range(&self) -> String {
+        let range = |spread: Spread| format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)));
+        self.spread.map_or_else(String::new, range)
     }
 }
 

@@ -89,6 +89,20 @@ impl Count {
     }
 }
 
+impl Facts {
+    /// The time of the recording, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.ended_ns.saturating_sub(self.began_ns).max(1) as f64 / 1e9
+    }
+
+    /// The part of the recording in which a time lies, if so many equal parts divide it.
+    pub fn part(&self, time_ns: u64, parts: usize) -> usize {
+        let since = time_ns.saturating_sub(self.began_ns);
+        let time = self.ended_ns.saturating_sub(self.began_ns).max(1);
+        ((u128::from(since) * parts as u128 / u128::from(time)) as usize).min(parts - 1)
+    }
+}
+
 impl Loss {
     /// Whether nothing is missing.
     pub fn is_none(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::residency::Residency;
-use crate::shootdowns::{Cause, Doing, Totals, Tracker};
+use crate::shootdowns::{Cause, Doing, Shootdown, Timeline, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
 const PARTS: u64 = 20;
@@ -53,6 +53,8 @@ pub struct Observed {
     pub parts: Vec<u64>,
     /// All its shootdowns.
     pub totals: Totals,
+    /// Its interrupts over time.
+    pub timeline: Timeline,
 }
 
 /// A replayed recording.
@@ -117,7 +119,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         threads: Threads::default(),
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
-        observed: Observed::default(),
+        observed: Observed { timeline: Timeline::new(facts.clone()), ..Observed::default() },
         events: 0,
         left_out: 0,
         most_frames: 0,
@@ -140,7 +142,7 @@ impl Replayer {
             self.part_ends_ns.pop();
             self.end_part();
         }
-        let observed = &mut self.observed.totals;
+        let observed = &mut self.observed;
         self.tracker.add(row, names, |shootdown| observed.add(shootdown));
         match event.kind {
             Kind::Lost { .. } => return self.residency.loses(event.cpu),
@@ -247,7 +249,7 @@ impl Replayer {
     }
 
     fn finish(mut self, facts: Facts, lost: Loss, names: Names) -> Replay {
-        let observed = &mut self.observed.totals;
+        let observed = &mut self.observed;
         self.tracker.finish(|shootdown| observed.add(shootdown));
         self.observed.parts.push(self.part);
         for model in &mut self.models {
@@ -270,6 +272,11 @@ impl Replayer {
 
 /// The observed interrupts of a cause.
 impl Observed {
+    fn add(&mut self, shootdown: &Shootdown) {
+        self.totals.add(shootdown);
+        self.timeline.add(shootdown);
+    }
+
     /// The interrupts that flushes of a cause sent.
     pub fn of(&self, cause: Cause) -> u64 {
         self.totals.causes.get(&cause).map_or(0, |sum| sum.interrupts)

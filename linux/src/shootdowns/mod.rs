@@ -7,6 +7,7 @@
 
 mod cause;
 mod purge;
+mod timeline;
 mod totals;
 mod tracker;
 
@@ -15,5 +16,6 @@ pub(crate) use cause::Doing;
 #[cfg(test)]
 pub(crate) use purge::DONTNEED;
 pub(crate) use purge::{pages_of, Pages, Purge};
+pub use timeline::Timeline;
 pub use totals::{CpuSum, Process, Sum, Totals};
 pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};

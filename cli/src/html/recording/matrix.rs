@@ -1,0 +1,75 @@
+//! The interrupts from each CPU to each: a square is the darker the more there were.
+
+use ceasefire_linux::replay::Replay;
+use maud::html;
+
+use super::super::figure::{head, Figure};
+use super::super::plot::{at, LEFT, RIGHT};
+
+/// The upper end of the squares.
+const TOP: f64 = 26.0;
+/// The longest side of a square.
+const SIDE: f64 = 40.0;
+/// The room for the number of a CPU.
+const LABEL: f64 = 18.0;
+
+/// The figure.
+pub(super) fn figure(replayed: &Replay) -> Figure {
+    let cpus: Vec<u32> = replayed.facts.cpus.iter().map(|(cpu, _)| *cpu).collect();
+    let pairs = &replayed.observed.totals.pairs;
+    let count = |sender: u32, victim: u32| pairs.get(&(sender, victim)).copied().unwrap_or(0);
+    let most = pairs.values().copied().max().unwrap_or(0).max(1);
+    let side = ((RIGHT - LEFT) / cpus.len().max(1) as f64).min(SIDE);
+    let every = (LABEL / side).ceil() as usize;
+    let cells = || {
+        cpus.iter().enumerate().flat_map(|(row, sender)| {
+            cpus.iter().enumerate().map(move |(column, victim)| (row, *sender, column, *victim))
+        })
+    };
+    let bottom = TOP + side * cpus.len() as f64;
+    let place = |at: usize| at as f64 * side;
+    let content = html! {
+        text.label x="0" y="12" { "sender, down; victim, across" }
+        g.batched {
+            @for (row, sender, column, victim) in cells() {
+                @let interrupts = count(sender, victim);
+                rect.cell x=(at(LEFT + place(column))) y=(at(TOP + place(row))) width=(at(side)) height=(at(side))
+                    fill-opacity=(format!("{:.3}", interrupts as f64 / most as f64)) {
+                    title { "from CPU " (sender) " to CPU " (victim) ": " (interrupts) }
+                }
+            }
+        }
+        @for (number, cpu) in cpus.iter().enumerate().step_by(every.max(1)) {
+            text x=(at(LEFT - 6.0)) y=(at(TOP + place(number) + side / 2.0 + 4.0)) text-anchor="end" { (cpu) }
+            text x=(at(LEFT + place(number) + side / 2.0)) y=(at(bottom + 14.0)) text-anchor="middle" { (cpu) }
+        }
+    };
+    let mut listed: Vec<(u64, u32, u32)> =
+        pairs.iter().map(|((sender, victim), count)| (*count, *sender, *victim)).collect();
+    listed.sort_by_key(|(count, sender, victim)| (std::cmp::Reverse(*count), *sender, *victim));
+    let said =
+        listed.iter().take(5).map(|(count, sender, victim)| format!("CPU {sender} to {victim}: {count}"));
+    let description = said.collect::<Vec<_>>().join("; ");
+    let mut rows = vec![head(&["sender", "victim", "interrupts"])];
+    rows.extend(listed.iter().map(|(count, sender, victim)| {
+        [*sender, *victim].map(|cpu| cpu.to_string()).into_iter().chain([count.to_string()]).collect()
+    }));
+    Figure {
+        file: "matrix",
+        caption: html! { b { "Senders and victims." } " Observed interrupts from each CPU to each; the darkest square has " (most) "." },
+        legend: Vec::new(),
+        title: "Interrupts from each CPU to each".to_owned(),
+        description,
+        height: bottom + 22.0,
+        content,
+        numbers: html! {
+            table {
+                thead { tr { th { "sender" } th { "victim" } th { "interrupts" } } }
+                tbody { @for (count, sender, victim) in &listed { tr {
+                    th scope="row" { (sender) } td { (victim) } td { (count) }
+                } } }
+            }
+        },
+        rows,
+    }
+}

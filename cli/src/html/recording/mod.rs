@@ -1,0 +1,91 @@
+//! The page of a recording: what was observed and, of a replay, what other mechanisms would have done.
+//!
+//! `timeline` draws the interrupts over time, `matrix` those from each CPU to each, and `what_ifs` those of each
+//! mechanism.
+
+mod matrix;
+mod timeline;
+mod what_ifs;
+
+use ceasefire_linux::replay::Replay;
+use maud::{html, Markup};
+
+use super::figure::Figure;
+use super::page::document;
+use crate::args::By;
+use crate::number::compact;
+use crate::replay::{advice, parts, reasons, Part, Prediction};
+
+/// The rows of a table of processes.
+const PROCESSES: usize = 20;
+
+/// The page. `command` is the command line that made it, and `name` the recording's file.
+pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Prediction]) -> String {
+    let facts = &replayed.facts;
+    let observed = &replayed.observed;
+    let advice = advice(replayed, predictions);
+    let header = html! {
+        h1 { "TLB shootdowns of " (name) }
+        p { "Made by ceasefire " (env!("CARGO_PKG_VERSION")) ":" }
+        pre { code { (command) } }
+        p.facts {
+            (facts.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")) ", " (facts.processor) ", "
+            (facts.cpus.len()) " CPUs; " (compact(facts.seconds())) " s, " (replayed.events) " events"
+        }
+        p {
+            (observed.interrupts) " interrupts for TLB flushes, " (compact(observed.interrupts as f64 / facts.seconds()))
+            "/s. Senders waited " (compact(observed.totals.all.sender_ns as f64 / 1e6)) " ms, handlers ran "
+            (compact(observed.totals.all.victim_ns as f64 / 1e6)) " ms."
+        }
+        @if !advice.is_empty() { ul { @for line in &advice { li { (line) } } } }
+    };
+    let figures: Vec<Figure> = [timeline::figure(replayed), Some(matrix::figure(replayed))]
+        .into_iter()
+        .chain([what_ifs::figure(predictions)])
+        .flatten()
+        .collect();
+    let main = html! {
+        section.result {
+            div.figures { @for figure in &figures { (figure.shown("recording")) } }
+            h3 { "Causes" }
+            (causes(replayed))
+            h3 { "Processes" }
+            (division(replayed, predictions, By::Process))
+            @if !predictions.is_empty() {
+                @for reason in reasons(replayed, predictions) { p.note { (reason) } }
+            }
+        }
+    };
+    document(&format!("Ceasefire: {name}"), &header, &main)
+}
+
+fn causes(replayed: &Replay) -> Markup {
+    let mut causes: Vec<_> = replayed.observed.totals.causes.iter().collect();
+    causes.sort_by_key(|(cause, sum)| (std::cmp::Reverse((sum.interrupts, sum.flushes)), **cause));
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "cause" } th { "flushes" } th { "interrupts" } th { "senders waited, ms" } th { "handlers ran, ms" }
+            } }
+            tbody { @for (cause, sum) in causes { tr {
+                th scope="row" { (cause.name()) } td { (sum.flushes) } td { (sum.interrupts) }
+                td { (compact(sum.sender_ns as f64 / 1e6)) } td { (compact(sum.victim_ns as f64 / 1e6)) }
+            } } }
+        } }
+    }
+}
+
+/// The interrupts in parts, observed and of each prediction.
+fn division(replayed: &Replay, predictions: &[Prediction], by: By) -> Markup {
+    let rows: Vec<(Part, Vec<u64>)> = parts(replayed, predictions, by).into_iter().take(PROCESSES).collect();
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "interrupts by" } th { "observed" } @for prediction in predictions { th { (prediction.name) } }
+            } }
+            tbody { @for (part, counts) in rows { tr {
+                th scope="row" { (part.name(replayed)) } @for count in counts { td { (count) } }
+            } } }
+        } }
+    }
+}
