@@ -143,6 +143,9 @@ pub(crate) struct DiffArguments {
     /// Write everything as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write an HTML page with a plot
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// The values of `--by`.

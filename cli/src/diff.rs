@@ -9,9 +9,13 @@ use serde_json::{json, Value};
 
 use crate::args::DiffArguments;
 use crate::failure::{Done, Failure};
+use crate::html;
 use crate::number::{compact, ratio};
+use crate::output::command_line;
 use crate::output::distinct::distinct;
+use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
+use crate::replay::range;
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 
@@ -19,10 +23,14 @@ use crate::terminal;
 const PROGRAMS: usize = 8;
 
 pub(crate) fn run(arguments: &DiffArguments) -> Done {
-    let DiffArguments { one, other, json } = arguments;
+    let DiffArguments { one, other, json, html } = arguments;
+    text::is_file("--html", html.as_deref())?;
     for recording in [one, other] {
-        distinct([("the recording", Some(recording.as_path())), ("--json", text::file(json.as_deref()))])?;
+        let source = ("the recording", Some(recording.as_path()));
+        distinct([source, ("--json", text::file(json.as_deref())), ("--html", html.as_deref())])?;
     }
+    let html = html.as_deref().map(Place::check).transpose()?;
+    let names = [one, other].map(|path| path.display().to_string());
     let json = json.as_deref().map(Text::check).transpose()?;
     let profile = |path: &Path| {
         let read = Recording::open(path).and_then(|mut recording| Profile::of(&mut recording));
@@ -30,11 +38,15 @@ pub(crate) fn run(arguments: &DiffArguments) -> Done {
     };
     let (one, other) = (profile(one)?, profile(other)?);
     let found = differences(&one, &other);
-    text::write(json, || json_of(&one, &other, &found), || words(&one, &other, &found))
+    let page = html.map_or(Ok(()), |place| {
+        let recordings = [(names[0].as_str(), &one), (names[1].as_str(), &other)];
+        place.write(html::recording::difference(&command_line(), recordings, &found).as_bytes())
+    });
+    Failure::both(page, text::write(json, || json_of(&one, &other, &found), || words(&one, &other, &found)))
 }
 
 /// A figure's name, and the unit of its rate with the factor for it.
-fn name(figure: &Figure) -> (String, f64) {
+pub(crate) fn name(figure: &Figure) -> (String, f64) {
     match figure {
         Figure::Flushes => ("flushes/s".into(), 1.0),
         Figure::Interrupts => ("interrupts/s".into(), 1.0),
@@ -58,9 +70,7 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
     let mut row = |difference: &Difference| {
         let (name, factor) = name(&difference.figure);
         let rates = difference.rates.map(|rate| compact(rate * factor));
-        let range = difference.spread.map_or_else(String::new, |spread| {
-            format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)))
-        });
+        let range = range(difference.spread);
         let verdict = if difference.is_clear() { "differs" } else { "" };
         let [first, second] = rates;
         grid.row([name, first, second, ratio(difference.ratio), range, verdict.to_owned()]);

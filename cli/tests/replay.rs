@@ -90,3 +90,20 @@ fn the_page_is_one_file_with_every_part_of_the_replay() {
         assert!(!text.contains(outside), "{outside}");
     }
 }
+
+#[test]
+fn the_page_of_two_recordings_says_which_rates_differ() {
+    let folder = Folder::new();
+    let page = folder.file("page.html");
+    let output = ceasefire(&["diff", &recording("madvise"), &recording("munmap"), "--html", &page]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&page).expect("the page");
+    for part in [
+        "TLB shootdowns of two recordings",
+        "madvise.parquet",
+        "<th scope=\"row\">interrupts/s</th>",
+        "differs",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}

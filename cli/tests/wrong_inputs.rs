@@ -75,6 +75,7 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--light", "--html", "a"], &["--light", "--html"]),
         (&["record", "--output", "/dev/null", "--html", "a"], &["/dev/null: --html needs a recording in a file"]),
         (&["replay", "a", "--json", "a"], &["the recording and --json name the same file"]),
+        (&["diff", "a", "b", "--html", "b"], &["the recording and --html name the same file"]),
         (&["diff", "missing"], &["<FILE>"]),
         (&["diff", "missing", "other"], &["missing: No such file"]),
         (&["top"], &["standard output is no terminal", "use --once or --json -"]),

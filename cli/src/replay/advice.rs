@@ -4,7 +4,7 @@ use ceasefire_linux::replay::Replay;
 use ceasefire_linux::shootdowns::Cause;
 
 use crate::number::ratio;
-use crate::replay::prediction::{Part, Prediction};
+use crate::replay::prediction::{range, Part, Prediction};
 
 /// The most lines.
 const LINES: usize = 3;
@@ -47,7 +47,7 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<(f64,
         Part::Process(*process).name(replayed),
         other.name,
         ratio(Some(of_observed)),
-        other.range()
+        range(other.spread)
     );
     Some((of_observed, line))
 }

@@ -23,7 +23,7 @@ use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
 pub(crate) use advice::advice;
-pub(crate) use prediction::{parts, Part, Prediction};
+pub(crate) use prediction::{parts, range, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
 const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)", "(9)"];
@@ -101,8 +101,8 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let observed = replayed.observed.interrupts;
     grid.row(["observed".into(), observed.to_string(), String::new(), String::new()]);
     for prediction in predictions {
-        let Prediction { name, predicted, ratio: of_observed, .. } = prediction;
-        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), prediction.range()]);
+        let Prediction { name, predicted, ratio: of_observed, spread } = prediction;
+        grid.row([name.clone(), predicted.interrupts.to_string(), ratio(*of_observed), range(*spread)]);
     }
     text.push_str(&grid.text(width));
     text.push('\n');

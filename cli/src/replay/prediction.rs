@@ -33,12 +33,10 @@ impl<'a> Prediction<'a> {
     }
 }
 
-impl Prediction<'_> {
-    /// The spread of the ratio as text; empty without one.
-    pub(crate) fn range(&self) -> String {
-        let range = |spread: Spread| format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)));
-        self.spread.map_or_else(String::new, range)
-    }
+/// A spread as text; empty without one.
+pub(crate) fn range(spread: Option<Spread>) -> String {
+    let range = |spread: Spread| format!("{}-{}", ratio(Some(spread.low)), ratio(Some(spread.high)));
+    spread.map_or_else(String::new, range)
 }
 
 /// A part of the interrupts: a cause's, a process's or a CPU's.

@@ -1,15 +1,19 @@
 //! The page of a recording: what was observed and, of a replay, what other mechanisms would have done.
 //!
-//! `timeline` draws the interrupts over time, `matrix` those from each CPU to each, and `what_ifs` those of each
-//! mechanism.
+//! `timeline` draws the interrupts over time, `matrix` those from each CPU to each, and `bars` those of each mechanism.
+//! `difference` is the page of two recordings.
 
+mod bars;
+mod difference;
 mod matrix;
 mod timeline;
-mod what_ifs;
+
+pub(crate) use difference::of as difference;
 
 use ceasefire_linux::replay::Replay;
 use maud::{html, Markup};
 
+use self::bars::Bar;
 use super::figure::Figure;
 use super::page::document;
 use crate::args::By;
@@ -41,7 +45,7 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
     };
     let figures: Vec<Figure> = [timeline::figure(replayed), Some(matrix::figure(replayed))]
         .into_iter()
-        .chain([what_ifs::figure(predictions)])
+        .chain([what_ifs(predictions)])
         .flatten()
         .collect();
     let main = html! {
@@ -57,6 +61,25 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
         }
     };
     document(&format!("Ceasefire: {name}"), &header, &main)
+}
+
+/// The interrupts of each mechanism in relation to those that were observed.
+fn what_ifs(predictions: &[Prediction]) -> Option<Figure> {
+    let bar = |prediction: &Prediction| {
+        let count = prediction.predicted.interrupts.to_string();
+        Some(Bar {
+            name: prediction.name.clone(),
+            count,
+            ratio: prediction.ratio?,
+            spread: prediction.spread,
+        })
+    };
+    let bars: Vec<Bar> = predictions.iter().filter_map(bar).collect();
+    let caption = html! {
+        b { "Other mechanisms." } " Their interrupts in relation to those observed, with the range that holds nine of "
+        "ten. The first bar is the test of the model."
+    };
+    bars::figure("what-ifs", caption, "interrupts in relation to those observed", "interrupts", &bars)
 }
 
 fn causes(replayed: &Replay) -> Markup {
