@@ -1,4 +1,6 @@
 //! `ceasefire replay`: what other mechanisms would have done with a recording.
+//!
+//! A `prediction` is a row of its table, and `advice` the sentences that the rows carry.
 
 mod advice;
 mod prediction;

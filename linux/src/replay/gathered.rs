@@ -75,7 +75,7 @@ impl Gathered {
             calls: 1,
         };
         let run = self.runs.entry(flush.thread).or_insert_with(new);
-        let pages = run.flush.pages.zip(flush.pages).map(|(before, pages)| before + pages);
+        let pages = run.flush.pages.zip(flush.pages).map(|(before, pages)| before.saturating_add(pages));
         run.flush = Flush { pages, ..flush };
         run.ranges.push(purge.pages);
         None

@@ -11,7 +11,7 @@ use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::residency::Residency;
-use crate::shootdowns::{Cause, Doing, Shootdown, Timeline, Totals, Tracker};
+use crate::shootdowns::{Doing, Shootdown, Timeline, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
 const PARTS: u64 = 20;
@@ -270,15 +270,9 @@ impl Replayer {
     }
 }
 
-/// The observed interrupts of a cause.
 impl Observed {
     fn add(&mut self, shootdown: &Shootdown) {
         self.totals.add(shootdown);
         self.timeline.add(shootdown);
-    }
-
-    /// The interrupts that flushes of a cause sent.
-    pub fn of(&self, cause: Cause) -> u64 {
-        self.totals.causes.get(&cause).map_or(0, |sum| sum.interrupts)
     }
 }

@@ -38,9 +38,9 @@ pub(crate) struct Purge {
 }
 
 impl Purge {
-    /// The pages that a call of madvise gives back.
+    /// The pages that a call of madvise gives back; none if there is no page.
     pub(crate) fn of(advice: u64, address: u64, bytes: u64) -> Option<Self> {
-        let gives = matches!(advice, DONTNEED | DONTNEED_LOCKED);
+        let gives = bytes > 0 && matches!(advice, DONTNEED | DONTNEED_LOCKED);
         gives.then(|| Self { advice, pages: pages_of(address, bytes) })
     }
 }

@@ -17,28 +17,28 @@ const LABEL: f64 = 18.0;
 pub(super) fn figure(replayed: &Replay) -> Figure {
     let cpus: Vec<u32> = replayed.facts.cpus.iter().map(|(cpu, _)| *cpu).collect();
     let pairs = &replayed.observed.totals.pairs;
-    let count = |sender: u32, victim: u32| pairs.get(&(sender, victim)).copied().unwrap_or(0);
     let most = pairs.values().copied().max().unwrap_or(0).max(1);
     let side = ((RIGHT - LEFT) / cpus.len().max(1) as f64).min(SIDE);
     let every = (LABEL / side).ceil() as usize;
-    let cells = || {
-        cpus.iter().enumerate().flat_map(|(row, sender)| {
-            cpus.iter().enumerate().map(move |(column, victim)| (row, *sender, column, *victim))
-        })
+    let at_of = |cpu: u32| cpus.iter().position(|of| *of == cpu);
+    let cell = |((sender, victim), count): (&(u32, u32), &u64)| {
+        Some((at_of(*sender)?, at_of(*victim)?, *sender, *victim, *count))
     };
+    let mut cells: Vec<_> = pairs.iter().filter_map(cell).collect();
+    cells.sort_unstable();
     let bottom = TOP + side * cpus.len() as f64;
     let place = |at: usize| at as f64 * side;
     let content = html! {
         text.label x="0" y="12" { "sender, down; victim, across" }
         g.batched {
-            @for (row, sender, column, victim) in cells() {
-                @let interrupts = count(sender, victim);
-                rect.cell x=(at(LEFT + place(column))) y=(at(TOP + place(row))) width=(at(side)) height=(at(side))
-                    fill-opacity=(format!("{:.3}", interrupts as f64 / most as f64)) {
-                    title { "from CPU " (sender) " to CPU " (victim) ": " (interrupts) }
+            @for (row, column, sender, victim, count) in &cells {
+                rect.cell x=(at(LEFT + place(*column))) y=(at(TOP + place(*row))) width=(at(side)) height=(at(side))
+                    fill-opacity=(format!("{:.3}", *count as f64 / most as f64)) {
+                    title { "from CPU " (sender) " to CPU " (victim) ": " (count) }
                 }
             }
         }
+        path.axis fill="none" d=(format!("M{0} {1}H{2}V{3}H{0}Z", at(LEFT), at(TOP), at(LEFT + place(cpus.len())), at(bottom))) {}
         @for (number, cpu) in cpus.iter().enumerate().step_by(every.max(1)) {
             text x=(at(LEFT - 6.0)) y=(at(TOP + place(number) + side / 2.0 + 4.0)) text-anchor="end" { (cpu) }
             text x=(at(LEFT + place(number) + side / 2.0)) y=(at(bottom + 14.0)) text-anchor="middle" { (cpu) }
