@@ -71,7 +71,7 @@ impl Profile {
         let mut names = Names::default();
         let mut tracker = Tracker::default();
         recording.each::<RecordingError>(&mut names, |row, names| {
-            tracker.add(&row, names, |shootdown| profile.add(shootdown, names));
+            tracker.add(&row.event, || row.of_thread(), names, |shootdown| profile.add(shootdown, names));
             Ok(())
         })?;
         tracker.finish(|shootdown| profile.add(shootdown, &names));

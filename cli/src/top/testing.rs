@@ -3,7 +3,7 @@
 use ceasefire_linux::events::{Names, Work};
 use ceasefire_linux::live::Interval;
 use ceasefire_linux::recording::{Facts, Loss};
-use ceasefire_linux::shootdowns::{Cause, Interrupt, Sender, Shootdown, Victim};
+use ceasefire_linux::shootdowns::{Cause, Interrupt, Sender, Shootdown, Tally, Victim};
 use std::time::Duration;
 
 use crate::top::sample::Sample;
@@ -23,6 +23,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
         lost: Loss { events: 3, ..Loss::default() },
         ..Interval::default()
     };
+    let mut tally = Tally::default();
     for (program, process, cause, pages, flushes, targets) in [
         (java, 4321, Cause::Munmap, Some(Some(33)), 900, 2),
         (java, 4321, Cause::Madvise, Some(Some(1)), 200, 2),
@@ -41,7 +42,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
                 };
                 Interrupt { target: (sender + place) % cpus, sent_ns: 1_000_500, victim: Some(victim) }
             };
-            interval.totals.add(&Shootdown {
+            tally.add(&Shootdown {
                 sender: Sender { cpu: sender, thread: process, process, program },
                 began_ns: 1_000_000,
                 ended_ns: 1_006_000,
@@ -52,6 +53,7 @@ pub(super) fn sample(cpus: u32) -> Sample {
             });
         }
     }
+    interval.totals = tally.totals();
     let facts = Facts {
         ceasefire: "0.1.0".to_owned(),
         kernel: "Linux".to_owned(),

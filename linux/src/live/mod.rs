@@ -8,12 +8,12 @@ mod lifetimes;
 use std::io;
 use std::time::Duration;
 
-use crate::events::{FlushReason, Kind, Level, Lookup, Names};
+use crate::events::{FlushReason, Kind, Level, Lookup, Name, Names};
 use crate::kernel::interrupts;
-use crate::kernel::threads::Threads;
+use crate::kernel::threads::{Thread, Threads};
 use crate::live::lifetimes::Lifetimes;
 use crate::recording::{Facts, Loss};
-use crate::shootdowns::{Totals, Tracker};
+use crate::shootdowns::{Tally, Totals, Tracker};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Pages, Tracing};
 
@@ -33,6 +33,9 @@ pub struct Live {
     threads: Threads,
     lifetimes: Lifetimes,
     tracker: Tracker,
+    tally: Tally,
+    /// The name of threads that are not known.
+    unnamed: Name,
     facts: Facts,
     /// The time that the kernel takes to write one record.
     record_ns: f64,
@@ -98,8 +101,9 @@ impl Live {
     /// # Errors
     /// If the kernel's events cannot be read. Tracing is as before then.
     pub fn begin() -> Result<Self, Unavailable> {
-        let Tracing { streams, instance, decoder, layout, lookup, threads, facts } =
+        let Tracing { streams, instance, decoder, layout, mut lookup, threads, facts } =
             Tracing::begin(Level::Causes, false)?;
+        let unnamed = lookup.names.add("");
         let record_ns = overhead::record_ns(&instance);
         let cpus: Vec<u32> = streams.iter().map(|stream| stream.cpu).collect();
         let buffers = Buffers { streams, page_bytes: instance.page_bytes() };
@@ -110,6 +114,8 @@ impl Live {
             threads,
             lifetimes: Lifetimes::default(),
             tracker: Tracker::default(),
+            tally: Tally::default(),
+            unnamed,
             facts,
             record_ns,
             interval: Interval::default(),
@@ -153,9 +159,10 @@ impl Live {
             interval.asked += u64::from(asks);
             self.threads.learn(&event);
             self.lifetimes.learn(&event);
-            let row = self.threads.row(event, &mut self.lookup.names);
-            let totals = &mut interval.totals;
-            self.tracker.add(&row, &self.lookup.names, |shootdown| totals.add(shootdown));
+            let unknown = Thread { process: event.thread, name: self.unnamed };
+            let thread = || self.threads.get(event.thread).unwrap_or(unknown);
+            let tally = &mut self.tally;
+            self.tracker.add(&event, thread, &self.lookup.names, |shootdown| tally.add(shootdown));
         }
         Ok(())
     }
@@ -169,10 +176,11 @@ impl Live {
         let ended_ns = now_ns();
         let row = interrupts::tlb_sum().ok().flatten();
         self.follow_until(ended_ns)?;
-        let totals = &mut self.interval.totals;
-        self.tracker.settle(ended_ns.saturating_sub(SENDING_NS), |shootdown| totals.add(shootdown));
+        let tally = &mut self.tally;
+        self.tracker.settle(ended_ns.saturating_sub(SENDING_NS), |shootdown| tally.add(shootdown));
         let used = overhead::used();
         let mut done = std::mem::take(&mut self.interval);
+        done.totals = std::mem::take(tally).totals();
         done.ended_ns = ended_ns;
         done.lost = std::mem::take(&mut self.events.lost);
         done.tlb_row = self.row.zip(row).map(|(before, now)| now.saturating_sub(before));
@@ -198,6 +206,7 @@ impl Live {
     /// Begins with no names. Shootdowns that are under way are not seen whole.
     fn forget_names(&mut self) {
         self.lookup = Lookup::new(std::mem::take(&mut self.lookup.symbols));
+        self.unnamed = self.lookup.names.add("");
         self.threads = Threads::of_kernel(&mut self.lookup.names);
         self.tracker = Tracker::default();
         self.events.skip();

@@ -12,7 +12,7 @@ use crate::kernel::interrupts;
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::{Spool, Spooled};
 use crate::recording::{Facts, RecordingError, Row, Writer};
-use crate::shootdowns::{Totals, Tracker};
+use crate::shootdowns::{Tally, Totals, Tracker};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Tracing};
 
@@ -135,7 +135,7 @@ pub fn record<W: Write + Send>(
     events.read_on(&mut lookup).map_err(RecordError::Spool)?;
     let mut writer = Writer::new(to)?;
     let mut counter = Counter::new(readings, facts.counted);
-    let (mut tracker, mut totals) = (Tracker::default(), Totals::default());
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
     let (mut asked, mut count) = (0, 0_u64);
     for (thread, is) in threads.all() {
         let kind = Kind::ThreadNamed { thread, name: is.name };
@@ -148,10 +148,10 @@ pub fn record<W: Write + Send>(
         counter.add(&event);
         asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
         let row = threads.row(event, &mut lookup.names);
-        tracker.add(&row, &lookup.names, |shootdown| totals.add(shootdown));
+        tracker.add(&row.event, || row.of_thread(), &lookup.names, |shootdown| tally.add(shootdown));
         writer.add(&row, &mut lookup.names)?;
     }
-    tracker.finish(|shootdown| totals.add(shootdown));
+    tracker.finish(|shootdown| tally.add(shootdown));
     facts.lost = events.lost.clone();
     let compared = counter.compare(READINGS);
     facts.interrupts = compared.interrupts;
@@ -161,7 +161,7 @@ pub fn record<W: Write + Send>(
     let tracing_s = (count + facts.lost.events) as f64 * record_ns / 1e9;
     facts.overhead = (processor_s + tracing_s) / (wall_s * facts.cpus.len().max(1) as f64);
     let to = writer.finish(&facts, &lookup.names)?;
-    Ok(Recorded { facts, totals, names: lookup.names, to })
+    Ok(Recorded { facts, totals: tally.totals(), names: lookup.names, to })
 }
 
 /// Several readings of the TLB row.

@@ -11,7 +11,7 @@ use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::residency::Residency;
-use crate::shootdowns::{Doing, Shootdown, Timeline, Totals, Tracker};
+use crate::shootdowns::{Doing, Shootdown, Tally, Timeline, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
 const PARTS: u64 = 20;
@@ -91,6 +91,7 @@ struct Replayer {
     threads: Threads,
     residency: Residency,
     tracker: Tracker,
+    tally: Tally,
     observed: Observed,
     events: u64,
     left_out: u64,
@@ -119,6 +120,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         threads: Threads::default(),
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
+        tally: Tally::default(),
         observed: Observed { timeline: Timeline::new(facts.clone()), ..Observed::default() },
         events: 0,
         left_out: 0,
@@ -142,8 +144,12 @@ impl Replayer {
             self.part_ends_ns.pop();
             self.end_part();
         }
-        let observed = &mut self.observed;
-        self.tracker.add(row, names, |shootdown| observed.add(shootdown));
+        let (tally, timeline) = (&mut self.tally, &mut self.observed.timeline);
+        let emit = |shootdown: &Shootdown| {
+            tally.add(shootdown);
+            timeline.add(shootdown);
+        };
+        self.tracker.add(event, || row.of_thread(), names, emit);
         match event.kind {
             Kind::Lost { .. } => return self.residency.loses(event.cpu),
             Kind::Stack { .. } => return,
@@ -249,8 +255,12 @@ impl Replayer {
     }
 
     fn finish(mut self, facts: Facts, lost: Loss, names: Names) -> Replay {
-        let observed = &mut self.observed;
-        self.tracker.finish(|shootdown| observed.add(shootdown));
+        let (tally, timeline) = (&mut self.tally, &mut self.observed.timeline);
+        self.tracker.finish(|shootdown| {
+            tally.add(shootdown);
+            timeline.add(shootdown);
+        });
+        self.observed.totals = self.tally.totals();
         self.observed.parts.push(self.part);
         for model in &mut self.models {
             model.finish();
@@ -267,12 +277,5 @@ impl Replayer {
             assumed_pages: self.operations.assumed,
             most_frames: self.most_frames,
         }
-    }
-}
-
-impl Observed {
-    fn add(&mut self, shootdown: &Shootdown) {
-        self.totals.add(shootdown);
-        self.timeline.add(shootdown);
     }
 }

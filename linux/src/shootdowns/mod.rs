@@ -3,10 +3,11 @@
 //! A shootdown is one flush that asks other CPUs. The kernel's events are parts of it: the flush, an interrupt for each
 //! CPU that is not left out, and a handler there. `tracker` puts them together again. `cause` says why it happened: from
 //! the system call, the fault, the reclaim or the migration under way in the thread, or from the kernel's functions if
-//! they were recorded. `purge` says which pages a call gives back.
+//! they were recorded. `purge` says which pages a call gives back. `tally` adds shootdowns up, and `totals` are its sums.
 
 mod cause;
 mod purge;
+mod tally;
 mod timeline;
 mod totals;
 mod tracker;
@@ -16,6 +17,7 @@ pub(crate) use cause::Doing;
 #[cfg(test)]
 pub(crate) use purge::DONTNEED;
 pub(crate) use purge::{pages_of, Pages, Purge};
+pub use tally::Tally;
 pub use timeline::Timeline;
 pub use totals::{CpuSum, Process, Sum, Totals};
 pub use tracker::{Interrupt, Sender, Shootdown, Tracker, Victim};

@@ -2,8 +2,8 @@
 
 use foldhash::HashMap;
 
-use crate::events::{FlushReason, Kind, Name, Names, Work};
-use crate::recording::Row;
+use crate::events::{Event, FlushReason, Kind, Name, Names, Work};
+use crate::kernel::threads::Thread;
 use crate::shootdowns::cause::{Cause, Doing};
 
 /// A flush that asked other CPUs.
@@ -96,9 +96,9 @@ pub struct Tracker {
     open: Vec<Option<Open>>,
     /// For each call under way, its sender's CPU.
     senders: HashMap<u64, u32>,
-    /// For each CPU, the handler that it runs.
-    handlers: HashMap<u32, (u64, Row)>,
-    /// The kind of the last event of each CPU that a stack can belong to.
+    /// For each CPU, the call whose handler it runs, and the handler's beginning.
+    handlers: Vec<Option<(u64, Victim)>>,
+    /// For each CPU, whether a stack belongs to its last event.
     sent: Vec<bool>,
     /// Handlers whose interrupts were not seen.
     unpaired: u64,
@@ -113,13 +113,25 @@ struct Open {
 }
 
 impl Tracker {
-    /// Learns from the next event, and calls `emit` with each shootdown that is complete.
-    pub fn add(&mut self, row: &Row, names: &Names, mut emit: impl FnMut(&Shootdown)) {
-        let event = &row.event;
+    /// Learns from the next event, and calls `emit` with each shootdown that is complete. `thread` is asked for the
+    /// event's thread where that matters.
+    pub fn add(
+        &mut self,
+        event: &Event,
+        thread: impl FnOnce() -> Thread,
+        names: &Names,
+        mut emit: impl FnMut(&Shootdown),
+    ) {
+        let cpu = event.cpu as usize;
+        if self.open.len() <= cpu {
+            self.open.resize_with(cpu + 1, || None);
+            self.handlers.resize(cpu + 1, None);
+            self.sent.resize(cpu + 1, false);
+        }
         match event.kind {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => {
-                self.begin(row, Work::Flush, names, &mut emit);
-                if let Some(open) = &mut self.open[event.cpu as usize] {
+                self.begin(event, thread(), Work::Flush, names, &mut emit);
+                if let Some(open) = &mut self.open[cpu] {
                     open.shootdown.pages = Some(pages);
                 }
             }
@@ -129,10 +141,10 @@ impl Tracker {
                 call,
                 ..
             } => {
-                if !self.joins(row, target, work) {
-                    self.begin(row, work, names, &mut emit);
+                if !self.joins(event, target, work) {
+                    self.begin(event, thread(), work, names, &mut emit);
                 }
-                if let Some(open) = &mut self.open[event.cpu as usize] {
+                if let Some(open) = &mut self.open[cpu] {
                     let interrupt = Interrupt { target, sent_ns: event.time_ns, victim: None };
                     open.shootdown.interrupts.push(interrupt);
                     open.calls.push(call);
@@ -141,23 +153,29 @@ impl Tracker {
                 self.senders.insert(call, event.cpu);
             }
             Kind::HandlerBegan { call, .. } => {
-                self.handlers.insert(event.cpu, (call, *row));
+                let Thread { process, name: program } = thread();
+                let victim = Victim {
+                    began_ns: event.time_ns,
+                    ended_ns: event.time_ns,
+                    thread: event.thread,
+                    process,
+                    program,
+                };
+                self.handlers[cpu] = Some((call, victim));
             }
-            Kind::HandlerEnded { call, .. } => self.handled(call, row),
+            Kind::HandlerEnded { call, .. } => self.handled(call, event),
             Kind::Stack { functions } => {
-                let is_of_send = self.sent.get(event.cpu as usize).copied().unwrap_or(false);
-                let open =
-                    self.open.get_mut(event.cpu as usize).and_then(Option::as_mut).filter(|_| is_of_send);
+                let open = self.open[cpu].as_mut().filter(|_| self.sent[cpu]);
                 if let (Some(open), Some(cause)) = (open, Cause::of_stack(names.get(functions))) {
                     open.shootdown.cause = cause;
                 }
             }
             Kind::Lost { .. } => {
                 // Whatever was under way on this CPU may have ended.
-                if let Some(open) = self.open.get_mut(event.cpu as usize).and_then(Option::take) {
+                if let Some(open) = self.open[cpu].take() {
                     emit(&open.shootdown);
                 }
-                self.handlers.remove(&event.cpu);
+                self.handlers[cpu] = None;
             }
             Kind::Switch { .. } => {}
             Kind::ThreadEnded => {
@@ -167,10 +185,6 @@ impl Tracker {
                 self.doing.remove(&thread);
             }
             ref kind => self.doing.entry(event.thread).or_default().learn(kind),
-        }
-        let cpu = event.cpu as usize;
-        if self.sent.len() <= cpu {
-            self.sent.resize(cpu + 1, false);
         }
         self.sent[cpu] =
             matches!(event.kind, Kind::Sent { .. } | Kind::Flush { reason: FlushReason::RemoteSend, .. });
@@ -206,28 +220,28 @@ impl Tracker {
 
     /// Whether an interrupt belongs to the shootdown that its CPU has under way. The sender waits for all handlers, so
     /// a shootdown that is complete takes no more, and none has a target twice.
-    fn joins(&self, row: &Row, target: u32, work: Work) -> bool {
-        let Some(Some(open)) = self.open.get(row.event.cpu as usize) else { return false };
+    fn joins(&self, event: &Event, target: u32, work: Work) -> bool {
+        let Some(Some(open)) = self.open.get(event.cpu as usize) else { return false };
         let Shootdown { sender, interrupts, .. } = &open.shootdown;
-        sender.thread == row.event.thread
+        sender.thread == event.thread
             && open.shootdown.work == work
             && (interrupts.is_empty() || open.pending > 0)
             && interrupts.iter().all(|interrupt| interrupt.target != target)
     }
 
-    fn begin(&mut self, row: &Row, work: Work, names: &Names, emit: &mut impl FnMut(&Shootdown)) {
-        let cpu = row.event.cpu as usize;
-        if self.open.len() <= cpu {
-            self.open.resize_with(cpu + 1, || None);
-        }
-        let program = names.get(row.program);
-        let cause = self.doing.get(&row.event.thread).copied().unwrap_or_default().cause(work, program);
-        let sender = Sender {
-            cpu: row.event.cpu,
-            thread: row.event.thread,
-            process: row.process,
-            program: row.program,
-        };
+    fn begin(
+        &mut self,
+        event: &Event,
+        thread: Thread,
+        work: Work,
+        names: &Names,
+        emit: &mut impl FnMut(&Shootdown),
+    ) {
+        let cpu = event.cpu as usize;
+        let Thread { process, name: program } = thread;
+        let doing = self.doing.get(&event.thread).copied().unwrap_or_default();
+        let cause = doing.cause(work, names.get(program));
+        let sender = Sender { cpu: event.cpu, thread: event.thread, process, program };
         let mut open = self.open[cpu].take().map_or_else(
             || Open {
                 shootdown: Shootdown {
@@ -252,12 +266,12 @@ impl Tracker {
         open.shootdown.interrupts.clear();
         open.shootdown.sender = sender;
         (open.shootdown.work, open.shootdown.cause, open.shootdown.pages) = (work, cause, None);
-        (open.shootdown.began_ns, open.shootdown.ended_ns) = (row.event.time_ns, row.event.time_ns);
+        (open.shootdown.began_ns, open.shootdown.ended_ns) = (event.time_ns, event.time_ns);
         self.open[cpu] = Some(open);
     }
 
-    fn handled(&mut self, call: u64, row: &Row) {
-        let began = self.handlers.remove(&row.event.cpu).filter(|(began, _)| *began == call);
+    fn handled(&mut self, call: u64, event: &Event) {
+        let began = self.handlers[event.cpu as usize].take().filter(|(began, _)| *began == call);
         let Some(sender) = self.senders.remove(&call) else {
             self.unpaired += 1;
             return;
@@ -266,23 +280,16 @@ impl Tracker {
         let Some(at) = open.calls.iter().position(|of_call| *of_call == call) else { return };
         open.pending -= 1;
         let shootdown = &mut open.shootdown;
-        shootdown.ended_ns = shootdown.ended_ns.max(row.event.time_ns);
-        if let Some((_, began)) = began {
-            shootdown.interrupts[at].victim = Some(Victim {
-                began_ns: began.event.time_ns,
-                ended_ns: row.event.time_ns,
-                thread: began.event.thread,
-                process: began.process,
-                program: began.program,
-            });
-        }
+        shootdown.ended_ns = shootdown.ended_ns.max(event.time_ns);
+        let victim = began.map(|(_, victim)| Victim { ended_ns: event.time_ns, ..victim });
+        shootdown.interrupts[at].victim = victim;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Event, SystemCall};
+    use crate::events::SystemCall;
 
     struct World {
         tracker: Tracker,
@@ -297,8 +304,9 @@ mod tests {
 
         fn at(&mut self, time_ns: u64, cpu: u32, thread: u32, kind: Kind) {
             let program = self.names.add("program");
-            let row = Row { event: Event { time_ns, cpu, thread, kind }, process: thread / 10, program };
-            self.tracker.add(&row, &self.names, |shootdown| self.done.push(shootdown.clone()));
+            let event = Event { time_ns, cpu, thread, kind };
+            let thread = || Thread { process: thread / 10, name: program };
+            self.tracker.add(&event, thread, &self.names, |shootdown| self.done.push(shootdown.clone()));
         }
 
         fn finish(mut self) -> Vec<Shootdown> {
