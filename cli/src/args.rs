@@ -35,6 +35,11 @@ pub(crate) enum Command {
     ///
     /// Records until Ctrl-C, for --duration, or until CMD has ended. The file is in Parquet's format, one row an event.
     Record(RecordArguments),
+    /// Make a recording of a file of perf record (perf.data) or trace-cmd (trace.dat)
+    ///
+    /// It needs no privileges. `replay` and `diff` read the recording as any other. The book says which events to
+    /// record.
+    Import(ImportArguments),
     /// Replay a recording under other mechanisms: which interrupts would they have sent?
     Replay(ReplayArguments),
     /// Watch the TLB shootdowns of this Linux machine (as root)
@@ -85,6 +90,23 @@ pub(crate) struct RecordArguments {
     /// Record until this program has ended
     #[arg(value_name = "CMD", last = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The file of perf record or trace-cmd
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "recording.parquet")]
+    pub(crate) output: PathBuf,
+    /// A copy of /proc/kallsyms of the recorded machine, made as root since its last start [default: what the file has,
+    /// or this machine's own if it is the same]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kallsyms: Option<PathBuf>,
+    /// Write a summary as JSON; '-' is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

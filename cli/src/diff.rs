@@ -91,6 +91,13 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
     text.push_str(&wrapped(note, width).join("\n"));
     text.push('\n');
     for (which, profile) in [("first", one), ("second", other)] {
+        if let Some(kind) = profile.facts.imported {
+            let _ = writeln!(
+                text,
+                "the {which} recording is imported from a {} file: not compared with /proc/interrupts",
+                kind.name()
+            );
+        }
         if !profile.lost.is_none() {
             let _ = writeln!(
                 text,

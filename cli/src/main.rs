@@ -7,6 +7,7 @@ mod diff;
 mod failure;
 mod host;
 mod html;
+mod import;
 mod list;
 mod manual;
 mod number;
@@ -15,6 +16,7 @@ mod record;
 mod replay;
 mod results;
 mod stdout;
+mod summary;
 mod tables;
 mod terminal;
 mod top;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
+        Some(Command::Import(arguments)) => import::run(&arguments),
         Some(Command::Diff(arguments)) => diff::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),

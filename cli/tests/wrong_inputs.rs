@@ -62,6 +62,12 @@ fn wrong_names_are_answered_with_the_nearest() {
         (&["record", "--duration", "5x"], &["'x' is no unit of time: use ms, s, min or h"]),
         (&["record", "--output", "missing/file"], &["missing/file", "there is no folder missing"]),
         (&["record", "--output", "a", "--json", "./a"], &["--output and --json name the same file"]),
+        (&["import"], &["<FILE>"]),
+        (&["import", "missing"], &["missing: No such file"]),
+        (&["import", "."], &[".: Is a directory"]),
+        (&["import", "a", "--output", "./a"], &["the file and --output name the same file"]),
+        (&["import", "a", "--output", "b", "--json", "b"], &["--output and --json name the same file"]),
+        (&["import", "a", "--kallsyms", "a"], &["the file and --kallsyms name the same file"]),
         (&["replay", "missing"], &["missing: No such file"]),
         (&["replay", "missing", "--mechanism", "lasy"], &["did you mean 'lazy'?"]),
         (&["replay", "missing", "--batch", "0"], &["0 is not in 1.."]),
@@ -300,6 +306,55 @@ fn wrong_latency_matrices_are_answered_with_the_cell_and_the_bound() {
     }
     folder.write("machine.toml", &MACHINE.replace("intel-core-i7-6700k.csv", "."));
     refuses(&folder, &["mmap-read", "--machine", "machine.toml"], &["cannot read: "]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn files_of_other_programs_are_imported_or_refused() {
+    let folder = Folder::new();
+    for (name, kind) in
+        [("perf.data", "perf.data"), ("trace-6.dat", "trace.dat"), ("trace-7.dat", "trace.dat")]
+    {
+        let path = format!("{}/../linux/recordings/import/{name}", env!("CARGO_MANIFEST_DIR"));
+        let remedy = format!("it is a {kind} file, not a recording: use 'ceasefire import FILE' first");
+        refuses(&folder, &["replay", &path], &[&remedy]);
+        refuses(&folder, &["diff", &path, &path], &[&remedy]);
+        let bytes = fs::read(&path).expect("readable");
+        fs::write(folder.file("cut"), &bytes[..1000]).expect("writable");
+        refuses(&folder, &["import", "cut"], &["cut: the file is cut off: it has 1000 bytes"]);
+        // perf does not say where functions are.
+        fs::write(folder.file("hidden"), "").expect("writable");
+        if kind == "perf.data" {
+            refuses(&folder, &["import", &path, "--kallsyms", "hidden"], &["flush_tlb_func", "--kallsyms"]);
+        }
+        let kallsyms = format!("{}/../linux/recordings/import/kallsyms", env!("CARGO_MANIFEST_DIR"));
+        let recording = folder.file("recording.parquet");
+        let run = ["import", &path, "--kallsyms", &kallsyms, "--output", &recording];
+        let output = ceasefire(&run);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("  madvise: 50 interrupts of 50 flushes"), "{text}");
+        let absent = format!("not in a {kind} file: the TLB row of /proc/interrupts");
+        assert!(text.contains(&absent) && text.contains("does not have"), "{text}");
+        let output = ceasefire(&[&run[..], &["--json", "-"]].concat());
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(summary["imported"], kind);
+        assert!(summary["tlb_row"].is_null() && summary["overhead"].is_null(), "{summary}");
+        let output = ceasefire(&["replay", &recording, "--mechanism", "batched"]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let note = format!("imported from a {kind} file");
+        assert!(output.status.success() && text.replace('\n', " ").contains(&note), "{text}");
+        let output = ceasefire(&["diff", &recording, &recording]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.status.success() && text.contains("the first recording is imported from"), "{text}");
+        fs::remove_file(&recording).expect("a file");
+    }
+    folder.write("text", "no file of perf");
+    refuses(
+        &folder,
+        &["import", "text"],
+        &["text: it is neither a perf.data file of perf record nor a trace.dat file"],
+    );
 }
 
 #[test]

@@ -90,7 +90,8 @@ impl Profile {
             (Figure::OfCause(shootdown.cause), interrupts),
             (Figure::OfProgram(names.get(shootdown.sender.program).to_owned()), interrupts),
         ] {
-            self.figures.entry(figure).or_default()[part] += value;
+            let sum = &mut self.figures.entry(figure).or_default()[part];
+            *sum = sum.saturating_add(value);
         }
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
 //! did, and a `recording` is a file of them. `tracing` begins to trace, for `record`, which makes a recording, and for
-//! `live`, which watches. `shootdowns` says who interrupted whom, `replay` what other mechanisms would have done, and
+//! `live`, which watches. `import` makes a recording of a file of another program. `shootdowns` says who interrupted whom, `replay` what other mechanisms would have done, and
 //! `spread` how sure that is. `difference` compares two recordings. `calibrate` measures what the machine's operations cost.
 
 pub mod calibrate;
 pub mod difference;
 pub mod events;
+pub mod import;
 pub mod kernel;
 pub mod live;
 mod random;

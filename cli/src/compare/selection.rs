@@ -11,8 +11,19 @@ use crate::failure::Failure;
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 10] =
-    ["compare", "run", "record", "replay", "diff", "top", "calibrate", "list", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "compare",
+    "run",
+    "record",
+    "import",
+    "replay",
+    "diff",
+    "top",
+    "calibrate",
+    "list",
+    "completions",
+    "man",
+];
 
 /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
 fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {

@@ -149,6 +149,12 @@ fn breakdown(replayed: &Replay, predictions: &[Prediction], by: By) -> Grid {
 /// The reasons for which a prediction may be wrong.
 pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some(kind) = replayed.facts.imported {
+        notes.push(format!(
+            "imported from a {} file: its interrupts are not compared with /proc/interrupts",
+            kind.name()
+        ));
+    }
     if !replayed.lost.is_none() {
         notes.push(format!(
             "{} events were lost and {} rows could not be read: the figures are of the rest",

@@ -1,8 +1,8 @@
 //! Makes events of the kernel's records.
 
 use crate::events::event::{Event, Kind, Spelled as _, SystemCall};
-use crate::events::source::{of_call, Level, Lookup, Read, Source, SOURCES};
-use crate::tracefs::{Field, Format, Tracefs, Unavailable};
+use crate::events::source::{reader, Level, Lookup, Read, Source, SOURCES};
+use crate::tracefs::{Field, Format, FormatError, Tracefs, Unavailable};
 
 /// Reads the records of one kernel.
 pub struct Decoder {
@@ -32,6 +32,11 @@ pub struct Wanted {
     pub name: String,
 }
 
+/// The least level at which an event is recorded; none if ours are not made from it.
+pub fn level_of(format: &Format) -> Option<Level> {
+    reader(format).map(|(level, _)| level)
+}
+
 impl Decoder {
     /// A reader of all events of a level that the running kernel has, and the list of them. Of a kernel without the
     /// events of interrupts, flushes are recorded at every level.
@@ -39,7 +44,7 @@ impl Decoder {
     /// # Errors
     /// If a format cannot be read, or if the kernel has no event that counts shootdowns.
     pub fn of_kernel(tracefs: &Tracefs, level: Level) -> Result<(Self, Vec<Wanted>), Unavailable> {
-        let mut made = Vec::new();
+        let mut formats = Vec::new();
         let mut wanted = Vec::new();
         let counts = tracefs.format("csd", "csd_queue_cpu")?.is_some();
         let is_wanted = |source: &&Source| level >= source.level || (source.system == "tlb" && !counts);
@@ -54,11 +59,11 @@ impl Decoder {
                     name: format.name(),
                 });
             }
-            made.push(((source.read)(&format)?, format));
+            formats.push(format);
         }
         if level >= Level::Causes {
-            for (call, word) in SystemCall::WORDS {
-                for (begins, side) in [(true, "enter"), (false, "exit")] {
+            for (_, word) in SystemCall::WORDS {
+                for side in ["enter", "exit"] {
                     let event = format!("sys_{side}_{word}");
                     let Some(format) = tracefs.format("syscalls", &event)? else { continue };
                     wanted.push(Wanted {
@@ -67,29 +72,34 @@ impl Decoder {
                         filter: None,
                         name: format.name(),
                     });
-                    made.push((of_call(*call, &format, begins)?, format));
+                    formats.push(format);
                 }
             }
         }
         if !wanted.iter().any(|wanted| wanted.of_flushes || wanted.folder.starts_with("tlb/")) {
             return Err(Unavailable::NoEvents);
         }
-        Ok((Self::new(made)?, wanted))
+        let decoder = Self::of_formats(&formats)?;
+        Ok((decoder.ok_or(Unavailable::NoEvents)?, wanted))
     }
 
-    /// A reader of these formats.
-    fn new(made: Vec<(Read, Format)>) -> Result<Self, Unavailable> {
-        let (_, any) = made.first().ok_or(Unavailable::NoEvents)?;
+    /// A reader of the events that these formats describe; none if ours are made from none of them.
+    ///
+    /// # Errors
+    /// If a field is missing.
+    pub fn of_formats(formats: &[Format]) -> Result<Option<Self>, FormatError> {
+        let Some(any) = formats.first() else { return Ok(None) };
         let (id, thread) = (any.field("common_type")?, any.field("common_pid")?);
         let mut reads = Vec::new();
-        for (read, format) in made {
+        for format in formats {
+            let Some((_, read)) = reader(format) else { continue };
             let id = format.id() as usize;
             if reads.len() <= id {
                 reads.resize_with(id + 1, || None);
             }
-            reads[id] = Some(read);
+            reads[id] = Some(read?);
         }
-        Ok(Self { reads, id, thread })
+        Ok((!reads.is_empty()).then_some(Self { reads, id, thread }))
     }
 
     /// The event of a record; none of another kind, or if the record is too short.

@@ -7,7 +7,7 @@ mod event;
 mod names;
 mod source;
 
-pub use decode::{Decoder, Wanted};
+pub use decode::{level_of, Decoder, Wanted};
 pub use event::{Event, FlushReason, Kind, MigrationReason, Spelled, SystemCall, Work};
 pub use names::{Name, Names};
 pub use source::{Level, Lookup, Source, SOURCES};

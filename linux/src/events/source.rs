@@ -304,8 +304,23 @@ fn spelled<T: Spelled + Send>(
     }
 }
 
+/// The reader of an event's records, and the least level at which it is recorded; none of events from which ours are not
+/// made.
+pub(super) fn reader(format: &Format) -> Option<(Level, Result<Read, FormatError>)> {
+    let is_of = |source: &&Source| (source.system, source.event) == (format.system(), format.event());
+    if let Some(source) = SOURCES.iter().find(is_of) {
+        return Some((source.level, (source.read)(format)));
+    }
+    let event = (format.system() == "syscalls").then(|| format.event())?;
+    let (word, begins) = match event.strip_prefix("sys_enter_") {
+        Some(word) => (word, true),
+        None => (event.strip_prefix("sys_exit_")?, false),
+    };
+    Some((Level::Causes, of_call(SystemCall::of_word(word)?, format, begins)))
+}
+
 /// The beginning and the end of a system call.
-pub(super) fn of_call(call: SystemCall, format: &Format, begins: bool) -> Result<Read, FormatError> {
+fn of_call(call: SystemCall, format: &Format, begins: bool) -> Result<Read, FormatError> {
     if !begins {
         let result = format.field("ret")?;
         return Ok(Box::new(move |record, _| {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::recording::Facts;
+use crate::recording::{Facts, MOST_CPUS};
 
 /// The facts about this computer.
 pub(crate) fn facts() -> Facts {
@@ -31,12 +31,12 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 /// The numbers in a list such as `0-3,8`.
-fn list(text: &str) -> Vec<u32> {
+pub(crate) fn list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.trim().parse::<u32>().ok()?..=last.trim().parse().ok()?)
     };
-    text.trim().split(',').filter_map(range).flatten().collect()
+    text.trim().split(',').filter_map(range).flatten().take(MOST_CPUS as usize).collect()
 }
 
 /// The CPUs that are online, with their nodes: 0 where the kernel does not say it.

@@ -2,10 +2,13 @@
 //!
 //! While the recording runs, `session` only moves pages of the kernel's buffers to a `spool`, so that it disturbs as
 //! little as it can. At the end the events of all CPUs are ordered by time, `row` compares them with the TLB row of
-//! `/proc/interrupts`, and the whole becomes a [recording](crate::recording).
+//! `/proc/interrupts`, and `keep` makes a [recording](crate::recording) of them.
 
+mod keep;
 mod row;
 mod session;
 mod spool;
 
-pub use session::{record, Length, Options, RecordError, Recorded};
+pub(crate) use keep::Keeper;
+pub use keep::Recorded;
+pub use session::{record, Length, Options, RecordError};

@@ -7,12 +7,12 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::events::{Event, FlushReason, Kind, Level, Names};
+use crate::events::Level;
 use crate::kernel::interrupts;
+use crate::record::keep::{Keeper, Recorded};
 use crate::record::row::{Counter, Reading};
 use crate::record::spool::{Spool, Spooled};
-use crate::recording::{Facts, RecordingError, Row, Writer};
-use crate::shootdowns::{Tally, Totals, Tracker};
+use crate::recording::{Facts, RecordingError};
 use crate::tracefs::{Instance, Stream, Unavailable};
 use crate::tracing::{now_ns, overhead, Merge, Tracing};
 
@@ -83,19 +83,6 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// A recording that was made.
-#[derive(Debug)]
-pub struct Recorded<W> {
-    /// The facts that it has.
-    pub facts: Facts,
-    /// Its shootdowns.
-    pub totals: Totals,
-    /// The names to which the totals refer.
-    pub names: Names,
-    /// Where it was written.
-    pub to: W,
-}
-
 /// Records the running kernel, and writes the recording to `to`. Pages are kept in the folder `beside` meanwhile. Ends
 /// early, with a whole recording, when `is_stopped` says so.
 ///
@@ -110,7 +97,7 @@ pub fn record<W: Write + Send>(
     is_stopped: impl Fn() -> bool,
 ) -> Result<Recorded<W>, RecordError> {
     let tracing = Tracing::begin(options.level, options.stacks)?;
-    let Tracing { instance, streams, decoder, layout, mut lookup, mut threads, facts } = tracing;
+    let Tracing { instance, streams, decoder, layout, mut lookup, threads, facts } = tracing;
     let mut facts = Facts { command: options.command.clone(), ..facts };
     let cpus: Vec<u32> = streams.iter().map(|stream| stream.cpu).collect();
     let mut recorder = Recorder::new(streams, instance.page_bytes(), beside).map_err(RecordError::Spool)?;
@@ -133,35 +120,20 @@ pub fn record<W: Write + Send>(
 
     let mut events = Merge::new(spooled, layout, decoder, &cpus);
     events.read_on(&mut lookup).map_err(RecordError::Spool)?;
-    let mut writer = Writer::new(to)?;
     let mut counter = Counter::new(readings, facts.counted);
-    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
-    let (mut asked, mut count) = (0, 0_u64);
-    for (thread, is) in threads.all() {
-        let kind = Kind::ThreadNamed { thread, name: is.name };
-        let event = Event { time_ns: facts.began_ns, cpu: 0, thread, kind };
-        writer.add(&Row { event, process: is.process, program: is.name }, &mut lookup.names)?;
-    }
+    let mut keeper = Keeper::new(to, threads, facts.began_ns, &mut lookup.names)?;
     while let Some(event) = events.next(u64::MAX, &mut lookup).map_err(RecordError::Spool)? {
-        count += 1;
-        threads.learn(&event);
         counter.add(&event);
-        asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
-        let row = threads.row(event, &mut lookup.names);
-        tracker.add(&row.event, || row.of_thread(), &lookup.names, |shootdown| tally.add(shootdown));
-        writer.add(&row, &mut lookup.names)?;
+        keeper.add(event, &mut lookup.names)?;
     }
-    tracker.finish(|shootdown| tally.add(shootdown));
     facts.lost = events.lost.clone();
     let compared = counter.compare(READINGS);
     facts.interrupts = compared.interrupts;
     facts.tlb_row = compared.row;
     facts.tlb_row_unsure = compared.unsure;
-    facts.asked = facts.events.iter().any(|event| event == "tlb:tlb_flush").then_some(asked);
-    let tracing_s = (count + facts.lost.events) as f64 * record_ns / 1e9;
-    facts.overhead = (processor_s + tracing_s) / (wall_s * facts.cpus.len().max(1) as f64);
-    let to = writer.finish(&facts, &lookup.names)?;
-    Ok(Recorded { facts, totals: tally.totals(), names: lookup.names, to })
+    let tracing_s = (keeper.count + facts.lost.events) as f64 * record_ns / 1e9;
+    facts.overhead = Some((processor_s + tracing_s) / (wall_s * facts.cpus.len().max(1) as f64));
+    Ok(keeper.finish(facts, lookup.names)?)
 }
 
 /// Several readings of the TLB row.

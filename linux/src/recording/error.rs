@@ -5,6 +5,8 @@ use std::io;
 
 use parquet::errors::ParquetError;
 
+use crate::recording::facts::Foreign;
+
 /// A recording that cannot be written or read.
 #[derive(Debug)]
 pub enum RecordingError {
@@ -17,6 +19,8 @@ pub enum RecordingError {
         /// What it lacks.
         lacks: String,
     },
+    /// The file is of another program, and can be imported.
+    Foreign(Foreign),
     /// The recording was made by a later version, whose meaning may differ.
     Later {
         /// Its version.
@@ -50,6 +54,9 @@ impl fmt::Display for RecordingError {
             Self::Io(error) => error.fmt(f),
             Self::Damaged(reason) => write!(f, "the recording is damaged: {reason}"),
             Self::NotARecording { lacks } => write!(f, "this Parquet file is no recording: it has no {lacks}"),
+            Self::Foreign(kind) => {
+                write!(f, "it is a {} file, not a recording: use 'ceasefire import FILE' first", kind.name())
+            }
             Self::Later { version, known } => write!(
                 f,
                 "the recording has version {version} of the format, and this program knows up to {known}: use a later \

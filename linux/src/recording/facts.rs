@@ -7,6 +7,9 @@ use crate::events::{FlushReason, Kind, Work};
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
+/// The beginning of a file of trace-cmd, and of the part of a perf.data file that describes events.
+pub(crate) const TRACE_DAT: &[u8; 10] = b"\x17\x08\x44tracing";
+
 /// Facts about a recording as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -17,6 +20,9 @@ pub struct Facts {
     pub ceasefire: String,
     /// The arguments with which it was made.
     pub command: Vec<String>,
+    /// The kind of file from which it was imported; none if this program recorded it. Such a file has less to say: no
+    /// [row](Self::tlb_row), no [overhead](Self::overhead), and whatever else is 0 or empty.
+    pub imported: Option<Foreign>,
     /// The kernel: name, release, build.
     pub kernel: String,
     /// The architecture, as `uname -m` says it.
@@ -41,9 +47,9 @@ pub struct Facts {
     pub began_unix_s: f64,
     /// How interrupts were counted.
     pub counted: Count,
-    /// The interrupts for flushes between the first and the last reading of the TLB row.
+    /// The interrupts for flushes between the first and the last reading of the TLB row; all, if it was not read.
     pub interrupts: u64,
-    /// The change of the TLB row of `/proc/interrupts` between the same readings, if the kernel has one.
+    /// The change of the TLB row of `/proc/interrupts` between the same readings, if the kernel has one and it was read.
     pub tlb_row: Option<u64>,
     /// The interrupts that came while the row was read, and may be counted in one and not in the other.
     pub tlb_row_unsure: u64,
@@ -51,8 +57,38 @@ pub struct Facts {
     pub asked: Option<u64>,
     /// What was lost.
     pub lost: Loss,
-    /// The part of the machine's processor time that recording took.
-    pub overhead: f64,
+    /// The part of the machine's processor time that recording took, if it was measured.
+    pub overhead: Option<f64>,
+}
+
+/// The kinds of files that other programs record and that can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Foreign {
+    /// Of `perf record`.
+    #[serde(rename = "perf.data")]
+    PerfData,
+    /// Of `trace-cmd record`.
+    #[serde(rename = "trace.dat")]
+    TraceDat,
+}
+
+impl Foreign {
+    /// The kind of a file that begins with these bytes, in either byte order.
+    pub fn of(beginning: &[u8]) -> Option<Self> {
+        if beginning.starts_with(b"PERFILE2") || beginning.starts_with(b"2ELIFREP") {
+            Some(Self::PerfData)
+        } else {
+            beginning.starts_with(TRACE_DAT).then_some(Self::TraceDat)
+        }
+    }
+
+    /// The name that such files have by default.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerfData => "perf.data",
+            Self::TraceDat => "trace.dat",
+        }
+    }
 }
 
 /// How interrupts were counted.

@@ -13,8 +13,10 @@ mod write;
 
 pub use columns::{Column, COLUMNS};
 pub use error::RecordingError;
-pub use facts::{Count, Facts, Loss};
+pub(crate) use facts::TRACE_DAT;
+pub use facts::{Count, Facts, Foreign, Loss};
 pub use read::Recording;
+pub(crate) use read::MOST_CPUS;
 pub use write::Writer;
 
 use crate::events::{Event, Name};

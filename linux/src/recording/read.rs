@@ -1,6 +1,7 @@
 //! Reads recordings.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -10,16 +11,19 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 use crate::events::{Event, Name, Names};
 use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED};
 use crate::recording::error::RecordingError;
-use crate::recording::facts::{Facts, Loss, VERSION};
+use crate::recording::facts::{Facts, Foreign, Loss, VERSION};
 use crate::recording::guarded::guarded;
 use crate::recording::write::FACTS;
 use crate::recording::Row;
 
 /// The CPUs of the largest machine that is believed. Tables are made for each.
-const MOST_CPUS: u32 = 1 << 16;
+pub(crate) const MOST_CPUS: u32 = 1 << 16;
 
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
+
+/// The bytes that tell the kind of a file.
+const BEGINNING: u64 = 16;
 
 /// A recording that is read from its beginning to its end.
 pub struct Recording {
@@ -43,6 +47,11 @@ impl Recording {
     /// If the file cannot be read or is no recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = File::open(path)?;
+        let mut beginning = Vec::new();
+        (&file).take(BEGINNING).read_to_end(&mut beginning)?;
+        if let Some(kind) = Foreign::of(&beginning) {
+            return Err(RecordingError::Foreign(kind));
+        }
         let file = guarded(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
         let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);

@@ -82,7 +82,7 @@ impl Tally {
             sum.interrupts += 1;
             name.learn(program);
             if let Some(victim) = interrupt.victim {
-                sum.handler_ns += victim.handler_ns();
+                sum.handler_ns = sum.handler_ns.saturating_add(victim.handler_ns());
                 sum.slowest_ns = sum.slowest_ns.max(victim.began_ns.saturating_sub(interrupt.sent_ns));
             }
         }
@@ -108,12 +108,12 @@ impl Tally {
             *totals.pairs.entry((key.sender, key.target)).or_default() += sum.interrupts;
             let cpu = totals.cpus.entry(key.target).or_default();
             cpu.received += sum.interrupts;
-            cpu.handler_ns += sum.handler_ns;
+            cpu.handler_ns = cpu.handler_ns.saturating_add(sum.handler_ns);
             cpu.slowest_ns = cpu.slowest_ns.max(sum.slowest_ns);
             let Some(process) = key.process else { continue };
             learn(process, *program);
             let lost = totals.victims.entry(process).or_default();
-            *lost = (lost.0 + sum.interrupts, lost.1 + sum.handler_ns);
+            *lost = (lost.0 + sum.interrupts, lost.1.saturating_add(sum.handler_ns));
             *totals.hit.entry((key.target, process)).or_default() += sum.interrupts;
         }
         totals.names = programs.into_iter().map(|(process, program)| (process, program.name)).collect();

@@ -69,17 +69,21 @@ pub struct Totals {
     pub pairs: HashMap<(u32, u32), u64>,
 }
 
+/// Values in damaged files may be any: sums of them stay at the largest number.
 impl Sum {
     pub(super) fn add(&mut self, shootdown: &Shootdown) {
         self.flushes += 1;
         self.interrupts += shootdown.interrupts.len() as u64;
         match shootdown.pages {
-            Some(Some(pages)) => (self.pages, self.counted) = (self.pages + pages, self.counted + 1),
+            Some(Some(pages)) => {
+                self.pages = self.pages.saturating_add(pages);
+                self.counted += 1;
+            }
             Some(None) => self.whole += 1,
             None => {}
         }
-        self.sender_ns += shootdown.sender_ns();
-        self.victim_ns += shootdown.victim_ns();
+        self.sender_ns = self.sender_ns.saturating_add(shootdown.sender_ns());
+        self.victim_ns = self.victim_ns.saturating_add(shootdown.victim_ns());
     }
 
     /// The sum of two.
@@ -88,11 +92,11 @@ impl Sum {
         Self {
             flushes: self.flushes + other.flushes,
             interrupts: self.interrupts + other.interrupts,
-            pages: self.pages + other.pages,
+            pages: self.pages.saturating_add(other.pages),
             counted: self.counted + other.counted,
             whole: self.whole + other.whole,
-            sender_ns: self.sender_ns + other.sender_ns,
-            victim_ns: self.victim_ns + other.victim_ns,
+            sender_ns: self.sender_ns.saturating_add(other.sender_ns),
+            victim_ns: self.victim_ns.saturating_add(other.victim_ns),
         }
     }
 }

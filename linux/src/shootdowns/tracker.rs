@@ -76,7 +76,7 @@ impl Shootdown {
             .iter()
             .filter_map(|interrupt| interrupt.victim)
             .map(|victim| victim.handler_ns())
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 }
 

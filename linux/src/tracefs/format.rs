@@ -89,8 +89,15 @@ impl Format {
     /// If the text is not the format of an event.
     pub fn parse(system: &str, text: &str) -> Result<Self, FormatError> {
         let long_is_64_bits = cfg!(target_pointer_width = "64");
+        // The parser takes each byte for a character.
+        if !text.is_ascii() {
+            return Err(FormatError::Unreadable { event: system.to_owned() });
+        }
         match PerfEventFormat::parse(long_is_64_bits, system, text) {
-            Some(format) if !format.name().is_empty() => Ok(Self { format, system: system.to_owned() }),
+            // A record has 16 bits for the number.
+            Some(format) if !format.name().is_empty() && format.id() <= u16::MAX.into() => {
+                Ok(Self { format, system: system.to_owned() })
+            }
             _ => Err(FormatError::Unreadable { event: system.to_owned() }),
         }
     }
@@ -98,6 +105,16 @@ impl Format {
     /// The number with which a record of the event begins.
     pub fn id(&self) -> u32 {
         self.format.id()
+    }
+
+    /// The folder of the event.
+    pub fn system(&self) -> &str {
+        &self.system
+    }
+
+    /// The event's name in its folder.
+    pub fn event(&self) -> &str {
+        self.format.name()
     }
 
     /// The event's name, with its system.
@@ -198,7 +215,8 @@ print fmt: \"pages:%ld reason:%s (%d)\", REC->pages, __print_symbolic(REC->reaso
 
     #[test]
     fn text_that_is_no_format_is_refused() {
-        for text in ["", "name: x", "ID: 4\n", "\u{0}\u{1}"] {
+        let [foreign, large] = [FLUSH.replace("unsigned", "\u{fffd}nsigned"), FLUSH.replace("188", "65536")];
+        for text in ["", "name: x", "ID: 4\n", "\u{0}\u{1}", &foreign, &large] {
             assert!(Format::parse("tlb", text).is_err(), "{text:?}");
         }
     }

@@ -55,6 +55,11 @@ impl<P: Pages> Merge<P> {
         }
     }
 
+    /// The pages.
+    pub(crate) fn pages(&self) -> &P {
+        &self.pages
+    }
+
     /// Reads on where a stream had no more pages. Called first, and whenever there may be more.
     pub(crate) fn read_on(&mut self, lookup: &mut Lookup) -> io::Result<()> {
         for stream in 0..self.streams.len() {
@@ -121,7 +126,7 @@ impl<P: Pages> Merge<P> {
             }
         };
         if missed > 0 {
-            self.lost.events += missed;
+            self.lost.events = self.lost.events.saturating_add(missed);
             let kind = Kind::Lost { events: missed };
             let time_ns = stream.time_ns;
             stream.ready.push_back(Event { time_ns, cpu: stream.cpu, thread: 0, kind });

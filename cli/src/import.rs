@@ -1,0 +1,71 @@
+//! `ceasefire import`: a recording of a file that another program recorded.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::path::Path;
+
+use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
+use ceasefire_linux::record::Recorded;
+use ceasefire_linux::recording::RecordingError;
+use serde_json::json;
+
+use crate::args::ImportArguments;
+use crate::failure::{Done, Failure};
+use crate::output::distinct::distinct;
+use crate::output::replacement::Place;
+use crate::output::text::{self, Text};
+use crate::summary::{json_of, words};
+use crate::tables::grid::wrapped;
+use crate::terminal;
+
+pub(crate) fn run(arguments: &ImportArguments) -> Done {
+    let ImportArguments { file, output, kallsyms, json } = arguments;
+    distinct([
+        ("the file", Some(file.as_path())),
+        ("--kallsyms", kallsyms.as_deref()),
+        ("--output", Some(output.as_path())),
+        ("--json", text::file(json.as_deref())),
+    ])?;
+    let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
+    let from = File::open(file).map_err(|error| unreadable(file, error))?;
+    let given =
+        kallsyms.as_deref().map(|path| fs::read_to_string(path).map_err(|error| unreadable(path, error)));
+    let given = given.transpose()?;
+    let json = json.as_deref().map(Text::check).transpose()?;
+    let recording = Place::check(output)?.stream()?;
+    let shown = output.display().to_string();
+    let to = File::create(recording.path()).map_err(|error| Failure::writing(&shown, &error))?;
+    // They are absent where they are not Linux's, or may not be read.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let running = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let kallsyms = Kallsyms { given: given.as_deref(), running: Some((release.trim(), &running)) };
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let failed = |error| match error {
+        ImportError::Recording(RecordingError::Io(error)) => Failure::writing(&shown, &error),
+        error => Failure::Input(format!("{}: {error}", file.display())),
+    };
+    let Imported { recorded, absent } =
+        import(BufReader::new(from), kallsyms, command, BufWriter::new(to)).map_err(failed)?;
+    let Recorded { facts, totals, names, to } = recorded;
+    let written = to.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut to| to.flush());
+    written.map_err(|error| Failure::writing(&shown, &error))?;
+    recording.finish()?;
+    let value = || {
+        let mut value = json_of(&facts, &shown);
+        value["absent"] = json!(absent);
+        value
+    };
+    let words = || {
+        let mut words = words(&facts, &totals, &names, &shown);
+        if !absent.is_empty() {
+            let note = format!(
+                "events of a full recording that the file does not have, so causes and replay lack them: {}",
+                absent.join(", ")
+            );
+            words.push_str(&wrapped(&note, terminal::width()).join("\n"));
+            words.push('\n');
+        }
+        words
+    };
+    text::write(json, value, words)
+}

@@ -1,0 +1,120 @@
+//! The summary of a recording, printed when it was made.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+use ceasefire_linux::events::Names;
+use ceasefire_linux::recording::{Count, Facts};
+use ceasefire_linux::shootdowns::Totals;
+use serde_json::json;
+
+use crate::number::compact;
+
+/// The causes and the processes that the summary shows.
+const SHOWN: usize = 5;
+
+/// The summary as JSON.
+pub(crate) fn json_of(facts: &Facts, file: &str) -> serde_json::Value {
+    json!({
+        "ceasefire": facts.ceasefire,
+        "file": file,
+        "imported": facts.imported,
+        "kernel": facts.kernel,
+        "cpus": facts.cpus.len(),
+        "duration_s": seconds(facts),
+        "light": facts.light,
+        "counted": facts.counted,
+        "interrupts": facts.interrupts,
+        "tlb_row": facts.tlb_row,
+        "tlb_row_unsure": facts.tlb_row_unsure,
+        "asked": facts.asked,
+        "lost": facts.lost.events,
+        "lost_uncounted": facts.lost.uncounted,
+        "unreadable": facts.lost.unreadable,
+        "overhead": facts.overhead,
+    })
+}
+
+fn seconds(facts: &Facts) -> f64 {
+    facts.ended_ns.saturating_sub(facts.began_ns) as f64 / 1e9
+}
+
+/// The summary in words. Writing to a string does not fail.
+pub(crate) fn words(facts: &Facts, totals: &Totals, names: &Names, file: &str) -> String {
+    let mut text = String::new();
+    let time = seconds(facts);
+    let rate = if time > 0.0 { facts.interrupts as f64 / time } else { 0.0 };
+    let _ = writeln!(
+        text,
+        "interrupts for TLB flushes: {} in {time:.2} s, {}/s",
+        facts.interrupts,
+        compact(rate)
+    );
+    if facts.counted == Count::Flushed {
+        text.push_str("  This kernel has no events csd:* (before Linux 6.4). Counted are flushes that another CPU asked\n  \
+                       for; interrupts of CPUs with nothing to flush are not among them.\n");
+    }
+    match (facts.tlb_row, facts.tlb_row_unsure) {
+        (None, _) if facts.imported.is_some() => {}
+        (None, _) => text.push_str("/proc/interrupts has no row TLB on this machine\n"),
+        (Some(row), 0) => {
+            let _ = writeln!(text, "TLB row of /proc/interrupts, over the same time: {row}");
+        }
+        (Some(row), unsure) => {
+            let _ = writeln!(
+                text,
+                "TLB row of /proc/interrupts, over the same time: {row} (up to {unsure} came while it was read)"
+            );
+        }
+    }
+    if let Some(asked) = facts.asked {
+        let _ = writeln!(text, "flushes that asked other CPUs (tlb:tlb_flush): {asked}");
+    }
+    if let Some(kind) = facts.imported {
+        let _ = writeln!(
+            text,
+            "not in a {} file: the TLB row of /proc/interrupts over the same time, and the overhead",
+            kind.name()
+        );
+    }
+    if !facts.lost.is_none() {
+        let least = if facts.lost.uncounted { "at least " } else { "" };
+        let _ = writeln!(
+            text,
+            "lost: {least}{} events that the kernel could not keep, {} unreadable records",
+            facts.lost.events, facts.lost.unreadable
+        );
+    }
+    if let Some(overhead) = facts.overhead {
+        let _ = writeln!(text, "overhead: {:.2}% of the machine's processor time", overhead * 100.0);
+    }
+    let mut causes: Vec<_> = totals.causes.iter().filter(|_| !facts.light).collect();
+    causes.sort_by_key(|(_, sum)| Reverse(sum.interrupts));
+    for (cause, sum) in causes.into_iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "  {}: {} interrupts of {} flushes, {} waited, {} in handlers",
+            cause.name(),
+            sum.interrupts,
+            sum.flushes,
+            milliseconds(sum.sender_ns),
+            milliseconds(sum.victim_ns)
+        );
+    }
+    for (process, sum) in totals.senders().into_iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "  {} ({}): {} interrupts of {} flushes",
+            names.get(process.program),
+            process.id,
+            sum.interrupts,
+            sum.flushes
+        );
+    }
+    let _ = writeln!(text, "written: {file}");
+    text
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", compact(ns as f64 / 1e6))
+}

@@ -1,0 +1,444 @@
+//! Files of `perf record`: `tools/perf/Documentation/perf.data-file-format.txt` of Linux describes them, and
+//! `perf_event_open(2)` the records.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Seek};
+
+use byteorder::NativeEndian;
+use linux_perf_event_reader::{
+    get_record_id, CommOrExecRecord, CommonData, Endianness, ForkOrExitRecord, LostRecord, MmapRecord,
+    PerfEventAttr, RawData, RawEventRecord, RecordParseInfo, RecordType, SampleFormat,
+};
+
+use crate::events::{Decoder, Event, Kind, Lookup};
+use crate::import::cursor::{text, Cursor};
+use crate::import::error::ImportError;
+use crate::import::tracing_data::{ftrace, head, layout, systems};
+use crate::import::{Anchor, Events, Opened};
+use crate::kernel::machine::list;
+use crate::kernel::threads::{Thread, Threads};
+use crate::recording::{Facts, Foreign, Loss, MOST_CPUS};
+
+/// The bytes of the header of a file; that of a stream has 16.
+const HEADER: u64 = 104;
+/// The bytes of a place and a length.
+const SECTION: u64 = 16;
+/// The bytes of a record's head.
+const HEAD: u64 = 8;
+/// The number of bits of the set of features.
+const FEATURES: usize = 256;
+/// The most records before the kernel's own mapping.
+const BEGINNING: usize = 64;
+/// The thread of the kernel that makes its other threads.
+const KTHREADD: i32 = 2;
+/// Samples that a filter left out, not lost ones (`PERF_RECORD_MISC_LOST_SAMPLES_BPF`).
+const LEFT_OUT: u16 = 1 << 15;
+
+/// The numbers of parts that say more (`tools/perf/util/header.h`).
+mod feature {
+    pub(super) const TRACING_DATA: usize = 1;
+    pub(super) const RELEASE: usize = 4;
+    pub(super) const ARCHITECTURE: usize = 6;
+    pub(super) const CPU_COUNT: usize = 7;
+    pub(super) const PROCESSOR: usize = 8;
+    pub(super) const MEMORY: usize = 10;
+    pub(super) const NODES: usize = 14;
+    pub(super) const CLOCK: usize = 29;
+}
+
+/// The numbers of perf's own records (`tools/lib/perf/include/perf/event.h`), all from 64 on.
+mod own {
+    pub(super) const FINISHED_ROUND: u32 = 68;
+    pub(super) const AUXTRACE: u32 = 71;
+    pub(super) const COMPRESSED: u32 = 81;
+    pub(super) const COMPRESSED2: u32 = 83;
+}
+
+/// The events of a file.
+struct Records<R> {
+    cursor: Cursor<R>,
+    /// The end of the records.
+    end: u64,
+    layouts: Layouts,
+    decoder: Decoder,
+    /// Events by time and place.
+    queue: BTreeMap<(u64, u64), Event>,
+    /// The time up to which every event is in the queue.
+    sure_ns: u64,
+    /// The latest time at the end of the last round, and the latest so far.
+    round_ns: u64,
+    latest_ns: u64,
+    /// The time of the last event that was given out.
+    given_ns: u64,
+    record: Vec<u8>,
+    lost: Loss,
+    /// Samples that perf counts as lost, each of which may be among the lost events.
+    lost_samples: u64,
+}
+
+/// The layouts of records, which differ by the event to which they belong.
+struct Layouts {
+    all: Vec<RecordParseInfo>,
+    by_id: HashMap<u64, usize>,
+}
+
+impl Layouts {
+    /// The layout of a record. If layouts differ, all have the event's number at the same place.
+    fn of(&self, kind: RecordType, body: &[u8]) -> Option<&RecordParseInfo> {
+        let first = self.all.first()?;
+        let id = get_record_id::<NativeEndian>(kind, body.into(), &first.id_parse_info);
+        id.and_then(|id| self.all.get(*self.by_id.get(&id)?)).or(Some(first))
+    }
+}
+
+/// The tracepoint's record in a sample: all before it has a length that the layout tells, but for the stack.
+fn raw<'a>(layout: &RecordParseInfo, body: &'a [u8]) -> Option<&'a [u8]> {
+    let format = layout.sample_format;
+    if !format.contains(SampleFormat::RAW) || format.contains(SampleFormat::READ) {
+        return None;
+    }
+    let before = SampleFormat::IDENTIFIER
+        | SampleFormat::IP
+        | SampleFormat::TID
+        | SampleFormat::TIME
+        | SampleFormat::ADDR
+        | SampleFormat::ID
+        | SampleFormat::STREAM_ID
+        | SampleFormat::CPU
+        | SampleFormat::PERIOD;
+    let mut rest = body.get(format.intersection(before).bits().count_ones() as usize * 8..)?;
+    if format.contains(SampleFormat::CALLCHAIN) {
+        let depth = usize::try_from(u64::from_ne_bytes(*rest.first_chunk()?)).ok()?;
+        rest = rest.get(depth.checked_add(1)?.checked_mul(8)?..)?;
+    }
+    let bytes = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
+    rest.get(4..)?.get(..bytes)
+}
+
+fn number(value: i32) -> u32 {
+    value.cast_unsigned()
+}
+
+impl<R: Read + Seek> Records<R> {
+    /// Reads the next record, unless it was the last.
+    fn read(&mut self, lookup: &mut Lookup, threads: &mut Threads) -> Result<(), ImportError> {
+        let at = self.cursor.at();
+        let (kind, misc, bytes) = (self.cursor.u32()?, self.cursor.u16()?, self.cursor.u16()?);
+        let Some(bytes) = u64::from(bytes).checked_sub(HEAD) else {
+            return Err(ImportError::Unreadable { part: "a record", at });
+        };
+        self.cursor.fill(&mut self.record, bytes)?;
+        match kind {
+            own::FINISHED_ROUND => {
+                // What comes later is not older than the latest of the round before.
+                self.sure_ns = self.round_ns;
+                self.round_ns = self.latest_ns;
+                Ok(())
+            }
+            own::AUXTRACE => {
+                let more = self.record.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+                self.cursor.go(self.cursor.at().saturating_add(more))
+            }
+            own::COMPRESSED | own::COMPRESSED2 => {
+                Err(ImportError::Compressed { by: "perf record -z".into(), remedy: "record without -z" })
+            }
+            _ => {
+                if self.event(RecordType(kind), misc, at, lookup, threads).is_none() {
+                    self.lost.unreadable += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues the event of a record. None if the record cannot be read.
+    fn event(
+        &mut self,
+        kind: RecordType,
+        misc: u16,
+        at: u64,
+        lookup: &mut Lookup,
+        threads: &mut Threads,
+    ) -> Option<()> {
+        let body = self.record.as_slice();
+        let data = RawData::from(body);
+        let layout = self.layouts.of(kind, body)?;
+        let common =
+            || -> Option<CommonData> { RawEventRecord::new(kind, misc, data, *layout).common_data().ok() };
+        let event = match kind {
+            RecordType::SAMPLE => {
+                let common = common()?;
+                let (time_ns, cpu) = (common.timestamp?, common.cpu?);
+                let (process, thread) = (number(common.pid?), number(common.tid?));
+                if threads.get(thread).is_none() {
+                    threads.add(thread, Thread { process, name: lookup.names.add("") });
+                }
+                let record = raw(layout, body).unwrap_or_default();
+                let Some(event) = self.decoder.event(cpu, time_ns, record, lookup) else { return Some(()) };
+                event
+            }
+            RecordType::LOST => {
+                let events = LostRecord::parse::<NativeEndian>(data).ok()?.count;
+                self.lost.events = self.lost.events.saturating_add(events);
+                let common = common()?;
+                let cpu = common.cpu?;
+                Event { time_ns: common.timestamp?, cpu, thread: 0, kind: Kind::Lost { events } }
+            }
+            RecordType::LOST_SAMPLES => {
+                let events = u64::from_ne_bytes(*body.first_chunk()?);
+                if misc & LEFT_OUT == 0 {
+                    self.lost_samples = self.lost_samples.saturating_add(events);
+                }
+                return Some(());
+            }
+            RecordType::COMM => {
+                let comm = CommOrExecRecord::parse::<NativeEndian>(data, misc).ok()?;
+                let (process, thread) = (number(comm.pid), number(comm.tid));
+                let name = lookup.names.add(&text(&comm.name.as_slice()));
+                let time_ns = common()?.timestamp.unwrap_or(0);
+                if time_ns == 0 {
+                    // perf lists those that ran before.
+                    let process = threads.get(thread).map_or(process, |known| known.process);
+                    threads.add(thread, Thread { process, name });
+                    return Some(());
+                }
+                let cpu = common()?.cpu.unwrap_or(0);
+                Event { time_ns, cpu, thread, kind: Kind::ThreadNamed { thread, name } }
+            }
+            RecordType::FORK => {
+                let fork = ForkOrExitRecord::parse::<NativeEndian>(data).ok()?;
+                let thread = number(fork.tid);
+                let time_ns = common()?.timestamp.unwrap_or(0);
+                let maker = threads.get(number(fork.ptid));
+                let name = maker.map_or_else(|| lookup.names.add(""), |maker| maker.name);
+                if time_ns == 0 {
+                    let is_of_kernel = fork.pid == KTHREADD || fork.ppid == KTHREADD;
+                    let process = if is_of_kernel { 0 } else { number(fork.pid) };
+                    threads.add(thread, Thread { process, name });
+                    return Some(());
+                }
+                let cpu = common()?.cpu.unwrap_or(0);
+                let same_process = fork.pid == fork.ppid;
+                let kind = Kind::ThreadBegan { thread, same_process, name };
+                Event { time_ns, cpu, thread: number(fork.ptid), kind }
+            }
+            RecordType::EXIT => {
+                let exit = ForkOrExitRecord::parse::<NativeEndian>(data).ok()?;
+                let common = common()?;
+                let cpu = common.cpu.unwrap_or(0);
+                Event { time_ns: common.timestamp?, cpu, thread: number(exit.tid), kind: Kind::ThreadEnded }
+            }
+            _ => return Some(()),
+        };
+        self.latest_ns = self.latest_ns.max(event.time_ns);
+        self.queue.insert((event.time_ns, at), event);
+        Some(())
+    }
+
+    /// Ends with what was read. A file that is cut off, or damaged, has lost the rest.
+    fn stop(&mut self) {
+        self.lost.uncounted = true;
+        self.lost.unreadable += 1;
+        self.end = 0;
+    }
+}
+
+impl<R: Read + Seek> Events for Records<R> {
+    fn next(&mut self, lookup: &mut Lookup, threads: &mut Threads) -> Result<Option<Event>, ImportError> {
+        loop {
+            let has_more = self.cursor.at() < self.end;
+            if let Some(first) = self.queue.first_entry() {
+                if !has_more || first.key().0 <= self.sure_ns {
+                    // A record that comes too late takes the time of the one before.
+                    self.given_ns = self.given_ns.max(first.key().0);
+                    return Ok(Some(Event { time_ns: self.given_ns, ..first.remove() }));
+                }
+            } else if !has_more {
+                return Ok(None);
+            }
+            match self.read(lookup, threads) {
+                Err(ImportError::Cut { .. } | ImportError::Unreadable { .. }) => self.stop(),
+                done => done?,
+            }
+        }
+    }
+
+    fn lost(&self) -> Loss {
+        // Both count the same.
+        Loss { events: self.lost.events.max(self.lost_samples), ..self.lost.clone() }
+    }
+}
+
+/// A part of a file: its place and its length.
+type Section = (u64, u64);
+
+fn section<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Section, ImportError> {
+    Ok((cursor.u64()?, cursor.u64()?))
+}
+
+/// Opens a file.
+pub(super) fn open<R: Read + Seek + 'static>(mut cursor: Cursor<R>) -> Result<Opened, ImportError> {
+    let native = if cfg!(target_endian = "big") { b"2ELIFREP" } else { b"PERFILE2" };
+    if cursor.bytes(native.len() as u64)? != native {
+        return Err(ImportError::OtherMachine);
+    }
+    if cursor.u64()? < HEADER {
+        return Err(ImportError::Lacks {
+            part: "list of parts, since it is a stream",
+            remedy: "use 'perf record -o FILE', not '-o -'",
+        });
+    }
+    let entry = cursor.u64()?;
+    let attributes = section(&mut cursor)?;
+    let (data_at, data_bytes) = section(&mut cursor)?;
+    section(&mut cursor)?;
+    let set = cursor.bytes(FEATURES as u64 / 8)?;
+    if data_bytes == 0 {
+        return Err(ImportError::Lacks {
+            part: "list of parts",
+            remedy: "let perf record end by itself, or by Ctrl-C",
+        });
+    }
+    let layouts = layouts(&mut cursor, attributes, entry)?;
+    let end = data_at.checked_add(data_bytes);
+    let end = end.ok_or(ImportError::Unreadable { part: "the place of the records", at: data_at })?;
+
+    let words = set.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+    let bits = words.flat_map(|word| (0..64).map(move |bit| word >> bit & 1 != 0));
+    let mut features = HashMap::new();
+    cursor.go(end)?;
+    for (number, _) in bits.enumerate().filter(|(_, is_there)| *is_there) {
+        features.insert(number, section(&mut cursor)?);
+    }
+    let Some((at, _)) = features.get(&feature::TRACING_DATA) else {
+        return Err(ImportError::NoEvents);
+    };
+    cursor.go(*at)?;
+    head(&mut cursor)?;
+    layout(&mut cursor)?;
+    ftrace(&mut cursor)?;
+    let mut formats = systems(&mut cursor)?;
+    // perf has records of its own for the threads.
+    formats.retain(|format| format.system() != "task" && format.name() != "sched:sched_process_exit");
+    let mut facts = Facts { imported: Some(Foreign::PerfData), ..Facts::default() };
+    for (number, (at, bytes)) in features {
+        cursor.go(at)?;
+        // A part that cannot be read is absent.
+        let _ = fact(&mut cursor, number, bytes, &mut facts);
+    }
+    cursor.go(data_at)?;
+    let anchor = anchor(&mut cursor).unwrap_or_default();
+    cursor.go(data_at)?;
+    let decoder = Decoder::of_formats(&formats)?.ok_or(ImportError::NoEvents)?;
+    let events = Records {
+        cursor,
+        end,
+        layouts,
+        decoder,
+        queue: BTreeMap::new(),
+        sure_ns: 0,
+        round_ns: 0,
+        latest_ns: 0,
+        given_ns: 0,
+        record: Vec::new(),
+        lost: Loss::default(),
+        lost_samples: 0,
+    };
+    Ok(Opened { facts, formats, symbols: None, anchor, threads: Vec::new(), events: Box::new(events) })
+}
+
+/// Reads the layouts of the records of each event.
+fn layouts<R: Read + Seek>(
+    cursor: &mut Cursor<R>,
+    (at, bytes): Section,
+    entry: u64,
+) -> Result<Layouts, ImportError> {
+    let damaged = |at| ImportError::Unreadable { part: "the list of events", at };
+    let count = bytes.checked_div(entry).filter(|_| entry > SECTION).ok_or(damaged(at))?;
+    let mut layouts = Layouts { all: Vec::new(), by_id: HashMap::new() };
+    cursor.go(at)?;
+    for number in 0..count {
+        let at = cursor.at();
+        let attributes = cursor.bytes(entry - SECTION)?;
+        let (ids_at, ids_bytes) = section(cursor)?;
+        let next = cursor.at();
+        let parsed = PerfEventAttr::parse::<_, NativeEndian>(&attributes[..]);
+        let (attributes, _) = parsed.map_err(|_| damaged(at))?;
+        layouts.all.push(RecordParseInfo::new(&attributes, Endianness::NATIVE));
+        cursor.go(ids_at)?;
+        for _ in 0..ids_bytes / 8 {
+            layouts.by_id.insert(cursor.u64()?, number as usize);
+        }
+        cursor.go(next)?;
+    }
+    Ok(layouts)
+}
+
+/// Reads what a part says about the machine.
+fn fact<R: Read + Seek>(
+    cursor: &mut Cursor<R>,
+    number: usize,
+    bytes: u64,
+    facts: &mut Facts,
+) -> Result<(), ImportError> {
+    match number {
+        feature::RELEASE => facts.kernel = format!("Linux {}", sized(cursor)?),
+        feature::ARCHITECTURE => facts.architecture = sized(cursor)?,
+        feature::PROCESSOR => facts.processor = sized(cursor)?,
+        feature::MEMORY => facts.memory_bytes = cursor.u64()?.saturating_mul(1024),
+        feature::CPU_COUNT => {
+            let (_available, online) = (cursor.u32()?, cursor.u32()?);
+            for cpu in 0..online.min(MOST_CPUS) {
+                place(&mut facts.cpus, cpu, None);
+            }
+        }
+        feature::NODES => {
+            for _ in 0..cursor.u32()? {
+                let (node, _total, _free) = (cursor.u32()?, cursor.u64()?, cursor.u64()?);
+                for cpu in list(&sized(cursor)?) {
+                    place(&mut facts.cpus, cpu, Some(node));
+                }
+            }
+        }
+        feature::CLOCK if bytes >= 24 => {
+            let (_version, _clock) = (cursor.u32()?, cursor.u32()?);
+            let (unix_ns, clock_ns) = (cursor.u64()?, cursor.u64()?);
+            // The time at which the clock began, to which the beginning of the recording is added.
+            facts.began_unix_s = (unix_ns as f64 - clock_ns as f64) / 1e9;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Adds a CPU to the sorted list, or its node, if it is known.
+fn place(cpus: &mut Vec<(u32, u32)>, cpu: u32, node: Option<u32>) {
+    match cpus.binary_search_by_key(&cpu, |(cpu, _)| *cpu) {
+        Ok(at) => cpus[at].1 = node.unwrap_or(cpus[at].1),
+        Err(at) if cpu < MOST_CPUS => cpus.insert(at, (cpu, node.unwrap_or(0))),
+        Err(_) => {}
+    }
+}
+
+/// A text with its length, padded with zero bytes.
+fn sized<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<String, ImportError> {
+    let bytes = cursor.u32()?;
+    Ok(text(&cursor.bytes(bytes.into())?))
+}
+
+/// The symbol of the kernel whose address perf notes with the kernel's own mapping.
+fn anchor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Option<Anchor>, ImportError> {
+    for _ in 0..BEGINNING {
+        let (kind, misc, bytes) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
+        let body = cursor.bytes(u64::from(bytes).saturating_sub(HEAD))?;
+        if RecordType(kind) != RecordType::MMAP {
+            continue;
+        }
+        let Ok(mapped) = MmapRecord::parse::<NativeEndian>(RawData::from(&body[..]), misc) else { continue };
+        let path = text(&mapped.path.as_slice());
+        if let Some(name) = path.strip_prefix("[kernel.kallsyms]").filter(|name| !name.is_empty()) {
+            return Ok(Some(Anchor { name: name.to_owned(), address: mapped.page_offset }));
+        }
+    }
+    Ok(None)
+}

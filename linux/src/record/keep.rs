@@ -1,0 +1,72 @@
+//! Makes a recording of events in the order of time.
+
+use std::io::Write;
+
+use crate::events::{Event, FlushReason, Kind, Names};
+use crate::kernel::threads::Threads;
+use crate::recording::{Facts, RecordingError, Row, Writer};
+use crate::shootdowns::{Tally, Totals, Tracker};
+
+/// A recording that was made.
+#[derive(Debug)]
+pub struct Recorded<W> {
+    /// The facts that it has.
+    pub facts: Facts,
+    /// Its shootdowns.
+    pub totals: Totals,
+    /// The names to which the totals refer.
+    pub names: Names,
+    /// Where it was written.
+    pub to: W,
+}
+
+/// Writes events, with the process and the program of each, and sums up their shootdowns.
+#[derive(Debug)]
+pub(crate) struct Keeper<W: Write + Send> {
+    writer: Writer<W>,
+    /// The threads that are known.
+    pub(crate) threads: Threads,
+    tracker: Tracker,
+    tally: Tally,
+    /// The events so far.
+    pub(crate) count: u64,
+    asked: u64,
+}
+
+impl<W: Write + Send> Keeper<W> {
+    /// Begins a recording with the threads that there are.
+    pub(crate) fn new(
+        to: W,
+        threads: Threads,
+        began_ns: u64,
+        names: &mut Names,
+    ) -> Result<Self, RecordingError> {
+        let mut writer = Writer::new(to)?;
+        let mut all: Vec<_> = threads.all().collect();
+        all.sort_unstable_by_key(|(thread, _)| *thread);
+        for (thread, is) in all {
+            let kind = Kind::ThreadNamed { thread, name: is.name };
+            let event = Event { time_ns: began_ns, cpu: 0, thread, kind };
+            writer.add(&Row { event, process: is.process, program: is.name }, names)?;
+        }
+        Ok(Self { writer, threads, tracker: Tracker::default(), tally: Tally::default(), count: 0, asked: 0 })
+    }
+
+    /// Adds the next event.
+    pub(crate) fn add(&mut self, event: Event, names: &mut Names) -> Result<(), RecordingError> {
+        self.count += 1;
+        self.threads.learn(&event);
+        self.asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
+        let row = self.threads.row(event, names);
+        self.tracker.add(&event, || row.of_thread(), names, |shootdown| self.tally.add(shootdown));
+        self.writer.add(&row, names)
+    }
+
+    /// Ends the recording. Its facts are complete but for the flushes that asked other CPUs.
+    pub(crate) fn finish(mut self, mut facts: Facts, names: Names) -> Result<Recorded<W>, RecordingError> {
+        self.tracker.finish(|shootdown| self.tally.add(shootdown));
+        facts.asked = facts.events.iter().any(|event| event == "tlb:tlb_flush").then_some(self.asked);
+        let to = self.writer.finish(&facts, &names)?;
+        Ok(Recorded { facts, totals: self.tally.totals(), names, to })
+    }
+}

@@ -1,0 +1,210 @@
+//! Files of perf record and of trace-cmd: imported, they count as a recording of our own does, and a damaged one is read
+//! or refused.
+
+use std::io::{Cursor, Write as _};
+use std::path::PathBuf;
+
+use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
+use ceasefire_linux::recording::{Foreign, Recording, RecordingError};
+use ceasefire_linux::replay::{replay, Mechanism};
+use ceasefire_linux::shootdowns::{Cause, Sum, Totals};
+use proptest::prelude::*;
+
+/// Each file, and its kind. Its program flushed 50 times for madvise.
+const FILES: [(&str, Foreign); 3] = [
+    ("perf.data", Foreign::PerfData),
+    ("trace-6.dat", Foreign::TraceDat),
+    ("trace-7.dat", Foreign::TraceDat),
+];
+const FLUSHES: u64 = 50;
+const RELEASE: &str = "6.18.44-fc-v595";
+/// The bytes with which compressed parts begin.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+fn file(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/import").join(name);
+    std::fs::read(path).expect("a file")
+}
+
+fn kallsyms() -> String {
+    String::from_utf8(file("kallsyms")).expect("text")
+}
+
+fn imported(bytes: Vec<u8>) -> Result<Imported<Vec<u8>>, ImportError> {
+    let kallsyms = kallsyms();
+    let kallsyms = Kallsyms { given: Some(&kallsyms), running: None };
+    import(Cursor::new(bytes), kallsyms, vec!["test".into()], Vec::new())
+}
+
+fn refusal(bytes: Vec<u8>) -> String {
+    let error = imported(bytes).map(|imported| imported.recorded.facts);
+    let error = error.expect_err("a file that cannot be imported").to_string();
+    assert!(!error.contains('\n'), "{error}");
+    error
+}
+
+/// The bytes with others at a place.
+fn with(mut bytes: Vec<u8>, at: usize, others: &[u8]) -> Vec<u8> {
+    bytes[at..at + others.len()].copy_from_slice(others);
+    bytes
+}
+
+/// Where some bytes first are.
+fn find(bytes: &[u8], part: &[u8]) -> usize {
+    bytes.windows(part.len()).position(|window| window == part).expect("the part")
+}
+
+fn of_program(totals: &Totals, cause: Cause, name: impl Fn(u32) -> Option<String>) -> Sum {
+    let sums = totals
+        .processes
+        .iter()
+        .filter(|((process, of), _)| name(*process).as_deref() == Some("shootdowns") && *of == cause);
+    let mut sums = sums.map(|(_, sum)| *sum);
+    let sum = sums.next().expect("flushes");
+    assert!(sums.next().is_none(), "one process");
+    sum
+}
+
+#[test]
+fn an_imported_file_counts_as_a_recording_does() {
+    for (name, kind) in FILES {
+        let Imported { recorded, absent } = imported(file(name)).expect("a file");
+        let facts = &recorded.facts;
+        assert_eq!((facts.imported, facts.tlb_row, facts.overhead), (Some(kind), None, None), "{name}");
+        assert_eq!(
+            (facts.kernel.as_str(), facts.cpus.as_slice()),
+            (&*format!("Linux {RELEASE}"), &[(0, 0), (1, 0)][..])
+        );
+        assert!(!facts.light && facts.lost.is_none(), "{name}: {facts:?}");
+        let names =
+            |process| recorded.totals.names.get(&process).map(|name| recorded.names.get(*name).to_owned());
+        let sum = of_program(&recorded.totals, Cause::Madvise, names);
+        assert_eq!((sum.flushes, sum.interrupts), (FLUSHES, FLUSHES), "{name}");
+        // One more when the program ends.
+        assert_eq!((facts.interrupts, facts.asked), (FLUSHES + 1, Some(FLUSHES + 1)), "{name}");
+        assert!(absent.contains(&"kmem:*".to_owned()) && !absent.contains(&"csd:*".to_owned()), "{absent:?}");
+    }
+}
+
+#[test]
+fn an_imported_file_can_be_replayed() {
+    for (name, kind) in FILES {
+        let mut to = tempfile::NamedTempFile::new().expect("a temporary file");
+        to.write_all(&imported(file(name)).expect("a file").recorded.to).expect("room");
+        let mut recording = Recording::open(to.path()).expect("a recording");
+        let replayed = replay(&mut recording, &[Mechanism::of_linux(RELEASE)]).expect("a full recording");
+        assert_eq!(replayed.facts.imported, Some(kind));
+        let of_madvise = replayed.observed.totals.causes.get(&Cause::Madvise).map(|sum| sum.interrupts);
+        assert!(of_madvise == Some(FLUSHES) && replayed.lost.is_none(), "{name}");
+        let ratio = replayed.predicted[0].interrupts as f64 / replayed.observed.interrupts as f64;
+        assert!((0.9..1.1).contains(&ratio), "{name}: {ratio}");
+    }
+}
+
+#[test]
+fn both_versions_of_trace_cmd_have_the_same_events() {
+    let [six, seven] =
+        ["trace-6.dat", "trace-7.dat"].map(|name| imported(file(name)).expect("a file").recorded);
+    assert_eq!(six.facts, seven.facts);
+    assert!(six.to == seven.to);
+}
+
+#[test]
+fn a_file_that_is_no_recording_says_how_to_make_one_of_it() {
+    for (name, kind) in FILES {
+        let mut to = tempfile::NamedTempFile::new().expect("a temporary file");
+        to.write_all(&file(name)).expect("room");
+        let error = Recording::open(to.path()).expect_err("no recording");
+        assert!(matches!(error, RecordingError::Foreign(of) if of == kind), "{name}: {error}");
+        assert!(error.to_string().contains("ceasefire import FILE"), "{error}");
+    }
+}
+
+#[test]
+fn the_running_kernel_lends_its_symbols_to_its_own_files_alone() {
+    let kallsyms = kallsyms();
+    let moved = kallsyms.replace("ffffffff81000000 T _text", "ffffffff82000000 T _text");
+    let with = |running| {
+        let kallsyms = Kallsyms { given: None, running };
+        import(Cursor::new(file("perf.data")), kallsyms, Vec::new(), Vec::new())
+    };
+    assert!(with(Some((RELEASE, &kallsyms))).is_ok());
+    for running in [None, Some(("6.18.45", &*kallsyms)), Some((RELEASE, &moved)), Some((RELEASE, ""))] {
+        let error =
+            with(running).map(|imported| imported.recorded.facts).expect_err("no symbols").to_string();
+        assert!(error.contains("flush_tlb_func") && error.contains("--kallsyms"), "{error}");
+    }
+    // A file of trace-cmd has them.
+    let own = import(Cursor::new(file("trace-6.dat")), Kallsyms::default(), Vec::new(), Vec::new());
+    assert_eq!(own.expect("a file").recorded.facts.interrupts, FLUSHES + 1);
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_remedy() {
+    let (perf, six, seven) = (file("perf.data"), file("trace-6.dat"), file("trace-7.dat"));
+    for (bytes, part) in [
+        (Vec::new(), "neither a perf.data file of perf record nor a trace.dat file of trace-cmd"),
+        (b"PAR1 and more".to_vec(), "neither a perf.data file"),
+        (with(perf.clone(), 0, b"2ELIFREP"), "another byte order"),
+        (with(perf.clone(), 8, &[16]), "use 'perf record -o FILE'"),
+        // The length of the records is unknown until perf ends.
+        (with(perf.clone(), 48, &[0; 8]), "let perf record end by itself"),
+        // Without the part that describes events.
+        (with(perf.clone(), 72, &[0]), "neither the events csd:*"),
+        (perf[..perf.len() / 2].to_vec(), "the file is cut off: it has"),
+        (with(six.clone(), 12, &[1]), "another byte order"),
+        (with(six.clone(), 13, &[4]), "32 bits"),
+        (with(six.clone(), 10, b"5"), "version '5'"),
+        (with(six.clone(), find(&six, b"[mono]"), b"[tick]"), "the clock \"tick\""),
+        (with(six.clone(), 14, &[1, 0]), "the size of a page"),
+        (six[..5000].to_vec(), "the file is cut off: it has 5000 bytes"),
+        (with(seven.clone(), find(&seven, b"zstd"), b"zlib"), "trace-cmd convert --compression none"),
+    ] {
+        let error = refusal(bytes);
+        assert!(error.contains(part), "{error}: lacks {part}");
+    }
+}
+
+#[test]
+fn pages_that_cannot_be_read_count_as_lost() {
+    let (six, seven) = (file("trace-6.dat"), file("trace-7.dat"));
+    // The pages of the last CPU: the last compressed part but one, which is of names.
+    let parts = seven.windows(4).enumerate().filter(|(_, window)| *window == ZSTD);
+    let pages = parts.map(|(at, _)| at).rev().nth(1).expect("compressed pages");
+    for bytes in [six[..six.len() - 4096].to_vec(), with(seven, pages, &[0; 4])] {
+        let facts = imported(bytes).expect("the rest").recorded.facts;
+        assert!(facts.lost.uncounted && facts.lost.unreadable > 0 && facts.interrupts < FLUSHES, "{facts:?}");
+    }
+}
+
+#[test]
+fn lost_events_are_counted() {
+    let bytes = file("trace-6.dat");
+    let at = find(&bytes, b"overrun: 0");
+    assert_eq!(imported(with(bytes, at, b"overrun: 7")).expect("a file").recorded.facts.lost.events, 7);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_is_read_or_refused(
+        which in 0_usize..3,
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<Option<prop::sample::Index>>(),
+        in_head: bool,
+    ) {
+        let mut bytes = file(FILES[which].0);
+        for (at, byte) in flips {
+            // The numbers on which everything depends stand at the beginning.
+            let at = at.index(if in_head { 400 } else { bytes.len() });
+            bytes[at] ^= byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Err(error) = imported(bytes) {
+            prop_assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}
