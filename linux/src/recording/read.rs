@@ -115,7 +115,8 @@ impl Recording {
         Loss { unreadable: self.facts.lost.unreadable + self.lost.unreadable, ..self.facts.lost.clone() }
     }
 
-    /// Calls `visit` with each row, in order.
+    /// Calls `visit` with each row, in order. Times never go back: in a damaged file, a row with an earlier time than the
+    /// one before it gets that one's.
     ///
     /// # Errors
     /// If the file is damaged, or `visit` fails. The rows before were visited.
@@ -124,6 +125,7 @@ impl Recording {
         names: &mut Names,
         mut visit: impl FnMut(Row, &mut Names) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut last_ns = 0;
         for group in 0..self.file.num_row_groups() {
             let (rows, mut columns) = guarded(|| {
                 let group = self.file.get_row_group(group)?;
@@ -136,7 +138,11 @@ impl Recording {
                 left -= count;
                 for at in 0..count {
                     match columns.row(at, names) {
-                        Some(row) => visit(row, names)?,
+                        Some(mut row) => {
+                            last_ns = row.event.time_ns.max(last_ns);
+                            row.event.time_ns = last_ns;
+                            visit(row, names)?;
+                        }
                         None => self.lost.unreadable += 1,
                     }
                 }
