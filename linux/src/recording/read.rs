@@ -19,6 +19,9 @@ use crate::recording::Row;
 /// The CPUs of the largest machine that is believed. Tables are made for each.
 pub(crate) const MOST_CPUS: u32 = 1 << 16;
 
+/// The time since a machine's start, in nanoseconds, from which no recording is believed: 18 years.
+const LATEST_NS: u64 = 1 << 59;
+
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
 
@@ -68,6 +71,11 @@ impl Recording {
             let reason = format!(
                 "it is of a machine with CPU {cpu}, and must be of one with at most {MOST_CPUS} CPUs"
             );
+            return Err(RecordingError::Damaged(reason));
+        }
+        if let Some(time) = [facts.began_ns, facts.ended_ns].into_iter().find(|time| *time >= LATEST_NS) {
+            let reason =
+                format!("it is of {time} ns after the machine's start, and must be of less than {LATEST_NS}");
             return Err(RecordingError::Damaged(reason));
         }
         let schema = metadata.schema_descr();
@@ -261,7 +269,8 @@ impl Columns {
         let small = |column| u32::try_from(number(column)?).ok();
         let kind = cells.kind(names.get(name(5)?), names)?;
         let cpu = small(1).filter(|cpu| *cpu < MOST_CPUS)?;
-        let event = Event { time_ns: number(0)?.cast_unsigned(), cpu, thread: small(2)?, kind };
+        let time_ns = u64::try_from(number(0)?).ok().filter(|time| *time < LATEST_NS)?;
+        let event = Event { time_ns, cpu, thread: small(2)?, kind };
         Some(Row { event, process: small(3)?, program: name(4)? })
     }
 }
@@ -395,6 +404,13 @@ mod tests {
         let facts = Facts { cpus: vec![(0, 0), (u32::MAX, 0)], ..Facts::default() };
         let error = open(&writer.finish(&facts, &names).expect("memory")).expect_err("too many CPUs");
         assert!(error.to_string().contains("CPU 4294967295"), "{error}");
+        let late = Row { event: Event { time_ns: LATEST_NS, ..row(1).event }, ..row(1) };
+        let mut recording = open(&write(&[row(1), late], &mut names)).expect("a recording");
+        assert_eq!(rows(&mut recording, &mut names).expect("whole"), [row(1)]);
+        let writer = Writer::new(Vec::new()).expect("memory");
+        let facts = Facts { ended_ns: LATEST_NS, ..Facts::default() };
+        let error = open(&writer.finish(&facts, &names).expect("memory")).expect_err("too late");
+        assert!(error.to_string().contains("576460752303423488 ns"), "{error}");
     }
 
     #[test]
