@@ -264,9 +264,9 @@ pub trait Spelled: Copy + Eq + 'static {
         Self::WORDS.iter().find(|(value, _)| *value == self).map_or("other", |(_, word)| word)
     }
 
-    /// The value of a word.
+    /// The value of a word. Capitals do not count: Linux 6.12 prints "remote ipi send", and 6.18 "remote IPI send".
     fn of_word(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, of_value)| *of_value == word).map(|(value, _)| *value)
+        Self::WORDS.iter().find(|(_, of_value)| of_value.eq_ignore_ascii_case(word)).map(|(value, _)| *value)
     }
 }
 

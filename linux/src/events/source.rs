@@ -278,7 +278,9 @@ impl Source {
         match self.event {
             "tlb_flush" => {
                 let words = format.words("reason");
-                let (asked, _) = words.iter().find(|(_, word)| *word == FlushReason::RemoteSend.word())?;
+                let (asked, _) = words
+                    .iter()
+                    .find(|(_, word)| FlushReason::of_word(word) == Some(FlushReason::RemoteSend))?;
                 Some(format!("reason == {asked}"))
             }
             // A fault at a present page that is a store, as x86 codes it.
@@ -333,4 +335,37 @@ fn of_call(call: SystemCall, format: &Format, begins: bool) -> Result<Read, Form
             |number: usize| arguments.get(number).and_then(|field| field.value(record)).unwrap_or(0);
         Some(Kind::CallBegan { call, address: argument(0), bytes: argument(1), flags: argument(2) })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of the format of `tlb:tlb_flush` on Linux 6.12 and 6.18.
+    const WORDS: [&str; 2] = [
+        r#"{ 0, "flush on task switch" }, { 3, "local mm shootdown" }, { 4, "remote ipi send" }"#,
+        r#"{ 0, "flush on task switch" }, { 3, "local MM shootdown" }, { 4, "remote IPI send" }"#,
+    ];
+
+    #[test]
+    fn the_reasons_of_flushes_are_known_in_each_kernels_spelling() {
+        let source = SOURCES.iter().find(|source| source.event == "tlb_flush").expect("a source");
+        for words in WORDS {
+            let text = format!(
+                "name: tlb_flush\nID: 684\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+                 \tfield:int reason;\toffset:8;\tsize:4;\tsigned:1;\n\
+                 \tfield:unsigned long pages;\toffset:16;\tsize:8;\tsigned:0;\n\n\
+                 print fmt: \"reason:%s\", __print_symbolic(REC->reason, {words})\n"
+            );
+            let format = Format::parse("tlb", &text).expect("a format");
+            assert_eq!(source.of_causes(&format).as_deref(), Some("reason == 4"), "{words}");
+            let read = (source.read)(&format).expect("the fields");
+            let mut record = [0_u8; 24];
+            for (value, reason) in [(3, FlushReason::LocalSpace), (4, FlushReason::RemoteSend)] {
+                record[8] = value;
+                let expected = Kind::Flush { reason, pages: Some(0) };
+                assert_eq!(read(&record, &mut Lookup::default()), Some(expected), "{words}");
+            }
+        }
+    }
 }
