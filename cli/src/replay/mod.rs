@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ceasefire_experiments::Mechanism;
-use ceasefire_linux::recording::Recording;
+use ceasefire_linux::recording::{Count, Recording};
 use ceasefire_linux::replay::{replay, Calls, Mechanism as Setup, Replay};
 use serde_json::{json, Value};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let shown = recording.display();
     let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
     let mut file = Recording::open(recording).map_err(|error| failed(&error))?;
-    let recorded = Setup::of_linux(release(&file.facts().kernel));
+    let recorded = Setup::of_linux(file.facts().release());
     let mut rows = vec![("this kernel, replayed".to_owned(), recorded)];
     for mechanism in chosen {
         let setup = Setup::new(mechanism.schedule(), mechanism.broadcasts());
@@ -74,11 +74,6 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     let written =
         text::write(json, || json_of(&replayed, &predictions), || words(&replayed, &predictions, *by));
     Failure::both(page, written)
-}
-
-/// The release in `Linux 6.12.1 #1 SMP`.
-fn release(kernel: &str) -> &str {
-    kernel.split_whitespace().nth(1).unwrap_or_default()
 }
 
 fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
@@ -154,6 +149,13 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
             "imported from a {} file: its interrupts are not compared with /proc/interrupts",
             kind.name()
         ));
+    }
+    if replayed.facts.counted == Count::Flushed {
+        notes.push(
+            "this kernel's events do not tell the cause of an interrupt, and leave out those of CPUs with nothing \
+             to flush"
+                .to_owned(),
+        );
     }
     if !replayed.lost.is_none() {
         notes.push(format!(

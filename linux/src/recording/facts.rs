@@ -126,6 +126,11 @@ impl Count {
 }
 
 impl Facts {
+    /// The kernel's release, such as `6.12.1` of `Linux 6.12.1 #1 SMP`.
+    pub fn release(&self) -> &str {
+        self.kernel.split_whitespace().nth(1).unwrap_or_default()
+    }
+
     /// The time of the recording, in seconds.
     pub fn seconds(&self) -> f64 {
         self.ended_ns.saturating_sub(self.began_ns).max(1) as f64 / 1e9

@@ -29,6 +29,8 @@ pub(super) struct Flush {
     pub(super) process: u32,
     /// The number of pages; none for all.
     pub(super) pages: Option<u64>,
+    /// Whether page tables are freed.
+    pub(super) tables: bool,
     pub(super) cause: Cause,
     pub(super) time_ns: u64,
     /// The pages that the call gives back, if this is its first flush.

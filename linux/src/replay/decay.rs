@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use crate::events::{Kind, SystemCall};
+use crate::events::{Event, Kind, SystemCall};
 use crate::recording::Row;
 use crate::replay::calls::Flush;
 use crate::shootdowns::{pages_of, Pages};
@@ -103,7 +103,9 @@ impl Decay {
         }
         let now = |(flush, pages): (Flush, u64)| {
             self.pages -= pages;
-            Flush { cpu: row.event.cpu, time_ns: row.event.time_ns, pages: Some(pages), ..flush }
+            let Event { cpu, time_ns, .. } = row.event;
+            // What other threads did at the time of the recorded call does not count any more.
+            Flush { cpu, time_ns, pages: Some(pages), tables: false, ..flush }
         };
         made.into_iter().map(now).collect()
     }

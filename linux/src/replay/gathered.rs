@@ -69,14 +69,15 @@ impl Gathered {
     pub(super) fn flush(&mut self, flush: Flush) -> Option<Flush> {
         let Some(purge) = flush.purge else { return Some(flush) };
         let new = || Run {
-            flush: Flush { pages: Some(0), ..flush },
+            flush: Flush { pages: Some(0), tables: false, ..flush },
             advice: purge.advice,
             ranges: Vec::new(),
             calls: 1,
         };
         let run = self.runs.entry(flush.thread).or_insert_with(new);
         let pages = run.flush.pages.zip(flush.pages).map(|(before, pages)| before.saturating_add(pages));
-        run.flush = Flush { pages, ..flush };
+        let tables = run.flush.tables || flush.tables;
+        run.flush = Flush { pages, tables, ..flush };
         run.ranges.push(purge.pages);
         None
     }
@@ -133,6 +134,20 @@ mod tests {
         let mut gathered = Gathered::default();
         assert_eq!(calls(&mut gathered, RANGES), []);
         assert_eq!(calls(&mut gathered, 1).len(), 1);
+    }
+
+    #[test]
+    fn a_run_frees_page_tables_if_one_of_its_calls_does() {
+        for freeing in 0..3 {
+            let mut gathered = Gathered::default();
+            for page in 0..3 {
+                gathered.flush(Flush { tables: page == freeing, ..purge(page, page..page + 1) });
+            }
+            assert!(gathered.finish()[0].tables, "{freeing}");
+        }
+        let mut gathered = Gathered::default();
+        calls(&mut gathered, 3);
+        assert!(!gathered.finish()[0].tables);
     }
 
     #[test]

@@ -45,6 +45,15 @@ impl TableGuard<Hardware> for Locked<'_> {
     }
 }
 
+/// A flush by a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwnFlush {
+    /// The number of pages, or all.
+    pub(super) pages: Option<u64>,
+    /// Whether page tables are freed: CPUs that idle with the space are interrupted then.
+    pub(super) tables: bool,
+}
+
 /// A page that the kernel takes back: its frame and the translations to it.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
@@ -142,20 +151,23 @@ impl Kernel {
         }
     }
 
-    /// A program's own flush of so many pages, or of all: it must be done when the call returns.
-    pub(super) fn flush(&mut self, cpu: u32, process: u32, pages: Option<u64>, now_ns: u64) {
+    /// A program's own flush: it must be done when the call returns.
+    pub(super) fn flush(&mut self, cpu: u32, process: u32, flush: OwnFlush, now_ns: u64) {
         self.tick(now_ns);
         if !self.is_at(cpu, now_ns) {
             return;
         }
         let space = self.space(process);
         let most = u64::from(SINGLE_PAGE_CEILING) + 1;
-        let last = pages.map_or(most, |pages| pages.clamp(1, most)) - 1;
+        let last = flush.pages.map_or(most, |pages| pages.clamp(1, most)) - 1;
         let mut room = [None::<()>; 1];
         let mut gather = Gather::new(&*self.engine, &space, &mut room, |()| ());
         let mut changes = gather.under(self.engine.settle(Locked(&space)));
         for page in [0, last] {
             changes.clear(page << PAGE_SHIFT, PageSize::KIB_4, |_| Entry::DIRTY);
+        }
+        if flush.tables {
+            changes.unlink(0, PageSize::KIB_4, |_| ());
         }
         drop(changes);
         gather.finish();
@@ -240,6 +252,8 @@ impl Kernel {
 mod tests {
     use super::*;
 
+    const ONE: OwnFlush = OwnFlush { pages: Some(1), tables: false };
+
     fn kernel(schedule: Schedule, broadcasts: bool) -> Kernel {
         let mut kernel = Kernel::new(6, 1 << 20, schedule, broadcasts);
         // Process 7 runs on CPUs 0 to 4, process 8 on CPU 5.
@@ -258,16 +272,26 @@ mod tests {
     #[test]
     fn a_flush_interrupts_the_cpus_that_run_the_process() {
         let mut kernel = kernel(Schedule::Batched, false);
-        kernel.flush(0, 7, Some(1), 100);
+        kernel.flush(0, 7, ONE, 100);
         assert_eq!((kernel.interrupts(), kernel.received()), (4, vec![0, 1, 1, 1, 1, 0]));
         // Idle CPUs are left out, and flush when they come back.
         kernel.runs(1, 0, 200);
-        kernel.flush(0, 7, None, 300);
+        kernel.flush(0, 7, OwnFlush { pages: None, tables: false }, 300);
         assert_eq!(kernel.interrupts(), 7);
         kernel.runs(1, 7, 400);
         kernel.ends(7);
-        kernel.flush(5, 8, Some(1), 500);
+        kernel.flush(5, 8, ONE, 500);
         assert_eq!(kernel.interrupts(), 7);
+    }
+
+    #[test]
+    fn a_flush_that_frees_page_tables_interrupts_idle_cpus_too() {
+        let mut kernel = kernel(Schedule::Batched, false);
+        kernel.runs(1, 0, 100);
+        kernel.flush(0, 7, ONE, 200);
+        assert_eq!(kernel.received(), [0, 0, 1, 1, 1, 0]);
+        kernel.flush(0, 7, OwnFlush { pages: None, tables: true }, 300);
+        assert_eq!(kernel.received(), [0, 1, 2, 2, 2, 0]);
     }
 
     #[test]
@@ -306,11 +330,11 @@ mod tests {
     fn broadcasts_replace_the_interrupts_of_a_wide_process() {
         let mut kernel = kernel(Schedule::Batched, true);
         for time in 0..500 {
-            kernel.flush(0, 7, Some(1), time);
+            kernel.flush(0, 7, ONE, time);
         }
         let before = kernel.interrupts();
         assert!(before < 4 * 200, "{before}");
-        kernel.flush(0, 7, Some(1), 1000);
+        kernel.flush(0, 7, ONE, 1000);
         assert_eq!(kernel.interrupts(), before);
     }
 }

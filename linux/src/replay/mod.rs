@@ -1,12 +1,12 @@
 //! Replays a recording through the engine: how many interrupts would other mechanisms have sent?
 //!
 //! `hardware` is a machine without time of its own, on which the real engine runs: it counts interrupts and delivers
-//! them at once. `kernel` puts the recorded processes on its CPUs, as `residency` saw them run, and asks the engine for the
-//! recorded flushes. `frames` keeps which process uses which frame, so that pages that the kernel takes back are
+//! them at once. `kernel` puts the recorded processes on its CPUs, as `residency` saw them run, and asks the engine for
+//! the recorded flushes. `frames` keeps which process uses which frame, so that pages that the kernel takes back are
 //! unmapped where they were mapped. `operations` finds the pages that belong to one reclaim or one migration, which a
-//! mechanism may flush one by one, in batches, or later. `masks` knows one rule of Linux that the engine does not have.
-//! `calls` changes what programs do: `gathered` puts calls of madvise together, and `decay` makes them later. `model` runs
-//! one mechanism, and `run` all of them.
+//! mechanism may flush one by one, in batches, or later. `steps` puts them back to the time of their flush. `masks`
+//! knows one rule of Linux that the engine does not have. `calls` changes what programs do: `gathered` puts calls of
+//! madvise together, and `decay` makes them later. `model` runs one mechanism, and `run` all of them.
 
 mod calls;
 mod decay;
@@ -19,6 +19,7 @@ mod model;
 mod operations;
 mod residency;
 mod run;
+mod steps;
 #[cfg(test)]
 mod testing;
 

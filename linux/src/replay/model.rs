@@ -6,9 +6,10 @@ use ceasefire::Schedule;
 
 use crate::recording::Row;
 use crate::replay::calls::{Calls, Flush, Waiting};
-use crate::replay::kernel::Kernel;
+use crate::replay::kernel::{Kernel, OwnFlush};
 use crate::replay::masks::Masks;
-use crate::replay::operations::Operation;
+use crate::replay::operations::Taking;
+use crate::replay::steps::Step;
 use crate::shootdowns::Cause;
 
 /// How a kernel flushes.
@@ -36,6 +37,15 @@ impl Mechanism {
             broadcasts,
             keeps_masks: false,
             calls: Calls::Recorded,
+        }
+    }
+
+    /// The schedule of migration or of reclaim.
+    pub(super) fn of(&self, is_migration: bool) -> Schedule {
+        if is_migration {
+            self.migration
+        } else {
+            self.reclaim
         }
     }
 
@@ -107,21 +117,34 @@ impl Model {
         }
     }
 
+    /// The next thing happens.
+    pub(super) fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Event(ref row) => self.learn(row),
+            Step::Runs { cpu, process, now_ns } => self.runs(cpu, process, now_ns),
+            Step::Ends { process } => self.ends(process),
+            Step::Found { cpu, frame, now_ns } => self.is_found(cpu, frame, now_ns),
+            Step::Flush(flush) => self.flush(flush),
+            Step::Take(ref taking) => self.take(taking),
+            Step::Part => self.part(),
+        }
+    }
+
     /// An event is about to have its effects.
-    pub(super) fn learn(&mut self, row: &Row) {
+    fn learn(&mut self, row: &Row) {
         for flush in self.waiting.learn(row) {
             self.flush_now(flush);
         }
     }
 
-    pub(super) fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
+    fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
         self.kernel.runs(cpu, process, now_ns);
         if let Some(masks) = &mut self.masks {
             masks.runs(cpu, process);
         }
     }
 
-    pub(super) fn ends(&mut self, process: u32) {
+    fn ends(&mut self, process: u32) {
         self.waiting.ends(process);
         self.kernel.ends(process);
         if let Some(masks) = &mut self.masks {
@@ -129,36 +152,31 @@ impl Model {
         }
     }
 
-    pub(super) fn is_found(&mut self, cpu: u32, frame: u64, now_ns: u64) {
+    fn is_found(&mut self, cpu: u32, frame: u64, now_ns: u64) {
         self.counted(Cause::Reclaim, 0, |kernel| kernel.is_found(cpu, frame, now_ns));
     }
 
     /// A program's own flush.
-    pub(super) fn flush(&mut self, flush: Flush) {
+    fn flush(&mut self, flush: Flush) {
         if let Some(flush) = self.waiting.flush(flush) {
             self.flush_now(flush);
         }
     }
 
     fn flush_now(&mut self, flush: Flush) {
-        let Flush { cpu, process, pages, cause, time_ns, .. } = flush;
-        self.counted(cause, process, |kernel| kernel.flush(cpu, process, pages, time_ns));
+        let Flush { cpu, process, pages, tables, cause, time_ns, .. } = flush;
+        let own = OwnFlush { pages, tables };
+        self.counted(cause, process, |kernel| kernel.flush(cpu, process, own, time_ns));
     }
 
     /// The kernel takes pages back.
-    pub(super) fn take(&mut self, operation: &Operation) {
-        let Operation { cpu, time_ns, cause, process, .. } = *operation;
-        let schedule =
-            if operation.is_migration() { self.mechanism.migration } else { self.mechanism.reclaim };
-        if schedule == Schedule::PerPage {
-            for page in operation.flushes.iter().flatten() {
+    fn take(&mut self, taking: &Taking) {
+        let Taking { cpu, time_ns, cause, process, ref pages, ref batch } = *taking;
+        if self.mechanism.of(taking.is_migration()) == Schedule::PerPage {
+            for page in pages {
                 self.counted(cause, process, |kernel| kernel.take(cpu, std::slice::from_ref(page), time_ns));
             }
-            return;
-        }
-        let all = operation.all();
-        let batches = if operation.is_per_page() { vec![&all[..]] } else { operation.batches() };
-        for batch in batches {
+        } else if !batch.is_empty() {
             self.counted(cause, process, |kernel| kernel.take(cpu, batch, time_ns));
             let running = |cpu| self.kernel.running(cpu);
             let targets = self.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
@@ -191,7 +209,7 @@ impl Model {
     }
 
     /// A part of the recording ends.
-    pub(super) fn part(&mut self) {
+    fn part(&mut self) {
         let before: u64 = self.parts.iter().sum();
         self.parts.push(self.interrupts() - before);
     }

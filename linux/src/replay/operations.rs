@@ -6,9 +6,13 @@
 
 use std::collections::HashMap;
 
+use ceasefire::Schedule;
+
 use crate::recording::Row;
 use crate::replay::frames::User;
 use crate::replay::kernel::Taken;
+use crate::replay::model::Mechanism;
+use crate::replay::steps::Place;
 use crate::shootdowns::Cause;
 
 /// The pages that reclaim unmaps before it flushes, and those that migration does (Linux: `SWAP_CLUSTER_MAX`,
@@ -16,23 +20,42 @@ use crate::shootdowns::Cause;
 const RECLAIM: usize = 32;
 const MIGRATION: usize = 512;
 
-/// Pages that a thread took back.
-#[derive(Debug, Clone)]
+/// Pages that a thread takes back.
+#[derive(Debug)]
 pub(super) struct Operation {
-    /// The CPU of its last flush.
-    pub(super) cpu: u32,
-    /// The time of its end.
-    pub(super) time_ns: u64,
-    pub(super) cause: Cause,
-    /// The pages of each flush.
-    pub(super) flushes: Vec<Vec<Taken>>,
+    cause: Cause,
+    flushes: Vec<Flushed>,
     /// The process of the thread, which is taken for the owner of pages of which none is known; 0 for the kernel.
     pub(super) process: u32,
 }
 
+/// A flush of an operation.
+#[derive(Debug)]
+struct Flushed {
+    place: Place,
+    cpu: u32,
+    time_ns: u64,
+    pages: Vec<Taken>,
+}
+
+/// The pages that a CPU takes back at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Taking {
+    pub(super) cpu: u32,
+    pub(super) time_ns: u64,
+    pub(super) cause: Cause,
+    /// The process of the thread; 0 for the kernel.
+    pub(super) process: u32,
+    /// Those that a kernel without batches flushes now, one by one.
+    pub(super) pages: Vec<Taken>,
+    /// Those that a kernel with batches flushes now: none while a batch grows that was recorded page by page.
+    pub(super) batch: Vec<Taken>,
+}
+
 /// The operations that are under way, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Operations {
+    recorded: Mechanism,
     open: HashMap<u32, Operation>,
     /// Pages whose owner was taken to be the thread's process.
     pub(super) assumed: u64,
@@ -53,50 +76,70 @@ fn is_migration(cause: Cause) -> bool {
 }
 
 impl Operations {
-    /// A thread flushes on the kernel's account. Returns the operation before, if this one is another.
-    pub(super) fn flush(&mut self, row: &Row, cause: Cause) -> Option<Operation> {
-        let (cpu, time_ns) = (row.event.cpu, row.event.time_ns);
+    /// None yet, of a kernel with a mechanism.
+    pub(super) fn new(recorded: Mechanism) -> Self {
+        Self { recorded, open: HashMap::new(), assumed: 0, unknown: 0 }
+    }
+
+    /// A thread flushes on the kernel's account. Its step comes later. Returns the operation before, if
+    /// this one is another.
+    pub(super) fn flush(&mut self, row: &Row, cause: Cause, place: Place) -> Option<Operation> {
         let is_same = |open: &Operation| {
-            let pages: usize = open.flushes.iter().map(Vec::len).sum();
+            let pages: usize = open.flushes.iter().map(|flush| flush.pages.len()).sum();
             open.cause == cause && pages < if is_migration(cause) { MIGRATION } else { RECLAIM }
         };
-        let ended = match self.open.get(&row.event.thread) {
-            // A batch of several pages was one of the recorded kernel: the next flush is another.
-            Some(open) if is_same(open) && open.flushes.iter().all(|pages| pages.len() <= 1) => None,
-            Some(_) => self.open.remove(&row.event.thread),
-            None => None,
-        };
-        let new = Operation { cpu, time_ns, cause, flushes: Vec::new(), process: row.process };
-        let open = self.open.entry(row.event.thread).or_insert(new);
-        (open.cpu, open.time_ns) = (cpu, time_ns);
-        open.flushes.push(Vec::new());
-        ended.map(|operation| self.owned(operation))
+        let thread = row.event.thread;
+        let schedule = self.recorded.of(is_migration(cause));
+        let is_another = |open: &Operation| schedule != Schedule::PerPage || !is_same(open);
+        let ended =
+            if self.open.get(&thread).is_some_and(is_another) { self.open.remove(&thread) } else { None };
+        let new = Operation { cause, flushes: Vec::new(), process: row.process };
+        let open = self.open.entry(thread).or_insert(new);
+        let (cpu, time_ns) = (row.event.cpu, row.event.time_ns);
+        open.flushes.push(Flushed { place, cpu, time_ns, pages: Vec::new() });
+        ended
     }
 
     /// A thread frees a frame that had users. Returns whether the frame belongs to an operation.
-    pub(super) fn freed(&mut self, thread: u32, frame: u64, users: Vec<User>, time_ns: u64) -> bool {
-        let Some(open) = self.open.get_mut(&thread) else { return false };
-        open.time_ns = time_ns;
-        let Some(flush) = open.flushes.last_mut() else { return false };
-        flush.push(Taken { frame, users });
-        true
+    pub(super) fn freed(&mut self, thread: u32, frame: u64, users: Vec<User>) -> bool {
+        let open = self.open.get_mut(&thread).and_then(|open| open.flushes.last_mut());
+        open.map(|flush| flush.pages.push(Taken { frame, users })).is_some()
     }
 
     /// A thread's operation has ended.
     pub(super) fn end(&mut self, thread: u32) -> Option<Operation> {
-        let operation = self.open.remove(&thread)?;
-        Some(self.owned(operation))
+        self.open.remove(&thread)
+    }
+
+    /// The recording has ended.
+    pub(super) fn end_all(&mut self) -> Vec<Operation> {
+        self.open.drain().map(|(_, operation)| operation).collect()
+    }
+
+    /// The steps of an operation, with their places.
+    pub(super) fn steps(&mut self, mut operation: Operation) -> Vec<(Place, Taking)> {
+        self.find_owners(&mut operation);
+        let mut all: Vec<Taken> = Vec::new();
+        let Operation { cause, process, .. } = operation;
+        let last = operation.flushes.len() - 1;
+        let step = |(number, flush): (usize, Flushed)| {
+            let Flushed { place, cpu, time_ns, pages } = flush;
+            all.extend(pages.iter().cloned());
+            let batch = if number == last { std::mem::take(&mut all) } else { Vec::new() };
+            (place, Taking { cpu, time_ns, cause, process, pages, batch })
+        };
+        operation.flushes.into_iter().enumerate().map(step).collect()
     }
 
     /// Gives the pages without a known user to the thread's own process, if it has one.
-    fn owned(&mut self, mut operation: Operation) -> Operation {
+    fn find_owners(&mut self, operation: &mut Operation) {
         let process = operation.process;
         for flush in &mut operation.flushes {
-            if flush.is_empty() {
+            if flush.pages.is_empty() {
                 // The frames went to lists of the CPU without an event, or to another thread.
-                flush.push(Taken { frame: u64::MAX, users: Vec::new() });
+                flush.pages.push(Taken { frame: u64::MAX, users: Vec::new() });
             }
-            for taken in flush.iter_mut().filter(|taken| taken.users.is_empty()) {
+            for taken in flush.pages.iter_mut().filter(|taken| taken.users.is_empty()) {
                 if process == 0 {
                     self.unknown += 1;
                 } else {
@@ -105,27 +148,11 @@ impl Operations {
                 }
             }
         }
-        operation
     }
 }
 
-impl Operation {
-    /// The batches in which a kernel with batches flushes these pages.
-    pub(super) fn batches(&self) -> Vec<&[Taken]> {
-        self.flushes.iter().map(Vec::as_slice).collect()
-    }
-
-    /// Whether the recorded kernel flushed page by page.
-    pub(super) fn is_per_page(&self) -> bool {
-        self.flushes.len() > 1 && self.flushes.iter().all(|pages| pages.len() <= 1)
-    }
-
-    /// All pages, in one batch.
-    pub(super) fn all(&self) -> Vec<Taken> {
-        self.flushes.iter().flatten().cloned().collect()
-    }
-
-    /// Whether it moves pages.
+impl Taking {
+    /// Whether pages move.
     pub(super) fn is_migration(&self) -> bool {
         is_migration(self.cause)
     }
@@ -147,28 +174,32 @@ mod tests {
 
     #[test]
     fn the_frames_that_follow_a_flush_are_its_pages() {
-        let mut operations = Operations::default();
-        assert!(operations.flush(&row(1, 0, 0), Cause::Reclaim).is_none());
+        let mut operations = Operations::new(Mechanism::of_linux("6.1"));
+        assert!(operations.flush(&row(1, 0, 0), Cause::Reclaim, 4).is_none());
         for frame in 0..20 {
-            assert!(operations.freed(1, frame, user(frame), frame));
+            assert!(operations.freed(1, frame, user(frame)));
         }
-        assert!(!operations.freed(2, 50, user(50), 20));
-        let first = operations.flush(&row(1, 0, 30), Cause::Reclaim).expect("a batch");
-        assert_eq!(first.batches().iter().map(|batch| batch.len()).collect::<Vec<_>>(), [20]);
-        assert!(!first.is_per_page());
+        assert!(!operations.freed(2, 50, user(50)));
+        let first = operations.flush(&row(1, 0, 30), Cause::Reclaim, 9).expect("a batch");
+        let steps = operations.steps(first);
+        let [(4, taking)] = steps.as_slice() else { panic!("{steps:?}") };
+        assert_eq!((taking.time_ns, taking.pages.len(), taking.batch.len()), (0, 20, 20));
         let second = operations.end(1).expect("a flush");
-        assert_eq!((second.flushes.len(), operations.unknown), (1, 1));
+        assert_eq!((operations.steps(second).len(), operations.unknown), (1, 1));
     }
 
     #[test]
-    fn flushes_of_one_page_each_are_one_operation() {
-        let mut operations = Operations::default();
+    fn flushes_of_a_kernel_without_batches_are_one_operation() {
+        let mut operations = Operations::new(Mechanism::of_linux("6.1"));
         for frame in 0..100 {
-            assert!(operations.flush(&row(1, 9, frame), Cause::Migration).is_none());
-            operations.freed(1, frame, if frame == 5 { Vec::new() } else { user(frame) }, frame);
+            assert!(operations.flush(&row(1, 9, frame), Cause::Migration, frame).is_none());
+            operations.freed(1, frame, if frame == 5 { Vec::new() } else { user(frame) });
         }
         let operation = operations.end(1).expect("an operation");
-        assert!(operation.is_per_page() && operation.all().len() == 100);
-        assert_eq!((operation.all()[5].users[0].process, operations.assumed), (9, 1));
+        let steps = operations.steps(operation);
+        let (pages, batches): (Vec<usize>, Vec<usize>) =
+            steps.iter().map(|(_, taking)| (taking.pages.len(), taking.batch.len())).unzip();
+        assert_eq!((pages, batches), (vec![1; 100], [vec![0; 99], vec![100]].concat()));
+        assert_eq!((steps[99].1.batch[5].users[0].process, operations.assumed), (9, 1));
     }
 }

@@ -5,12 +5,13 @@ use std::fmt;
 
 use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::kernel::threads::{Thread, Threads};
-use crate::recording::{Facts, Loss, Recording, RecordingError, Row};
+use crate::recording::{Count, Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::calls::Flush;
 use crate::replay::frames::Frames;
 use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::residency::Residency;
+use crate::replay::steps::{Step, Steps};
 use crate::shootdowns::{Doing, Shootdown, Tally, Timeline, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
@@ -85,8 +86,10 @@ pub struct Replay {
 /// The replay of a recording under several mechanisms.
 struct Replayer {
     models: Vec<Model>,
+    counted: Count,
     frames: Frames,
     operations: Operations,
+    steps: Steps,
     doing: HashMap<u32, Doing>,
     threads: Threads,
     residency: Residency,
@@ -114,8 +117,10 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
     let time_ns = facts.ended_ns.saturating_sub(facts.began_ns);
     let mut replayer = Replayer {
         models: mechanisms.iter().map(|mechanism| Model::new(*mechanism, cpus, frames)).collect(),
+        counted: facts.counted,
         frames: Frames::default(),
-        operations: Operations::default(),
+        operations: Operations::new(Mechanism::of_linux(facts.release())),
+        steps: Steps::default(),
         doing: HashMap::new(),
         threads: Threads::default(),
         residency: Residency::new(cpus),
@@ -155,19 +160,18 @@ impl Replayer {
             Kind::Stack { .. } => return,
             _ => {}
         }
+        if self.counts(&event.kind) {
+            self.observed.interrupts += 1;
+            self.part += 1;
+        }
         self.threads.add(event.thread, Thread { process: row.process, name: row.program });
         self.threads.learn(event);
         let now_ns = event.time_ns;
-        for model in &mut self.models {
-            model.learn(row);
-        }
+        self.steps.push(Step::Event(*row));
         match event.kind {
             // The threads at the beginning are listed, and run nowhere yet.
             Kind::ThreadNamed { .. } => {}
             Kind::Switch { next } => {
-                if let Some(operation) = self.operations.end(event.thread) {
-                    self.take(&operation);
-                }
                 let process = self.threads.get(next).map_or(next, |thread| thread.process);
                 if self.residency.switches(event.cpu, process) {
                     self.runs(event.cpu, process, now_ns);
@@ -178,47 +182,55 @@ impl Replayer {
         }
         match event.kind {
             Kind::Flush { reason: FlushReason::RemoteSend, pages } => self.flush(row, pages, names),
-            Kind::Sent { work: Work::Flush, .. } => {
-                self.observed.interrupts += 1;
-                self.part += 1;
-            }
             Kind::Cached { frame, .. } => {
-                for model in &mut self.models {
-                    model.is_found(event.cpu, frame, now_ns);
-                }
+                self.steps.push(Step::Found { cpu: event.cpu, frame, now_ns });
             }
-            Kind::ThreadEnded => {
-                self.threads.forget(event.thread);
-                if event.thread == row.process {
-                    for model in &mut self.models {
-                        model.ends(row.process);
-                    }
-                }
-            }
-            Kind::MigrationEnded { .. } | Kind::ReclaimEnded { .. } | Kind::CallEnded { .. } => {
-                if let Some(operation) = self.operations.end(event.thread) {
-                    self.take(&operation);
-                }
+            Kind::MigrationEnded { .. }
+            | Kind::ReclaimEnded { .. }
+            | Kind::CallEnded { .. }
+            | Kind::ThreadEnded => {
+                self.end_operation(event.thread);
             }
             _ => {}
         }
         let freed = self.frames.learn(row);
         if let Kind::Freed { frame, .. } = event.kind {
-            self.operations.freed(event.thread, frame, freed, now_ns);
+            self.operations.freed(event.thread, frame, freed);
         }
         self.most_frames = self.most_frames.max(self.frames.len());
         match event.kind {
-            Kind::ThreadEnded => {
+            // A thread that has ended gives its memory back before it leaves its CPU, since Linux 6.16.
+            Kind::Switch { .. } if self.doing.get(&event.thread).is_some_and(Doing::has_ended) => {
                 self.doing.remove(&event.thread);
+                self.threads.forget(event.thread);
+                if self.threads.all().all(|(_, thread)| thread.process != row.process) {
+                    self.steps.push(Step::Ends { process: row.process });
+                }
             }
             ref kind => self.doing.entry(event.thread).or_default().learn(kind),
+        }
+        self.tell();
+    }
+
+    /// Tells the kernels what is known so far.
+    fn tell(&mut self) {
+        while let Some(step) = self.steps.next() {
+            for model in &mut self.models {
+                model.step(&step);
+            }
+        }
+    }
+
+    /// Whether an event is an interrupt of the recorded kernel.
+    fn counts(&self, kind: &Kind) -> bool {
+        match self.counted {
+            Count::Sent => matches!(kind, Kind::Sent { work: Work::Flush, .. }),
+            Count::Flushed => self.counted.counts(kind),
         }
     }
 
     fn runs(&mut self, cpu: u32, process: u32, now_ns: u64) {
-        for model in &mut self.models {
-            model.runs(cpu, process, now_ns);
-        }
+        self.steps.push(Step::Runs { cpu, process, now_ns });
     }
 
     /// The recorded kernel asks other CPUs to flush.
@@ -227,31 +239,35 @@ impl Replayer {
         let doing = self.doing.entry(thread).or_default();
         let cause = doing.cause(Work::Flush, names.get(row.program));
         if is_of_kernel(cause) {
-            if let Some(operation) = self.operations.flush(row, cause) {
-                self.take(&operation);
+            let place = self.steps.keep();
+            if let Some(operation) = self.operations.flush(row, cause, place) {
+                self.take(operation);
             }
         } else if row.process == 0 {
             self.left_out += 1;
         } else {
-            let (process, purge) = (row.process, doing.take_purge());
-            let flush = Flush { cpu, thread, process, pages, cause, time_ns, purge };
-            for model in &mut self.models {
-                model.flush(flush);
-            }
+            let (process, tables, purge) = (row.process, doing.frees_tables(pages), doing.take_purge());
+            let flush = Flush { cpu, thread, process, pages, tables, cause, time_ns, purge };
+            self.steps.push(Step::Flush(flush));
         }
     }
 
-    fn take(&mut self, operation: &Operation) {
-        for model in &mut self.models {
-            model.take(operation);
+    fn end_operation(&mut self, thread: u32) {
+        if let Some(operation) = self.operations.end(thread) {
+            self.take(operation);
+        }
+    }
+
+    /// The pages of an operation's flushes are known.
+    fn take(&mut self, operation: Operation) {
+        for (place, taking) in self.operations.steps(operation) {
+            self.steps.fill(place, Step::Take(taking));
         }
     }
 
     fn end_part(&mut self) {
         self.observed.parts.push(std::mem::take(&mut self.part));
-        for model in &mut self.models {
-            model.part();
-        }
+        self.steps.push(Step::Part);
     }
 
     fn finish(mut self, facts: Facts, lost: Loss, names: Names) -> Replay {
@@ -261,6 +277,10 @@ impl Replayer {
             timeline.add(shootdown);
         });
         self.observed.totals = self.tally.totals();
+        for operation in self.operations.end_all() {
+            self.take(operation);
+        }
+        self.tell();
         self.observed.parts.push(self.part);
         for model in &mut self.models {
             model.finish();

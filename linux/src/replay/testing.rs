@@ -32,5 +32,14 @@ pub(super) fn call(time_ns: u64, call: SystemCall, pages: Range<u64>) -> Row {
 pub(super) fn purge(time_ns: u64, pages: Range<u64>) -> Flush {
     let purge = Purge { advice: DONTNEED, pages: Pages { first: pages.start, end: pages.end } };
     let count = Some(pages.end - pages.start);
-    Flush { cpu: 0, thread: 7, process: 7, pages: count, cause: Cause::Madvise, time_ns, purge: Some(purge) }
+    Flush {
+        cpu: 0,
+        thread: 7,
+        process: 7,
+        pages: count,
+        tables: false,
+        cause: Cause::Madvise,
+        time_ns,
+        purge: Some(purge),
+    }
 }

@@ -188,10 +188,21 @@ impl Cause {
     }
 }
 
+/// The largest number of pages that Linux flushes one by one (`tlb_single_page_flush_ceiling`, `arch/x86/mm/tlb.c`).
+const CEILING: u64 = 33;
+
+/// A system call that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    name: SystemCall,
+    bytes: u64,
+    flags: u64,
+}
+
 /// What a thread is doing in the kernel, as far as events tell it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doing {
-    call: Option<(SystemCall, u64)>,
+    call: Option<Call>,
     /// What the call gives back, until it flushes.
     purge: Option<Purge>,
     migration: Option<MigrationReason>,
@@ -207,7 +218,8 @@ impl Doing {
         match *kind {
             Kind::CallBegan { call, address, bytes, flags } => {
                 let purge = Purge::of(flags, address, bytes).filter(|_| call == SystemCall::Madvise);
-                *self = Self { call: Some((call, flags)), purge, ended: self.ended, ..Self::default() };
+                let call = Some(Call { name: call, bytes, flags });
+                *self = Self { call, purge, ended: self.ended, ..Self::default() };
             }
             Kind::CallEnded { .. } => *self = Self { ended: self.ended, ..Self::default() },
             Kind::Fault { code, .. } => {
@@ -229,6 +241,11 @@ impl Doing {
         self.purge.take()
     }
 
+    /// Whether the thread has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// The cause of a flush that the thread does now. `program` is the thread's name.
     pub(crate) fn cause(&self, work: Work, program: &str) -> Cause {
         if matches!(work, Work::FlushAll | Work::FlushKernelRange) {
@@ -244,9 +261,33 @@ impl Doing {
             return Cause::Exit;
         }
         match (self.call, self.fault) {
-            (Some((call, flags)), _) => Cause::of_call(call, flags),
+            (Some(Call { name, flags, .. }), _) => Cause::of_call(name, flags),
             (None, Some(code)) if code & PRESENT_STORE == PRESENT_STORE => Cause::CopyOnWrite,
             _ => Self::of_program(program),
+        }
+    }
+
+    /// Whether page tables go with a flush that the thread does now, of so many pages or of all. That of a process's
+    /// end frees them. Where a call on few pages flushes all, a table of many was freed (`pte_free_tlb`,
+    /// `include/asm-generic/tlb.h`), or other threads changed mappings at the same time: Linux then flushes as if
+    /// tables were freed (`tlb_finish_mmu`, `mm/mmu_gather.c`).
+    pub(crate) fn frees_tables(&self, pages: Option<u64>) -> bool {
+        let of_range = |name| {
+            matches!(
+                name,
+                SystemCall::Munmap
+                    | SystemCall::Mmap
+                    | SystemCall::Mremap
+                    | SystemCall::Mprotect
+                    | SystemCall::PkeyMprotect
+                    | SystemCall::Madvise
+            )
+        };
+        match self.call {
+            _ if self.ended => true,
+            Some(Call { name: SystemCall::Exit | SystemCall::ExitGroup, .. }) => true,
+            Some(Call { name, bytes, .. }) => pages.is_none() && of_range(name) && bytes >> 12 <= CEILING,
+            None => false,
         }
     }
 
@@ -306,6 +347,23 @@ mod tests {
             assert_eq!(cause(&events, "program"), expected, "{events:?}");
         }
         assert_eq!(cause(&[], "kswapd0"), Cause::Reclaim);
+    }
+
+    #[test]
+    fn tables_go_with_a_flush_of_all_in_a_call_on_few_pages_and_at_the_end() {
+        let frees = |kind, pages| {
+            let mut doing = Doing::default();
+            doing.learn(&kind);
+            doing.frees_tables(pages)
+        };
+        let munmap = |bytes| Kind::CallBegan { call: SystemCall::Munmap, address: 0, bytes, flags: 0 };
+        assert!(frees(munmap(33 << 12), None));
+        assert!(!frees(munmap(33 << 12), Some(33)));
+        // So many pages are flushed as all.
+        assert!(!frees(munmap(34 << 12), None));
+        // Its second argument is no length.
+        assert!(!frees(call(SystemCall::MigratePages, 0), None));
+        assert!(frees(call(SystemCall::ExitGroup, 0), None) && frees(Kind::ThreadEnded, None));
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! What kernels are told, in the order of time.
+//!
+//! A flush on the kernel's account interrupts the CPUs that run the processes at its time, but its pages are known only
+//! when they are freed. So the steps after such a flush wait until then.
+
+use std::collections::VecDeque;
+
+use crate::recording::Row;
+use crate::replay::calls::Flush;
+use crate::replay::operations::Taking;
+
+/// What happens next.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// An event is about to have its effects.
+    Event(Row),
+    /// A CPU runs a process, or the kernel or nothing (0).
+    Runs { cpu: u32, process: u32, now_ns: u64 },
+    /// A process ends.
+    Ends { process: u32 },
+    /// A page that was taken back is found again.
+    Found { cpu: u32, frame: u64, now_ns: u64 },
+    /// A program flushes.
+    Flush(Flush),
+    /// The kernel takes pages back.
+    Take(Taking),
+    /// A part of the recording ends.
+    Part,
+}
+
+/// The number of a step that is not known yet.
+pub(super) type Place = u64;
+
+/// The steps that no kernel was told yet.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// None for a step that is not known yet.
+    steps: VecDeque<Option<Step>>,
+    /// The number of the first of them.
+    first: Place,
+}
+
+impl Steps {
+    /// Adds a step.
+    pub(super) fn push(&mut self, step: Step) {
+        self.steps.push_back(Some(step));
+    }
+
+    /// Keeps a place for a step that is known later.
+    pub(super) fn keep(&mut self) -> Place {
+        self.steps.push_back(None);
+        self.first + self.steps.len() as u64 - 1
+    }
+
+    /// A step is known.
+    pub(super) fn fill(&mut self, place: Place, step: Step) {
+        let index = place.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        if let Some(slot) = index.and_then(|index| self.steps.get_mut(index)) {
+            *slot = Some(step);
+        }
+    }
+
+    /// The next step, if it is known.
+    pub(super) fn next(&mut self) -> Option<Step> {
+        let step = self.steps.front_mut()?.take()?;
+        self.steps.pop_front();
+        self.first += 1;
+        Some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_wait_for_those_before_them() {
+        let mut steps = Steps::default();
+        let mut told = Vec::new();
+        let mut tell = |steps: &mut Steps| {
+            while let Some(step) = steps.next() {
+                match step {
+                    Step::Ends { process } => told.push(process),
+                    step => panic!("{step:?}"),
+                }
+            }
+            told.clone()
+        };
+        steps.push(Step::Ends { process: 1 });
+        let (second, third) = (steps.keep(), steps.keep());
+        steps.push(Step::Ends { process: 4 });
+        assert_eq!(tell(&mut steps), [1]);
+        steps.fill(third, Step::Ends { process: 3 });
+        assert_eq!(tell(&mut steps), [1]);
+        steps.fill(second, Step::Ends { process: 2 });
+        steps.push(Step::Ends { process: 5 });
+        assert_eq!(tell(&mut steps), [1, 2, 3, 4, 5]);
+    }
+}

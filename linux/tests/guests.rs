@@ -1,0 +1,94 @@
+//! Recordings of guests with eight CPUs and two nodes, of several kernels: their counts agree with the kernel's own,
+//! and a replay of the recorded kernel's mechanism sends as many interrupts for the cause of the load.
+
+use std::path::PathBuf;
+
+use ceasefire::Schedule;
+use ceasefire_linux::recording::{Count, Recording};
+use ceasefire_linux::replay::{replay, Mechanism, Replay};
+use ceasefire_linux::shootdowns::Cause;
+
+/// The recordings of kernels that tell each interrupt, and the causes of their loads.
+const RECORDINGS: [(&str, Cause); 9] = [
+    ("6.12-madvise", Cause::Madvise),
+    ("6.12-munmap", Cause::Munmap),
+    ("6.12-reclaim", Cause::Reclaim),
+    ("6.12-migrate-4", Cause::Migration),
+    ("6.12-migrate-8", Cause::Migration),
+    ("7.2-madvise", Cause::Madvise),
+    ("7.2-munmap", Cause::Munmap),
+    ("7.2-migrate-4", Cause::Migration),
+    ("7.2-migrate-8", Cause::Migration),
+];
+
+/// A recording under the mechanism of its own kernel, with which its name begins.
+fn replayed(name: &str) -> Replay {
+    replayed_with(name, Mechanism::of_linux(name))
+}
+
+fn replayed_with(name: &str, mechanism: Mechanism) -> Replay {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/guests/{name}.parquet"));
+    let mut recording = Recording::open(&path).expect("a recording");
+    replay(&mut recording, &[mechanism]).expect("a full recording")
+}
+
+/// The interrupts that flushes of a cause sent.
+fn observed(replayed: &Replay, cause: Cause) -> u64 {
+    replayed.observed.totals.causes[&cause].interrupts
+}
+
+#[test]
+fn interrupts_are_those_of_the_tlb_row() {
+    for (name, _) in RECORDINGS {
+        let facts = replayed(name).facts;
+        assert_eq!(facts.counted, Count::Sent, "{name}");
+        assert_eq!(Some(facts.interrupts), facts.tlb_row, "{name}");
+        assert!(facts.tlb_row_unsure == 0 && facts.lost.is_none(), "{name}: {facts:?}");
+    }
+}
+
+#[test]
+fn recordings_have_eight_cpus_on_two_nodes() {
+    for (name, _) in RECORDINGS {
+        let cpus = replayed(name).facts.cpus;
+        assert_eq!(cpus, [0, 1, 2, 3, 4, 5, 6, 7].map(|cpu| (cpu, cpu / 4)), "{name}");
+    }
+}
+
+#[test]
+fn a_replay_of_the_recorded_kernel_sends_as_many_interrupts_to_a_tenth() {
+    for (name, cause) in RECORDINGS {
+        let replayed = replayed(name);
+        let predicted = replayed.predicted[0].causes.get(&cause).copied().unwrap_or(0);
+        let ratio = predicted as f64 / observed(&replayed, cause) as f64;
+        assert!((0.9..1.1).contains(&ratio), "{name}: {ratio}");
+    }
+}
+
+/// Linux 6.1 has no events of interrupts, so the row counts those that were sent.
+#[test]
+fn a_replay_of_a_kernel_without_batches_sends_as_many_interrupts_as_the_tlb_row_has() {
+    let replayed = replayed("6.1-migrate-4");
+    let row = replayed.facts.tlb_row.expect("a row");
+    assert_eq!(
+        (replayed.facts.counted, replayed.observed.interrupts),
+        (Count::Flushed, replayed.facts.interrupts)
+    );
+    assert!(replayed.facts.lost.is_none() && replayed.facts.interrupts <= row);
+    let ratio = replayed.predicted[0].interrupts as f64 / row as f64;
+    assert!((0.99..1.01).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn batches_are_predicted_from_a_kernel_without_them() {
+    let flushes = |replayed: &Replay| replayed.observed.totals.causes[&Cause::Migration].flushes;
+    let batched = Mechanism::new(Schedule::Batched, false);
+    let before = replayed_with("6.1-migrate-4", batched);
+    let predicted = before.predicted[0].causes[&Cause::Migration];
+    for after in ["6.12-migrate-4", "7.2-migrate-4"] {
+        let after = replayed(after);
+        assert_eq!((flushes(&before), flushes(&after)), (2012, 8));
+        let ratio = predicted as f64 / observed(&after, Cause::Migration) as f64;
+        assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    }
+}
