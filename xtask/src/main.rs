@@ -5,6 +5,7 @@
 
 mod bench;
 mod failure;
+mod guests;
 mod json_file;
 mod kernel;
 mod page;
@@ -28,6 +29,7 @@ tasks:
   bench [--quick] [--json FILE|-] the engine's costs in instructions, and the simulator's speed
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
+  guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
@@ -56,6 +58,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["test"] => test::run(),
         ["test", surplus, ..] => Err(Failure::usage(format!("`test` takes no arguments, got `{surplus}`"))),
         ["bench", options @ ..] => bench::run(&bench::Options::parse(options)?),
+        ["guests", versions @ ..] => guests::run(versions),
         ["kernel", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {
             print!("usage: cargo xtask kernel [OPTION...]\n\n{}", kernel::HELP);
             Ok(())
@@ -69,7 +72,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         }
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, bench, kernel, page, picture, programs and help"
+            "unknown task `{unknown}`; known: test, bench, guests, kernel, page, picture, programs and help"
         ))),
     }
 }
@@ -87,6 +90,7 @@ mod tests {
             &["bench", "--slow"],
             &["page", "--wide"],
             &["picture", "--dark"],
+            &["guests", "5.10"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],
         ] {

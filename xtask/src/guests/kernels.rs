@@ -1,0 +1,94 @@
+//! The kernels of Debian that guests run, as the machine's own package manager has them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{make, write};
+use crate::failure::{self, Failure};
+
+/// The kernels: the version, and the suite in which Debian has it.
+pub(super) const KERNELS: [(&str, &str); 3] =
+    [("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("7.2", "sid")];
+
+/// The modules without which a guest has no disks, in the order in which they are loaded. Newer kernels have some of
+/// them built in.
+const MODULES: [&str; 6] =
+    ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
+
+/// Fetches packages by their names and unpacks them into a folder.
+pub(super) fn unpack(packages: &[String], into: &Path) -> Result<(), Failure> {
+    let folder = into.join("packages");
+    make(&folder)?;
+    failure::run(Command::new("apt-get").args(["--quiet", "download"]).args(packages).current_dir(&folder))?;
+    for file in find(&folder, "*.deb")? {
+        failure::output(Command::new("dpkg").arg("-x").arg(file).arg(into))?;
+    }
+    Ok(())
+}
+
+/// The packages of the newest kernel of a version. Since 6.17 Debian has the image and the modules apart.
+pub(super) fn packages(version: &str, suite: &str) -> Result<Vec<String>, Failure> {
+    let pattern = format!("^linux-(image|binary)-{}[.0-9]*[-+].*cloud-amd64$", version.replace('.', "[.]"));
+    let found = failure::stdout(Command::new("apt-cache").args(["search", "--names-only", &pattern]))?;
+    let releases = found.lines().filter_map(|line| {
+        let name = line.split_whitespace().next()?;
+        let release = name.strip_prefix("linux-binary-").or_else(|| name.strip_prefix("linux-image-"))?;
+        Some((release, name.starts_with("linux-binary-")))
+    });
+    let mut newest: Option<(&str, bool)> = None;
+    for release in releases {
+        if newest.is_none_or(|known| is_newer(release, known)) {
+            newest = Some(release);
+        }
+    }
+    match newest {
+        Some((release, true)) => Ok(["binary", "modules"].map(|part| format!("linux-{part}-{release}")).into()),
+        Some((release, false)) => Ok(vec![format!("linux-image-{release}")]),
+        None => Err(Failure::new(format!(
+            "apt knows no cloud kernel {version}: add Debian's suite `{suite}` to its sources, or to those of a \
+             configuration that APT_CONFIG names, and run `apt-get update`"
+        ))),
+    }
+}
+
+/// Whether a release is newer than another by Debian's order of versions. Of one release, the image apart from the
+/// modules is wanted.
+fn is_newer(release: (&str, bool), known: (&str, bool)) -> bool {
+    let is = |relation| {
+        let compared =
+            Command::new("dpkg").args(["--compare-versions", release.0, relation, known.0]).status();
+        compared.is_ok_and(|status| status.success())
+    };
+    is("gt") || (release.1 && is("eq"))
+}
+
+/// A file of unpacked packages, by a pattern of its path.
+pub(super) fn file(unpacked: &Path, pattern: &str) -> Result<PathBuf, Failure> {
+    let found = find(unpacked, pattern)?.into_iter().next();
+    found.ok_or_else(|| Failure::new(format!("the packages in {} have no {pattern}", unpacked.display())))
+}
+
+/// The modules of a guest, uncompressed, in a folder.
+pub(super) fn modules(unpacked: &Path, into: &Path) -> Result<(), Failure> {
+    make(into)?;
+    for (number, name) in MODULES.iter().enumerate() {
+        let Some(module) = find(unpacked, &format!("*/{name}.ko*"))?.into_iter().next() else { continue };
+        let target = into.join(format!("{number}-{name}.ko"));
+        let bytes = match module.extension() {
+            Some(extension) if extension == "xz" => {
+                failure::output(Command::new("xz").args(["-dc"]).arg(&module))?.stdout
+            }
+            _ => fs::read(&module)
+                .map_err(|error| Failure::new(format!("cannot read {}: {error}", module.display())))?,
+        };
+        write(&target, &bytes)?;
+    }
+    Ok(())
+}
+
+/// The files in a folder and below whose paths match a pattern.
+fn find(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    let found = failure::stdout(Command::new("find").arg(folder).args(["-type", "f", "-path", pattern]))?;
+    Ok(found.lines().map(PathBuf::from).collect())
+}

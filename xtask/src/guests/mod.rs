@@ -1,0 +1,215 @@
+//! `cargo xtask guests`: records loads on Linux guests of several kernels, with eight CPUs and two nodes, on QEMU.
+//!
+//! The emulator runs each CPU in software, so times mean nothing and counts do. `kernels` fetches the kernels of
+//! Debian; `init` is the first program of a guest, and `short` runs a command where memory is short. The recordings
+//! come out on a disk.
+
+mod kernels;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::failure::{self, Failure};
+use crate::table;
+use crate::workspace::Workspace;
+use kernels::KERNELS;
+
+/// The loads: the name of the recording, and the command. Migration takes long on kernels that flush page by page, so
+/// it is small.
+const LOADS: [(&str, &str); 5] = [
+    ("madvise", "guest_loads madvise 8 25"),
+    ("munmap", "guest_loads munmap 8 50"),
+    ("reclaim", "short guest_loads read 8 800 /dev/vdb"),
+    ("migrate-4", "guest_loads migrate 4 128 8"),
+    ("migrate-8", "guest_loads migrate 8 128 8"),
+];
+
+/// The target of the guests' programs. Naming it keeps the flag for static programs from those that run while they are
+/// built.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// The machine: QEMU 7.2 computes wrong flags for cmpxchg16b, so the processor goes without.
+const MACHINE: [&str; 20] = [
+    "-machine",
+    "q35",
+    "-cpu",
+    "max,cx16=off",
+    "-accel",
+    "tcg,thread=multi",
+    "-smp",
+    "8",
+    "-m",
+    "1024",
+    "-object",
+    "memory-backend-ram,id=near,size=512M",
+    "-object",
+    "memory-backend-ram,id=far,size=512M",
+    "-numa",
+    "node,nodeid=0,cpus=0-3,memdev=near",
+    "-numa",
+    "node,nodeid=1,cpus=4-7,memdev=far",
+    "-nographic",
+    "-no-reboot",
+];
+
+/// The kernel's options: huge pages and NUMA balancing would flush beside the loads.
+const APPEND: &str = "console=ttyS0 quiet panic=-1 transparent_hugepage=never numa_balancing=disable";
+
+/// The sizes of the disk on which recordings come out, and of the one whose pages a load reads.
+const DISKS: [(&str, u64); 2] = [("recordings.disk", 64 << 20), ("file.disk", 1 << 30)];
+
+/// Records the loads on the kernels of these versions; on all of them if none is named.
+pub(crate) fn run(versions: &[&str]) -> Result<(), Failure> {
+    let wanted: Vec<_> = if versions.is_empty() {
+        KERNELS.to_vec()
+    } else {
+        versions.iter().map(|version| known(version)).collect::<Result<_, _>>()?
+    };
+    let workspace = Workspace::load()?;
+    let build = format!(
+        "build --release --target {TARGET} --package ceasefire-cli --package ceasefire-linux --bin ceasefire \
+         --example guest_loads"
+    );
+    failure::run(workspace.cargo(&build).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    let programs = workspace.target.join(TARGET).join("release");
+    let mut rows = Vec::new();
+    for (version, suite) in wanted {
+        let guest = Guest { folder: workspace.target.join("guests").join(version), version };
+        guest.make(suite, &programs)?;
+        guest.boot()?;
+        rows.extend(guest.rows()?);
+    }
+    print!("\n{}", table::format(["kernel", "load", "interrupts", "TLB row", "lost", "recording"], &rows));
+    Ok(())
+}
+
+fn known(version: &str) -> Result<(&'static str, &'static str), Failure> {
+    let all = KERNELS.map(|(known, _)| known).join(", ");
+    let found = KERNELS.into_iter().find(|(known, _)| *known == version);
+    found.ok_or_else(|| Failure::usage(format!("unknown kernel `{version}`; known: {all}")))
+}
+
+/// A guest with one kernel, and the folder of its files.
+struct Guest {
+    folder: PathBuf,
+    version: &'static str,
+}
+
+impl Guest {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Fetches the kernel, and makes the disks and the file system with which the guest begins.
+    fn make(&self, suite: &str, programs: &Path) -> Result<(), Failure> {
+        // What an earlier run left may be of another kernel.
+        let _ = fs::remove_dir_all(&self.folder);
+        let (packages, root) = (self.path("kernel"), self.path("root"));
+        let mut wanted = kernels::packages(self.version, suite)?;
+        wanted.push("busybox-static".to_owned());
+        kernels::unpack(&wanted, &packages)?;
+        for name in ["bin", "proc", "sys", "dev", "out"] {
+            make(&root.join(name))?;
+        }
+        // Newer packages have it in another folder.
+        let busybox = kernels::file(&packages, "*/bin/busybox")?;
+        for (from, to) in [
+            (busybox.clone(), "bin/busybox"),
+            (programs.join("ceasefire"), "bin/ceasefire"),
+            (programs.join("examples/guest_loads"), "bin/guest_loads"),
+        ] {
+            fs::copy(&from, root.join(to)).map_err(|error| unwritten(&root.join(to), &error))?;
+        }
+        program(&root.join("init"), include_str!("init"))?;
+        program(&root.join("bin/short"), include_str!("short"))?;
+        let loads = LOADS.map(|(name, command)| format!("{name} {command}\n")).concat();
+        write(&root.join("loads"), loads.as_bytes())?;
+        kernels::modules(&packages, &root.join("modules"))?;
+        self.archive(&root, &busybox)?;
+        for (name, bytes) in DISKS {
+            let path = self.path(name);
+            let made = File::create(&path).and_then(|file| file.set_len(bytes));
+            made.map_err(|error| unwritten(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Packs the file system as the kernel unpacks it.
+    fn archive(&self, root: &Path, busybox: &Path) -> Result<(), Failure> {
+        let names = failure::output(Command::new("find").arg(".").current_dir(root))?.stdout;
+        let path = self.path("root.cpio");
+        let archive = File::create(&path).map_err(|error| unwritten(&path, &error))?;
+        let mut command = Command::new(busybox);
+        command.args(["cpio", "-o", "-H", "newc"]).current_dir(root).stdin(Stdio::piped()).stdout(archive);
+        let failed =
+            |error: &std::io::Error| Failure::new(format!("cannot pack {}: {error}", root.display()));
+        let mut packing = command.spawn().map_err(|error| failed(&error))?;
+        let written = packing.stdin.take().map_or(Ok(()), |mut input| input.write_all(&names));
+        let ended = packing.wait().map_err(|error| failed(&error))?;
+        written.map_err(|error| failed(&error))?;
+        ended.success().then_some(()).ok_or_else(|| Failure::new(format!("cannot pack {}", root.display())))
+    }
+
+    /// Boots the guest, which ends by itself, and takes its recordings out.
+    fn boot(&self) -> Result<(), Failure> {
+        let mut qemu = Command::new(QEMU);
+        qemu.args(MACHINE);
+        for (name, _) in DISKS {
+            let drive = format!("file={},if=virtio,format=raw,cache=unsafe", self.path(name).display());
+            qemu.args(["-drive", &drive]);
+        }
+        qemu.arg("-kernel").arg(kernels::file(&self.path("kernel"), "*/vmlinuz*")?);
+        qemu.arg("-initrd").arg(self.path("root.cpio"));
+        qemu.args(["-append", APPEND]).stdin(Stdio::null());
+        failure::run(&mut qemu)?;
+        let out = self.path("recordings");
+        make(&out)?;
+        let mut unpack = Command::new("tar");
+        failure::run(unpack.arg("xf").arg(self.path(DISKS[0].0)).arg("-C").arg(out))
+    }
+
+    /// The summary of each recording.
+    fn rows(&self) -> Result<Vec<[String; 6]>, Failure> {
+        let row = |(name, _): &(&str, &str)| {
+            let path = self.path("recordings").join(format!("{name}.json"));
+            let text =
+                fs::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            let summary: Value = serde_json::from_slice(&text)
+                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            Ok([
+                self.version.to_owned(),
+                (*name).to_owned(),
+                summary["interrupts"].to_string(),
+                summary["tlb_row"].to_string(),
+                summary["lost"].to_string(),
+                path.with_extension("parquet").display().to_string(),
+            ])
+        };
+        LOADS.iter().map(row).collect()
+    }
+}
+
+fn make(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| unwritten(path, &error))
+}
+
+/// Writes a script that can be executed.
+fn program(path: &Path, text: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt as _;
+    write(path, text.as_bytes())?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+}
