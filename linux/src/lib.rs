@@ -8,6 +8,7 @@
 pub mod calibrate;
 pub mod difference;
 pub mod events;
+mod guarded;
 pub mod import;
 pub mod kernel;
 pub mod live;

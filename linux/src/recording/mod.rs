@@ -7,7 +7,6 @@
 mod columns;
 mod error;
 mod facts;
-mod guarded;
 mod read;
 mod write;
 

@@ -9,10 +9,10 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 
 use crate::events::{Event, Name, Names};
+use crate::guarded::guarded;
 use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED};
 use crate::recording::error::RecordingError;
 use crate::recording::facts::{Facts, Foreign, Loss, VERSION};
-use crate::recording::guarded::guarded;
 use crate::recording::write::FACTS;
 use crate::recording::Row;
 
@@ -55,7 +55,7 @@ impl Recording {
         if let Some(kind) = Foreign::of(&beginning) {
             return Err(RecordingError::Foreign(kind));
         }
-        let file = guarded(|| Ok(SerializedFileReader::new(file)?))?;
+        let file = damaged(|| Ok(SerializedFileReader::new(file)?))?;
         let metadata = file.metadata().file_metadata();
         let facts = metadata.key_value_metadata().into_iter().flatten().find(|pair| pair.key == FACTS);
         let facts = facts.and_then(|pair| pair.value.as_deref());
@@ -135,14 +135,14 @@ impl Recording {
     ) -> Result<(), E> {
         let mut last_ns = 0;
         for group in 0..self.file.num_row_groups() {
-            let (rows, mut columns) = guarded(|| {
+            let (rows, mut columns) = damaged(|| {
                 let group = self.file.get_row_group(group)?;
                 let rows = group.metadata().num_rows().cast_unsigned() as usize;
                 Ok((rows, Columns::open(&*group, &self.places)?))
             })?;
             let mut left = rows;
             while left > 0 {
-                let count = guarded(|| columns.read(left.min(BATCH), names))?;
+                let count = damaged(|| columns.read(left.min(BATCH), names))?;
                 left -= count;
                 for at in 0..count {
                     match columns.row(at, names) {
@@ -158,6 +158,11 @@ impl Recording {
         }
         Ok(())
     }
+}
+
+/// Reads a part of a file. A library that panics says that the file is damaged.
+fn damaged<R>(read: impl FnOnce() -> Result<R, RecordingError>) -> Result<R, RecordingError> {
+    guarded(read).unwrap_or_else(|reason| Err(RecordingError::Damaged(reason)))
 }
 
 /// A column of numbers or of text, and the values of some rows.

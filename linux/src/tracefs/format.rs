@@ -4,6 +4,8 @@ use std::fmt;
 
 use tracepoint_decode::{PerfEventFormat, PerfFieldFormat};
 
+use crate::guarded::guarded;
+
 /// A field of an event's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
@@ -89,13 +91,9 @@ impl Format {
     /// If the text is not the format of an event.
     pub fn parse(system: &str, text: &str) -> Result<Self, FormatError> {
         let long_is_64_bits = cfg!(target_pointer_width = "64");
-        // The parser takes each byte for a character.
-        if !text.is_ascii() {
-            return Err(FormatError::Unreadable { event: system.to_owned() });
-        }
-        match PerfEventFormat::parse(long_is_64_bits, system, text) {
+        match guarded(|| PerfEventFormat::parse(long_is_64_bits, system, text)) {
             // A record has 16 bits for the number.
-            Some(format) if !format.name().is_empty() && format.id() <= u16::MAX.into() => {
+            Ok(Some(format)) if !format.name().is_empty() && format.id() <= u16::MAX.into() => {
                 Ok(Self { format, system: system.to_owned() })
             }
             _ => Err(FormatError::Unreadable { event: system.to_owned() }),

@@ -1,11 +1,9 @@
-//! Calls of the Parquet library, which panics on some damaged files.
+//! Calls of libraries that panic on some damaged files: those that read Parquet files and formats of events.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
-
-use crate::recording::RecordingError;
 
 thread_local! {
     /// Whether a panic of this thread is an error that is returned.
@@ -15,8 +13,9 @@ thread_local! {
 /// Silences the messages of panics that are caught here.
 static SILENCE: Once = Once::new();
 
-/// Reads a part of a file. If the library panics, the file is damaged. Nothing of the library is used again then.
-pub(super) fn guarded<R>(read: impl FnOnce() -> Result<R, RecordingError>) -> Result<R, RecordingError> {
+/// Reads a part of a file. The error is the first line of the library's panic: the file is damaged. Nothing that the
+/// library had in hand is used again then.
+pub(crate) fn guarded<R>(read: impl FnOnce() -> R) -> Result<R, String> {
     SILENCE.call_once(|| {
         let report = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -28,7 +27,7 @@ pub(super) fn guarded<R>(read: impl FnOnce() -> Result<R, RecordingError>) -> Re
     let outer = IS_CAUGHT.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(read));
     IS_CAUGHT.set(outer);
-    done.unwrap_or_else(|panic| Err(RecordingError::Damaged(reason(&*panic).to_owned())))
+    done.map_err(|panic| reason(&*panic).to_owned())
 }
 
 /// The first line of a panic's message.
@@ -47,12 +46,10 @@ mod tests {
         let read = |fails: bool| {
             guarded(|| {
                 assert!(!fails, "a page\nwithout a dictionary");
-                Ok(7)
+                7
             })
         };
-        assert_eq!(read(false).expect("no panic"), 7);
-        let error = read(true).expect_err("a panic").to_string();
-        assert_eq!(error, "the recording is damaged: a page");
+        assert_eq!((read(false), read(true)), (Ok(7), Err("a page".to_owned())));
         assert!(!IS_CAUGHT.get());
     }
 }
