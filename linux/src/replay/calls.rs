@@ -1,6 +1,6 @@
 //! Programs that would give pages back in another way.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::recording::Row;
 use crate::replay::decay::Decay;
@@ -50,7 +50,7 @@ impl Waiting {
     pub(super) fn new(calls: Calls) -> Self {
         match calls {
             Calls::Recorded => Self::None,
-            Calls::Together(most) => Self::Together { most, counts: HashMap::new() },
+            Calls::Together(most) => Self::Together { most, counts: HashMap::default() },
             Calls::ProcessMadvise => Self::ProcessMadvise(Gathered::default()),
             Calls::Later(ns) => Self::Later(Decay::new(ns)),
         }

@@ -4,7 +4,9 @@
 //! it is made for the pages that are left, by the first thread of the process of which there is an event. A call that
 //! changes the mapping of waiting pages would flush them, and so does it here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use foldhash::HashMap;
 
 use crate::events::{Event, Kind, SystemCall};
 use crate::recording::Row;
@@ -78,7 +80,7 @@ impl Process {
 
 impl Decay {
     pub(super) fn new(ns: u64) -> Self {
-        Self { ns, processes: HashMap::new(), calls: 0, pages: 0, most_pages: 0 }
+        Self { ns, processes: HashMap::default(), calls: 0, pages: 0, most_pages: 0 }
     }
 
     /// The most pages that waited at one time.

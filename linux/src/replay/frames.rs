@@ -3,7 +3,7 @@
 //! A fault that allocates a frame maps it for its process. A fault that maps pages of a file maps the frames in which the
 //! page cache has them. A frame's users go when it is freed, so the record is bounded by the frames in use.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::events::Kind;
 use crate::recording::Row;

@@ -4,7 +4,7 @@
 //! ends where the program may rely on one of them: its thread leaves the CPU or makes another call that changes
 //! mappings, a thread faults on one of the pages, or the ranges are as many as one call takes.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::events::{Kind, SystemCall};
 use crate::recording::Row;

@@ -1,12 +1,13 @@
 //! The recorded processes on the CPUs of the replayed machine, and the engine's flushes for them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ceasefire::{
     Batch, Bounds, Condition, CpuId, Engine, Entry, Gather, Owed, PageSize, Payment, Root, Schedule,
     TableGuard, SINGLE_PAGE_CEILING,
 };
+use foldhash::HashMap;
 
 use crate::replay::frames::User;
 use crate::replay::hardware::{Hardware, Space};
@@ -68,7 +69,7 @@ impl Kernel {
         let engine = Rc::new(Engine::new(Hardware::new(cpus, broadcasts)).with_bounds(bounds));
         Hardware::connect(&engine);
         let kernel = Self {
-            spaces: HashMap::new(),
+            spaces: HashMap::default(),
             running: vec![None; engine.platform().cpu_count()],
             schedule,
             owing: VecDeque::new(),

@@ -5,7 +5,9 @@
 //! interrupts every CPU of their masks that is not idle (`should_flush_tlb`, arch/x86/mm/tlb.c). The engine looks at each
 //! process instead. So a replay of Linux itself counts these interrupts too.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
 
 use crate::replay::kernel::Taken;
 

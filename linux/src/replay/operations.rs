@@ -4,9 +4,8 @@
 //! and before the next one, are those of that flush. A kernel that flushes page by page frees one frame for each flush;
 //! what it does between the beginning and the end of the operation is then one batch for a kernel that has batches.
 
-use std::collections::HashMap;
-
 use ceasefire::Schedule;
+use foldhash::HashMap;
 
 use crate::recording::Row;
 use crate::replay::frames::User;
@@ -78,7 +77,7 @@ fn is_migration(cause: Cause) -> bool {
 impl Operations {
     /// None yet, of a kernel with a mechanism.
     pub(super) fn new(recorded: Mechanism) -> Self {
-        Self { recorded, open: HashMap::new(), assumed: 0, unknown: 0 }
+        Self { recorded, open: HashMap::default(), assumed: 0, unknown: 0 }
     }
 
     /// A thread flushes on the kernel's account. Its step comes later. Returns the operation before, if

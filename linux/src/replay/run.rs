@@ -1,7 +1,8 @@
 //! Runs all mechanisms over one recording.
 
-use std::collections::HashMap;
 use std::fmt;
+
+use foldhash::HashMap;
 
 use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::kernel::threads::{Thread, Threads};
@@ -121,7 +122,7 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         frames: Frames::default(),
         operations: Operations::new(Mechanism::of_linux(facts.release())),
         steps: Steps::default(),
-        doing: HashMap::new(),
+        doing: HashMap::default(),
         threads: Threads::default(),
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
