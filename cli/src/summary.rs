@@ -36,7 +36,7 @@ pub(crate) fn json_of(facts: &Facts, file: &str) -> serde_json::Value {
 }
 
 fn seconds(facts: &Facts) -> f64 {
-    facts.ended_ns.saturating_sub(facts.began_ns) as f64 / 1e9
+    facts.duration_ns() as f64 / 1e9
 }
 
 /// The summary in words. Writing to a string does not fail.

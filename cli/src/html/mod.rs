@@ -5,11 +5,10 @@
 //! text in either. Wider screens and paper set two figures beside each other. Lines and bars differ by dashes, marks or
 //! hatching as well as by colour, so the page can be printed in black.
 //!
-//! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `recording` is the page of a real
-//! machine's recording. `group`
+//! `page` lays out the page, with a `contents` list of its sections, and `machines` describes the machines. `group`
 //! decides which results belong in one figure. `plot` has scales, ticks and frames, `hatching` bars. `ratios`, `lines`
 //! and `bars` draw the figures, and `figure` sets each on the page with its legend, its numbers and its files to
-//! download.
+//! download. `recording` is the page of a real machine's recording.
 
 mod bars;
 mod contents;

@@ -79,13 +79,13 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
 fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let width = terminal::width();
     let facts = &replayed.facts;
-    let time = facts.ended_ns.saturating_sub(facts.began_ns) as f64 / 1e9;
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{}, {} CPUs, {time:.2} s, {} events",
-        facts.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" "),
+        "{}, {} CPUs, {:.2} s, {} events",
+        facts.kernel_name(),
         facts.cpus.len(),
+        facts.seconds(),
         compact(replayed.events as f64)
     );
     text.push('\n');
@@ -203,16 +203,14 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
     let processes = |at| {
         let process = |(part, interrupts): (Part, u64)| match part {
             Part::Process(id) => {
-                let name = replayed.observed.totals.names.get(&id).map(|name| replayed.names.get(*name));
-                Some(json!({ "process": id, "program": name, "interrupts": interrupts }))
+                Some(json!({ "process": id, "program": replayed.program(id), "interrupts": interrupts }))
             }
             _ => None,
         };
         column(By::Process, at).filter(|(_, count)| *count > 0).filter_map(process).collect::<Vec<_>>()
     };
     let cpus = |by, at| {
-        let mut counts =
-            vec![0; replayed.facts.cpus.iter().map(|(cpu, _)| *cpu as usize + 1).max().unwrap_or(0)];
+        let mut counts = vec![0; replayed.facts.cpu_numbers()];
         for (part, count) in column(by, at) {
             if let Part::Cpu(cpu) = part {
                 if let Some(of_cpu) = counts.get_mut(cpu as usize) {

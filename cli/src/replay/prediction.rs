@@ -53,8 +53,7 @@ impl Part {
             Self::Cause(cause) => cause.name().to_owned(),
             Self::Process(0) => "kernel".to_owned(),
             Self::Process(id) => {
-                let name = replayed.observed.totals.names.get(&id).map(|name| replayed.names.get(*name));
-                format!("{} ({id})", name.unwrap_or_default())
+                format!("{} ({id})", replayed.program(id).unwrap_or_default())
             }
             Self::Cpu(cpu) => format!("CPU {cpu}"),
         }

@@ -22,9 +22,6 @@ use crate::tracefs::Format;
 
 pub use error::ImportError;
 
-/// The bytes that tell the kind of a file.
-const BEGINNING: u64 = 16;
-
 /// A file's events in the order of time.
 trait Events {
     /// The next event. Learns of threads that no event tells.
@@ -85,7 +82,7 @@ pub fn import<R: Read + Seek + 'static, W: Write + Send>(
     to: W,
 ) -> Result<Imported<W>, ImportError> {
     let mut cursor = Cursor::new(from)?;
-    let beginning = cursor.bytes(cursor.left().min(BEGINNING))?;
+    let beginning = cursor.bytes(cursor.left().min(Foreign::BEGINNING))?;
     cursor.go(0)?;
     let opened = match Foreign::of(&beginning) {
         Some(Foreign::PerfData) => perf::open(cursor)?,

@@ -13,7 +13,7 @@ use linux_perf_event_reader::{
 use crate::events::{Decoder, Event, Kind, Lookup};
 use crate::import::cursor::{text, Cursor};
 use crate::import::error::ImportError;
-use crate::import::tracing_data::{ftrace, head, layout, systems};
+use crate::import::tracing_data::{ftrace, head, layout, short_text, systems};
 use crate::import::{Anchor, Events, Opened};
 use crate::kernel::machine::list;
 use crate::kernel::threads::{Thread, Threads};
@@ -382,9 +382,9 @@ fn fact<R: Read + Seek>(
     facts: &mut Facts,
 ) -> Result<(), ImportError> {
     match number {
-        feature::RELEASE => facts.kernel = format!("Linux {}", sized(cursor)?),
-        feature::ARCHITECTURE => facts.architecture = sized(cursor)?,
-        feature::PROCESSOR => facts.processor = sized(cursor)?,
+        feature::RELEASE => facts.kernel = format!("Linux {}", short_text(cursor)?),
+        feature::ARCHITECTURE => facts.architecture = short_text(cursor)?,
+        feature::PROCESSOR => facts.processor = short_text(cursor)?,
         feature::MEMORY => facts.memory_bytes = cursor.u64()?.saturating_mul(1024),
         feature::CPU_COUNT => {
             let (_available, online) = (cursor.u32()?, cursor.u32()?);
@@ -395,7 +395,7 @@ fn fact<R: Read + Seek>(
         feature::NODES => {
             for _ in 0..cursor.u32()? {
                 let (node, _total, _free) = (cursor.u32()?, cursor.u64()?, cursor.u64()?);
-                for cpu in list(&sized(cursor)?) {
+                for cpu in list(&short_text(cursor)?) {
                     place(&mut facts.cpus, cpu, Some(node));
                 }
             }
@@ -418,12 +418,6 @@ fn place(cpus: &mut Vec<(u32, u32)>, cpu: u32, node: Option<u32>) {
         Err(at) if cpu < MOST_CPUS => cpus.insert(at, (cpu, node.unwrap_or(0))),
         Err(_) => {}
     }
-}
-
-/// A text with its length, padded with zero bytes.
-fn sized<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<String, ImportError> {
-    let bytes = cursor.u32()?;
-    Ok(text(&cursor.bytes(bytes.into())?))
 }
 
 /// The symbol of the kernel whose address perf notes with the kernel's own mapping.

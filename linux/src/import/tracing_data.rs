@@ -76,7 +76,7 @@ pub(super) fn systems<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<Vec<Form
     Ok(all)
 }
 
-/// Reads a text whose length has 32 bits.
+/// Reads a text whose length has 32 bits, and which zero bytes may pad.
 pub(super) fn short_text<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<String, ImportError> {
     let bytes = cursor.u32()?;
     Ok(text(&cursor.bytes(bytes.into())?))

@@ -73,6 +73,9 @@ pub enum Foreign {
 }
 
 impl Foreign {
+    /// The bytes at the beginning of a file that tell its kind.
+    pub(crate) const BEGINNING: u64 = 16;
+
     /// The kind of a file that begins with these bytes, in either byte order.
     pub fn of(beginning: &[u8]) -> Option<Self> {
         if beginning.starts_with(b"PERFILE2") || beginning.starts_with(b"2ELIFREP") {
@@ -131,15 +134,30 @@ impl Facts {
         self.kernel.split_whitespace().nth(1).unwrap_or_default()
     }
 
-    /// The time of the recording, in seconds.
+    /// The kernel's name with its release, such as `Linux 6.12.1`.
+    pub fn kernel_name(&self) -> String {
+        self.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The time of the recording, in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.began_ns)
+    }
+
+    /// The time of the recording, in seconds. It is not 0, so that rates can be taken.
     pub fn seconds(&self) -> f64 {
-        self.ended_ns.saturating_sub(self.began_ns).max(1) as f64 / 1e9
+        self.duration_ns().max(1) as f64 / 1e9
+    }
+
+    /// The numbers of CPUs up to the largest.
+    pub fn cpu_numbers(&self) -> usize {
+        self.cpus.iter().map(|(cpu, _)| *cpu as usize + 1).max().unwrap_or(0)
     }
 
     /// The part of the recording in which a time lies, if so many equal parts divide it.
     pub fn part(&self, time_ns: u64, parts: usize) -> usize {
         let since = time_ns.saturating_sub(self.began_ns);
-        let time = self.ended_ns.saturating_sub(self.began_ns).max(1);
+        let time = self.duration_ns().max(1);
         ((u128::from(since) * parts as u128 / u128::from(time)) as usize).min(parts - 1)
     }
 }

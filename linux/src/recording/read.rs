@@ -25,9 +25,6 @@ const LATEST_NS: u64 = 1 << 59;
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
 
-/// The bytes that tell the kind of a file.
-const BEGINNING: u64 = 16;
-
 /// A recording that is read from its beginning to its end.
 pub struct Recording {
     file: SerializedFileReader<File>,
@@ -51,7 +48,7 @@ impl Recording {
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = File::open(path)?;
         let mut beginning = Vec::new();
-        (&file).take(BEGINNING).read_to_end(&mut beginning)?;
+        (&file).take(Foreign::BEGINNING).read_to_end(&mut beginning)?;
         if let Some(kind) = Foreign::of(&beginning) {
             return Err(RecordingError::Foreign(kind));
         }

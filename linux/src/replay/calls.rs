@@ -21,6 +21,13 @@ pub enum Calls {
     Later(u64),
 }
 
+impl Calls {
+    /// Whether a call waits until an event ends its wait.
+    pub(super) fn wait(self) -> bool {
+        matches!(self, Self::ProcessMadvise | Self::Later(_))
+    }
+}
+
 /// A flush that a program's call or fault needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flush {

@@ -84,9 +84,18 @@ pub struct Replay {
     pub most_frames: usize,
 }
 
+impl Replay {
+    /// The name of a process that was seen to send or to receive interrupts.
+    pub fn program(&self, process: u32) -> Option<&str> {
+        self.observed.totals.names.get(&process).map(|name| self.names.get(*name))
+    }
+}
+
 /// The replay of a recording under several mechanisms.
 struct Replayer {
     models: Vec<Model>,
+    /// Whether a model has calls that other events end.
+    calls_wait: bool,
     counted: Count,
     frames: Frames,
     operations: Operations,
@@ -113,11 +122,12 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
     if facts.light {
         return Err(ReplayError::Light);
     }
-    let cpus = facts.cpus.iter().map(|(cpu, _)| *cpu as usize + 1).max().unwrap_or(1);
+    let cpus = facts.cpu_numbers().max(1);
     let frames = facts.memory_bytes >> 12;
-    let time_ns = facts.ended_ns.saturating_sub(facts.began_ns);
+    let time_ns = facts.duration_ns();
     let mut replayer = Replayer {
         models: mechanisms.iter().map(|mechanism| Model::new(*mechanism, cpus, frames)).collect(),
+        calls_wait: mechanisms.iter().any(|mechanism| mechanism.calls.wait()),
         counted: facts.counted,
         frames: Frames::default(),
         operations: Operations::new(Mechanism::of_linux(facts.release())),
@@ -168,7 +178,9 @@ impl Replayer {
         self.threads.add(event.thread, Thread { process: row.process, name: row.program });
         self.threads.learn(event);
         let now_ns = event.time_ns;
-        self.steps.push(Step::Event(*row));
+        if self.calls_wait {
+            self.steps.push(Step::Event(*row));
+        }
         match event.kind {
             // The threads at the beginning are listed, and run nowhere yet.
             Kind::ThreadNamed { .. } => {}

@@ -12,7 +12,7 @@ use crate::replay::operations::Taking;
 /// What happens next.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// An event is about to have its effects.
+    /// An event is about to have its effects. Only calls that wait need to know.
     Event(Row),
     /// A CPU runs a process, or the kernel or nothing (0).
     Runs { cpu: u32, process: u32, now_ns: u64 },

@@ -33,7 +33,7 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
         p { "Made by ceasefire " (env!("CARGO_PKG_VERSION")) ":" }
         pre { code { (command) } }
         p.facts {
-            (facts.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")) ", " (facts.processor) ", "
+            (facts.kernel_name()) ", " (facts.processor) ", "
             (facts.cpus.len()) " CPUs; " (compact(facts.seconds())) " s, " (replayed.events) " events"
         }
         p {
