@@ -2,72 +2,22 @@
 //!
 //! `cargo xtask guests` records them on several kernels. Each is short, so that its recording can be kept for tests.
 
-use std::error::Error;
-use std::ffi::c_void;
 use std::fs::File;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use rustix::mm::{madvise, mmap, mmap_anonymous, munmap, Advice, MapFlags, ProtFlags};
-use rustix::thread::{sched_setaffinity, CpuSet};
+use rustix::mm::{mmap, MapFlags, ProtFlags};
 
-const PAGE: usize = 4096;
+mod pages;
+use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
 
 const USAGE: &str = "\
 usage: guest_loads madvise THREADS COUNT          each pinned thread gives one page back COUNT times
        guest_loads munmap THREADS COUNT           each pinned thread unmaps one page COUNT times
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
        guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times";
-
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
-
-/// Runs the thread on one CPU alone.
-fn pin(cpu: usize) -> Outcome {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
-}
-
-/// Maps so many bytes in pages of the smallest size.
-fn map(bytes: usize) -> Result<*mut c_void, rustix::io::Errno> {
-    // SAFETY: the kernel chooses an address that nothing uses.
-    let start = unsafe {
-        mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
-    };
-    // SAFETY: the mapping is ours.
-    unsafe { madvise(start, bytes, Advice::LinuxNoHugepage)? };
-    Ok(start)
-}
-
-/// Stores to a page.
-fn touch(page: *mut c_void) {
-    // SAFETY: callers pass mappings of theirs that can be written.
-    unsafe { page.cast::<u8>().write_volatile(1) };
-}
-
-/// Gives a page back so many times.
-fn madvises(count: usize) -> Outcome {
-    let page = map(PAGE)?;
-    for _ in 0..count {
-        touch(page);
-        // SAFETY: the page is ours, and nothing in it is needed.
-        unsafe { madvise(page, PAGE, Advice::LinuxDontNeed)? };
-    }
-    Ok(())
-}
-
-/// Unmaps a page so many times.
-fn munmaps(count: usize) -> Outcome {
-    for _ in 0..count {
-        let page = map(PAGE)?;
-        touch(page);
-        // SAFETY: the page is ours, and nothing uses it any more.
-        unsafe { munmap(page, PAGE)? };
-    }
-    Ok(())
-}
 
 /// Runs `body` in pinned threads, which begin together.
 fn pinned(threads: usize, body: impl Fn() -> Outcome + Sync) -> Outcome {
@@ -163,7 +113,7 @@ fn main() -> Outcome {
     let [load, threads, number, rest @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
     let (threads, number): (usize, usize) = (threads.parse()?, number.parse()?);
     match (*load, rest) {
-        ("madvise", []) => pinned(threads, || madvises(number)),
+        ("madvise", []) => pinned(threads, || madvises(PAGE, number)),
         ("munmap", []) => pinned(threads, || munmaps(number)),
         ("read", [file]) => reads(threads, number, &File::open(file)?),
         ("migrate", [rounds]) => migrates(threads, number, rounds.parse()?),

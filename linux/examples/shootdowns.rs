@@ -4,61 +4,24 @@
 //! madvise 1000` shows 1000 flushes of the cause. Each of them is an interrupt if the second thread has its CPU to
 //! itself.
 
-use std::error::Error;
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::fs::{ftruncate, memfd_create, MemfdFlags};
 use rustix::mm::{
-    madvise, mmap, mmap_anonymous, mprotect, mremap_fixed, munmap, Advice, MapFlags, MprotectFlags,
-    MremapFlags, ProtFlags,
+    madvise, mmap, mprotect, mremap_fixed, munmap, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags,
 };
-use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+use rustix::thread::{sched_getaffinity, CpuSet};
 
-/// The size of a page, and a stretch of address space whose page tables nothing else uses: so that no flush frees one.
-const PAGE: usize = 4096;
+mod pages;
+use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
+
+/// A stretch of address space whose page tables nothing else uses: so that no flush frees one.
 const TABLE: usize = 2 << 20;
 
 /// The pages of a purge.
 const PURGED: usize = 40;
-
-type Outcome = Result<(), Box<dyn Error>>;
-
-/// Runs the thread on one CPU alone.
-fn pin(cpu: usize) -> Outcome {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
-}
-
-/// Maps so many bytes that can be written.
-fn map(bytes: usize) -> Result<*mut c_void, Box<dyn Error>> {
-    // SAFETY: the kernel chooses an address that nothing uses.
-    let start = unsafe {
-        mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
-    };
-    // SAFETY: the mapping is ours. Huge pages would be flushed otherwise.
-    unsafe { madvise(start, bytes, Advice::LinuxNoHugepage)? };
-    Ok(start)
-}
-
-/// Stores to a page.
-fn touch(page: *mut c_void) {
-    // SAFETY: callers pass mappings of theirs that can be written.
-    unsafe { page.cast::<u8>().write_volatile(1) };
-}
-
-fn madvises(count: usize) -> Outcome {
-    let page = map(TABLE)?;
-    for _ in 0..count {
-        touch(page);
-        // SAFETY: the page is ours, and nothing in it is needed.
-        unsafe { madvise(page, PAGE, Advice::LinuxDontNeed)? };
-    }
-    Ok(())
-}
 
 /// Gives pages back in the way of an allocator: many at once, by one call for each.
 fn purges(count: usize) -> Outcome {
@@ -73,16 +36,6 @@ fn purges(count: usize) -> Outcome {
             // SAFETY: the page is ours, and nothing in it is needed.
             unsafe { madvise(*page, PAGE, Advice::LinuxDontNeed)? };
         }
-    }
-    Ok(())
-}
-
-fn munmaps(count: usize) -> Outcome {
-    for _ in 0..count {
-        let page = map(PAGE)?;
-        touch(page);
-        // SAFETY: the page is ours, and nothing uses it any more.
-        unsafe { munmap(page, PAGE)? };
     }
     Ok(())
 }
@@ -136,7 +89,7 @@ fn main() -> Outcome {
     let [cause, count] = arguments.as_slice() else { return Err(usage.into()) };
     let count = count.parse()?;
     let cause: fn(usize) -> Outcome = match cause.as_str() {
-        "madvise" => madvises,
+        "madvise" => |count| madvises(TABLE, count),
         "purge" => purges,
         "munmap" => munmaps,
         "mprotect" => mprotects,
