@@ -6,6 +6,13 @@ use foldhash::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(u32);
 
+impl Name {
+    /// The number.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A set of names.
 #[derive(Debug, Default, Clone)]
 pub struct Names {
@@ -35,6 +42,11 @@ impl Names {
     /// # Panics
     /// If the number is of another set.
     pub fn get(&self, name: Name) -> &str {
-        &self.all[name.0 as usize]
+        &self.all[name.index()]
+    }
+
+    /// The names after the first ones, in the order in which they were added.
+    pub fn since(&self, first: usize) -> impl Iterator<Item = &str> {
+        self.all.iter().skip(first).map(String::as_str)
     }
 }

@@ -1,6 +1,7 @@
 //! The columns of a recording, and the values of each kind of event in them.
 
-use crate::events::{FlushReason, Kind, MigrationReason, Name, Names, Spelled, SystemCall, Work};
+use crate::events::{Kind, Name, Names, Spelled};
+use crate::recording::words::{Meanings, Word};
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub(super) const TEXTS: usize = Text::Stack as usize + 1;
 
 const _: () = assert!(REQUIRED + NUMBERS + TEXTS == COLUMNS.len());
 
-/// The values of the optional columns in one row.
+/// The values of the optional columns in one row that is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Cells {
     pub(super) numbers: [Option<i64>; NUMBERS],
@@ -100,21 +101,13 @@ impl Cells {
         self.numbers[column as usize] = Some(value.cast_signed());
     }
 
-    fn number(&self, column: Number) -> Option<u64> {
-        self.numbers[column as usize].map(i64::cast_unsigned)
-    }
-
     fn spell(&mut self, column: Text, value: impl Spelled, names: &mut Names) {
         self.texts[column as usize] = Some(names.add(value.word()));
     }
 
-    fn spelled<T: Spelled>(&self, column: Text, names: &Names) -> Option<T> {
-        T::of_word(names.get(self.texts[column as usize]?))
-    }
-
     /// The values of an event, and the word for its kind.
     #[allow(clippy::too_many_lines)] // One arm for each kind.
-    pub(super) fn of(kind: Kind, names: &mut Names) -> (&'static str, Self) {
+    pub(super) fn of(kind: Kind, names: &mut Names) -> (Word, Self) {
         let mut cells = Self::default();
         let word = match kind {
             Kind::Sent { target, work, call, site } => {
@@ -122,108 +115,108 @@ impl Cells {
                 cells.put(Number::Call, call);
                 cells.spell(Text::Function, work, names);
                 cells.texts[Text::Site as usize] = Some(site);
-                "sent"
+                Word::Sent
             }
             Kind::HandlerBegan { work, call } => {
                 cells.put(Number::Call, call);
                 cells.spell(Text::Function, work, names);
-                "handler_began"
+                Word::HandlerBegan
             }
             Kind::HandlerEnded { work, call } => {
                 cells.put(Number::Call, call);
                 cells.spell(Text::Function, work, names);
-                "handler_ended"
+                Word::HandlerEnded
             }
             Kind::Flush { reason, pages } => {
                 cells.spell(Text::Reason, reason, names);
                 if let Some(pages) = pages {
                     cells.put(Number::Pages, pages);
                 }
-                "flush"
+                Word::Flush
             }
             Kind::Switch { next } => {
                 cells.put(Number::Other, next.into());
-                "switch"
+                Word::Switch
             }
             Kind::Fault { address, code } => {
                 cells.put(Number::Address, address);
                 cells.put(Number::Flags, code);
-                "fault"
+                Word::Fault
             }
             Kind::CallBegan { call, address, bytes, flags } => {
                 cells.spell(Text::Syscall, call, names);
                 cells.put(Number::Address, address);
                 cells.put(Number::Bytes, bytes);
                 cells.put(Number::Flags, flags);
-                "call_began"
+                Word::CallBegan
             }
             Kind::CallEnded { call, result } => {
                 cells.spell(Text::Syscall, call, names);
                 cells.put(Number::Result, result.cast_unsigned());
-                "call_ended"
+                Word::CallEnded
             }
             Kind::MigrationBegan { reason } => {
                 cells.spell(Text::Reason, reason, names);
-                "migration_began"
+                Word::MigrationBegan
             }
             Kind::MigrationEnded { reason, moved, failed } => {
                 cells.spell(Text::Reason, reason, names);
                 cells.put(Number::Pages, moved);
                 cells.put(Number::Failed, failed);
-                "migration_ended"
+                Word::MigrationEnded
             }
-            Kind::ReclaimBegan => "reclaim_began",
+            Kind::ReclaimBegan => Word::ReclaimBegan,
             Kind::ReclaimEnded { frames } => {
                 cells.put(Number::Pages, frames);
-                "reclaim_ended"
+                Word::ReclaimEnded
             }
             Kind::Collapsed { done } => {
                 cells.put(Number::Result, done.into());
-                "collapsed"
+                Word::Collapsed
             }
             Kind::Allocated { frame, order } => {
                 cells.put(Number::Frame, frame);
                 cells.put(Number::Order, order.into());
-                "allocated"
+                Word::Allocated
             }
             Kind::Freed { frame, order } => {
                 cells.put(Number::Frame, frame);
                 cells.put(Number::Order, order.into());
-                "freed"
+                Word::Freed
             }
             Kind::Cached { frame, inode, index } => {
                 cells.put_page(frame, inode, index);
-                "cached"
+                Word::Cached
             }
             Kind::Uncached { frame, inode, index } => {
                 cells.put_page(frame, inode, index);
-                "uncached"
+                Word::Uncached
             }
             Kind::FileMapped { inode, first, last } => {
                 cells.put(Number::Inode, inode);
                 cells.put(Number::Index, first);
                 cells.put(Number::Last, last);
-                "file_mapped"
+                Word::FileMapped
             }
             Kind::ThreadBegan { thread, same_process, name } => {
                 cells.put(Number::Other, thread.into());
                 cells.put(Number::Flags, same_process.into());
                 cells.texts[Text::Name as usize] = Some(name);
-                "thread_began"
+                Word::ThreadBegan
             }
             Kind::ThreadNamed { thread, name } => {
                 cells.put(Number::Other, thread.into());
                 cells.texts[Text::Name as usize] = Some(name);
-                "thread_named"
+                Word::ThreadNamed
             }
-            Kind::ThreadEnded => "thread_ended",
+            Kind::ThreadEnded => Word::ThreadEnded,
             Kind::Stack { functions } => {
                 cells.texts[Text::Stack as usize] = Some(functions);
-                "stack"
+                Word::Stack
             }
             Kind::Lost { events } => {
                 cells.put(Number::Lost, events);
-                "lost"
+                Word::Lost
             }
         };
         (word, cells)
@@ -234,71 +227,73 @@ impl Cells {
         self.put(Number::Inode, inode);
         self.put(Number::Index, index);
     }
+}
 
-    /// The event of a word and these values; none if the word is unknown or a value is missing.
-    pub(super) fn kind(&self, event: &str, names: &Names) -> Option<Kind> {
-        let number = |column| self.number(column);
-        let small = |column| self.number(column).and_then(|value| u32::try_from(value).ok());
-        let text = |column: Text| self.texts[column as usize];
-        let work = || self.spelled::<Work>(Text::Function, names);
-        let page = || Some((number(Number::Frame)?, number(Number::Inode)?, number(Number::Index)?));
-        Some(match event {
-            "sent" => Kind::Sent {
-                target: small(Number::Target)?,
-                work: work()?,
-                call: number(Number::Call)?,
-                site: text(Text::Site)?,
-            },
-            "handler_began" => Kind::HandlerBegan { work: work()?, call: number(Number::Call)? },
-            "handler_ended" => Kind::HandlerEnded { work: work()?, call: number(Number::Call)? },
-            "flush" => Kind::Flush {
-                reason: self.spelled::<FlushReason>(Text::Reason, names)?,
-                pages: number(Number::Pages),
-            },
-            "switch" => Kind::Switch { next: small(Number::Other)? },
-            "fault" => Kind::Fault { address: number(Number::Address)?, code: number(Number::Flags)? },
-            "call_began" => Kind::CallBegan {
-                call: self.spelled::<SystemCall>(Text::Syscall, names)?,
-                address: number(Number::Address)?,
-                bytes: number(Number::Bytes)?,
-                flags: number(Number::Flags)?,
-            },
-            "call_ended" => Kind::CallEnded {
-                call: self.spelled::<SystemCall>(Text::Syscall, names)?,
-                result: self.numbers[Number::Result as usize]?,
-            },
-            "migration_began" => {
-                Kind::MigrationBegan { reason: self.spelled::<MigrationReason>(Text::Reason, names)? }
-            }
-            "migration_ended" => Kind::MigrationEnded {
-                reason: self.spelled::<MigrationReason>(Text::Reason, names)?,
-                moved: number(Number::Pages)?,
-                failed: number(Number::Failed)?,
-            },
-            "reclaim_began" => Kind::ReclaimBegan,
-            "reclaim_ended" => Kind::ReclaimEnded { frames: number(Number::Pages)? },
-            "collapsed" => Kind::Collapsed { done: number(Number::Result)? != 0 },
-            "allocated" => Kind::Allocated { frame: number(Number::Frame)?, order: small(Number::Order)? },
-            "freed" => Kind::Freed { frame: number(Number::Frame)?, order: small(Number::Order)? },
-            "cached" => page().map(|(frame, inode, index)| Kind::Cached { frame, inode, index })?,
-            "uncached" => page().map(|(frame, inode, index)| Kind::Uncached { frame, inode, index })?,
-            "file_mapped" => Kind::FileMapped {
-                inode: number(Number::Inode)?,
-                first: number(Number::Index)?,
-                last: number(Number::Last)?,
-            },
-            "thread_began" => Kind::ThreadBegan {
-                thread: small(Number::Other)?,
-                same_process: number(Number::Flags)? != 0,
-                name: text(Text::Name)?,
-            },
-            "thread_named" => Kind::ThreadNamed { thread: small(Number::Other)?, name: text(Text::Name)? },
-            "thread_ended" => Kind::ThreadEnded,
-            "stack" => Kind::Stack { functions: text(Text::Stack)? },
-            "lost" => Kind::Lost { events: number(Number::Lost)? },
-            _ => return None,
-        })
-    }
+/// The values of the optional columns in one row that is read.
+pub(super) trait Optional {
+    /// A number, if the row has it.
+    fn number(&self, column: Number) -> Option<i64>;
+
+    /// A text, if the row has it.
+    fn text(&self, column: Text) -> Option<Name>;
+}
+
+/// The event of a word and a row's values; none if a value is missing or means nothing.
+pub(super) fn kind(event: Word, row: &impl Optional, meanings: &Meanings) -> Option<Kind> {
+    let number = |column| row.number(column).map(i64::cast_unsigned);
+    let small = |column| number(column).and_then(|value| u32::try_from(value).ok());
+    let meaning = |column| meanings.get(row.text(column)?);
+    let work = || meaning(Text::Function)?.work;
+    let page = || Some((number(Number::Frame)?, number(Number::Inode)?, number(Number::Index)?));
+    Some(match event {
+        Word::Sent => Kind::Sent {
+            target: small(Number::Target)?,
+            work: work()?,
+            call: number(Number::Call)?,
+            site: row.text(Text::Site)?,
+        },
+        Word::HandlerBegan => Kind::HandlerBegan { work: work()?, call: number(Number::Call)? },
+        Word::HandlerEnded => Kind::HandlerEnded { work: work()?, call: number(Number::Call)? },
+        Word::Flush => Kind::Flush { reason: meaning(Text::Reason)?.flush?, pages: number(Number::Pages) },
+        Word::Switch => Kind::Switch { next: small(Number::Other)? },
+        Word::Fault => Kind::Fault { address: number(Number::Address)?, code: number(Number::Flags)? },
+        Word::CallBegan => Kind::CallBegan {
+            call: meaning(Text::Syscall)?.call?,
+            address: number(Number::Address)?,
+            bytes: number(Number::Bytes)?,
+            flags: number(Number::Flags)?,
+        },
+        Word::CallEnded => {
+            Kind::CallEnded { call: meaning(Text::Syscall)?.call?, result: row.number(Number::Result)? }
+        }
+        Word::MigrationBegan => Kind::MigrationBegan { reason: meaning(Text::Reason)?.migration? },
+        Word::MigrationEnded => Kind::MigrationEnded {
+            reason: meaning(Text::Reason)?.migration?,
+            moved: number(Number::Pages)?,
+            failed: number(Number::Failed)?,
+        },
+        Word::ReclaimBegan => Kind::ReclaimBegan,
+        Word::ReclaimEnded => Kind::ReclaimEnded { frames: number(Number::Pages)? },
+        Word::Collapsed => Kind::Collapsed { done: number(Number::Result)? != 0 },
+        Word::Allocated => Kind::Allocated { frame: number(Number::Frame)?, order: small(Number::Order)? },
+        Word::Freed => Kind::Freed { frame: number(Number::Frame)?, order: small(Number::Order)? },
+        Word::Cached => page().map(|(frame, inode, index)| Kind::Cached { frame, inode, index })?,
+        Word::Uncached => page().map(|(frame, inode, index)| Kind::Uncached { frame, inode, index })?,
+        Word::FileMapped => Kind::FileMapped {
+            inode: number(Number::Inode)?,
+            first: number(Number::Index)?,
+            last: number(Number::Last)?,
+        },
+        Word::ThreadBegan => Kind::ThreadBegan {
+            thread: small(Number::Other)?,
+            same_process: number(Number::Flags)? != 0,
+            name: row.text(Text::Name)?,
+        },
+        Word::ThreadNamed => Kind::ThreadNamed { thread: small(Number::Other)?, name: row.text(Text::Name)? },
+        Word::ThreadEnded => Kind::ThreadEnded,
+        Word::Stack => Kind::Stack { functions: row.text(Text::Stack)? },
+        Word::Lost => Kind::Lost { events: number(Number::Lost)? },
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod columns;
 mod error;
 mod facts;
 mod read;
+mod rows;
+mod words;
 mod write;
 
 pub use columns::{Column, COLUMNS};

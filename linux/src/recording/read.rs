@@ -4,23 +4,21 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
-use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+use parquet::data_type::{ByteArrayType, DataType, Int64Type};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
-use crate::events::{Event, Name, Names};
+use crate::events::Names;
 use crate::guarded::guarded;
-use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED};
+use crate::recording::columns::COLUMNS;
 use crate::recording::error::RecordingError;
 use crate::recording::facts::{Facts, Foreign, Loss, VERSION};
+use crate::recording::rows::{Rows, LATEST_NS};
+use crate::recording::words::Meanings;
 use crate::recording::write::FACTS;
 use crate::recording::Row;
 
 /// The CPUs of the largest machine that is believed. Tables are made for each.
 pub(crate) const MOST_CPUS: u32 = 1 << 16;
-
-/// The time since a machine's start, in nanoseconds, from which no recording is believed: 18 years.
-const LATEST_NS: u64 = 1 << 59;
 
 /// The number of rows that are read at once.
 const BATCH: usize = 1 << 14;
@@ -131,18 +129,20 @@ impl Recording {
         mut visit: impl FnMut(Row, &mut Names) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut last_ns = 0;
+        let mut meanings = Meanings::default();
         for group in 0..self.file.num_row_groups() {
-            let (rows, mut columns) = damaged(|| {
+            let (count, mut rows) = damaged(|| {
                 let group = self.file.get_row_group(group)?;
                 let rows = group.metadata().num_rows().cast_unsigned() as usize;
-                Ok((rows, Columns::open(&*group, &self.places)?))
+                Ok((rows, Rows::open(&*group, &self.places)?))
             })?;
-            let mut left = rows;
+            let mut left = count;
             while left > 0 {
-                let count = damaged(|| columns.read(left.min(BATCH), names))?;
+                let count = damaged(|| rows.read(left.min(BATCH), names))?;
+                meanings.learn(names);
                 left -= count;
                 for at in 0..count {
-                    match columns.row(at, names) {
+                    match rows.row(at, &meanings) {
                         Some(mut row) => {
                             last_ns = row.event.time_ns.max(last_ns);
                             row.event.time_ns = last_ns;
@@ -162,131 +162,6 @@ fn damaged<R>(read: impl FnOnce() -> Result<R, RecordingError>) -> Result<R, Rec
     guarded(read).unwrap_or_else(|reason| Err(RecordingError::Damaged(reason)))
 }
 
-/// A column of numbers or of text, and the values of some rows.
-enum Values {
-    Numbers(ColumnReaderImpl<Int64Type>, Vec<i64>),
-    Texts(ColumnReaderImpl<ByteArrayType>, Vec<ByteArray>, Vec<Name>),
-    Absent,
-}
-
-/// A column, of which some rows were read.
-struct Read {
-    values: Values,
-    levels: Vec<i16>,
-    is_required: bool,
-    /// The value of the next row, if it has one.
-    next: usize,
-}
-
-/// The columns of a group of rows.
-struct Columns(Vec<Read>);
-
-impl Columns {
-    fn open(group: &dyn RowGroupReader, places: &[Option<usize>]) -> Result<Self, RecordingError> {
-        let read = |(place, column): (&Option<usize>, &super::Column)| {
-            let values = match place {
-                None => Values::Absent,
-                Some(place) => match group.get_column_reader(*place)? {
-                    ColumnReader::Int64ColumnReader(reader) => Values::Numbers(reader, Vec::new()),
-                    ColumnReader::ByteArrayColumnReader(reader) => {
-                        Values::Texts(reader, Vec::new(), Vec::new())
-                    }
-                    _ => {
-                        return Err(RecordingError::Damaged(format!(
-                            "column '{}' changes its type",
-                            column.name
-                        )))
-                    }
-                },
-            };
-            Ok(Read { values, levels: Vec::new(), is_required: column.is_required, next: 0 })
-        };
-        Ok(Self(places.iter().zip(COLUMNS).map(read).collect::<Result<_, _>>()?))
-    }
-
-    /// Reads up to `most` rows of every column, and returns how many.
-    fn read(&mut self, most: usize, names: &mut Names) -> Result<usize, RecordingError> {
-        let mut count = None;
-        for column in &mut self.0 {
-            column.levels.clear();
-            column.next = 0;
-            let levels = (!column.is_required).then_some(&mut column.levels);
-            let read = match &mut column.values {
-                Values::Absent => continue,
-                Values::Numbers(reader, values) => {
-                    values.clear();
-                    reader.read_records(most, levels, None, values)?.0
-                }
-                Values::Texts(reader, texts, values) => {
-                    texts.clear();
-                    values.clear();
-                    let (read, ..) = reader.read_records(most, levels, None, texts)?;
-                    // Neighbouring rows often have the same text, and then the same bytes.
-                    let mut last: Option<(*const u8, usize, Name)> = None;
-                    for text in texts.iter() {
-                        let bytes = text.data();
-                        let name = match last {
-                            Some((at, length, name)) if at == bytes.as_ptr() && length == bytes.len() => name,
-                            _ => names.add(&String::from_utf8_lossy(bytes)),
-                        };
-                        last = Some((bytes.as_ptr(), bytes.len(), name));
-                        values.push(name);
-                    }
-                    read
-                }
-            };
-            if read == 0 || count.is_some_and(|count| count != read) {
-                return Err(RecordingError::Damaged("columns of different lengths".into()));
-            }
-            count = Some(read);
-        }
-        count.ok_or_else(|| RecordingError::Damaged("no columns".into()))
-    }
-
-    /// The row at a place among those that were read. Places are asked for in order.
-    fn row(&mut self, at: usize, names: &Names) -> Option<Row> {
-        let mut cells = Cells::default();
-        let (required, optional) = self.0.split_at_mut(REQUIRED);
-        let (numbers, texts) = optional.split_at_mut(NUMBERS);
-        for (cell, column) in cells.numbers.iter_mut().zip(numbers) {
-            *cell = column.take(at).and_then(|at| match &column.values {
-                Values::Numbers(_, values) => values.get(at).copied(),
-                _ => None,
-            });
-        }
-        for (cell, column) in cells.texts.iter_mut().zip(texts) {
-            *cell = column.take(at).and_then(|at| match &column.values {
-                Values::Texts(_, _, values) => values.get(at).copied(),
-                _ => None,
-            });
-        }
-        let number = |column: usize| match &required[column].values {
-            Values::Numbers(_, values) => values.get(at).copied(),
-            _ => None,
-        };
-        let name = |column: usize| match &required[column].values {
-            Values::Texts(_, _, values) => values.get(at).copied(),
-            _ => None,
-        };
-        let small = |column| u32::try_from(number(column)?).ok();
-        let kind = cells.kind(names.get(name(5)?), names)?;
-        let cpu = small(1).filter(|cpu| *cpu < MOST_CPUS)?;
-        let time_ns = u64::try_from(number(0)?).ok().filter(|time| *time < LATEST_NS)?;
-        let event = Event { time_ns, cpu, thread: small(2)?, kind };
-        Some(Row { event, process: small(3)?, program: name(4)? })
-    }
-}
-
-impl Read {
-    /// The place of a row's value, if the row has one.
-    fn take(&mut self, at: usize) -> Option<usize> {
-        (*self.levels.get(at)? > 0).then(|| {
-            self.next += 1;
-            self.next - 1
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -294,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::events::{FlushReason, Kind, MigrationReason, SystemCall, Work};
+    use crate::events::{Event, FlushReason, Kind, MigrationReason, SystemCall, Work};
     use crate::recording::Writer;
 
     fn kinds() -> impl Strategy<Value = Kind> {

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 
-use crate::events::{Name, Names};
+use crate::events::{Name, Names, Spelled};
 use crate::recording::columns::{Cells, COLUMNS, NUMBERS, REQUIRED, TEXTS};
 use crate::recording::error::RecordingError;
 use crate::recording::facts::{Facts, VERSION};
@@ -78,7 +78,7 @@ impl<W: Write + Send> Writer<W> {
     /// If rows cannot be written.
     pub fn add(&mut self, row: &Row, names: &mut Names) -> Result<(), RecordingError> {
         let (word, cells) = Cells::of(row.event.kind, names);
-        let kind = names.add(word);
+        let kind = names.add(word.word());
         let rows = &mut self.rows;
         rows.times.push(row.event.time_ns.cast_signed());
         for (column, value) in rows.small.iter_mut().zip([row.event.cpu, row.event.thread, row.process]) {

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use foldhash::HashMap;
-
 use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::kernel::threads::{Thread, Threads};
 use crate::recording::{Count, Facts, Loss, Recording, RecordingError, Row};
@@ -13,7 +11,7 @@ use crate::replay::model::{Mechanism, Model, Predicted};
 use crate::replay::operations::{is_of_kernel, Operation, Operations};
 use crate::replay::residency::Residency;
 use crate::replay::steps::{Step, Steps};
-use crate::shootdowns::{Doing, Shootdown, Tally, Timeline, Totals, Tracker};
+use crate::shootdowns::{Shootdown, Tally, Timeline, Totals, Tracker};
 
 /// The parts into which the time of a recording is divided, to see how much its figures vary.
 const PARTS: u64 = 20;
@@ -100,8 +98,9 @@ struct Replayer {
     frames: Frames,
     operations: Operations,
     steps: Steps,
-    doing: HashMap<u32, Doing>,
     threads: Threads,
+    /// For each CPU, the thread that was seen there last. `threads` knows it.
+    seen: Vec<Option<(u32, Thread)>>,
     residency: Residency,
     tracker: Tracker,
     tally: Tally,
@@ -132,8 +131,8 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         frames: Frames::default(),
         operations: Operations::new(Mechanism::of_linux(facts.release())),
         steps: Steps::default(),
-        doing: HashMap::default(),
         threads: Threads::default(),
+        seen: Vec::new(),
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
         tally: Tally::default(),
@@ -175,8 +174,7 @@ impl Replayer {
             self.observed.interrupts += 1;
             self.part += 1;
         }
-        self.threads.add(event.thread, Thread { process: row.process, name: row.program });
-        self.threads.learn(event);
+        self.see(row);
         let now_ns = event.time_ns;
         if self.calls_wait {
             self.steps.push(Step::Event(*row));
@@ -211,18 +209,31 @@ impl Replayer {
             self.operations.freed(event.thread, frame, freed);
         }
         self.most_frames = self.most_frames.max(self.frames.len());
-        match event.kind {
-            // A thread that has ended gives its memory back before it leaves its CPU, since Linux 6.16.
-            Kind::Switch { .. } if self.doing.get(&event.thread).is_some_and(Doing::has_ended) => {
-                self.doing.remove(&event.thread);
-                self.threads.forget(event.thread);
-                if self.threads.all().all(|(_, thread)| thread.process != row.process) {
-                    self.steps.push(Step::Ends { process: row.process });
-                }
+        // A thread that has ended gives its memory back before it leaves its CPU, since Linux 6.16.
+        if matches!(event.kind, Kind::Switch { .. }) && self.tracker.has_ended(event.thread) {
+            self.threads.forget(event.thread);
+            self.seen.clear();
+            if self.threads.all().all(|(_, thread)| thread.process != row.process) {
+                self.steps.push(Step::Ends { process: row.process });
             }
-            ref kind => self.doing.entry(event.thread).or_default().learn(kind),
         }
         self.tell();
+    }
+
+    /// A thread is seen on a CPU.
+    fn see(&mut self, row: &Row) {
+        let (cpu, thread) = (row.event.cpu as usize, (row.event.thread, row.of_thread()));
+        if self.seen.get(cpu) != Some(&Some(thread)) {
+            if self.seen.len() <= cpu {
+                self.seen.resize(cpu + 1, None);
+            }
+            self.seen[cpu] = Some(thread);
+            self.threads.add(thread.0, thread.1);
+        }
+        if matches!(row.event.kind, Kind::ThreadBegan { .. } | Kind::ThreadNamed { .. }) {
+            self.threads.learn(&row.event);
+            self.seen.clear();
+        }
     }
 
     /// Tells the kernels what is known so far.
@@ -249,7 +260,7 @@ impl Replayer {
     /// The recorded kernel asks other CPUs to flush.
     fn flush(&mut self, row: &Row, pages: Option<u64>, names: &Names) {
         let Event { cpu, thread, time_ns, .. } = row.event;
-        let doing = self.doing.entry(thread).or_default();
+        let doing = self.tracker.doing(thread);
         let cause = doing.cause(Work::Flush, names.get(row.program));
         if is_of_kernel(cause) {
             let place = self.steps.keep();

@@ -236,6 +236,21 @@ impl Doing {
         }
     }
 
+    /// Whether such events tell what a thread is doing.
+    pub(crate) fn is_told_by(kind: &Kind) -> bool {
+        matches!(
+            kind,
+            Kind::CallBegan { .. }
+                | Kind::CallEnded { .. }
+                | Kind::Fault { .. }
+                | Kind::MigrationBegan { .. }
+                | Kind::MigrationEnded { .. }
+                | Kind::ReclaimBegan
+                | Kind::ReclaimEnded { .. }
+                | Kind::ThreadEnded
+        )
+    }
+
     /// The pages that the call under way gives back, at its first flush.
     pub(crate) fn take_purge(&mut self) -> Option<Purge> {
         self.purge.take()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use foldhash::HashMap;
 
 use crate::events::Name;
-use crate::shootdowns::{Cause, Shootdown, Sum, Totals, Victim};
+use crate::shootdowns::{Cause, Sender, Shootdown, Sum, Totals, Victim};
 
 /// Sums over shootdowns.
 #[derive(Debug, Clone, Default)]
@@ -42,24 +42,25 @@ struct Handled {
     slowest_ns: u64,
 }
 
-/// The name of a process.
-#[derive(Debug, Clone, Copy)]
+/// The name of a process: that of its first thread, or of another one; of several the latest. The fields are in the
+/// order of what counts more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Program {
-    name: Name,
     /// Whether its first thread has the name.
     is_first: bool,
+    /// When it had the name.
+    time_ns: u64,
+    name: Name,
 }
 
 impl Program {
-    fn of(thread: u32, process: u32, name: Name) -> Self {
-        Self { name, is_first: thread == process }
+    fn of(sender: Sender, time_ns: u64) -> Self {
+        Self { is_first: sender.thread == sender.process, time_ns, name: sender.program }
     }
 
-    /// Learns a later name.
-    fn learn(&mut self, later: Self) {
-        if later.is_first || !self.is_first {
-            *self = later;
-        }
+    fn of_victim(victim: Victim) -> Self {
+        let Victim { thread, process, began_ns, program, .. } = victim;
+        Self { is_first: thread == process, time_ns: began_ns, name: program }
     }
 }
 
@@ -68,19 +69,17 @@ impl Tally {
     pub fn add(&mut self, shootdown: &Shootdown) {
         let sender = shootdown.sender;
         let key = Sent { process: sender.process, cpu: sender.cpu, cause: shootdown.cause };
-        let program = Program::of(sender.thread, sender.process, sender.program);
+        let program = Program::of(sender, shootdown.began_ns);
         let (sum, name) = self.sent.entry(key).or_insert((Sum::default(), program));
         sum.add(shootdown);
-        name.learn(program);
+        *name = program.max(*name);
         for interrupt in &shootdown.interrupts {
             let process = interrupt.victim.map(|victim| victim.process);
             let key = Received { sender: sender.cpu, target: interrupt.target, process };
-            let program = interrupt.victim.map_or(program, |Victim { thread, process, program, .. }| {
-                Program::of(thread, process, program)
-            });
+            let program = interrupt.victim.map_or(program, Program::of_victim);
             let (sum, name) = self.received.entry(key).or_insert((Handled::default(), program));
             sum.interrupts += 1;
-            name.learn(program);
+            *name = program.max(*name);
             if let Some(victim) = interrupt.victim {
                 sum.handler_ns = sum.handler_ns.saturating_add(victim.handler_ns());
                 sum.slowest_ns = sum.slowest_ns.max(victim.began_ns.saturating_sub(interrupt.sent_ns));
@@ -93,7 +92,8 @@ impl Tally {
         let mut totals = Totals::default();
         let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
         let mut learn = |process: u32, program: Program| {
-            programs.entry(process).or_insert(program).learn(program);
+            let known = programs.entry(process).or_insert(program);
+            *known = program.max(*known);
         };
         for (key, (sum, program)) in &self.sent {
             learn(key.process, *program);
@@ -125,7 +125,7 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::events::{Names, Work};
-    use crate::shootdowns::{Interrupt, Sender};
+    use crate::shootdowns::Interrupt;
 
     #[test]
     fn every_sum_counts_each_interrupt_once() {
@@ -176,5 +176,33 @@ mod tests {
         let senders: Vec<_> =
             totals.senders().iter().map(|(process, sum)| (process.id, sum.interrupts)).collect();
         assert_eq!(senders, [(1, 4), (2, 3)]);
+    }
+
+    #[test]
+    fn a_process_has_its_first_threads_name_or_else_the_latest() {
+        let mut names = Names::default();
+        let [first, older, later] = ["first", "older", "later"].map(|name| names.add(name));
+        let mut tally = Tally::default();
+        let mut add = |process, thread, cpu, began_ns, program| {
+            tally.add(&Shootdown {
+                sender: Sender { cpu, thread, process, program },
+                began_ns,
+                ended_ns: began_ns,
+                work: Work::Flush,
+                cause: Cause::Munmap,
+                pages: None,
+                interrupts: Vec::new(),
+            });
+        };
+        // The sums are in tables without an order: so there are many processes.
+        for process in (100..200).step_by(10) {
+            add(process, process + 1, 1, 300, later);
+            add(process, process + 2, 0, 200, older);
+        }
+        add(1, 1, 0, 100, first);
+        add(1, 2, 1, 200, later);
+        let totals = tally.totals();
+        assert!((100..200).step_by(10).all(|process| totals.names[&process] == later));
+        assert_eq!(totals.names[&1], first);
     }
 }

@@ -177,17 +177,24 @@ impl Tracker {
                 }
                 self.handlers[cpu] = None;
             }
-            Kind::Switch { .. } => {}
-            Kind::ThreadEnded => {
-                self.doing.entry(event.thread).or_default().learn(&event.kind);
-            }
             Kind::ThreadBegan { thread, .. } => {
                 self.doing.remove(&thread);
             }
-            ref kind => self.doing.entry(event.thread).or_default().learn(kind),
+            ref kind if Doing::is_told_by(kind) => self.doing(event.thread).learn(kind),
+            _ => {}
         }
         self.sent[cpu] =
             matches!(event.kind, Kind::Sent { .. } | Kind::Flush { reason: FlushReason::RemoteSend, .. });
+    }
+
+    /// What a thread is doing.
+    pub(crate) fn doing(&mut self, thread: u32) -> &mut Doing {
+        self.doing.entry(thread).or_default()
+    }
+
+    /// Whether a thread has ended, and no other got its number.
+    pub(crate) fn has_ended(&self, thread: u32) -> bool {
+        self.doing.get(&thread).is_some_and(Doing::has_ended)
     }
 
     /// Calls `emit` with the shootdowns that were handled before a time. An interrupt that belongs to one of them would
