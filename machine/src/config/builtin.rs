@@ -21,7 +21,12 @@ pub const BUILTIN: &[&str] = &[
 /// # Errors
 /// As for [`Machine::from_toml`]. The built-in files are valid.
 pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
-    let text = match name {
+    text(name).map(|text| Machine::from_toml(name, text, "".as_ref()))
+}
+
+/// The file of the built-in machine called `name`.
+pub(super) fn text(name: &str) -> Option<&'static str> {
+    Some(match name {
         "4-node-48-cpu" => include_str!("../../machines/4-node-48-cpu.toml"),
         "1-socket" => include_str!("../../machines/1-socket.toml"),
         "2-socket-intel" => include_str!("../../machines/2-socket-intel.toml"),
@@ -32,8 +37,7 @@ pub fn builtin(name: &str) -> Option<Result<Machine, MachineError>> {
         "small-vm" => include_str!("../../machines/small-vm.toml"),
         "xeon-6430-cxl" => include_str!("../../machines/xeon-6430-cxl.toml"),
         _ => return None,
-    };
-    Some(Machine::from_toml(name, text, "".as_ref()))
+    })
 }
 
 /// The assumptions about a computer of which Linux describes only the topology: a machine file without `[topology]`.

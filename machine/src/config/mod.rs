@@ -4,9 +4,10 @@
 //! that runs this program ([`Machine::host`]).
 //!
 //! `machine` comes first, then its parts, one file each. `mark` and `quantity` read TOML, `file` and `host` assemble a
-//! machine, and `builtin` holds the files that come with the program.
+//! machine, and `builtin` holds the files that come with the program. `change` sets numbers in a file.
 
 mod builtin;
+mod change;
 mod contention;
 mod copy;
 mod costs;
@@ -31,6 +32,7 @@ mod topology;
 
 pub use crate::document::{Error as MachineError, Problem};
 pub use builtin::{builtin, BUILTIN, HOST};
+pub use change::{Change, MachineFile, NoChange};
 pub use contention::Contention;
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};

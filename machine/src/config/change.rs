@@ -1,0 +1,297 @@
+//! Machines with some numbers changed, as studies need them.
+//!
+//! A [`MachineFile`] is a machine file as text, whose numbers are set by their keys: `costs.fault` to `900 ns`. A
+//! number that was set says so in its source, and has no marks: nothing published determined it. The machine is read
+//! after each change, so a file is valid at any time.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use toml_edit::{value, DocumentMut, Item, TableLike, Value};
+
+use super::file::read_text;
+use super::machine::Machine;
+use super::{builtin, MachineError, Problem};
+use crate::document::suggestion;
+
+/// A number of a machine, and its new value: `costs.fault=900 ns`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The dotted key, as in [`Parameter::key`](super::Parameter::key).
+    pub key: String,
+    /// The value.
+    pub value: f64,
+    /// The unit; none for that of the file.
+    pub unit: Option<String>,
+}
+
+/// A text that is no [`Change`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoChange(String);
+
+impl fmt::Display for NoChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: must be KEY=NUMBER or KEY=NUMBER UNIT, as in costs.fault=900 ns", self.0)
+    }
+}
+
+impl std::error::Error for NoChange {}
+
+impl FromStr for Change {
+    type Err = NoChange;
+
+    fn from_str(text: &str) -> Result<Self, NoChange> {
+        let parse = || {
+            let (key, amount) = text.split_once('=')?;
+            Self::of(key.trim(), amount)
+        };
+        parse().ok_or_else(|| NoChange(text.to_owned()))
+    }
+}
+
+impl Change {
+    /// The change of a key to an amount, such as `900 ns`; none if the amount does not begin with a number.
+    pub fn of(key: &str, amount: &str) -> Option<Self> {
+        let amount = amount.trim();
+        let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E' | '_');
+        let end = amount.find(|c| !digits(c)).unwrap_or(amount.len());
+        let value = amount[..end].replace('_', "").parse().ok().filter(|value: &f64| value.is_finite())?;
+        let unit = amount[end..].trim();
+        let unit = (!unit.is_empty()).then(|| unit.to_owned());
+        (!key.is_empty()).then(|| Self { key: key.to_owned(), value, unit })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)?;
+        self.unit.as_ref().map_or(Ok(()), |unit| write!(f, " {unit}"))
+    }
+}
+
+/// A machine file whose numbers can be changed. It describes a valid machine.
+#[derive(Debug, Clone)]
+pub struct MachineFile {
+    document: DocumentMut,
+    /// The file's name in errors.
+    name: String,
+    base_dir: PathBuf,
+    machine: Machine,
+}
+
+impl MachineFile {
+    /// That of the built-in machine called `name`, if there is one.
+    ///
+    /// # Errors
+    /// As for [`Machine::from_toml`]. The built-in files are valid.
+    pub fn builtin(name: &str) -> Option<Result<Self, MachineError>> {
+        builtin::text(name).map(|text| Self::new(name, text, PathBuf::new(), None))
+    }
+
+    /// The file at `path`.
+    ///
+    /// # Errors
+    /// As for [`Machine::from_file`].
+    pub fn open(path: &Path) -> Result<Self, MachineError> {
+        let base_dir = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+        Self::new(&path.to_string_lossy(), &read_text(path)?, base_dir, Some(path))
+    }
+
+    fn new(name: &str, text: &str, base_dir: PathBuf, path: Option<&Path>) -> Result<Self, MachineError> {
+        let mut machine = Machine::from_toml(name, text, &base_dir)?;
+        machine.files.extend(path.map(Path::to_owned));
+        let syntax = |error: toml_edit::TomlError| Problem::Syntax(error.message().to_owned()).in_file(name);
+        Ok(Self { document: text.parse().map_err(syntax)?, name: name.to_owned(), base_dir, machine })
+    }
+
+    /// The machine that it describes now.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Sets a number. After an error the file is as it was.
+    ///
+    /// # Errors
+    /// The machine has no such number, or the value or its unit is not allowed.
+    pub fn set(&mut self, change: &Change) -> Result<(), MachineError> {
+        let mut changed = self.document.clone();
+        let error =
+            |problem| MachineError { key: Some(change.key.clone()), ..Problem::in_file(problem, &self.name) };
+        let is_number = self.machine.sources.iter().any(|parameter| parameter.key == change.key);
+        let target = changed.as_item_mut();
+        let target = segments(&change.key).try_fold(target, |item, segment| match segment {
+            Segment::Key(key) => item.get_mut(key),
+            Segment::Index(index) => item.get_mut(index),
+        });
+        let Some(target) = target.filter(|_| is_number) else {
+            let known = self.machine.sources.iter().map(|parameter| parameter.key.as_str());
+            let nearest = suggestion(&change.key, known);
+            let nearest = nearest.split('\'').nth(1).map(str::to_owned);
+            return Err(error(Problem::Unknown(nearest)));
+        };
+        replace(target, change).map_err(error)?;
+        let text = changed.to_string();
+        let files = std::mem::take(&mut self.machine.files);
+        let machine = Machine::from_toml(&self.name, &text, &self.base_dir);
+        match machine {
+            Ok(machine) => {
+                self.machine = Machine { files, ..machine };
+                self.document = changed;
+                Ok(())
+            }
+            Err(error) => {
+                self.machine.files = files;
+                // The number, not its place in a text that nobody has.
+                Err(MachineError { line: None, ..error })
+            }
+        }
+    }
+}
+
+/// A part of a dotted key.
+enum Segment<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// The parts of a key such as `topology.nodes[0].memory`. A number that is none leads nowhere.
+fn segments(key: &str) -> impl Iterator<Item = Segment<'_>> {
+    key.split('.').flat_map(|part| {
+        let (name, indices) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));
+        let indices = indices.split('[').filter(|index| !index.is_empty());
+        let index = |text: &str| {
+            let number = text.strip_suffix(']').and_then(|text| text.parse().ok());
+            Segment::Index(number.unwrap_or(usize::MAX))
+        };
+        std::iter::once(Segment::Key(name)).chain(indices.map(index))
+    })
+}
+
+/// Sets the number at a place: a table with `value`, or a number in a table of several.
+fn replace(item: &mut Item, change: &Change) -> Result<(), Problem> {
+    let Some(table) = item.as_table_like_mut() else {
+        if let Some(unit) = &change.unit {
+            return Err(Problem::invalid(format!("{unit:?}"), "a number without a unit"));
+        }
+        put(item, change.value);
+        return Ok(());
+    };
+    let Some(number) = table.get_mut("value") else {
+        return Err(Problem::invalid("a table of several numbers", "one number: add its key"));
+    };
+    put(number, change.value);
+    if let Some(unit) = &change.unit {
+        table.insert("unit", value(unit.as_str()));
+    }
+    chosen(table, change);
+    Ok(())
+}
+
+/// Writes a number: a whole one if it is whole, as counts are.
+fn put(item: &mut Item, number: f64) {
+    // Numbers that are whole and this small are exact.
+    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
+    let new = if is_whole { Value::from(number as i64) } else { Value::from(number) };
+    *item = value(new);
+}
+
+/// Says in the source that the number was chosen.
+fn chosen(table: &mut dyn TableLike, change: &Change) {
+    table.insert("source", value(format!("chosen: {change}")));
+    table.remove("fitted");
+    table.remove("seen");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::builtin::BUILTIN;
+    use super::*;
+
+    fn file(name: &str) -> MachineFile {
+        MachineFile::builtin(name).expect("a listed name").expect("a valid file")
+    }
+
+    fn change(text: &str) -> Change {
+        text.parse().expect("a change")
+    }
+
+    #[test]
+    fn a_change_is_a_key_a_number_and_perhaps_a_unit() {
+        let of = |key: &str, value, unit: Option<&str>| Change {
+            key: key.into(),
+            value,
+            unit: unit.map(str::to_owned),
+        };
+        for (text, expected) in [
+            ("costs.fault=900 ns", of("costs.fault", 900.0, Some("ns"))),
+            (" costs.fault = 0.9us", of("costs.fault", 0.9, Some("us"))),
+            ("tlb.l1.entries=1_024", of("tlb.l1.entries", 1024.0, None)),
+        ] {
+            assert_eq!(change(text), expected, "{text}");
+        }
+        for text in ["costs.fault", "=3", "costs.fault=", "costs.fault=ns", "costs.fault=inf", "a=1e999"] {
+            assert!(text.parse::<Change>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_was_set_says_so_and_has_no_marks() {
+        let mut file = file("1-socket");
+        file.set(&change("costs.access=5 ns")).expect("allowed");
+        assert_eq!(file.machine().costs.access, 5000);
+        assert_eq!(file.machine().built_in(), None);
+        let parameter = file.machine().sources.iter().find(|known| known.key == "costs.access");
+        let parameter = parameter.expect("a known key");
+        assert_eq!(parameter.source, "chosen: costs.access=5 ns");
+        assert!(!parameter.is_fitted() && !parameter.is_assumed() && !parameter.is_tuned());
+    }
+
+    #[test]
+    fn every_number_of_every_machine_can_be_set_to_itself() {
+        for name in BUILTIN {
+            let mut file = file(name);
+            let machine = file.machine().clone();
+            for parameter in machine.sources.iter().filter(|parameter| parameter.key != "latency.matrix") {
+                let is_plain = !["ns", "us", "ms", "ps", "GiB", "KiB", "MiB", "B", "GB/s", "GiB/s"]
+                    .contains(&parameter.unit.as_str());
+                let unit = (!is_plain).then(|| parameter.unit.clone());
+                let change = Change { key: parameter.key.clone(), value: parameter.value, unit };
+                file.set(&change).unwrap_or_else(|error| panic!("{error}"));
+            }
+            assert_eq!(file.machine().hash(), machine.hash(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_in_one_line_and_nothing_changes() {
+        let mut file = file("1-socket");
+        let before = file.machine().clone();
+        for (text, expected) in [
+            ("costs.fautl=3 ns", "1-socket: costs.fautl: unknown key; did you mean 'costs.fault'?"),
+            ("costs.fault.value=3", "1-socket: costs.fault.value: unknown key"),
+            ("zzzzzzz=3", "1-socket: zzzzzzz: unknown key"),
+            ("idle[9].exit=3 us", "1-socket: idle[9].exit: unknown key; did you mean 'idle[0].exit'?"),
+            ("costs.fault=-3 ns", "1-socket: costs.fault.value: -3 ns: must be 0 to 1000 ms"),
+            ("costs.fault=3 m", "1-socket: costs.fault.unit: \"m\": must be one of ps, ns, us, ms"),
+            ("tlb.l1.entries=64 ns", "1-socket: tlb.l1.entries: \"ns\": must be a number without a unit"),
+        ] {
+            assert_eq!(file.set(&change(text)).expect_err("must be refused").to_string(), expected);
+        }
+        assert_eq!(*file.machine(), before);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_and_no_number_panics(key in "[a-z.\\[\\]0-9]{0,20}", value in any::<f64>(), unit in "[a-zA-Z]{0,3}") {
+            let text = format!("{key}={value}{unit}");
+            let _ = text.parse::<Change>();
+            let unit = (!unit.is_empty()).then_some(unit);
+            let mut file = file("1-socket");
+            let _ = file.set(&Change { key, value, unit: unit.clone() });
+            let _ = file.set(&Change { key: "costs.fault".into(), value, unit });
+        }
+    }
+}
