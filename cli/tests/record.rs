@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use ceasefire_linux::recording::Recording;
+use ceasefire_linux::events::{Kind, Names};
+use ceasefire_linux::recording::{Facts, Recording, RecordingError};
 use rustix::process::{geteuid, kill_process, Pid, Signal};
 
 mod common;
@@ -102,4 +103,17 @@ fn the_end_of_the_program_ends_its_recording() {
     assert_eq!((&summary["lost"], &summary["light"]), (&0.into(), &false.into()), "{summary}");
     let names = ["interrupts", "overhead", "duration_s"];
     assert!(names.iter().all(|name| summary[name].as_f64().is_some_and(|value| value >= 0.0)), "{summary}");
+
+    // While tracing began, not every kind of events was recorded: those are no part of it. A reader would move them to
+    // the beginning.
+    let mut recording = Recording::open(output.as_ref()).expect("a whole recording");
+    let Facts { began_ns, ended_ns, .. } = *recording.facts();
+    let mut at_beginning = 0;
+    let read = recording.each::<RecordingError>(&mut Names::default(), |row, _| {
+        assert!(row.event.time_ns <= ended_ns, "{row:?}");
+        let is_listed = matches!(row.event.kind, Kind::ThreadNamed { .. });
+        at_beginning += u64::from(row.event.time_ns == began_ns && !is_listed);
+        Ok(())
+    });
+    assert!(read.is_ok() && at_beginning <= 1, "{read:?}: {at_beginning} events");
 }

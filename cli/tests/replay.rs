@@ -36,6 +36,23 @@ fn advice_names_the_call_and_the_change_that_saves_most_and_is_none_where_nothin
 }
 
 #[test]
+fn mechanisms_that_leave_the_same_share_a_line_of_advice() {
+    let lines = json("worked/lmdb", &[])["advice"].clone();
+    let lines = lines.as_array().expect("an array");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let line = lines[0].as_str().expect("text");
+    assert!(line.contains("; 'batched', 'lazy', 'broadcast', 'all' would leave 0.476 of all ("), "{line}");
+}
+
+#[test]
+fn the_share_of_the_time_that_shootdowns_took_is_told_if_there_are_any() {
+    assert!(
+        replayed("worked/lmdb", &[]).contains("\nshootdowns took 2.245% of the CPUs' time: senders waited")
+    );
+    assert!(!replayed("worked/purge-after", &[]).contains("shootdowns took"));
+}
+
+#[test]
 fn every_division_has_all_interrupts() {
     let found = json("purge", &["--decay", "1ms"]);
     let rows = found["predicted"].as_array().expect("rows").iter().chain([&found["observed"]]);

@@ -12,6 +12,10 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The number of drawings.
 const DRAWINGS: usize = 1000;
 
+/// The fewest parts with a value, of both recordings together, for which it is not by chance that all of them are in one:
+/// five of 40 are with a chance of one in 21 (`2 * C(20, 5) / C(40, 5)`).
+const LEAST: usize = 5;
+
 /// The part of the drawings that the interval leaves out at each end: it holds nine of ten.
 const OUTSIDE: f64 = 0.05;
 
@@ -41,9 +45,10 @@ pub fn of_ratio(above: &[u64], below: &[u64]) -> Option<Spread> {
 }
 
 /// The spread of the ratio of two sums over parts of different recordings, which are drawn separately; none if it has no
-/// meaning.
+/// meaning, or too few parts have a value.
 pub fn of_independent(above: &[u64], below: &[u64]) -> Option<Spread> {
-    if above.len() < 2 || below.len() < 2 || below.iter().all(|value| *value == 0) {
+    let values = above.iter().chain(below).filter(|value| **value > 0).count();
+    if above.len() < 2 || below.len() < 2 || values < LEAST || below.iter().all(|value| *value == 0) {
         return None;
     }
     let mut numbers = Numbers::new(SEED);
@@ -86,6 +91,16 @@ mod tests {
             spread.high - spread.low
         };
         assert!(width(10) < width(50));
+    }
+
+    #[test]
+    fn what_is_in_few_parts_tells_nothing_of_another_recording() {
+        let in_parts = |parts| {
+            let below: Vec<u64> = (0..20).map(|part| if part < parts { 7 } else { 0 }).collect();
+            of_independent(&[0; 20], &below)
+        };
+        assert_eq!(in_parts(LEAST - 1), None);
+        assert_eq!(in_parts(LEAST), Some(Spread { low: 0.0, high: 0.0 }));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ceasefire_linux::replay::Replay;
 use ceasefire_linux::shootdowns::Cause;
 
-use crate::number::ratio;
+use crate::number::{compact, ratio};
 use crate::replay::prediction::{range, Part, Prediction};
 
 /// The most lines.
@@ -12,22 +12,54 @@ const LINES: usize = 3;
 /// The error of the replay of the recorded kernel's own mechanism above which no other row is believed.
 const ERROR: f64 = 0.1;
 
+/// What the interrupts cost, as a share of the time of all CPUs: the most that a change can save. None if there are no
+/// interrupts.
+pub(crate) fn cost(replayed: &Replay) -> Option<String> {
+    let all = &replayed.observed.totals.all;
+    let cpus_ns = replayed.facts.cpus.len() as f64 * replayed.facts.seconds() * 1e9;
+    let share = 100.0 * (all.sender_ns as f64 + all.victim_ns as f64) / cpus_ns;
+    (all.interrupts > 0 && share.is_finite()).then(|| {
+        format!(
+            "shootdowns took {}% of the CPUs' time: senders waited {} ms, handlers ran {} ms",
+            compact(share),
+            compact(all.sender_ns as f64 / 1e6),
+            compact(all.victim_ns as f64 / 1e6)
+        )
+    })
+}
+
+/// A line: where interrupts come from, the mechanisms that leave the same of them, and what they leave.
+struct Line {
+    from: String,
+    mechanisms: Vec<String>,
+    left: String,
+    ratio: f64,
+}
+
 /// The lines of advice. The first prediction is that of the recorded kernel's own mechanism. There is none unless the
 /// replay of that mechanism sends as many interrupts as were observed, to a tenth, and none about a row whose range
-/// holds 1.
+/// holds 1. Mechanisms that leave the same share a line.
 pub(crate) fn advice(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let Some((own, others)) = predictions.split_first() else { return Vec::new() };
     if own.ratio.is_none_or(|ratio| (ratio - 1.0).abs() > ERROR) {
         return Vec::new();
     }
-    let mut clear: Vec<(f64, String)> =
-        others.iter().filter_map(|other| line(replayed, own, other)).collect();
-    clear.sort_by(|one, other| f64::total_cmp(&one.0, &other.0));
-    clear.into_iter().take(LINES).map(|(_, line)| line).collect()
+    let mut lines: Vec<Line> = Vec::new();
+    for line in others.iter().filter_map(|other| line(replayed, own, other)) {
+        match lines.iter_mut().find(|same| same.from == line.from && same.left == line.left) {
+            Some(same) => same.mechanisms.extend(line.mechanisms),
+            None => lines.push(line),
+        }
+    }
+    lines.sort_by(|one, other| f64::total_cmp(&one.ratio, &other.ratio));
+    let text = |Line { from, mechanisms, left, .. }| {
+        format!("{from} of the interrupts; '{}' would leave {left}.", mechanisms.join("', '"))
+    };
+    lines.into_iter().take(LINES).map(text).collect()
 }
 
-/// The line of a prediction, with its ratio.
-fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<(f64, String)> {
+/// The line of a prediction.
+fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line> {
     let (of_observed, spread) = (other.ratio?, other.spread?);
     if spread.high >= 1.0 || own.spread.is_none_or(|own| spread.high >= own.low) {
         return None;
@@ -41,13 +73,10 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<(f64,
     let of_cause = totals.processes.iter().filter(|((_, of), _)| *of == cause);
     let ((process, _), sum) = of_cause.max_by_key(|((process, _), sum)| (sum.interrupts, *process))?;
     let share = 100.0 * sum.interrupts as f64 / replayed.observed.interrupts as f64;
-    let line = format!(
-        "{} by {} sends {share:.0}% of the interrupts; '{}' would leave {} of all ({}).",
-        cause.name(),
-        Part::Process(*process).name(replayed),
-        other.name,
-        ratio(Some(of_observed)),
-        range(other.spread)
-    );
-    Some((of_observed, line))
+    Some(Line {
+        from: format!("{} by {} sends {share:.0}%", cause.name(), Part::Process(*process).name(replayed)),
+        mechanisms: vec![other.name.clone()],
+        left: format!("{} of all ({})", ratio(Some(of_observed)), range(other.spread)),
+        ratio: of_observed,
+    })
 }

@@ -24,7 +24,7 @@ use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
-pub(crate) use advice::advice;
+pub(crate) use advice::{advice, cost};
 pub(crate) use prediction::{parts, range, Part, Prediction};
 
 /// The heads of columns, whose names stand below the table: this kernel, every mechanism, and the what-ifs.
@@ -107,6 +107,7 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     let legend =
         predictions.iter().zip(1..).map(|(prediction, number)| format!("({number}) {}", prediction.name));
     let mut notes = vec![legend.collect::<Vec<_>>().join(", ")];
+    notes.extend(cost(replayed));
     notes.extend(advice(replayed, predictions));
     notes.extend(reasons(replayed, predictions));
     for note in notes {

@@ -56,6 +56,13 @@ impl Threads {
         self.known.iter().map(|(thread, is)| (*thread, *is))
     }
 
+    /// Names processes by their first threads. These need not be ones that were seen, and may have got another name since.
+    pub fn name(&self, processes: &mut HashMap<u32, Name>) {
+        for (process, name) in processes {
+            *name = self.get(*process).map_or(*name, |first| first.name);
+        }
+    }
+
     /// An event with the process and the name of its thread. A thread that is not known counts as a process of its own,
     /// without a name.
     pub fn row(&self, event: Event, names: &mut Names) -> Row {
@@ -112,6 +119,21 @@ mod tests {
         assert_eq!(threads.get(11), Some(Thread { process: 11, name: program }));
         assert_eq!(threads.get(12), Some(Thread { process: 11, name: program }));
         assert_eq!(threads.get(10), Some(Thread { process: 10, name: shell }));
+    }
+
+    #[test]
+    fn a_process_has_the_last_name_of_its_first_thread() {
+        let mut names = Names::default();
+        let [launcher, program, helper, other] =
+            ["env", "program", "helper", "other"].map(|name| names.add(name));
+        let mut threads = Threads::default();
+        threads.add(10, Thread { process: 10, name: launcher });
+        threads.add(11, Thread { process: 10, name: helper });
+        let kind = Kind::ThreadNamed { thread: 10, name: program };
+        threads.learn(&Event { time_ns: 0, cpu: 0, thread: 10, kind });
+        let mut processes = HashMap::from_iter([(10, helper), (20, other)]);
+        threads.name(&mut processes);
+        assert_eq!((processes[&10], processes[&20]), (program, other));
     }
 
     #[test]

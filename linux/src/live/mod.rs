@@ -196,10 +196,7 @@ impl Live {
         }
         let threads = &self.threads;
         self.tracker.keep_threads(|thread| threads.get(thread).is_some());
-        // A process is shown by its first thread, which need not be one that was seen.
-        for (process, name) in &mut done.totals.names {
-            *name = threads.get(*process).map_or(*name, |first| first.name);
-        }
+        threads.name(&mut done.totals.names);
         Ok(done)
     }
 

@@ -67,6 +67,8 @@ impl<W: Write + Send> Keeper<W> {
         self.tracker.finish(|shootdown| self.tally.add(shootdown));
         facts.asked = facts.events.iter().any(|event| event == "tlb:tlb_flush").then_some(self.asked);
         let to = self.writer.finish(&facts, &names)?;
-        Ok(Recorded { facts, totals: self.tally.totals(), names, to })
+        let mut totals = self.tally.totals();
+        self.threads.name(&mut totals.names);
+        Ok(Recorded { facts, totals, names, to })
     }
 }

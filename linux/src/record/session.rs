@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::events::Level;
+use crate::events::{Level, Lookup};
 use crate::kernel::interrupts;
 use crate::record::keep::{Keeper, Recorded};
 use crate::record::row::{Counter, Reading};
@@ -97,7 +97,7 @@ pub fn record<W: Write + Send>(
     is_stopped: impl Fn() -> bool,
 ) -> Result<Recorded<W>, RecordError> {
     let tracing = Tracing::begin(options.level, options.stacks)?;
-    let Tracing { instance, streams, decoder, layout, mut lookup, threads, facts } = tracing;
+    let Tracing { instance, streams, decoder, layout, mut lookup, mut threads, facts } = tracing;
     let mut facts = Facts { command: options.command.clone(), ..facts };
     let cpus: Vec<u32> = streams.iter().map(|stream| stream.cpu).collect();
     let mut recorder = Recorder::new(streams, instance.page_bytes(), beside).map_err(RecordError::Spool)?;
@@ -121,10 +121,21 @@ pub fn record<W: Write + Send>(
     let mut events = Merge::new(spooled, layout, decoder, &cpus);
     events.read_on(&mut lookup).map_err(RecordError::Spool)?;
     let mut counter = Counter::new(readings, facts.counted);
+    let mut next = |lookup: &mut Lookup| events.next(u64::MAX, lookup).map_err(RecordError::Spool);
+    // Kinds of events begin one after the other, and last until all are read. A recording has the time with all of them.
+    let mut event = next(&mut lookup)?;
+    while let Some(early) = event.filter(|event| event.time_ns < facts.began_ns) {
+        counter.add(&early);
+        threads.learn(&early);
+        event = next(&mut lookup)?;
+    }
     let mut keeper = Keeper::new(to, threads, facts.began_ns, &mut lookup.names)?;
-    while let Some(event) = events.next(u64::MAX, &mut lookup).map_err(RecordError::Spool)? {
-        counter.add(&event);
-        keeper.add(event, &mut lookup.names)?;
+    while let Some(now) = event {
+        counter.add(&now);
+        if now.time_ns <= facts.ended_ns {
+            keeper.add(now, &mut lookup.names)?;
+        }
+        event = next(&mut lookup)?;
     }
     facts.lost = events.lost.clone();
     let compared = counter.compare(READINGS);

@@ -301,6 +301,7 @@ impl Replayer {
             timeline.add(shootdown);
         });
         self.observed.totals = self.tally.totals();
+        self.threads.name(&mut self.observed.totals.names);
         for operation in self.operations.end_all() {
             self.take(operation);
         }
