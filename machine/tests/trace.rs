@@ -1,6 +1,8 @@
 //! Traces: their order, their circumstances, and Perfetto's format as an independent reader finds it.
 
 mod common;
+#[path = "../../perfetto/tests/reader/mod.rs"]
+mod reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +11,7 @@ use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, Outcome, Program, Simulation, TraceFormat};
 use ceasefire_memory::Pages;
 use common::{at, machine, run_clean, Random, Sink, SCHEDULES, US};
-use protobuf::well_known_types::empty::Empty;
-use protobuf::{Message, UnknownFields, UnknownValueRef};
+use reader::{Slice, Trace};
 
 /// The first track of the trace, that of the run.
 const RUN: u64 = 1;
@@ -116,132 +117,6 @@ fn a_trace_begins_with_the_circumstances_of_its_run() {
         assert!(about.iter().any(|line| line.starts_with(&begun)), "{begun}");
     }
     assert!(text.lines().skip(about.len()).all(|line| !line.starts_with('#')));
-}
-
-/// The fields of a message, by number, without knowledge of the messages that were written.
-struct Fields(UnknownFields);
-
-impl Fields {
-    fn of(bytes: &[u8]) -> Self {
-        let message = Empty::parse_from_bytes(bytes).expect("a protobuf message");
-        Self(message.special_fields.unknown_fields().clone())
-    }
-
-    fn all(&self, number: u32) -> Vec<UnknownValueRef<'_>> {
-        self.0.iter().filter(|(found, _)| *found == number).map(|(_, value)| value).collect()
-    }
-
-    fn number(&self, number: u32) -> Option<u64> {
-        self.all(number).first().map(|value| match value {
-            UnknownValueRef::Varint(value) => *value,
-            other => panic!("field {number} is {other:?}"),
-        })
-    }
-
-    fn bytes(&self, number: u32) -> Vec<&[u8]> {
-        let bytes = |value| match value {
-            UnknownValueRef::LengthDelimited(bytes) => bytes,
-            other => panic!("field {number} is {other:?}"),
-        };
-        self.all(number).into_iter().map(bytes).collect()
-    }
-
-    fn text(&self, number: u32) -> String {
-        let text = self.bytes(number).first().map(|bytes| bytes.to_vec());
-        String::from_utf8(text.unwrap_or_default()).expect("UTF-8")
-    }
-
-    fn fixed(&self, number: u32) -> Vec<u64> {
-        let fixed = |value| match value {
-            UnknownValueRef::Fixed64(value) => value,
-            other => panic!("field {number} is {other:?}"),
-        };
-        self.all(number).into_iter().map(fixed).collect()
-    }
-}
-
-/// A slice, with its times in nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
-struct Slice {
-    track: u64,
-    name: String,
-    begins: u64,
-    ends: Option<u64>,
-    arguments: BTreeMap<String, String>,
-    flows_out: Vec<u64>,
-    flows_in: Vec<u64>,
-}
-
-/// A trace as Perfetto's reader understands it. The numbers of fields are those of its published definitions:
-/// `Trace.packet` 1; `TracePacket.timestamp` 8, `trusted_packet_sequence_id` 10, `track_event` 11, `track_descriptor`
-/// 60; `TrackDescriptor.uuid` 1, `name` 2, `parent_uuid` 5; `TrackEvent.debug_annotations` 4, `type` 9 (1 begins a
-/// slice, 2 ends one), `track_uuid` 11, `name` 23, `flow_ids` 47, `terminating_flow_ids` 48; `DebugAnnotation.name` 10,
-/// `uint_value` 3, `string_value` 6.
-#[derive(Debug, Default)]
-struct Trace {
-    /// The name and the parent of each track.
-    tracks: BTreeMap<u64, (String, Option<u64>)>,
-    slices: Vec<Slice>,
-}
-
-impl Trace {
-    fn of(bytes: &[u8]) -> Self {
-        let mut trace = Self::default();
-        let (mut last, mut open) = (0, BTreeMap::<u64, Vec<usize>>::new());
-        for packet in Fields::of(bytes).bytes(1) {
-            let packet = Fields::of(packet);
-            assert_eq!(packet.number(10), Some(1), "one sequence");
-            for descriptor in packet.bytes(60).into_iter().map(Fields::of) {
-                let uuid = descriptor.number(1).expect("a track has a number");
-                let before = trace.tracks.insert(uuid, (descriptor.text(2), descriptor.number(5)));
-                assert_eq!(before, None, "a track is described once");
-            }
-            for event in packet.bytes(11).into_iter().map(Fields::of) {
-                let time = packet.number(8).expect("an event has a time");
-                assert!(time >= last, "{time} after {last}");
-                last = time;
-                let uuid = event.number(11).expect("an event has a track");
-                assert!(trace.tracks.contains_key(&uuid), "a track is described before its first event");
-                let stack = open.entry(uuid).or_default();
-                if event.number(9) == Some(1) {
-                    stack.push(trace.slices.len());
-                    trace.slices.push(Slice::begun(uuid, time, &event));
-                } else {
-                    assert_eq!(event.number(9), Some(2));
-                    let slice = stack.pop().expect("a slice that ends has begun");
-                    trace.slices[slice].ends = Some(time);
-                }
-            }
-        }
-        trace
-    }
-
-    /// The slices on the tracks of one kind, each with its CPU.
-    fn on(&self, kind: &str) -> Vec<(u16, &Slice)> {
-        let cpu = |slice: &Slice| {
-            let name = self.tracks[&slice.track].0.strip_prefix("CPU ")?.strip_suffix(kind)?;
-            name.trim().parse::<u16>().ok()
-        };
-        self.slices.iter().filter_map(|slice| Some((cpu(slice)?, slice))).collect()
-    }
-}
-
-impl Slice {
-    fn begun(track: u64, begins: u64, event: &Fields) -> Self {
-        let argument = |bytes: &[u8]| {
-            let fields = Fields::of(bytes);
-            (fields.text(10), fields.number(3).map_or_else(|| fields.text(6), |number| number.to_string()))
-        };
-        Self {
-            track,
-            name: event.text(23),
-            begins,
-            ends: None,
-            arguments: event.bytes(4).into_iter().map(argument).collect(),
-            flows_out: event.fixed(47),
-            flows_in: event.fixed(48),
-        }
-    }
 }
 
 #[test]

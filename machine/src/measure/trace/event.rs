@@ -1,6 +1,6 @@
 //! The events of a trace, and their writer.
 
-use std::io::{self, Write};
+use std::io;
 
 use ceasefire::FlushEvent;
 
@@ -43,11 +43,11 @@ pub(super) struct Record {
 /// A format of the trace. It gets the records in the order of their times.
 pub(super) trait Format {
     /// A run begins.
-    fn begin(&mut self, out: &mut dyn Write, time: Picoseconds) -> io::Result<()>;
+    fn begin(&mut self, time: Picoseconds) -> io::Result<()>;
 
     /// An event of the run.
-    fn record(&mut self, out: &mut dyn Write, record: &Record) -> io::Result<()>;
+    fn record(&mut self, record: &Record) -> io::Result<()>;
 
-    /// The run has ended.
-    fn end(&mut self, out: &mut dyn Write, time: Picoseconds) -> io::Result<()>;
+    /// The run has ended. Nothing stays in a buffer.
+    fn end(&mut self, time: Picoseconds) -> io::Result<()>;
 }

@@ -12,7 +12,6 @@ mod text;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::io;
-use std::io::Write;
 
 use ceasefire::{FlushEvent, Reason};
 
@@ -89,7 +88,6 @@ struct Notes {
 
 /// The recorder of a run's events.
 pub(crate) struct Recorder {
-    out: Box<dyn Write>,
     format: Box<dyn Format>,
     order: Order,
     cpus: Vec<Notes>,
@@ -108,10 +106,9 @@ impl Recorder {
         let about = output.circumstances(machine);
         let cpus = usize::from(machine.topology.cpu_count());
         Self {
-            out: output.out,
             format: match output.format {
-                TraceFormat::Text => Box::new(text::Text::new(about)),
-                TraceFormat::Perfetto => Box::new(perfetto::Perfetto::new(about)),
+                TraceFormat::Text => Box::new(text::Text::new(output.out, about)),
+                TraceFormat::Perfetto => Box::new(perfetto::Perfetto::new(output.out, about)),
             },
             order: Order::default(),
             cpus: (0..cpus).map(|_| Notes::default()).collect(),
@@ -207,7 +204,7 @@ impl Recorder {
     fn write_before(&mut self, time: Picoseconds) {
         for record in self.order.before(time) {
             self.written = record.time;
-            let written = self.format.record(&mut *self.out, &record);
+            let written = self.format.record(&record);
             self.keep_error(written);
         }
     }
@@ -220,7 +217,7 @@ impl Recorder {
 
     fn begin(&mut self) {
         self.open = true;
-        let begun = self.format.begin(&mut *self.out, self.written);
+        let begun = self.format.begin(self.written);
         self.keep_error(begun);
     }
 
@@ -230,11 +227,8 @@ impl Recorder {
             self.send(cpu);
         }
         self.write_before(Picoseconds::MAX);
-        let ended = self.format.end(&mut *self.out, self.written);
+        let ended = self.format.end(self.written);
         self.keep_error(ended);
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => self.out.flush(),
-        }
+        self.error.take().map_or(Ok(()), Err)
     }
 }

@@ -1,118 +1,30 @@
 //! The trace in Perfetto's format.
 //!
-//! The file is a `perfetto.protos.Trace`, a sequence of packets. The messages below have the fields that it needs, with
-//! the numbers of Perfetto's published definitions (protos/perfetto/trace at version 51).
-//!
 //! A slice for the whole run has its circumstances. Below it each CPU has up to three tracks, each described before its
 //! first slice: its requests to others, the flushes of its own TLB, and its interrupts with the flushes in them. They
 //! are apart because a CPU may ask again before it has all its answers, and may work on before it takes an interrupt
 //! that has arrived: their slices would not nest. A flow leads from each request to each interrupt that it sent.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use ceasefire::FlushEvent;
-use prost::Message;
+use ceasefire_perfetto::{Argument, Slice, Track, Writer};
 
 use super::event::{Event, Format, Lane, Record};
 use crate::config::Picoseconds;
 
-/// All packets are one sequence, whose times ascend.
-const SEQUENCE: u32 = 1;
-/// `ChildTracksOrdering::EXPLICIT`.
-const BY_RANK: i32 = 3;
-/// `TrackEvent::Type::TYPE_SLICE_BEGIN`.
-const BEGIN: i32 = 1;
-/// `TrackEvent::Type::TYPE_SLICE_END`.
-const END: i32 = 2;
 /// The track of the run.
 const RUN: u64 = 1;
 
-/// `perfetto.protos.Trace`. A file may be written one packet after the other.
-#[derive(Clone, PartialEq, Message)]
-struct File {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<Packet>,
-}
-
-/// `perfetto.protos.TracePacket`.
-#[derive(Clone, PartialEq, Message)]
-struct Packet {
-    /// In nanoseconds.
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, tag = "10")]
-    trusted_packet_sequence_id: u32,
-    #[prost(message, optional, tag = "11")]
-    track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "60")]
-    track_descriptor: Option<TrackDescriptor>,
-}
-
-/// `perfetto.protos.TrackEvent`.
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    debug_annotations: Vec<DebugAnnotation>,
-    #[prost(int32, tag = "9")]
-    r#type: i32,
-    #[prost(uint64, tag = "11")]
-    track_uuid: u64,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, tag = "23")]
-    name: String,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    terminating_flow_ids: Vec<u64>,
-}
-
-/// `perfetto.protos.DebugAnnotation`: an argument of a slice.
-#[derive(Clone, PartialEq, Message)]
-struct DebugAnnotation {
-    #[prost(string, tag = "10")]
-    name: String,
-    #[prost(uint64, optional, tag = "3")]
-    uint_value: Option<u64>,
-    #[prost(string, optional, tag = "6")]
-    string_value: Option<String>,
-}
-
-/// `perfetto.protos.TrackDescriptor`.
-#[derive(Clone, PartialEq, Message)]
-struct TrackDescriptor {
-    #[prost(uint64, tag = "1")]
-    uuid: u64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(uint64, optional, tag = "5")]
-    parent_uuid: Option<u64>,
-    #[prost(int32, tag = "11")]
-    child_ordering: i32,
-    #[prost(int32, tag = "12")]
-    sibling_order_rank: i32,
-}
-
-impl DebugAnnotation {
-    fn number(name: &str, value: u64) -> Self {
-        Self { name: name.to_owned(), uint_value: Some(value), string_value: None }
-    }
-
-    fn text(name: &str, value: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), uint_value: None, string_value: Some(value.into()) }
-    }
-}
-
-/// A track of a CPU.
+/// A kind of track of a CPU.
 #[derive(Debug, Clone, Copy)]
-enum Track {
+enum Kind {
     Requests,
     Flushes,
     Interrupts,
 }
 
-impl Track {
+impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -121,12 +33,12 @@ impl Track {
         }
     }
 
-    fn uuid(self, cpu: usize) -> u64 {
+    fn track(self, cpu: usize) -> u64 {
         group(cpu) + 1 + self as u64
     }
 }
 
-impl From<Lane> for Track {
+impl From<Lane> for Kind {
     fn from(lane: Lane) -> Self {
         match lane {
             Lane::Flushes => Self::Flushes,
@@ -140,122 +52,94 @@ fn group(cpu: usize) -> u64 {
     RUN + 1 + 4 * cpu as u64
 }
 
-/// The writer of Perfetto's format.
-pub(super) struct Perfetto {
-    about: Vec<(String, String)>,
-    described: BTreeSet<u64>,
+/// The time as a trace has it, in nanoseconds.
+fn ns(time: Picoseconds) -> u64 {
+    time / 1000
 }
 
-impl Perfetto {
-    pub(super) fn new(about: Vec<(String, String)>) -> Self {
-        Self { about, described: BTreeSet::new() }
+/// The writer of Perfetto's format.
+pub(super) struct Perfetto<W> {
+    about: Vec<(String, String)>,
+    writer: Writer<W>,
+}
+
+impl<W: Write> Perfetto<W> {
+    pub(super) fn new(out: W, about: Vec<(String, String)>) -> Self {
+        Self { about, writer: Writer::new(out) }
     }
 
-    fn packet(out: &mut dyn Write, packet: Packet) -> io::Result<()> {
-        let packet = Packet { trusted_packet_sequence_id: SEQUENCE, ..packet };
-        out.write_all(&File { packet: vec![packet] }.encode_to_vec())
-    }
-
-    fn event(out: &mut dyn Write, time: Picoseconds, event: TrackEvent) -> io::Result<()> {
-        Self::packet(
-            out,
-            Packet { timestamp: Some(time / 1000), track_event: Some(event), ..Packet::default() },
-        )
-    }
-
-    /// Describes a track, unless that was done.
-    fn describe(&mut self, out: &mut dyn Write, track: TrackDescriptor) -> io::Result<()> {
-        if self.described.insert(track.uuid) {
-            let track = TrackDescriptor { child_ordering: BY_RANK, ..track };
-            Self::packet(out, Packet { track_descriptor: Some(track), ..Packet::default() })?;
-        }
-        Ok(())
-    }
-
-    fn begin_slice(
-        &mut self,
-        out: &mut dyn Write,
-        (time, cpu, track): (Picoseconds, usize, Track),
-        slice: TrackEvent,
-    ) -> io::Result<()> {
-        let track_uuid = track.uuid(cpu);
-        if !self.described.contains(&track_uuid) {
-            let descriptor = |uuid, name: String, parent, rank| TrackDescriptor {
-                uuid,
+    fn begin_slice(&mut self, (time, cpu, kind): (Picoseconds, usize, Kind), slice: Slice) -> io::Result<()> {
+        let id = kind.track(cpu);
+        if !self.writer.is_described(id) {
+            let track = |id, name: String, parent, rank| Track {
+                id,
                 name,
-                parent_uuid: Some(parent),
-                sibling_order_rank: rank,
-                ..TrackDescriptor::default()
+                parent: Some(parent),
+                rank,
+                is_counter: false,
             };
-            self.describe(out, descriptor(group(cpu), format!("CPU {cpu}"), RUN, i32::from(cpu as u16)))?;
-            let name = format!("CPU {cpu} {}", track.name());
-            self.describe(out, descriptor(track_uuid, name, group(cpu), track as i32))?;
+            self.writer.describe(track(group(cpu), format!("CPU {cpu}"), RUN, i32::from(cpu as u16)))?;
+            let name = format!("CPU {cpu} {}", kind.name());
+            self.writer.describe(track(id, name, group(cpu), kind as i32))?;
         }
-        let categories = vec![track.name().to_owned()];
-        Self::event(out, time, TrackEvent { r#type: BEGIN, track_uuid, categories, ..slice })
+        self.writer.begin(ns(time), id, Slice { category: Some(kind.name().to_owned()), ..slice })
     }
 
-    fn end_slice(out: &mut dyn Write, time: Picoseconds, track_uuid: u64) -> io::Result<()> {
-        Self::event(out, time, TrackEvent { r#type: END, track_uuid, ..TrackEvent::default() })
+    fn end_slice(&mut self, time: Picoseconds, track: u64) -> io::Result<()> {
+        self.writer.end(ns(time), track, Vec::new())
     }
 }
 
 /// The slice of a flush.
-fn slice(FlushEvent { reason, pages, space }: &FlushEvent) -> TrackEvent {
+fn slice(FlushEvent { reason, pages, space }: &FlushEvent) -> Slice {
     let pages = match pages {
-        Some(pages) => DebugAnnotation::number("pages", u64::from(*pages)),
-        None => DebugAnnotation::text("pages", "all"),
+        Some(pages) => Argument::number("pages", u64::from(*pages)),
+        None => Argument::text("pages", "all"),
     };
-    TrackEvent {
+    Slice {
         name: reason.name().to_owned(),
-        debug_annotations: vec![
-            DebugAnnotation::text("reason", reason.name()),
+        arguments: vec![
+            Argument::text("reason", reason.name()),
             pages,
-            DebugAnnotation::number("space", space.get()),
+            Argument::number("space", space.get()),
         ],
-        ..TrackEvent::default()
+        ..Slice::default()
     }
 }
 
-impl Format for Perfetto {
-    fn begin(&mut self, out: &mut dyn Write, time: Picoseconds) -> io::Result<()> {
-        let track = TrackDescriptor { uuid: RUN, name: "run".to_owned(), ..TrackDescriptor::default() };
-        self.describe(out, track)?;
-        let run = TrackEvent {
-            r#type: BEGIN,
-            track_uuid: RUN,
+impl<W: Write> Format for Perfetto<W> {
+    fn begin(&mut self, time: Picoseconds) -> io::Result<()> {
+        self.writer.describe(Track { id: RUN, name: "run".to_owned(), ..Track::default() })?;
+        let run = Slice {
             name: "run".to_owned(),
-            debug_annotations: self
-                .about
-                .iter()
-                .map(|(name, value)| DebugAnnotation::text(name, value))
-                .collect(),
-            ..TrackEvent::default()
+            arguments: self.about.iter().map(|(name, value)| Argument::text(name, value)).collect(),
+            ..Slice::default()
         };
-        Self::event(out, time, run)
+        self.writer.begin(ns(time), RUN, run)
     }
 
-    fn record(&mut self, out: &mut dyn Write, record: &Record) -> io::Result<()> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
         let Record { time, cpu, ref event } = *record;
         match event {
             Event::Asks(event, flows) => {
-                let mut slice = TrackEvent { flow_ids: flows.clone(), ..slice(event) };
-                slice.debug_annotations.push(DebugAnnotation::number("interrupts", flows.len() as u64));
-                self.begin_slice(out, (time, cpu, Track::Requests), slice)
+                let mut slice = Slice { flows: flows.clone(), ..slice(event) };
+                slice.arguments.push(Argument::number("interrupts", flows.len() as u64));
+                self.begin_slice((time, cpu, Kind::Requests), slice)
             }
-            Event::Answered => Self::end_slice(out, time, Track::Requests.uuid(cpu)),
-            Event::Flushes(lane, event) => self.begin_slice(out, (time, cpu, (*lane).into()), slice(event)),
-            Event::Flushed(lane, _) => Self::end_slice(out, time, Track::from(*lane).uuid(cpu)),
+            Event::Answered => self.end_slice(time, Kind::Requests.track(cpu)),
+            Event::Flushes(lane, event) => self.begin_slice((time, cpu, (*lane).into()), slice(event)),
+            Event::Flushed(lane, _) => self.end_slice(time, Kind::from(*lane).track(cpu)),
             Event::Interrupted(flows) => {
-                let (name, terminating_flow_ids) = ("interrupt".to_owned(), flows.clone());
-                let slice = TrackEvent { name, terminating_flow_ids, ..TrackEvent::default() };
-                self.begin_slice(out, (time, cpu, Track::Interrupts), slice)
+                let (name, ending_flows) = ("interrupt".to_owned(), flows.clone());
+                let slice = Slice { name, ending_flows, ..Slice::default() };
+                self.begin_slice((time, cpu, Kind::Interrupts), slice)
             }
-            Event::Returns => Self::end_slice(out, time, Track::Interrupts.uuid(cpu)),
+            Event::Returns => self.end_slice(time, Kind::Interrupts.track(cpu)),
         }
     }
 
-    fn end(&mut self, out: &mut dyn Write, time: Picoseconds) -> io::Result<()> {
-        Self::end_slice(out, time, RUN)
+    fn end(&mut self, time: Picoseconds) -> io::Result<()> {
+        self.end_slice(time, RUN)?;
+        self.writer.flush()
     }
 }

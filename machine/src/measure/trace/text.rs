@@ -12,42 +12,43 @@ use super::event::{Event, Format, Record};
 use crate::config::Picoseconds;
 
 /// The writer of text.
-pub(super) struct Text {
+pub(super) struct Text<W> {
+    out: W,
     /// The circumstances, until they are written.
     about: Vec<(String, String)>,
 }
 
-impl Text {
-    pub(super) fn new(about: Vec<(String, String)>) -> Self {
-        Self { about }
+impl<W: Write> Text<W> {
+    pub(super) fn new(out: W, about: Vec<(String, String)>) -> Self {
+        Self { out, about }
     }
 }
 
-impl Format for Text {
-    fn begin(&mut self, out: &mut dyn Write, _: Picoseconds) -> io::Result<()> {
+impl<W: Write> Format for Text<W> {
+    fn begin(&mut self, _: Picoseconds) -> io::Result<()> {
         for (name, value) in self.about.drain(..) {
             // Each has one line.
             let value: Vec<&str> = value.split_whitespace().collect();
-            writeln!(out, "# {name} = {}", value.join(" "))?;
+            writeln!(self.out, "# {name} = {}", value.join(" "))?;
         }
         Ok(())
     }
 
-    fn record(&mut self, out: &mut dyn Write, record: &Record) -> io::Result<()> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
         let (micros, nanos, cpu) = (record.time / 1_000_000, record.time / 1000 % 1000, record.cpu);
         match &record.event {
             Event::Asks(event, _) | Event::Flushed(_, event) => {
                 let FlushEvent { reason, pages, space } = event;
                 let pages = pages.map_or("all".to_owned(), |pages| pages.to_string());
                 let (reason, space) = (reason.name(), space.get());
-                writeln!(out, "{micros}.{nanos:03} {cpu} flush \"{reason}\" pages={pages} space={space}")
+                writeln!(self.out, "{micros}.{nanos:03} {cpu} flush \"{reason}\" pages={pages} space={space}")
             }
-            Event::Interrupted(_) => writeln!(out, "{micros}.{nanos:03} {cpu} interrupt"),
+            Event::Interrupted(_) => writeln!(self.out, "{micros}.{nanos:03} {cpu} interrupt"),
             Event::Answered | Event::Flushes(..) | Event::Returns => Ok(()),
         }
     }
 
-    fn end(&mut self, _: &mut dyn Write, _: Picoseconds) -> io::Result<()> {
-        Ok(())
+    fn end(&mut self, _: Picoseconds) -> io::Result<()> {
+        self.out.flush()
     }
 }
