@@ -8,10 +8,15 @@ use std::path::PathBuf;
 
 use ceasefire::Schedule;
 use ceasefire_linux::difference::Profile;
+use ceasefire_linux::export::export;
 use ceasefire_linux::recording::Recording;
 use ceasefire_linux::replay::{replay, Mechanism};
 use proptest::prelude::*;
 use proptest::sample::Index;
+use reader::Trace;
+
+#[path = "../../perfetto/tests/reader/mod.rs"]
+mod reader;
 
 /// One thing that happens to a file.
 #[derive(Debug, Clone)]
@@ -73,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_recording_is_replayed_or_refused(which: Index, damages in prop::collection::vec(damage(), 1..4)) {
+    fn a_damaged_recording_is_replayed_and_exported_or_refused(which: Index, damages in prop::collection::vec(damage(), 1..4)) {
         let all = kept();
         let mut bytes = which.get(&all).clone();
         for damage in &damages {
@@ -88,7 +93,13 @@ proptest! {
             .and_then(|mut recording| replay(&mut recording, &mechanisms).map_err(|error| error.to_string()));
         let profile =
             open().and_then(|mut recording| Profile::of(&mut recording).map_err(|error| error.to_string()));
-        for refused in [replayed.err(), profile.err()].into_iter().flatten() {
+        let mut trace = Vec::new();
+        let exported =
+            open().and_then(|mut recording| export(&mut recording, &mut trace).map_err(|error| error.to_string()));
+        // Slices nest and times ascend, whatever the recording says.
+        let slices = Trace::of(&trace).slices;
+        prop_assert!(exported.is_err() || slices.iter().all(|slice| slice.ends.is_some()));
+        for refused in [replayed.err(), profile.err(), exported.err()].into_iter().flatten() {
             prop_assert!(!refused.contains('\n'), "{}", refused);
         }
     }

@@ -114,15 +114,17 @@ struct Open {
 
 impl Tracker {
     /// Learns from the next event, and calls `emit` with each shootdown that is complete. `thread` is asked for the
-    /// event's thread where that matters.
+    /// event's thread where that matters. Returns the CPU whose shootdown's last interrupt is now handled, if there is
+    /// one.
     pub fn add(
         &mut self,
         event: &Event,
         thread: impl FnOnce() -> Thread,
         names: &Names,
         mut emit: impl FnMut(&Shootdown),
-    ) {
+    ) -> Option<u32> {
         let cpu = event.cpu as usize;
+        let mut complete = None;
         if self.open.len() <= cpu {
             self.open.resize_with(cpu + 1, || None);
             self.handlers.resize(cpu + 1, None);
@@ -163,7 +165,7 @@ impl Tracker {
                 };
                 self.handlers[cpu] = Some((call, victim));
             }
-            Kind::HandlerEnded { call, .. } => self.handled(call, event),
+            Kind::HandlerEnded { call, .. } => complete = self.handled(call, event),
             Kind::Stack { functions } => {
                 let open = self.open[cpu].as_mut().filter(|_| self.sent[cpu]);
                 if let (Some(open), Some(cause)) = (open, Cause::of_stack(names.get(functions))) {
@@ -185,6 +187,12 @@ impl Tracker {
         }
         self.sent[cpu] =
             matches!(event.kind, Kind::Sent { .. } | Kind::Flush { reason: FlushReason::RemoteSend, .. });
+        complete
+    }
+
+    /// The latest shootdown of a CPU, unless it was emitted.
+    pub fn latest(&self, cpu: u32) -> Option<&Shootdown> {
+        self.open.get(cpu as usize)?.as_ref().map(|open| &open.shootdown)
     }
 
     /// What a thread is doing.
@@ -277,19 +285,21 @@ impl Tracker {
         self.open[cpu] = Some(open);
     }
 
-    fn handled(&mut self, call: u64, event: &Event) {
+    /// A handler ends. Returns the CPU that sent its interrupt, if no other one of the shootdown is left.
+    fn handled(&mut self, call: u64, event: &Event) -> Option<u32> {
         let began = self.handlers[event.cpu as usize].take().filter(|(began, _)| *began == call);
         let Some(sender) = self.senders.remove(&call) else {
             self.unpaired += 1;
-            return;
+            return None;
         };
-        let Some(Some(open)) = self.open.get_mut(sender as usize) else { return };
-        let Some(at) = open.calls.iter().position(|of_call| *of_call == call) else { return };
+        let open = self.open.get_mut(sender as usize)?.as_mut()?;
+        let at = open.calls.iter().position(|of_call| *of_call == call)?;
         open.pending -= 1;
         let shootdown = &mut open.shootdown;
         shootdown.ended_ns = shootdown.ended_ns.max(event.time_ns);
         let victim = began.map(|(_, victim)| Victim { ended_ns: event.time_ns, ..victim });
         shootdown.interrupts[at].victim = victim;
+        (open.pending == 0).then_some(sender)
     }
 }
 

@@ -1,0 +1,105 @@
+//! The tracks of a trace: one of the run, one of the rate of interrupts, and two lanes for each CPU.
+
+use std::io::{self, Write};
+
+use ceasefire_perfetto::{Argument, Slice, Track, Writer};
+
+/// The track of the run, and that of the rate.
+const RUN: u64 = 1;
+const RATE: u64 = 2;
+
+/// A lane of a CPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lane {
+    /// What it runs.
+    Threads,
+    /// The handlers of its interrupts, between whose beginning and end it runs nothing else.
+    Interrupts,
+}
+
+impl Lane {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Interrupts => "interrupts",
+        }
+    }
+
+    fn track(self, cpu: u32) -> u64 {
+        head(cpu) + 1 + self as u64
+    }
+}
+
+/// The track above a CPU's lanes.
+fn head(cpu: u32) -> u64 {
+    RATE + 1 + 3 * u64::from(cpu)
+}
+
+/// Writes the slices of tracks, and describes each track before its first one.
+#[derive(Debug)]
+pub(super) struct Tracks<W> {
+    writer: Writer<W>,
+}
+
+impl<W: Write> Tracks<W> {
+    pub(super) fn new(to: W) -> Self {
+        Self { writer: Writer::new(to) }
+    }
+
+    /// Begins the slice of the run.
+    pub(super) fn begin_run(&mut self, time_ns: u64, arguments: Vec<Argument>) -> io::Result<()> {
+        self.writer.describe(Track { id: RUN, name: "run".to_owned(), ..Track::default() })?;
+        let name = "interrupts/s".to_owned();
+        self.writer.describe(Track { id: RATE, name, parent: Some(RUN), rank: 0, is_counter: true })?;
+        self.writer.count(time_ns, RATE, 0)?;
+        self.writer.begin(time_ns, RUN, Slice { name: "run".to_owned(), arguments, ..Slice::default() })
+    }
+
+    /// Ends the slice of the run, and the trace.
+    pub(super) fn end_run(&mut self, time_ns: u64, arguments: Vec<Argument>) -> io::Result<()> {
+        self.writer.end(time_ns, RUN, arguments)?;
+        self.writer.flush()
+    }
+
+    /// Sets the rate of interrupts.
+    pub(super) fn rate(&mut self, time_ns: u64, rate: u64) -> io::Result<()> {
+        self.writer.count(time_ns, RATE, rate.cast_signed())
+    }
+
+    pub(super) fn begin(&mut self, time_ns: u64, cpu: u32, lane: Lane, slice: Slice) -> io::Result<()> {
+        self.describe(cpu, lane)?;
+        self.writer.begin(time_ns, lane.track(cpu), in_lane(lane, slice))
+    }
+
+    pub(super) fn end(
+        &mut self,
+        time_ns: u64,
+        cpu: u32,
+        lane: Lane,
+        arguments: Vec<Argument>,
+    ) -> io::Result<()> {
+        self.writer.end(time_ns, lane.track(cpu), arguments)
+    }
+
+    pub(super) fn instant(&mut self, time_ns: u64, cpu: u32, lane: Lane, slice: Slice) -> io::Result<()> {
+        self.describe(cpu, lane)?;
+        self.writer.instant(time_ns, lane.track(cpu), in_lane(lane, slice))
+    }
+
+    fn describe(&mut self, cpu: u32, lane: Lane) -> io::Result<()> {
+        let id = lane.track(cpu);
+        if self.writer.is_described(id) {
+            return Ok(());
+        }
+        let track =
+            |id, name, parent, rank| Track { id, name, parent: Some(parent), rank, is_counter: false };
+        // After the counter.
+        let rank = i32::from(cpu as u16) + 1;
+        self.writer.describe(track(head(cpu), format!("CPU {cpu}"), RUN, rank))?;
+        self.writer.describe(track(id, format!("CPU {cpu} {}", lane.name()), head(cpu), lane as i32))
+    }
+}
+
+fn in_lane(lane: Lane, slice: Slice) -> Slice {
+    Slice { category: Some(lane.name().to_owned()), ..slice }
+}
