@@ -84,6 +84,9 @@ pub(crate) struct RecordArguments {
     /// Write an HTML page with plots
     #[arg(long, value_name = "FILE", conflicts_with = "light")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the recording for ui.perfetto.dev; FILE ends in .pftrace or .perfetto-trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Record so long, such as 10s, 500ms or 2min
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "program")]
     pub(crate) duration: Option<Duration>,
@@ -107,6 +110,9 @@ pub(crate) struct ImportArguments {
     /// Write a summary as JSON; '-' is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the recording for ui.perfetto.dev; FILE ends in .pftrace or .perfetto-trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +142,9 @@ pub(crate) struct ReplayArguments {
     /// Write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the recording for ui.perfetto.dev; FILE ends in .pftrace or .perfetto-trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

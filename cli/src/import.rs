@@ -17,20 +17,26 @@ use crate::output::text::{self, Text};
 use crate::summary::{json_of, words};
 use crate::tables::grid::wrapped;
 use crate::terminal;
+use crate::trace::{is_read_again, Trace};
 
 pub(crate) fn run(arguments: &ImportArguments) -> Done {
-    let ImportArguments { file, output, kallsyms, json } = arguments;
+    let ImportArguments { file, output, kallsyms, json, trace } = arguments;
     distinct([
         ("the file", Some(file.as_path())),
         ("--kallsyms", kallsyms.as_deref()),
         ("--output", Some(output.as_path())),
         ("--json", text::file(json.as_deref())),
+        ("--trace", trace.as_deref()),
     ])?;
+    if trace.is_some() {
+        is_read_again("--trace", output)?;
+    }
     let unreadable = |path: &Path, error: io::Error| Failure::Input(format!("{}: {error}", path.display()));
     let from = File::open(file).map_err(|error| unreadable(file, error))?;
     let given =
         kallsyms.as_deref().map(|path| fs::read_to_string(path).map_err(|error| unreadable(path, error)));
     let given = given.transpose()?;
+    let trace = trace.as_deref().map(Trace::check).transpose()?;
     let json = json.as_deref().map(Text::check).transpose()?;
     let recording = Place::check(output)?.stream()?;
     let shown = output.display().to_string();
@@ -50,6 +56,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
     let written = to.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut to| to.flush());
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
+    let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let value = || {
         let mut value = json_of(&facts, &shown);
         value["absent"] = json!(absent);
@@ -67,5 +74,5 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         }
         words
     };
-    text::write(json, value, words)
+    Failure::both(traced, text::write(json, value, words))
 }

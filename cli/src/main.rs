@@ -20,6 +20,7 @@ mod summary;
 mod tables;
 mod terminal;
 mod top;
+mod trace;
 
 use std::process::ExitCode;
 

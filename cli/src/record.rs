@@ -19,18 +19,18 @@ use crate::output::interrupt;
 use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
 use crate::summary::{json_of, words};
+use crate::trace::{is_read_again, Trace};
 
 pub(crate) fn run(arguments: &RecordArguments) -> Done {
-    let RecordArguments { output, light, stacks, json, html, duration, program } = arguments;
+    let RecordArguments { output, light, stacks, json, html, trace, duration, program } = arguments;
     text::is_file("--html", html.as_deref())?;
     let summary = ("--json", text::file(json.as_deref()));
-    distinct([("--output", Some(output.as_path())), summary, ("--html", html.as_deref())])?;
-    if html.is_some() && output.exists() && !output.is_file() {
-        let shown = output.display();
-        return Err(Failure::input(format!(
-            "{shown}: --html needs a recording in a file that can be read again"
-        )));
+    let (of_html, of_trace) = (("--html", html.as_deref()), ("--trace", trace.as_deref()));
+    distinct([("--output", Some(output.as_path())), summary, of_html, of_trace])?;
+    for (option, _) in [of_html, of_trace].into_iter().filter(|(_, path)| path.is_some()) {
+        is_read_again(option, output)?;
     }
+    let trace = trace.as_deref().map(Trace::check).transpose()?;
     let html = html.as_deref().map(Place::check).transpose()?;
     let json = json.as_deref().map(Text::check).transpose()?;
     let recording = Place::check(output)?.stream()?;
@@ -61,9 +61,10 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
     let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
+    let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
     let written = text::write(json, || json_of(&facts, &shown), || words(&facts, &totals, &names, &shown));
-    Failure::both(page, written)
+    Failure::both(traced, Failure::both(page, written))
 }
 
 /// The page of a recording that was written.

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{ceasefire, Folder};
+use ceasefire_linux::export::export;
+use ceasefire_linux::recording::Recording;
+use common::{ceasefire, refused, Folder};
 use serde_json::Value;
 
 /// A recording that is kept for tests.
@@ -123,4 +125,21 @@ fn the_page_of_two_recordings_says_which_rates_differ() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn the_trace_of_a_recording_replaces_an_earlier_one_when_it_is_complete() {
+    let folder = Folder::new();
+    let trace = folder.write("earlier.pftrace", "earlier");
+    replayed("purge", &["--mechanism", "batched", "--trace", &trace]);
+    let mut expected = Vec::new();
+    let mut file = Recording::open(recording("purge").as_ref()).expect("a recording");
+    export(&mut file, &mut expected).expect("memory");
+    let contents = folder.contents();
+    assert_eq!(contents.keys().collect::<Vec<_>>(), ["earlier.pftrace"]);
+    assert!(contents["earlier.pftrace"] == expected);
+    let before = folder.write("kept.pftrace", "kept");
+    let damaged = folder.write("damaged.parquet", "no recording");
+    refused(&["replay", &damaged, "--trace", &before]);
+    assert_eq!(folder.contents()["kept.pftrace"], b"kept");
 }

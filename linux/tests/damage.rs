@@ -78,7 +78,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_recording_is_replayed_and_exported_or_refused(which: Index, damages in prop::collection::vec(damage(), 1..4)) {
+    fn a_damaged_recording_is_replayed_and_exported_or_refused(
+        which: Index,
+        damages in prop::collection::vec(damage(), 1..4),
+    ) {
         let all = kept();
         let mut bytes = which.get(&all).clone();
         for damage in &damages {

@@ -1,8 +1,8 @@
 //! Writes traces in the format of [Perfetto](https://ui.perfetto.dev).
 //!
 //! A trace is a file of packets (`perfetto.protos.Trace`). A [`Writer`] describes each [`Track`] once, and then begins
-//! and ends slices on it, or adds instants and values of a counter. Slices of one track nest: an end is that of the slice
-//! that began last. Times ascend over the whole trace. A flow is an arrow from one slice to another.
+//! and ends slices on it, or adds instants and values of a counter. Slices of one track nest: an end is that of the
+//! slice that began last. Times ascend over the whole trace. A flow is an arrow from one slice to another.
 
 mod message;
 

@@ -24,6 +24,7 @@ use crate::output::replacement::Place;
 use crate::output::text::{self, Text};
 use crate::tables::grid::{wrapped, Column, Grid};
 use crate::terminal;
+use crate::trace::Trace;
 pub(crate) use advice::{advice, cost};
 pub(crate) use prediction::{parts, range, Part, Prediction};
 
@@ -34,12 +35,15 @@ const HEADS: [&str; 9] = ["(1)", "(2)", "(3)", "(4)", "(5)", "(6)", "(7)", "(8)"
 const PARTS: usize = 12;
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Done {
-    let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json, html } = arguments;
+    let ReplayArguments { recording, mechanism, batch, process_madvise, decay, by, json, html, trace } =
+        arguments;
     let chosen = mechanisms(mechanism)?;
     let chosen = if chosen.is_empty() { Mechanism::ALL.to_vec() } else { chosen };
     text::is_file("--html", html.as_deref())?;
     let source = ("the recording", Some(recording.as_path()));
-    distinct([source, ("--json", text::file(json.as_deref())), ("--html", html.as_deref())])?;
+    let of_json = ("--json", text::file(json.as_deref()));
+    distinct([source, of_json, ("--html", html.as_deref()), ("--trace", trace.as_deref())])?;
+    let trace = trace.as_deref().map(Trace::check).transpose()?;
     let html = html.as_deref().map(Place::check).transpose()?;
     let json = json.as_deref().map(Text::check).transpose()?;
     let shown = recording.display();
@@ -73,7 +77,8 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Done {
     });
     let written =
         text::write(json, || json_of(&replayed, &predictions), || words(&replayed, &predictions, *by));
-    Failure::both(page, written)
+    let traced = trace.map_or(Ok(()), |trace| trace.write(recording));
+    Failure::both(traced, Failure::both(page, written))
 }
 
 fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {

@@ -273,7 +273,7 @@ impl<W: Write> Exporter<W> {
     }
 }
 
-/// Whether an event's thread is the one that runs. A switch flushes after its event, and still for the thread before it.
+/// Whether an event's thread is the one that runs. A switch flushes after its event, and still as the thread before.
 fn tells_thread(kind: &Kind) -> bool {
     !matches!(
         kind,

@@ -22,8 +22,8 @@ impl Rate {
         self.interrupts += 1;
     }
 
-    /// Goes on to a time. Gives the changes of the rate a second until then, each with its time: that of the step that is
-    /// over, at its end, and 0 if there was none in the next one.
+    /// Goes on to a time. Gives the changes of the rate a second until then, each with its time: that of the step that
+    /// is over, at its end, and 0 if there was none in the next one.
     pub(super) fn at(&mut self, time_ns: u64) -> impl Iterator<Item = (u64, u64)> {
         let step = time_ns / STEP_NS;
         let mut changes = [None; 2];
