@@ -2,9 +2,9 @@
 //!
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
 //! did, and a `recording` is a file of them. `tracing` begins to trace, for `record`, which makes a recording, and for
-//! `live`, which watches. `import` makes a recording of a file of another program. `shootdowns` says who interrupted whom, `locks` the waits
-//! for locks, `replay` what other mechanisms would have done, and `spread` how sure that is. `difference`
-//! compares two recordings. `calibrate` measures what the machine's operations cost.
+//! `live`, which watches. `import` makes a recording of a file of another program. `shootdowns` says who interrupted
+//! whom, `locks` for which locks threads waited, `replay` what other mechanisms would have done, and `spread` how sure
+//! that is. `difference` compares two recordings. `calibrate` measures what the machine's operations cost.
 
 pub mod calibrate;
 pub mod difference;

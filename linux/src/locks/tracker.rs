@@ -179,6 +179,8 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::events::{Event, SystemCall};
 
@@ -345,6 +347,29 @@ mod tests {
             world.at(100, 11, Kind::Stack { functions: name });
             world.at(110, 11, ended(7));
             assert_eq!(world.done[0].cause, cause, "{functions}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_time_during_flushes_is_that_of_a_count_by_nanoseconds(
+            flushes in prop::collection::vec((0_u64..60, 1_u64..30, 12_u32..15), 0..8),
+            (begin, length) in (0_u64..60, 1_u64..60),
+        ) {
+            let mut world = World::new();
+            let site = world.names.add("site");
+            let mut events = vec![(begin, 11, began(7)), (begin + length, 11, ended(7))];
+            for (call, (sent, for_ns, thread)) in (0..).zip(&flushes) {
+                events.push((*sent, *thread, Kind::Sent { target: 9, work: Work::Flush, call, site }));
+                events.push((sent + for_ns, 59, Kind::HandlerEnded { work: Work::Flush, call }));
+            }
+            events.sort_by_key(|(time_ns, ..)| *time_ns);
+            for (time_ns, thread, kind) in events {
+                world.at(time_ns, thread, kind);
+            }
+            let is_under_way = |now: &u64| flushes.iter().any(|(sent, for_ns, _)| (*sent..sent + for_ns).contains(now));
+            let expected = (begin..begin + length).filter(is_under_way).count() as u64;
+            prop_assert_eq!(world.times(), [(length, expected)]);
         }
     }
 }
