@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use crate::events::{LockKind, Name};
 use crate::locks::tracker::Wait;
 use crate::recording::Facts;
-use crate::shootdowns::{Cause, Process, Program};
+use crate::shootdowns::{Cause, Process};
 use crate::spread::{of_ratio, Spread};
 
 /// The locks of a row that are told apart. Each page table has one.
@@ -71,6 +71,8 @@ pub struct Locks {
     facts: Facts,
     rows: HashMap<(LockKind, Cause, u32), RowSum>,
     processes: HashMap<u32, ProcessSum>,
+    /// The name of one thread of each process.
+    pub names: HashMap<u32, Name>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -82,7 +84,6 @@ struct RowSum {
 
 #[derive(Debug, Clone)]
 struct ProcessSum {
-    program: Program,
     sum: WaitSum,
     /// The time waited in each part of the recording, and how much of it passed during flushes.
     ns: [u64; PARTS],
@@ -103,10 +104,9 @@ impl Locks {
             let ns = row.locks.entry(wait.lock).or_default();
             *ns = ns.saturating_add(wait.ns());
         }
-        let program = Program::of_thread(wait.thread, wait.process, wait.began_ns, wait.program);
-        let none = || ProcessSum { program, sum: WaitSum::default(), ns: [0; PARTS], flush_ns: [0; PARTS] };
+        self.names.insert(wait.process, wait.program);
+        let none = || ProcessSum { sum: WaitSum::default(), ns: [0; PARTS], flush_ns: [0; PARTS] };
         let process = self.processes.entry(wait.process).or_insert_with(none);
-        process.program = program.max(process.program);
         process.sum.add(wait);
         let part = self.facts.part(wait.began_ns, PARTS);
         process.ns[part] = process.ns[part].saturating_add(wait.ns());
@@ -116,7 +116,7 @@ impl Locks {
     /// The waits by kind of lock, cause and process, those with the longest time first.
     pub fn rows(&self) -> Vec<Waited> {
         let row = |(&(kind, cause, id), row): (&(LockKind, Cause, u32), &RowSum)| {
-            let program = self.processes.get(&id)?.program.name();
+            let program = *self.names.get(&id)?;
             let (lock, _) = row.locks.iter().max_by_key(|(lock, ns)| (**ns, Reverse(**lock)))?;
             let process = Process { id, program };
             Some(Waited { kind, cause, process, sum: row.sum, locks: row.locks.len(), lock: *lock })
@@ -124,11 +124,6 @@ impl Locks {
         let mut rows: Vec<Waited> = self.rows.iter().filter_map(row).collect();
         rows.sort_by_key(|row| (Reverse(row.sum.ns), row.kind, row.cause, row.process.id));
         rows
-    }
-
-    /// The names of the processes that waited.
-    pub fn program(&self, process: u32) -> Option<Name> {
-        self.processes.get(&process).map(|sum| sum.program.name())
     }
 
     /// The process whose threads waited longest during its flushes; none if no thread did.

@@ -78,6 +78,7 @@ impl<W: Write + Send> Keeper<W> {
         let to = self.writer.finish(&facts, &names)?;
         let mut totals = self.tally.totals();
         self.threads.name(&mut totals.names);
+        self.threads.name(&mut self.locks.names);
         Ok(Recorded { facts, totals, locks: self.locks, names, to })
     }
 }

@@ -313,6 +313,7 @@ impl Replayer {
         });
         self.observed.totals = self.tally.totals();
         self.threads.name(&mut self.observed.totals.names);
+        self.threads.name(&mut self.observed.locks.names);
         for operation in self.operations.end_all() {
             self.take(operation);
         }

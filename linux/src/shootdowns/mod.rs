@@ -17,7 +17,6 @@ pub(crate) use cause::Doing;
 #[cfg(test)]
 pub(crate) use purge::DONTNEED;
 pub(crate) use purge::{pages_of, Pages, Purge};
-pub(crate) use tally::Program;
 pub use tally::Tally;
 pub use timeline::Timeline;
 pub use totals::{CpuSum, Process, Sum, Totals};

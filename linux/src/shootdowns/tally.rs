@@ -45,7 +45,7 @@ struct Handled {
 /// The name of a process: that of its first thread, or of another one; of several the latest. The fields are in the
 /// order of what counts more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Program {
+struct Program {
     /// Whether its first thread has the name.
     is_first: bool,
     /// When it had the name.
@@ -55,20 +55,12 @@ pub(crate) struct Program {
 
 impl Program {
     fn of(sender: Sender, time_ns: u64) -> Self {
-        Self::of_thread(sender.thread, sender.process, time_ns, sender.program)
+        Self { is_first: sender.thread == sender.process, time_ns, name: sender.program }
     }
 
     fn of_victim(victim: Victim) -> Self {
         let Victim { thread, process, began_ns, program, .. } = victim;
-        Self::of_thread(thread, process, began_ns, program)
-    }
-
-    pub(crate) fn of_thread(thread: u32, process: u32, time_ns: u64, name: Name) -> Self {
-        Self { is_first: thread == process, time_ns, name }
-    }
-
-    pub(crate) fn name(self) -> Name {
-        self.name
+        Self { is_first: thread == process, time_ns: began_ns, name: program }
     }
 }
 
