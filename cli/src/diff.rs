@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ceasefire_linux::difference::{differences, Difference, Figure, Profile};
+use ceasefire_linux::events::Spelled as _;
 use ceasefire_linux::recording::Recording;
 use serde_json::{json, Value};
 
@@ -21,6 +22,9 @@ use crate::terminal;
 
 /// The programs that the table shows: those with the most interrupts.
 const PROGRAMS: usize = 8;
+
+/// The locks that the table shows: those with the longest waits.
+const LOCKS: usize = 8;
 
 pub(crate) fn run(arguments: &DiffArguments) -> Done {
     let DiffArguments { one, other, json, html } = arguments;
@@ -52,8 +56,11 @@ pub(crate) fn name(figure: &Figure) -> (String, f64) {
         Figure::Interrupts => ("interrupts/s".into(), 1.0),
         Figure::SenderNs => ("senders wait, ms/s".into(), 1e-6),
         Figure::VictimNs => ("handlers run, ms/s".into(), 1e-6),
+        Figure::Waits => ("lock waits/s".into(), 1.0),
+        Figure::WaitNs => ("lock waits, ms/s".into(), 1e-6),
         Figure::OfCause(cause) => (format!("  {}", cause.name()), 1.0),
         Figure::OfProgram(program) => (format!("  {program}"), 1.0),
+        Figure::OfLock(kind, cause) => (format!("  {} ({}), ms/s", kind.word(), cause.name()), 1e-6),
     }
 }
 
@@ -75,22 +82,33 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
         let [first, second] = rates;
         grid.row([name, first, second, ratio(difference.ratio), range, verdict.to_owned()]);
     };
-    let of_all = |figure: &Figure| !matches!(figure, Figure::OfCause(_) | Figure::OfProgram(_));
+    let of_all =
+        |figure: &Figure| !matches!(figure, Figure::OfCause(_) | Figure::OfProgram(_) | Figure::OfLock(..));
     found.iter().filter(|difference| of_all(&difference.figure)).for_each(&mut row);
     found.iter().filter(|difference| matches!(difference.figure, Figure::OfCause(_))).for_each(&mut row);
-    let mut programs: Vec<&Difference> =
-        found.iter().filter(|difference| matches!(difference.figure, Figure::OfProgram(_))).collect();
-    programs.sort_by(|one, other| {
-        f64::total_cmp(&other.rates[1].max(other.rates[0]), &one.rates[1].max(one.rates[0]))
-    });
-    programs.into_iter().take(PROGRAMS).for_each(row);
+    let largest = |is: fn(&Figure) -> bool, most: usize| {
+        let mut of: Vec<&Difference> = found.iter().filter(|difference| is(&difference.figure)).collect();
+        of.sort_by(|one, other| {
+            f64::total_cmp(&other.rates[1].max(other.rates[0]), &one.rates[1].max(one.rates[0]))
+        });
+        of.into_iter().take(most)
+    };
+    largest(|figure| matches!(figure, Figure::OfProgram(_)), PROGRAMS).for_each(&mut row);
+    largest(|figure| matches!(figure, Figure::OfLock(..)), LOCKS).for_each(row);
     let mut text = grid.text(width);
     text.push('\n');
-    let note = "Below the totals: interrupts/s by cause, then by program. 'differs': the ratio's range does not hold 1. \
+    let note = "Below the totals: interrupts/s by cause, then by program, then waits for locks. 'differs': the ratio's range does not hold 1. \
                 The range is of one recording each; a difference between two runs may also be one of chance.";
     text.push_str(&wrapped(note, width).join("\n"));
     text.push('\n');
     for (which, profile) in [("first", one), ("second", other)] {
+        let another_tells = one.facts.tells_waits() || other.facts.tells_waits();
+        if another_tells && !profile.facts.tells_waits() {
+            let _ = writeln!(
+                text,
+                "the {which} recording has no events lock:*: waits for locks are not compared"
+            );
+        }
         if let Some(kind) = profile.facts.imported {
             let _ = writeln!(
                 text,
@@ -116,6 +134,11 @@ fn json_of(one: &Profile, other: &Profile, found: &[Difference]) -> Value {
             Figure::Interrupts => ("interrupts_per_s", None),
             Figure::SenderNs => ("sender_ns_per_s", None),
             Figure::VictimNs => ("victim_ns_per_s", None),
+            Figure::Waits => ("waits_per_s", None),
+            Figure::WaitNs => ("wait_ns_per_s", None),
+            Figure::OfLock(kind, cause) => {
+                ("wait_ns_per_s_by_lock", Some(format!("{} ({})", kind.word(), cause.name())))
+            }
             Figure::OfCause(cause) => ("interrupts_per_s_by_cause", Some(cause.name().to_owned())),
             Figure::OfProgram(program) => ("interrupts_per_s_by_program", Some(program.clone())),
         };

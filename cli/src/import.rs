@@ -5,7 +5,6 @@ use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::Path;
 
 use ceasefire_linux::import::{import, ImportError, Imported, Kallsyms};
-use ceasefire_linux::record::Recorded;
 use ceasefire_linux::recording::RecordingError;
 use serde_json::json;
 
@@ -50,20 +49,19 @@ pub(crate) fn run(arguments: &ImportArguments) -> Done {
         ImportError::Recording(RecordingError::Io(error)) => Failure::writing(&shown, &error),
         error => Failure::Input(format!("{}: {error}", file.display())),
     };
-    let Imported { recorded, absent } =
+    let Imported { mut recorded, absent } =
         import(BufReader::new(from), kallsyms, command, BufWriter::new(to)).map_err(failed)?;
-    let Recorded { facts, totals, names, to } = recorded;
-    let written = to.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut to| to.flush());
+    let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let value = || {
-        let mut value = json_of(&facts, &shown);
+        let mut value = json_of(&recorded, &shown);
         value["absent"] = json!(absent);
         value
     };
     let words = || {
-        let mut words = words(&facts, &totals, &names, &shown);
+        let mut words = words(&recorded, &shown);
         if !absent.is_empty() {
             let note = format!(
                 "events of a full recording that the file does not have, so causes and replay lack them: {}",

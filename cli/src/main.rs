@@ -9,6 +9,7 @@ mod host;
 mod html;
 mod import;
 mod list;
+mod locks;
 mod manual;
 mod number;
 mod output;

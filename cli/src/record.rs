@@ -1,12 +1,12 @@
 //! `ceasefire record`: the TLB shootdowns of this Linux machine.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::process::Command;
 
 use ceasefire_linux::events::Level;
-use ceasefire_linux::record::{record, Length, Options, RecordError, Recorded};
+use ceasefire_linux::record::{record, Length, Options, RecordError};
 use ceasefire_linux::recording::{Recording, RecordingError};
 use ceasefire_linux::replay::{replay, ReplayError};
 
@@ -56,14 +56,13 @@ pub(crate) fn run(arguments: &RecordArguments) -> Done {
         error => Failure::input(error),
     };
     let stopped = interrupt::stops_early();
-    let recorded = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
-    let Recorded { facts, totals, names, to: file } = recorded;
-    let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| file.flush());
+    let mut recorded = record(&options, length, &beside, BufWriter::new(file), stopped).map_err(failed)?;
+    let written = recorded.to.flush();
     written.map_err(|error| Failure::writing(&shown, &error))?;
     recording.finish()?;
     let traced = trace.map_or(Ok(()), |trace| trace.write(output));
     let page = html.map_or(Ok(()), |place| place.write(page(output)?.as_bytes()));
-    let written = text::write(json, || json_of(&facts, &shown), || words(&facts, &totals, &names, &shown));
+    let written = text::write(json, || json_of(&recorded, &shown), || words(&recorded, &shown));
     Failure::both(traced, Failure::both(page, written))
 }
 

@@ -3,18 +3,19 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use ceasefire_linux::events::Names;
+use ceasefire_linux::record::Recorded;
 use ceasefire_linux::recording::{Count, Facts};
-use ceasefire_linux::shootdowns::Totals;
 use serde_json::json;
 
+use crate::locks;
 use crate::number::compact;
 
-/// The causes and the processes that the summary shows.
+/// The causes, the processes and the waits for locks that the summary shows.
 const SHOWN: usize = 5;
 
 /// The summary as JSON.
-pub(crate) fn json_of(facts: &Facts, file: &str) -> serde_json::Value {
+pub(crate) fn json_of<W>(recorded: &Recorded<W>, file: &str) -> serde_json::Value {
+    let Recorded { facts, locks, names, .. } = recorded;
     json!({
         "ceasefire": facts.ceasefire,
         "file": file,
@@ -32,6 +33,7 @@ pub(crate) fn json_of(facts: &Facts, file: &str) -> serde_json::Value {
         "lost_uncounted": facts.lost.uncounted,
         "unreadable": facts.lost.unreadable,
         "overhead": facts.overhead,
+        "locks": locks::json_of(locks, names, facts),
     })
 }
 
@@ -40,7 +42,8 @@ fn seconds(facts: &Facts) -> f64 {
 }
 
 /// The summary in words. Writing to a string does not fail.
-pub(crate) fn words(facts: &Facts, totals: &Totals, names: &Names, file: &str) -> String {
+pub(crate) fn words<W>(recorded: &Recorded<W>, file: &str) -> String {
+    let Recorded { facts, totals, names, .. } = recorded;
     let mut text = String::new();
     let time = seconds(facts);
     let rate = if time > 0.0 { facts.interrupts as f64 / time } else { 0.0 };
@@ -111,8 +114,31 @@ pub(crate) fn words(facts: &Facts, totals: &Totals, names: &Names, file: &str) -
             sum.flushes
         );
     }
+    waits(recorded, &mut text);
     let _ = writeln!(text, "written: {file}");
     text
+}
+
+/// The locks most waited for.
+fn waits<W>(recorded: &Recorded<W>, text: &mut String) {
+    let Recorded { facts, locks, names, .. } = recorded;
+    match locks::told(locks, facts) {
+        None if facts.light || facts.imported.is_some() => {}
+        None => {
+            text.push_str(
+                "waits for locks are not recorded: this kernel has no events lock:* (before Linux 5.19)\n",
+            );
+        }
+        Some(locks) => {
+            let rows = locks.rows();
+            if !rows.is_empty() {
+                text.push_str("waits for locks, the longest in all first:\n");
+            }
+            for row in rows.iter().take(SHOWN) {
+                let _ = writeln!(text, "  {}", locks::line(row, names, facts));
+            }
+        }
+    }
 }
 
 fn milliseconds(ns: u64) -> String {

@@ -143,3 +143,60 @@ fn the_trace_of_a_recording_replaces_an_earlier_one_when_it_is_complete() {
     refused(&["replay", &damaged, "--trace", &before]);
     assert_eq!(folder.contents()["kept.pftrace"], b"kept");
 }
+
+#[test]
+fn waits_for_locks_are_told_with_the_part_that_flushes_explain() {
+    let found = json("waits", &[]);
+    let rows = found["observed"]["locks"].as_array().expect("rows");
+    let first = &rows[0];
+    assert_eq!(
+        (&first["kind"], &first["cause"], &first["program"], &first["waits"], &first["locks"]),
+        (&"rwsem, for reading".into(), &"page fault".into(), &"guest_loads".into(), &63.into(), &1.into())
+    );
+    let ns = |key: &str| first[key].as_u64().expect("a time");
+    assert!(0 < ns("during_flushes_ns") && ns("during_flushes_ns") < ns("waited_ns") / 50, "{first}");
+    let advice = found["advice"][0].as_str().expect("a line");
+    assert!(
+        advice.starts_with("threads of guest_loads (26103) waited 78.15 ms for locks, 0.0069 of it")
+            && advice.ends_with("most is for rwsem, for reading (page fault)."),
+        "{advice}"
+    );
+    let text = replayed("waits", &[]);
+    assert!(
+        text.contains("rwsem, for writing munmap     guest_loads (26103)    21  21.71             1%"),
+        "{text}"
+    );
+    // Before they were recorded.
+    assert_eq!(json("purge", &[])["observed"]["locks"], Value::Null);
+    assert!(!replayed("purge", &[]).contains("waits for"));
+}
+
+#[test]
+fn the_page_has_the_waits_for_locks() {
+    let folder = Folder::new();
+    let page = folder.file("page.html");
+    replayed("waits", &["--html", &page]);
+    let text = std::fs::read_to_string(&page).expect("the page");
+    for part in ["<h3>Waits for locks</h3>", "<td class=\"word\">munmap</td>", "ffff88810006f778"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn waits_are_compared_if_both_recordings_tell_them() {
+    let differ = |one, other| {
+        let output = ceasefire(&["diff", &recording(one), &recording(other)]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let same = differ("waits", "waits");
+    assert!(
+        same.contains("lock waits, ms/s") && same.contains("  rwsem, for writing (munmap), ms/s"),
+        "{same}"
+    );
+    let other = differ("waits", "munmap");
+    assert!(
+        !other.contains("rwsem") && other.contains("the second recording has no events lock:*"),
+        "{other}"
+    );
+}

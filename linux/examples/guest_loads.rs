@@ -6,9 +6,10 @@ use std::fs::File;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Barrier;
 use std::thread;
 
-use rustix::mm::{mmap, MapFlags, ProtFlags};
+use rustix::mm::{mmap, mprotect, munmap, MapFlags, MprotectFlags, ProtFlags};
 
 mod pages;
 use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
@@ -16,6 +17,7 @@ use pages::{madvises, map, munmaps, pin, touch, Outcome, PAGE};
 const USAGE: &str = "\
 usage: guest_loads madvise THREADS COUNT          each pinned thread gives one page back COUNT times
        guest_loads munmap THREADS COUNT           each pinned thread unmaps one page COUNT times
+       guest_loads wait THREADS COUNT             each thread fills, protects and unmaps 4 pages COUNT times
        guest_loads read THREADS PAGES FILE        each thread reads its PAGES pages of a mapped file
        guest_loads migrate THREADS PAGES ROUNDS   pages that pinned threads load go to the other node, ROUNDS times";
 
@@ -33,6 +35,34 @@ fn pinned(threads: usize, body: impl Fn() -> Outcome + Sync) -> Outcome {
     let run = &run;
     thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|cpu| scope.spawn(move || run(cpu))).collect();
+        all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+    })
+}
+
+/// Each thread changes mappings for which the others wait: `mprotect` flushes under `mmap_lock`.
+fn waits(threads: usize, count: usize) -> Outcome {
+    const BYTES: usize = 4 * PAGE;
+    let (cpus, ready) = (thread::available_parallelism()?.get(), Barrier::new(threads));
+    let run = |number: usize| -> Outcome {
+        let pinned = pin(number % cpus);
+        ready.wait();
+        pinned?;
+        for _ in 0..count {
+            let area = map(BYTES)?;
+            for page in 0..BYTES / PAGE {
+                touch(area.wrapping_byte_add(page * PAGE));
+            }
+            // SAFETY: the mapping is ours, and nothing uses it any more.
+            unsafe {
+                mprotect(area, BYTES, MprotectFlags::READ)?;
+                munmap(area, BYTES)?;
+            }
+        }
+        Ok(())
+    };
+    let run = &run;
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|number| scope.spawn(move || run(number))).collect();
         all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err("a thread panicked".into())))
     })
 }
@@ -114,6 +144,7 @@ fn main() -> Outcome {
     let (threads, number): (usize, usize) = (threads.parse()?, number.parse()?);
     match (*load, rest) {
         ("madvise", []) => pinned(threads, || madvises(PAGE, number)),
+        ("wait", []) => waits(threads, number),
         ("munmap", []) => pinned(threads, || munmaps(number)),
         ("read", [file]) => reads(threads, number, &File::open(file)?),
         ("migrate", [rounds]) => migrates(threads, number, rounds.parse()?),

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::events::Names;
+use crate::events::{LockKind, Names};
+use crate::locks::{Wait, Waits};
 use crate::recording::{Facts, Loss, Recording, RecordingError};
 use crate::shootdowns::{Cause, Shootdown, Tracker};
 use crate::spread::{of_independent, Spread};
@@ -24,10 +25,22 @@ pub enum Figure {
     SenderNs,
     /// The time for which handlers ran, in nanoseconds.
     VictimNs,
+    /// Waits for locks.
+    Waits,
+    /// The time for which threads waited for locks, in nanoseconds.
+    WaitNs,
     /// Interrupts of a cause.
     OfCause(Cause),
     /// Interrupts that a program's threads sent, by its name.
     OfProgram(String),
+    /// The time for which threads waited for locks of a kind, in calls of a cause, in nanoseconds.
+    OfLock(LockKind, Cause),
+}
+
+impl Figure {
+    fn is_of_waits(&self) -> bool {
+        matches!(self, Self::Waits | Self::WaitNs | Self::OfLock(..))
+    }
 }
 
 /// The figures of one recording, in each part of its time.
@@ -69,8 +82,10 @@ impl Profile {
         let facts = recording.facts().clone();
         let mut profile = Self { facts, lost: Loss::default(), figures: BTreeMap::new() };
         let mut names = Names::default();
-        let mut tracker = Tracker::default();
+        let (mut tracker, mut waits) = (Tracker::default(), Waits::default());
         recording.each::<RecordingError>(&mut names, |row, names| {
+            let doing = || *tracker.doing(row.event.thread);
+            waits.add(&row, doing, names, |wait| profile.add_wait(wait));
             tracker.add(&row.event, || row.of_thread(), names, |shootdown| profile.add(shootdown, names));
             Ok(())
         })?;
@@ -80,27 +95,39 @@ impl Profile {
     }
 
     fn add(&mut self, shootdown: &Shootdown, names: &Names) {
-        let part = self.facts.part(shootdown.began_ns, PARTS);
         let interrupts = shootdown.interrupts.len() as u64;
-        for (figure, value) in [
+        let figures = [
             (Figure::Flushes, 1),
             (Figure::Interrupts, interrupts),
             (Figure::SenderNs, shootdown.sender_ns()),
             (Figure::VictimNs, shootdown.victim_ns()),
             (Figure::OfCause(shootdown.cause), interrupts),
             (Figure::OfProgram(names.get(shootdown.sender.program).to_owned()), interrupts),
-        ] {
+        ];
+        self.add_at(shootdown.began_ns, figures);
+    }
+
+    fn add_wait(&mut self, wait: &Wait) {
+        let of_lock = Figure::OfLock(wait.kind, wait.cause);
+        self.add_at(wait.began_ns, [(Figure::Waits, 1), (Figure::WaitNs, wait.ns()), (of_lock, wait.ns())]);
+    }
+
+    fn add_at(&mut self, time_ns: u64, figures: impl IntoIterator<Item = (Figure, u64)>) {
+        let part = self.facts.part(time_ns, PARTS);
+        for (figure, value) in figures {
             let sum = &mut self.figures.entry(figure).or_default()[part];
             *sum = sum.saturating_add(value);
         }
     }
 }
 
-/// Compares the figures of two recordings: every figure that one of them has.
+/// Compares the figures of two recordings: every figure that one of them has. Waits are compared if both tell them.
 pub fn differences(one: &Profile, other: &Profile) -> Vec<Difference> {
     let mut figures: Vec<&Figure> = one.figures.keys().chain(other.figures.keys()).collect();
     figures.sort();
     figures.dedup();
+    let tell_waits = one.facts.tells_waits() && other.facts.tells_waits();
+    figures.retain(|figure| tell_waits || !figure.is_of_waits());
     let compare = |figure: &Figure| {
         let parts = [one, other].map(|profile| profile.figures.get(figure).copied().unwrap_or_default());
         let seconds = [one, other].map(|profile| profile.facts.seconds());
@@ -144,6 +171,24 @@ mod tests {
         let clear =
             |more: u64| differences(&profile(10, noisy(100)), &profile(10, noisy(100 + more)))[0].is_clear();
         assert!(clear(10) && !clear(1));
+    }
+
+    #[test]
+    fn waits_are_compared_if_both_recordings_tell_them() {
+        let waits = |tells: bool| {
+            let events = if tells {
+                vec!["lock:contention_begin".into(), "lock:contention_end".into()]
+            } else {
+                vec![]
+            };
+            let facts = Facts { ended_ns: 1_000_000_000, events, ..Facts::default() };
+            let of_lock = Figure::OfLock(LockKind::SleepWrite, Cause::Munmap);
+            let figures =
+                [Figure::Interrupts, Figure::Waits, Figure::WaitNs, of_lock].map(|of| (of, noisy(9)));
+            Profile { facts, lost: Loss::default(), figures: figures.into() }
+        };
+        let count = |one, other| differences(&waits(one), &waits(other)).len();
+        assert_eq!((count(true, true), count(true, false), count(false, true)), (4, 1, 1));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! `tracefs` reads the events of the running kernel, and `kernel` what it says about itself. `events` are what a kernel
 //! did, and a `recording` is a file of them. `tracing` begins to trace, for `record`, which makes a recording, and for
 //! `live`, which watches. `import` makes a recording of a file of another program, and `export` a trace for Perfetto of
-//! a recording. `shootdowns` says who interrupted whom, `replay` what other mechanisms would have done, and `spread` how
-//! sure that is. `difference` compares two recordings. `calibrate` measures what the machine's operations cost.
+//! a recording. `shootdowns` says who interrupted whom, `locks` for which locks threads waited, `replay` what other
+//! mechanisms would have done, and `spread` how sure that is. `difference` compares two recordings. `calibrate` measures
+//! what the machine's operations cost.
 
 pub mod calibrate;
 pub mod difference;
@@ -14,6 +15,7 @@ mod guarded;
 pub mod import;
 pub mod kernel;
 pub mod live;
+pub mod locks;
 mod random;
 pub mod record;
 pub mod recording;

@@ -18,12 +18,13 @@ const RUN: u64 = 1;
 const RATE: u64 = 2;
 
 /// Recordings with two CPUs and with eight, of kernels that tell each interrupt.
-const RECORDINGS: [&str; 9] = [
+const RECORDINGS: [&str; 10] = [
     "madvise",
     "munmap",
     "mprotect",
     "mremap",
     "copy-on-write",
+    "waits",
     "guests/6.12-reclaim",
     "guests/6.12-migrate-4",
     "guests/7.2-madvise",
@@ -43,14 +44,15 @@ fn traced(recording: &mut Recording) -> Trace {
     trace
 }
 
-/// The counts of a recording: handlers, those whose interrupts were seen, calls, interrupts sent, and switches to
-/// threads.
+/// The counts of a recording: handlers, those whose interrupts were seen, calls, interrupts sent, and waits for
+/// locks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     handlers: usize,
     paired: usize,
     calls: usize,
     sent: usize,
+    waits: usize,
 }
 
 fn counts(recording: &mut Recording) -> Counts {
@@ -61,6 +63,7 @@ fn counts(recording: &mut Recording) -> Counts {
             Kind::Sent { .. } => counts.sent += 1,
             Kind::HandlerBegan { .. } => counts.handlers += 1,
             Kind::CallBegan { .. } => counts.calls += 1,
+            Kind::WaitBegan { .. } if row.event.thread != 0 => counts.waits += 1,
             _ => {}
         }
         tracker.add(
@@ -123,6 +126,12 @@ fn every_call_is_in_a_lane_and_every_thread_in_one_at_a_time() {
         let calls =
             threads.iter().filter(|(_, slice)| is_call(slice) && !slice.arguments.contains_key("part"));
         assert_eq!(calls.count(), counts.calls, "{name}");
+        let waits = threads.iter().filter(|(_, slice)| slice.name.starts_with("waits: "));
+        assert_eq!(
+            waits.filter(|(_, slice)| !slice.arguments.contains_key("part")).count(),
+            counts.waits,
+            "{name}"
+        );
         let mut runs: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
         for (_, slice) in &threads {
             if let Some(thread) = slice.arguments.get("thread") {

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use ceasefire_linux::events::LockKind;
+use ceasefire_linux::locks::Waited;
 use ceasefire_linux::recording::Recording;
 use ceasefire_linux::replay::{replay, Calls, Mechanism, Predicted, Replay};
 use ceasefire_linux::shootdowns::Cause;
@@ -108,5 +110,45 @@ fn every_breakdown_of_a_prediction_has_all_its_interrupts() {
             ];
             assert_eq!(sums, [predicted.interrupts; 5], "{name}: {predicted:?}");
         }
+    }
+}
+
+#[test]
+fn waits_have_their_lock_their_cause_and_the_part_during_flushes() {
+    let replayed = replayed("waits", &[]);
+    assert_eq!(Some(replayed.facts.interrupts), replayed.facts.tlb_row);
+    let rows = replayed.observed.locks.rows();
+    let is_of_load = |row: &&Waited| replayed.names.get(row.process.program) == "guest_loads";
+    let semaphores: Vec<&Waited> = rows
+        .iter()
+        .filter(is_of_load)
+        .filter(|row| matches!(row.kind, LockKind::SleepRead | LockKind::SleepWrite))
+        .collect();
+    let told: Vec<_> =
+        semaphores.iter().map(|row| (row.kind, row.cause, row.sum.waits, row.sum.ns / 1_000_000)).collect();
+    assert_eq!(
+        told,
+        [
+            (LockKind::SleepRead, Cause::Fault, 63, 25),
+            (LockKind::SleepWrite, Cause::Munmap, 21, 21),
+            (LockKind::SleepWrite, Cause::Mmap, 6, 21),
+            (LockKind::SleepWrite, Cause::Madvise, 18, 8),
+            (LockKind::SleepWrite, Cause::Mprotect, 32, 1),
+        ]
+    );
+    // All for one lock: the process's `mmap_lock`.
+    assert!(semaphores.iter().all(|row| row.locks == 1 && row.lock == semaphores[0].lock), "{semaphores:?}");
+    let protect = semaphores[4].sum;
+    assert!(10 * protect.flush_ns < protect.ns && protect.ns < 12 * protect.flush_ns, "{protect:?}");
+    for row in &rows {
+        assert!(row.sum.flush_ns <= row.sum.ns && row.sum.longest_ns <= row.sum.ns, "{row:?}");
+    }
+}
+
+#[test]
+fn recordings_without_events_of_locks_have_no_waits() {
+    for (name, ..) in RECORDINGS {
+        let replayed = replayed(name, &[]);
+        assert!(!replayed.facts.tells_waits() && replayed.observed.locks.rows().is_empty(), "{name}");
     }
 }

@@ -1,12 +1,15 @@
-//! Advice: the mechanisms that would clearly send fewer interrupts, and where these come from.
+//! Advice: the mechanisms that would clearly send fewer interrupts, and where these come from; and the waits for locks
+//! that would stay.
 
+use ceasefire_linux::recording::Count;
 use ceasefire_linux::replay::Replay;
 use ceasefire_linux::shootdowns::Cause;
 
+use crate::locks::name;
 use crate::number::{compact, ratio};
 use crate::replay::prediction::{range, Part, Prediction};
 
-/// The most lines.
+/// The most lines about mechanisms.
 const LINES: usize = 3;
 
 /// The error of the replay of the recorded kernel's own mechanism above which no other row is believed.
@@ -36,10 +39,46 @@ struct Line {
     ratio: f64,
 }
 
-/// The lines of advice. The first prediction is that of the recorded kernel's own mechanism. There is none unless the
-/// replay of that mechanism sends as many interrupts as were observed, to a tenth, and none about a row whose range
-/// holds 1. Mechanisms that leave the same share a line.
+/// The waits for locks that carry a line.
+const WAITS: u64 = 100;
+
+/// The part of the time for which senders wait that waits for locks take at least, if they are to have a line.
+const WORTH: f64 = 0.1;
+
+/// The lines of advice. The first prediction is that of the recorded kernel's own mechanism.
 pub(crate) fn advice(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
+    let mut lines = of_mechanisms(replayed, predictions);
+    lines.extend(of_locks(replayed));
+    lines
+}
+
+/// The line about the process whose threads wait longest for locks while its flushes interrupt CPUs.
+fn of_locks(replayed: &Replay) -> Option<String> {
+    let locks = &replayed.observed.locks;
+    let (process, share) = locks.beside_flushes()?;
+    let sum = share.sum;
+    let sends = replayed.observed.totals.processes.iter().filter(|((of, _), _)| *of == process);
+    let sender_ns: f64 = sends.map(|(_, sum)| sum.sender_ns as f64).sum();
+    let carries = replayed.facts.counted == Count::Sent && sum.waits >= WAITS;
+    if !carries || share.spread.is_none() || (sum.ns as f64) < WORTH * sender_ns {
+        return None;
+    }
+    let rows = locks.rows().into_iter().filter(|row| row.process.id == process);
+    let stays = rows.max_by_key(|row| row.sum.ns - row.sum.flush_ns)?;
+    Some(format!(
+        "threads of {} waited {} ms for locks, {} of it while its flushes interrupted CPUs ({}). Fewer flushes save at \
+         most that part. Of what stays, most is for {}.",
+        Part::Process(process).name(replayed),
+        compact(sum.ns as f64 / 1e6),
+        ratio(Some(sum.flush_ns as f64 / sum.ns as f64)),
+        range(share.spread),
+        name(&stays)
+    ))
+}
+
+/// The lines about mechanisms. There is none unless the replay of the kernel's own sends as many interrupts as were
+/// observed, to a tenth, and none about a row whose range holds 1. Mechanisms that leave the same share a line.
+fn of_mechanisms(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     let Some((own, others)) = predictions.split_first() else { return Vec::new() };
     if own.ratio.is_none_or(|ratio| (ratio - 1.0).abs() > ERROR) {
         return Vec::new();

@@ -17,6 +17,7 @@ use crate::args::{By, Decay, ReplayArguments};
 use crate::compare::mechanisms;
 use crate::failure::{Done, Failure};
 use crate::html;
+use crate::locks;
 use crate::number::{compact, ratio};
 use crate::output::command_line;
 use crate::output::distinct::distinct;
@@ -109,6 +110,10 @@ fn words(replayed: &Replay, predictions: &[Prediction], by: By) -> String {
     text.push_str(&grid.text(width));
     text.push('\n');
     text.push_str(&breakdown(replayed, predictions, by).text(width));
+    if let Some(grid) = locks::grid(&replayed.observed.locks, &replayed.names, facts) {
+        text.push('\n');
+        text.push_str(&grid.text(width));
+    }
     let legend =
         predictions.iter().zip(1..).map(|(prediction, number)| format!("({number}) {}", prediction.name));
     let mut notes = vec![legend.collect::<Vec<_>>().join(", ")];
@@ -257,6 +262,7 @@ fn json_of(replayed: &Replay, predictions: &[Prediction]) -> Value {
             "processes": processes(0),
             "sent": cpus(By::Sender, 0),
             "received": cpus(By::Victim, 0),
+            "locks": locks::json_of(&observed.locks, &replayed.names, &replayed.facts),
         },
         "predicted": predicted.collect::<Vec<_>>(),
         "advice": advice(replayed, predictions),

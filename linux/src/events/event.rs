@@ -106,6 +106,20 @@ pub enum Kind {
         /// Whether it was done.
         done: bool,
     },
+    /// A thread finds a lock taken and begins to wait. It begins again when it goes from spinning to sleeping.
+    WaitBegan {
+        /// The lock's address in the kernel.
+        lock: u64,
+        /// The kind of lock, and what the thread wants of it.
+        kind: LockKind,
+    },
+    /// The wait has ended.
+    WaitEnded {
+        /// The lock's address in the kernel.
+        lock: u64,
+        /// 0 if the thread has the lock; below 0, the number of an error.
+        result: i64,
+    },
     /// Frames are allocated.
     Allocated {
         /// The first frame.
@@ -254,6 +268,37 @@ pub enum MigrationReason {
     Other,
 }
 
+/// The kinds of locks for which threads wait, and whether they want to read or to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LockKind {
+    /// A lock whose waiters spin, such as that of a page table.
+    Spin,
+    /// A reader-writer lock whose waiters spin, for reading.
+    SpinRead,
+    /// The same, for writing.
+    SpinWrite,
+    /// A reader-writer semaphore, such as `mmap_lock`, for reading.
+    SleepRead,
+    /// The same, for writing.
+    SleepWrite,
+    /// A reader-writer semaphore with a counter for each CPU, for reading.
+    PerCpuRead,
+    /// The same, for writing.
+    PerCpuWrite,
+    /// A mutex.
+    Mutex,
+    /// A semaphore.
+    Semaphore,
+    /// A lock with inheritance of priorities.
+    RealTime,
+    /// A reader-writer lock of kernels with real-time preemption, for reading.
+    RealTimeRead,
+    /// The same, for writing.
+    RealTimeWrite,
+    /// Any other.
+    Other,
+}
+
 /// A closed set of values that files and formats spell.
 pub trait Spelled: Copy + Eq + 'static {
     /// Every value with its word, in order.
@@ -300,6 +345,25 @@ impl Spelled for MigrationReason {
         (Self::Asked, "syscall_or_cpuset"),
         (Self::NumaBalancing, "numa_misplaced"),
         (Self::Demotion, "demotion"),
+        (Self::Other, "other"),
+    ];
+}
+
+/// The words are our own, with the kernel's names of its locks.
+impl Spelled for LockKind {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Spin, "spin lock"),
+        (Self::SpinRead, "rwlock, for reading"),
+        (Self::SpinWrite, "rwlock, for writing"),
+        (Self::SleepRead, "rwsem, for reading"),
+        (Self::SleepWrite, "rwsem, for writing"),
+        (Self::PerCpuRead, "percpu rwsem, for reading"),
+        (Self::PerCpuWrite, "percpu rwsem, for writing"),
+        (Self::Mutex, "mutex"),
+        (Self::Semaphore, "semaphore"),
+        (Self::RealTime, "rt mutex"),
+        (Self::RealTimeRead, "rt lock, for reading"),
+        (Self::RealTimeWrite, "rt lock, for writing"),
         (Self::Other, "other"),
     ];
 }

@@ -8,6 +8,6 @@ mod names;
 mod source;
 
 pub use decode::{level_of, Decoder, Wanted};
-pub use event::{Event, FlushReason, Kind, MigrationReason, Spelled, SystemCall, Work};
+pub use event::{Event, FlushReason, Kind, LockKind, MigrationReason, Spelled, SystemCall, Work};
 pub use names::{Name, Names};
 pub use source::{Level, Lookup, Source, SOURCES};

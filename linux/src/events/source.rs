@@ -4,7 +4,7 @@
 
 use foldhash::HashMap;
 
-use crate::events::event::{FlushReason, Kind, MigrationReason, Spelled, SystemCall, Work};
+use crate::events::event::{FlushReason, Kind, LockKind, MigrationReason, Spelled, SystemCall, Work};
 use crate::events::names::{Name, Names};
 use crate::kernel::symbols::Symbols;
 use crate::tracefs::{Field, Format, FormatError};
@@ -26,7 +26,7 @@ pub enum Level {
     /// Also the events that tell their causes: system calls, stores to shared pages, reclaim, migration. Of flushes, only
     /// those that ask other CPUs.
     Causes,
-    /// Also every flush and every fault, switches, frames and the page cache.
+    /// Also every flush and every fault, switches, waits for locks, frames and the page cache.
     Full,
 }
 
@@ -230,6 +230,23 @@ pub const SOURCES: &[Source] = &[
     source!(Causes, "huge_memory", "mm_collapse_huge_page", [status], |_| Kind::Collapsed {
         done: status == 1
     }),
+    Source {
+        system: "lock",
+        event: "contention_begin",
+        level: Level::Full,
+        of_flushes: false,
+        read: |format| {
+            let (lock, flags) = (format.field("lock_addr")?, format.field("flags")?);
+            let kind = kind_of_lock(&format.words("flags"));
+            Ok(Box::new(move |record, _| {
+                Some(Kind::WaitBegan { lock: lock.value(record)?, kind: kind(flags.value(record)?) })
+            }))
+        },
+    },
+    source!(Full, "lock", "contention_end", [lock_addr, ret], |_| Kind::WaitEnded {
+        lock: lock_addr,
+        result: ret.cast_signed(),
+    }),
     source!(Full, "kmem", "mm_page_alloc", [pfn, order], |_| Kind::Allocated {
         frame: pfn,
         order: order as u32
@@ -286,6 +303,31 @@ impl Source {
             // A fault at a present page that is a store, as x86 codes it.
             "page_fault_user" => Some("error_code & 1 && error_code & 2".to_owned()),
             _ => None,
+        }
+    }
+}
+
+/// Reads the flags of a wait for a lock, whose bits have these words.
+fn kind_of_lock(words: &[(u64, &str)]) -> impl Fn(u64) -> LockKind + Send + 'static {
+    let names = ["MUTEX", "PERCPU", "RT", "SPIN", "READ", "WRITE"];
+    let bits = names.map(|name| words.iter().find(|(_, word)| *word == name).map_or(0, |(bit, _)| *bit));
+    move |flags| {
+        let [mutex, per_cpu, real_time, spins, reads, writes] = bits.map(|bit| flags & bit != 0);
+        match (reads, writes) {
+            // A mutex spins at first.
+            _ if mutex => LockKind::Mutex,
+            (true, _) if per_cpu => LockKind::PerCpuRead,
+            (_, true) if per_cpu => LockKind::PerCpuWrite,
+            (true, _) if real_time => LockKind::RealTimeRead,
+            (_, true) if real_time => LockKind::RealTimeWrite,
+            _ if real_time => LockKind::RealTime,
+            (true, _) if spins => LockKind::SpinRead,
+            (_, true) if spins => LockKind::SpinWrite,
+            _ if spins => LockKind::Spin,
+            (true, _) => LockKind::SleepRead,
+            (_, true) => LockKind::SleepWrite,
+            _ if flags == 0 => LockKind::Semaphore,
+            _ => LockKind::Other,
         }
     }
 }
@@ -367,5 +409,34 @@ mod tests {
                 assert_eq!(read(&record, &mut Lookup::default()), Some(expected), "{words}");
             }
         }
+    }
+
+    #[test]
+    fn the_kind_of_a_lock_follows_from_the_bits_that_the_kernel_names() {
+        let words = [(1, "SPIN"), (2, "READ"), (4, "WRITE"), (8, "RT"), (16, "PERCPU"), (32, "MUTEX")];
+        let moved: Vec<(u64, &str)> = words.iter().map(|(bit, word)| (bit << 3, *word)).collect();
+        for (flags, kind) in [
+            (0, LockKind::Semaphore),
+            (1, LockKind::Spin),
+            (1 | 2, LockKind::SpinRead),
+            (1 | 4, LockKind::SpinWrite),
+            (2, LockKind::SleepRead),
+            (4, LockKind::SleepWrite),
+            (8, LockKind::RealTime),
+            (8 | 2, LockKind::RealTimeRead),
+            (8 | 4, LockKind::RealTimeWrite),
+            (16 | 2, LockKind::PerCpuRead),
+            (16 | 4, LockKind::PerCpuWrite),
+            (32, LockKind::Mutex),
+            (32 | 1, LockKind::Mutex),
+            (64, LockKind::Other),
+        ] {
+            assert_eq!(
+                (kind_of_lock(&words)(flags), kind_of_lock(&moved)(flags << 3)),
+                (kind, kind),
+                "{flags}"
+            );
+        }
+        assert_eq!(kind_of_lock(&[])(2), LockKind::Other);
     }
 }

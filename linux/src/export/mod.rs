@@ -182,35 +182,6 @@ impl<W: Write> Exporter<W> {
                 let threads = &self.threads;
                 self.running.switch(time_ns, cpu, next, tracks, &|thread| of_run(thread, threads, names))
             }
-            Kind::CallBegan { call, address, bytes, flags } => {
-                let arguments = vec![
-                    Argument::text("address", format!("{address:#x}")),
-                    Argument::number("bytes", bytes),
-                    Argument::number("flags", flags),
-                ];
-                let slice = Slice { arguments, ..named(call.word()) };
-                self.running.begin(time_ns, thread, Activity::Call, slice, tracks)
-            }
-            Kind::CallEnded { result, .. } => {
-                let arguments = vec![Argument::signed("result", result)];
-                self.running.end(time_ns, thread, Activity::Call, arguments, tracks)
-            }
-            Kind::MigrationBegan { reason } => {
-                let slice =
-                    Slice { arguments: vec![Argument::text("reason", reason.word())], ..named("migration") };
-                self.running.begin(time_ns, thread, Activity::Migration, slice, tracks)
-            }
-            Kind::MigrationEnded { moved, failed, .. } => {
-                let arguments = vec![Argument::number("moved", moved), Argument::number("failed", failed)];
-                self.running.end(time_ns, thread, Activity::Migration, arguments, tracks)
-            }
-            Kind::ReclaimBegan => {
-                self.running.begin(time_ns, thread, Activity::Reclaim, named("reclaim"), tracks)
-            }
-            Kind::ReclaimEnded { frames } => {
-                let arguments = vec![Argument::number("frames", frames)];
-                self.running.end(time_ns, thread, Activity::Reclaim, arguments, tracks)
-            }
             Kind::Collapsed { done } => {
                 let slice =
                     Slice { arguments: vec![Argument::number("done", done.into())], ..named("collapse") };
@@ -227,6 +198,14 @@ impl<W: Write> Exporter<W> {
                 let slice = Slice { arguments: vec![Argument::number("events", events)], ..named("lost") };
                 self.tracks.instant(time_ns, cpu, Lane::Threads, slice)
             }
+            Kind::CallBegan { .. }
+            | Kind::CallEnded { .. }
+            | Kind::MigrationBegan { .. }
+            | Kind::MigrationEnded { .. }
+            | Kind::ReclaimBegan
+            | Kind::ReclaimEnded { .. }
+            | Kind::WaitBegan { .. }
+            | Kind::WaitEnded { .. } => self.draw_activity(event),
             Kind::Fault { .. }
             | Kind::Allocated { .. }
             | Kind::Freed { .. }
@@ -236,6 +215,52 @@ impl<W: Write> Exporter<W> {
             | Kind::ThreadNamed { .. }
             | Kind::Stack { .. } => Ok(()),
         }
+    }
+
+    /// Draws what a thread begins or ends.
+    fn draw_activity(&mut self, event: &Event) -> io::Result<()> {
+        let Event { time_ns, thread, kind, .. } = *event;
+        let (running, tracks) = (&mut self.running, &mut self.tracks);
+        let (activity, slice) = match kind {
+            Kind::CallBegan { call, address, bytes, flags } => {
+                let arguments = vec![
+                    Argument::text("address", format!("{address:#x}")),
+                    Argument::number("bytes", bytes),
+                    Argument::number("flags", flags),
+                ];
+                (Activity::Call, Slice { arguments, ..named(call.word()) })
+            }
+            Kind::MigrationBegan { reason } => {
+                let arguments = vec![Argument::text("reason", reason.word())];
+                (Activity::Migration, Slice { arguments, ..named("migration") })
+            }
+            Kind::ReclaimBegan => (Activity::Reclaim, named("reclaim")),
+            Kind::WaitBegan { lock, kind } => {
+                let arguments = vec![Argument::text("lock", format!("{lock:#x}"))];
+                (Activity::Wait, Slice { arguments, ..named(&format!("waits: {}", kind.word())) })
+            }
+            _ => {
+                let (activity, arguments) = match kind {
+                    Kind::CallEnded { result, .. } => {
+                        (Activity::Call, vec![Argument::signed("result", result)])
+                    }
+                    Kind::MigrationEnded { moved, failed, .. } => {
+                        let arguments =
+                            vec![Argument::number("moved", moved), Argument::number("failed", failed)];
+                        (Activity::Migration, arguments)
+                    }
+                    Kind::ReclaimEnded { frames } => {
+                        (Activity::Reclaim, vec![Argument::number("frames", frames)])
+                    }
+                    Kind::WaitEnded { result, .. } => {
+                        (Activity::Wait, vec![Argument::signed("result", result)])
+                    }
+                    _ => return Ok(()),
+                };
+                return running.end(time_ns, thread, activity, arguments, tracks);
+            }
+        };
+        running.begin(time_ns, thread, activity, slice, tracks)
     }
 
     /// Ends the handler that a CPU runs, if it runs one.

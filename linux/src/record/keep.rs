@@ -4,6 +4,7 @@ use std::io::Write;
 
 use crate::events::{Event, FlushReason, Kind, Names};
 use crate::kernel::threads::Threads;
+use crate::locks::{Locks, Waits};
 use crate::recording::{Facts, RecordingError, Row, Writer};
 use crate::shootdowns::{Tally, Totals, Tracker};
 
@@ -14,6 +15,8 @@ pub struct Recorded<W> {
     pub facts: Facts,
     /// Its shootdowns.
     pub totals: Totals,
+    /// Its waits for locks.
+    pub locks: Locks,
     /// The names to which the totals refer.
     pub names: Names,
     /// Where it was written.
@@ -28,6 +31,8 @@ pub(crate) struct Keeper<W: Write + Send> {
     pub(crate) threads: Threads,
     tracker: Tracker,
     tally: Tally,
+    waits: Waits,
+    locks: Locks,
     /// The events so far.
     pub(crate) count: u64,
     asked: u64,
@@ -49,7 +54,9 @@ impl<W: Write + Send> Keeper<W> {
             let event = Event { time_ns: began_ns, cpu: 0, thread, kind };
             writer.add(&Row { event, process: is.process, program: is.name }, names)?;
         }
-        Ok(Self { writer, threads, tracker: Tracker::default(), tally: Tally::default(), count: 0, asked: 0 })
+        let (tracker, tally) = (Tracker::default(), Tally::default());
+        let (waits, locks) = (Waits::default(), Locks::default());
+        Ok(Self { writer, threads, tracker, tally, waits, locks, count: 0, asked: 0 })
     }
 
     /// Adds the next event.
@@ -58,6 +65,8 @@ impl<W: Write + Send> Keeper<W> {
         self.threads.learn(&event);
         self.asked += u64::from(matches!(event.kind, Kind::Flush { reason: FlushReason::RemoteSend, .. }));
         let row = self.threads.row(event, names);
+        let doing = || *self.tracker.doing(event.thread);
+        self.waits.add(&row, doing, names, |wait| self.locks.add(wait));
         self.tracker.add(&event, || row.of_thread(), names, |shootdown| self.tally.add(shootdown));
         self.writer.add(&row, names)
     }
@@ -69,6 +78,7 @@ impl<W: Write + Send> Keeper<W> {
         let to = self.writer.finish(&facts, &names)?;
         let mut totals = self.tally.totals();
         self.threads.name(&mut totals.names);
-        Ok(Recorded { facts, totals, names, to })
+        self.threads.name(&mut self.locks.names);
+        Ok(Recorded { facts, totals, locks: self.locks, names, to })
     }
 }

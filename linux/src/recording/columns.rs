@@ -31,10 +31,10 @@ pub const COLUMNS: &[Column] = &[
     column("target", false, false, "CPU that is interrupted"),
     column("call", false, false, "number that pairs an interrupt with its handler; used again"),
     column("pages", false, false, "pages that are flushed (none: all), moved or reclaimed"),
-    column("address", false, false, "address of a fault; first argument of a system call"),
+    column("address", false, false, "address of a fault or of a lock; first argument of a system call"),
     column("bytes", false, false, "second argument of a system call: a length, or a number of ranges"),
     column("flags", false, false, "third argument of a system call; the processor's code for a fault"),
-    column("result", false, false, "result of a system call; 1 if a collapse was done"),
+    column("result", false, false, "result of a system call or of a wait; 1 if a collapse was done"),
     column("other", false, false, "thread to which the CPU goes on, or that is made or named"),
     column("frame", false, false, "frame number"),
     column("order", false, false, "logarithm to base 2 of the number of frames"),
@@ -45,7 +45,7 @@ pub const COLUMNS: &[Column] = &[
     column("lost", false, false, "events that were lost here, at least"),
     column("function", true, false, "function that the interrupted CPU runs"),
     column("site", true, false, "kernel function that sends the interrupt"),
-    column("reason", true, false, "the kernel's reason for a flush or a migration"),
+    column("reason", true, false, "the kernel's reason for a flush or a migration; kind of a lock"),
     column("syscall", true, false, "name of a system call"),
     column("name", true, false, "name of a new or renamed thread"),
     column("stack", true, false, "kernel functions of the event before on the same CPU, innermost first"),
@@ -174,6 +174,16 @@ impl Cells {
                 cells.put(Number::Result, done.into());
                 Word::Collapsed
             }
+            Kind::WaitBegan { lock, kind } => {
+                cells.put(Number::Address, lock);
+                cells.spell(Text::Reason, kind, names);
+                Word::WaitBegan
+            }
+            Kind::WaitEnded { lock, result } => {
+                cells.put(Number::Address, lock);
+                cells.put(Number::Result, result.cast_unsigned());
+                Word::WaitEnded
+            }
             Kind::Allocated { frame, order } => {
                 cells.put(Number::Frame, frame);
                 cells.put(Number::Order, order.into());
@@ -275,6 +285,12 @@ pub(super) fn kind(event: Word, row: &impl Optional, meanings: &Meanings) -> Opt
         Word::ReclaimBegan => Kind::ReclaimBegan,
         Word::ReclaimEnded => Kind::ReclaimEnded { frames: number(Number::Pages)? },
         Word::Collapsed => Kind::Collapsed { done: number(Number::Result)? != 0 },
+        Word::WaitBegan => {
+            Kind::WaitBegan { lock: number(Number::Address)?, kind: meaning(Text::Reason)?.lock? }
+        }
+        Word::WaitEnded => {
+            Kind::WaitEnded { lock: number(Number::Address)?, result: row.number(Number::Result)? }
+        }
         Word::Allocated => Kind::Allocated { frame: number(Number::Frame)?, order: small(Number::Order)? },
         Word::Freed => Kind::Freed { frame: number(Number::Frame)?, order: small(Number::Order)? },
         Word::Cached => page().map(|(frame, inode, index)| Kind::Cached { frame, inode, index })?,

@@ -139,6 +139,13 @@ impl Facts {
         self.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
     }
 
+    /// Whether waits for locks were recorded: kernels before Linux 5.19 do not tell them.
+    pub fn tells_waits(&self) -> bool {
+        ["lock:contention_begin", "lock:contention_end"]
+            .iter()
+            .all(|name| self.events.iter().any(|event| event == name))
+    }
+
     /// The time of the recording, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.began_ns)

@@ -169,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::events::{Event, FlushReason, Kind, MigrationReason, SystemCall, Work};
+    use crate::events::{Event, FlushReason, Kind, LockKind, MigrationReason, SystemCall, Work};
     use crate::recording::Writer;
 
     fn kinds() -> impl Strategy<Value = Kind> {
@@ -195,6 +195,8 @@ mod tests {
             }),
             Just(Kind::ReclaimBegan),
             any::<bool>().prop_map(|done| Kind::Collapsed { done }),
+            any::<u64>().prop_map(|lock| Kind::WaitBegan { lock, kind: LockKind::SleepWrite }),
+            (any::<u64>(), any::<i64>()).prop_map(|(lock, result)| Kind::WaitEnded { lock, result }),
             (any::<u32>(), any::<bool>()).prop_map(move |(thread, same_process)| Kind::ThreadBegan {
                 thread,
                 same_process,

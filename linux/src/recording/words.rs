@@ -2,7 +2,7 @@
 //!
 //! A column of text repeats few words very often. So a word is looked up when it is first read, and not in each row.
 
-use crate::events::{FlushReason, MigrationReason, Name, Names, Spelled, SystemCall, Work};
+use crate::events::{FlushReason, LockKind, MigrationReason, Name, Names, Spelled, SystemCall, Work};
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(super) enum Word {
     ReclaimBegan,
     ReclaimEnded,
     Collapsed,
+    WaitBegan,
+    WaitEnded,
     Allocated,
     Freed,
     Cached,
@@ -47,6 +49,8 @@ impl Spelled for Word {
         (Self::ReclaimBegan, "reclaim_began"),
         (Self::ReclaimEnded, "reclaim_ended"),
         (Self::Collapsed, "collapsed"),
+        (Self::WaitBegan, "wait_began"),
+        (Self::WaitEnded, "wait_ended"),
         (Self::Allocated, "allocated"),
         (Self::Freed, "freed"),
         (Self::Cached, "cached"),
@@ -68,6 +72,7 @@ pub(super) struct Meaning {
     pub(super) flush: Option<FlushReason>,
     pub(super) migration: Option<MigrationReason>,
     pub(super) call: Option<SystemCall>,
+    pub(super) lock: Option<LockKind>,
 }
 
 impl Meaning {
@@ -78,6 +83,7 @@ impl Meaning {
             flush: FlushReason::of_word(word),
             migration: MigrationReason::of_word(word),
             call: SystemCall::of_word(word),
+            lock: LockKind::of_word(word),
         }
     }
 }

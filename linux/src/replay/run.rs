@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::events::{Event, FlushReason, Kind, Names, Work};
 use crate::kernel::threads::{Thread, Threads};
+use crate::locks::{Locks, Waits};
 use crate::recording::{Count, Facts, Loss, Recording, RecordingError, Row};
 use crate::replay::calls::Flush;
 use crate::replay::frames::Frames;
@@ -55,6 +56,8 @@ pub struct Observed {
     pub totals: Totals,
     /// Its interrupts over time.
     pub timeline: Timeline,
+    /// Its waits for locks.
+    pub locks: Locks,
 }
 
 /// A replayed recording.
@@ -104,6 +107,7 @@ struct Replayer {
     residency: Residency,
     tracker: Tracker,
     tally: Tally,
+    waits: Waits,
     observed: Observed,
     events: u64,
     left_out: u64,
@@ -136,7 +140,12 @@ pub fn replay(recording: &mut Recording, mechanisms: &[Mechanism]) -> Result<Rep
         residency: Residency::new(cpus),
         tracker: Tracker::default(),
         tally: Tally::default(),
-        observed: Observed { timeline: Timeline::new(facts.clone()), ..Observed::default() },
+        waits: Waits::default(),
+        observed: Observed {
+            timeline: Timeline::new(facts.clone()),
+            locks: Locks::new(facts.clone()),
+            ..Observed::default()
+        },
         events: 0,
         left_out: 0,
         most_frames: 0,
@@ -159,6 +168,8 @@ impl Replayer {
             self.part_ends_ns.pop();
             self.end_part();
         }
+        let (locks, doing) = (&mut self.observed.locks, || *self.tracker.doing(event.thread));
+        self.waits.add(row, doing, names, |wait| locks.add(wait));
         let (tally, timeline) = (&mut self.tally, &mut self.observed.timeline);
         let emit = |shootdown: &Shootdown| {
             tally.add(shootdown);
@@ -302,6 +313,7 @@ impl Replayer {
         });
         self.observed.totals = self.tally.totals();
         self.threads.name(&mut self.observed.totals.names);
+        self.threads.name(&mut self.observed.locks.names);
         for operation in self.operations.end_all() {
             self.take(operation);
         }

@@ -1,9 +1,9 @@
 //! Why a shootdown happened.
 
-use crate::events::{Kind, MigrationReason, SystemCall, Work};
+use crate::events::{Kind, LockKind, MigrationReason, SystemCall, Work};
 use crate::shootdowns::Purge;
 
-/// The cause of a shootdown.
+/// The cause of a shootdown, or of a wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// A program unmaps memory (munmap, shmdt, a smaller heap).
@@ -22,6 +22,9 @@ pub enum Cause {
     Msync,
     /// A store to a shared page copies it.
     CopyOnWrite,
+    /// An access to a page faults for another reason. Only waits for locks have this cause: flushes that faults make have
+    /// others.
+    Fault,
     /// The kernel takes pages back because memory is short.
     Reclaim,
     /// The kernel moves cold pages to slow memory.
@@ -59,7 +62,7 @@ const PRESENT_STORE: u64 = 3;
 
 impl Cause {
     /// All causes, in the order in which they are listed.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Munmap,
         Self::Madvise,
         Self::ProcessMadvise,
@@ -68,6 +71,7 @@ impl Cause {
         Self::Mmap,
         Self::Msync,
         Self::CopyOnWrite,
+        Self::Fault,
         Self::Reclaim,
         Self::Demotion,
         Self::Migration,
@@ -94,6 +98,7 @@ impl Cause {
             Self::Mmap => "mmap",
             Self::Msync => "msync",
             Self::CopyOnWrite => "copy-on-write",
+            Self::Fault => "page fault",
             Self::Reclaim => "reclaim",
             Self::Demotion => "demotion",
             Self::Migration => "migration",
@@ -185,6 +190,12 @@ impl Cause {
             })
         };
         functions.split(';').find_map(of_function)
+    }
+
+    /// The cause of a wait for a lock under these functions.
+    pub(crate) fn of_stack_of_wait(functions: &str) -> Self {
+        let other = if functions.contains("page_fault") { Self::Fault } else { Self::Other };
+        Self::of_stack(functions).unwrap_or(other)
     }
 }
 
@@ -282,6 +293,21 @@ impl Doing {
         }
     }
 
+    /// The cause of a wait for a lock that begins now.
+    pub(crate) fn cause_of_wait(&self, kind: LockKind, program: &str) -> Cause {
+        let cause = self.cause(Work::Flush, program);
+        if self.call.is_some() || self.fault.is_none() || !matches!(cause, Cause::CopyOnWrite | Cause::Other)
+        {
+            return cause;
+        }
+        // The fault may be over, since no event tells its end. Faults read `mmap_lock` and spin at page tables.
+        match kind {
+            LockKind::Mutex | LockKind::Semaphore | LockKind::SleepWrite => Cause::Other,
+            _ if cause == Cause::Other => Cause::Fault,
+            _ => cause,
+        }
+    }
+
     /// Whether page tables go with a flush that the thread does now, of so many pages or of all. That of a process's
     /// end frees them. Where a call on few pages flushes all, a table of many was freed (`pte_free_tlb`,
     /// `include/asm-generic/tlb.h`), or other threads changed mappings at the same time: Linux then flushes as if
@@ -362,6 +388,31 @@ mod tests {
             assert_eq!(cause(&events, "program"), expected, "{events:?}");
         }
         assert_eq!(cause(&[], "kswapd0"), Cause::Reclaim);
+    }
+
+    #[test]
+    fn a_fault_is_the_cause_of_waits_for_locks_that_faults_take() {
+        let cause = |events: &[Kind], kind| {
+            let mut doing = Doing::default();
+            for event in events {
+                doing.learn(event);
+            }
+            doing.cause_of_wait(kind, "program")
+        };
+        let fault = |code| Kind::Fault { address: 0, code };
+        let munmap = call(SystemCall::Munmap, 0);
+        for (events, kind, expected) in [
+            (vec![fault(6)], LockKind::SleepRead, Cause::Fault),
+            (vec![fault(6)], LockKind::Spin, Cause::Fault),
+            (vec![fault(7)], LockKind::Spin, Cause::CopyOnWrite),
+            (vec![fault(7)], LockKind::Mutex, Cause::Other),
+            (vec![fault(6)], LockKind::SleepWrite, Cause::Other),
+            (vec![munmap, fault(6)], LockKind::SleepWrite, Cause::Munmap),
+            (vec![fault(6), Kind::ReclaimBegan], LockKind::Mutex, Cause::Reclaim),
+            (vec![], LockKind::SleepRead, Cause::Other),
+        ] {
+            assert_eq!(cause(&events, kind), expected, "{events:?} {kind:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod totals;
 mod tracker;
 
 pub use cause::Cause;
+pub(crate) use cause::Doing;
 #[cfg(test)]
 pub(crate) use purge::DONTNEED;
 pub(crate) use purge::{pages_of, Pages, Purge};

@@ -146,25 +146,34 @@ impl Format {
         names.filter_map(|name| self.find(name)).collect()
     }
 
-    /// The words that the kernel prints for the values of a field.
+    /// The words that the kernel prints for the values of a field, or for the bits that are set in it.
     pub fn words(&self, field: &str) -> Vec<(u64, &str)> {
-        let Some((_, words)) = self.format.print_fmt().split_once(&format!("__print_symbolic(REC->{field},"))
-        else {
-            return Vec::new();
-        };
+        let printed = ["symbolic", "flags"].iter().find_map(|function| {
+            self.format.print_fmt().split_once(&format!("__print_{function}(REC->{field},"))
+        });
+        let Some((_, words)) = printed else { return Vec::new() };
         // The list ends with the parenthesis that closes the call. Words have none.
-        let words = words.split(')').next().unwrap_or_default();
-        words.split('{').skip(1).filter_map(word).collect()
+        let mut open = 0_i32;
+        let end = words.find(|character| {
+            open += i32::from(character == '(') - i32::from(character == ')');
+            open < 0
+        });
+        words[..end.unwrap_or(words.len())].split('{').skip(1).filter_map(word).collect()
     }
 }
 
-/// The value and the word in `1, "word" }`.
+/// The value and the word in `1, "word" }` or `(1U << 0), "word" }`.
 fn word(pair: &str) -> Option<(u64, &str)> {
     let (value, word) = pair.split_once(',')?;
     Some((number(value.trim())?, word.trim().strip_prefix('"')?.split('"').next()?))
 }
 
 fn number(text: &str) -> Option<u64> {
+    let text = text.trim_matches(['(', ')', ' ']);
+    if let Some((value, by)) = text.split_once("<<") {
+        return number(value)?.checked_shl(number(by)?.try_into().ok()?);
+    }
+    let text = text.trim_end_matches(['U', 'L']);
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -209,6 +218,12 @@ print fmt: \"pages:%ld reason:%s (%d)\", REC->pages, __print_symbolic(REC->reaso
         let format = Format::parse("tlb", FLUSH).expect("a format");
         assert_eq!(format.words("reason"), [(0, "flush on task switch"), (4, "remote IPI send")]);
         assert_eq!(format.words("pages"), []);
+        let bits = r#"print fmt: "%s %d", __print_flags(REC->pages, "|", { (1U << 0), "SPIN" }, { 0x10, "PERCPU" },
+            { (1UL << 64), "none" }), REC->reason, __print_symbolic(REC->reason, { 0, "reason" })"#;
+        let text = format!("{}{bits}\n", FLUSH.split("print fmt").next().expect("the fields"));
+        let format = Format::parse("tlb", &text.replace("\n            ", " ")).expect("a format");
+        assert_eq!(format.words("pages"), [(1, "SPIN"), (16, "PERCPU")]);
+        assert_eq!(format.words("reason"), [(0, "reason")]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub(crate) use merge::{Merge, Pages};
 const BUFFERS_PART: u64 = 32;
 const BUFFER_KIB: u64 = 32 << 10;
 
+/// The events that come with the kernel's functions, if these are recorded.
+const WITH_STACKS: [&str; 3] = ["csd:csd_queue_cpu", "tlb:tlb_flush", "lock:contention_begin"];
+
 /// Tracing that has begun. It ends when the instance is dropped, after the streams.
 pub(crate) struct Tracing {
     /// The records of each CPU.
@@ -39,7 +42,8 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Begins to trace the events of a level, with the kernel functions that led to each interrupt if `stacks`.
+    /// Begins to trace the events of a level, with the kernel functions that led to each interrupt and to each wait for a lock if
+    /// `stacks`.
     pub(crate) fn begin(level: Level, stacks: bool) -> Result<Self, Unavailable> {
         let tracefs = Tracefs::find()?;
         let (decoder, wanted) = Decoder::of_kernel(&tracefs, level)?;
@@ -73,7 +77,7 @@ impl Tracing {
             if let Some(filter) = filter {
                 instance.set(&format!("{folder}/filter"), filter)?;
             }
-            if stacks && (wanted.name == "csd:csd_queue_cpu" || wanted.name == "tlb:tlb_flush") {
+            if stacks && WITH_STACKS.contains(&wanted.name.as_str()) {
                 instance.set(&format!("{folder}/trigger"), "stacktrace")?;
             }
             instance.set(&format!("{folder}/enable"), "1")?;

@@ -10,6 +10,7 @@ mod timeline;
 
 pub(crate) use difference::of as difference;
 
+use ceasefire_linux::locks::Locks;
 use ceasefire_linux::replay::Replay;
 use maud::{html, Markup};
 
@@ -17,6 +18,7 @@ use self::bars::Bar;
 use super::figure::Figure;
 use super::page::document;
 use crate::args::By;
+use crate::locks::{cells, told, HEADS, SHOWN, WORDS};
 use crate::number::compact;
 use crate::replay::{advice, parts, reasons, Part, Prediction};
 
@@ -55,6 +57,7 @@ pub(crate) fn of(command: &str, name: &str, replayed: &Replay, predictions: &[Pr
             (causes(replayed))
             h3 { "Processes" }
             (division(replayed, predictions, By::Process))
+            (waits(replayed))
             @if !predictions.is_empty() {
                 @for reason in reasons(replayed, predictions) { p.note { (reason) } }
             }
@@ -95,6 +98,31 @@ fn causes(replayed: &Replay) -> Markup {
                 td { (compact(sum.sender_ns as f64 / 1e6)) } td { (compact(sum.victim_ns as f64 / 1e6)) }
             } } }
         } }
+    }
+}
+
+/// The locks most waited for.
+fn waits(replayed: &Replay) -> Markup {
+    let Replay { facts, names, observed, .. } = replayed;
+    let rows = told(&observed.locks, facts).map(Locks::rows).unwrap_or_default();
+    html! {
+        @if !rows.is_empty() {
+            h3 { "Waits for locks" }
+            div.scroll { table {
+                thead { tr { @for head in HEADS { th { (head) } } } }
+                tbody { @for row in rows.iter().take(2 * SHOWN) { tr {
+                    @for (at, cell) in cells(row, names, facts).iter().enumerate() {
+                        @if at == 0 { th scope="row" { (cell) } }
+                        @else if at < WORDS { td.word { (cell) } }
+                        @else { td { (cell) } }
+                    }
+                } } }
+            } }
+            p.note {
+                "'During flushes': the part of the time during which interrupts for flushes of the same process were "
+                "under way. Fewer flushes save at most that."
+            }
+        }
     }
 }
 
