@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ceasefire_machine::config::MAX_CPUS;
+use ceasefire_machine::config::{Change, MAX_CPUS};
 use clap::{value_parser, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -238,6 +238,9 @@ pub(crate) struct CompareArguments {
     /// The machine: a name, `host`, or a machine file [default: the paper's machines]
     #[arg(long, value_name = "NAME|FILE", help_heading = "What to run")]
     pub(crate) machine: Option<String>,
+    /// A number of the machine, by its key in the machine file: `--set "costs.fault=900 ns"`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = change, help_heading = "What to run")]
+    pub(crate) set: Vec<Change>,
     /// The number of CPUs [default: the machine's own]
     #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true, help_heading = "What to run")]
     pub(crate) cpus: Option<u32>,
@@ -383,6 +386,11 @@ fn scale(text: &str) -> Result<f64, String> {
         None => number(text),
     };
     scale.ok_or_else(|| "must be a number above 0 and at most 1, such as 0.0625 or 1/16".into())
+}
+
+/// Parses a number of a machine. The machine checks that it has it.
+fn change(text: &str) -> Result<Change, &'static str> {
+    text.parse().map_err(|_| "must be KEY=NUMBER or KEY=NUMBER UNIT, such as 'costs.fault=900 ns'")
 }
 
 /// Parses any number that fits.

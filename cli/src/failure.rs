@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use ceasefire_experiments::UnknownName;
+
 /// The result of a command.
 pub(crate) type Done = Result<(), Failure>;
 
@@ -18,6 +20,11 @@ pub(crate) enum Failure {
     Broken { rules: u64, loads: u64, lines: Vec<String> },
     /// The reader of the output has closed it. This is not an error.
     NoReader,
+}
+
+/// The failure for a `name` that is not of a known `what`.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str], others: &[&str]) -> Failure {
+    Failure::input(UnknownName::new(what, name, known, others))
 }
 
 impl Failure {

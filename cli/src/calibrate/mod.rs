@@ -15,8 +15,8 @@ use ceasefire_machine::config::{Machine, Parameter};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::CalibrateArguments;
-use crate::compare::{host_memory, names};
-use crate::failure::{Done, Failure};
+use crate::compare::host_memory;
+use crate::failure::{unknown, Done, Failure};
 use crate::host::calibration_file;
 use crate::output::replacement::Place;
 use crate::stdout::print;
@@ -49,7 +49,7 @@ fn parts(only: &[String]) -> Result<Vec<Part>, Failure> {
     let known = Part::ALL.map(Part::name);
     let chosen = |part: &Part| only.is_empty() || only.iter().any(|name| name == part.name());
     match only.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(names::unknown("part", name, &known, &[])),
+        Some(name) => Err(unknown("part", name, &known, &[])),
         None => Ok(Part::ALL.into_iter().filter(chosen).collect()),
     }
 }

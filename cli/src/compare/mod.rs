@@ -1,7 +1,6 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
 pub(crate) mod host_memory;
-pub(crate) mod names;
 mod progress;
 mod runs;
 mod selection;

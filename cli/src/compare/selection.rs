@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
-use ceasefire_machine::config::{builtin, Effect, Machine, BUILTIN};
+use ceasefire_machine::config::{Change, Effect, Machine, MachineFile, BUILTIN};
 
-use super::{host_memory, names};
+use super::host_memory;
 use crate::args::CompareArguments;
-use crate::failure::Failure;
+use crate::failure::{unknown, Failure};
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
@@ -41,7 +41,7 @@ fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
     let mut known: Vec<&str> =
         EXPERIMENTS.iter().filter_map(|experiment| experiment.name.split(':').next()).collect();
     known.dedup();
-    Err(names::unknown("experiment", name, &known, &COMMANDS))
+    Err(unknown("experiment", name, &known, &COMMANDS))
 }
 
 /// The runs that the command line asks for.
@@ -54,8 +54,7 @@ pub(super) struct Selection {
 /// The mechanisms of these names, each once.
 pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
     let known = Mechanism::ALL.map(Mechanism::name);
-    let find =
-        |name: &String| name.parse::<Mechanism>().map_err(|_| names::unknown("mechanism", name, &known, &[]));
+    let find = |name: &String| name.parse::<Mechanism>().map_err(|_| unknown("mechanism", name, &known, &[]));
     Ok(once(given.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq))
 }
 
@@ -71,7 +70,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     let known = Effect::ALL.map(Effect::name);
     let find = |name: &String| {
         let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
-        effect.ok_or_else(|| names::unknown("effect", name, &known, &[]))
+        effect.ok_or_else(|| unknown("effect", name, &known, &[]))
     };
     let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
     let named = !arguments.experiments.is_empty();
@@ -79,8 +78,12 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
         let machines: Vec<Machine> = match &arguments.machine {
-            Some(name) => vec![machine(name)?],
-            None => experiment.machines.iter().map(|name| machine(name)).collect::<Result<_, _>>()?,
+            Some(name) => vec![machine(name, &arguments.set)?],
+            None => experiment
+                .machines
+                .iter()
+                .map(|name| machine(name, &arguments.set))
+                .collect::<Result<_, _>>()?,
         };
         let mechanisms = if chosen.is_empty() { experiment.mechanisms } else { &chosen };
         for machine in machines {
@@ -223,19 +226,29 @@ pub(super) fn inputs<'a>(
     inputs
 }
 
-/// A machine by name, or from a file if the name exists as a file or looks like a path.
-fn machine(name: &str) -> Result<Machine, Failure> {
-    if let Some(machine) = builtin(name) {
-        return machine.map_err(Failure::input);
-    }
+/// A machine by name, or from a file if the name exists as a file or looks like a path. Some of its numbers are set.
+fn machine(name: &str, changes: &[Change]) -> Result<Machine, Failure> {
     if name == "host" {
-        return host().map_err(Failure::input);
+        return match changes {
+            [] => host().map_err(Failure::input),
+            [change, ..] => Err(Failure::Input(format!(
+                "--set {change}: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and set numbers of it"
+            ))),
+        };
     }
-    if looks_like_path(name) {
-        return Machine::from_file(Path::new(name)).map_err(Failure::input);
+    let file = match MachineFile::builtin(name) {
+        Some(file) => file,
+        None if looks_like_path(name) => MachineFile::open(Path::new(name)),
+        None => {
+            let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
+            return Err(unknown("machine", name, &known, &[]));
+        }
+    };
+    let mut file = file.map_err(Failure::input)?;
+    for change in changes {
+        file.set(change).map_err(Failure::input)?;
     }
-    let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
-    Err(names::unknown("machine", name, &known, &[]))
+    Ok(file.machine().clone())
 }
 
 #[cfg(test)]

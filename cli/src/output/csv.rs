@@ -1,6 +1,7 @@
 //! The table of figures as comma-separated values (RFC 4180). An unknown value is empty.
 
-use super::tidy::{Cells, Column};
+use ceasefire_experiments::{Cells, Column};
+
 use crate::failure::Failure;
 
 pub(super) fn text(columns: &[Column]) -> Result<Vec<u8>, Failure> {
@@ -9,34 +10,22 @@ pub(super) fn text(columns: &[Column]) -> Result<Vec<u8>, Failure> {
     let names = columns.iter().map(|column| column.name);
     let mut written = writer.write_record(names);
     for row in 0..rows {
-        written =
-            written.and_then(|()| writer.write_record(columns.iter().map(|column| column.cells.shown(row))));
+        written = written
+            .and_then(|()| writer.write_record(columns.iter().map(|column| shown(&column.cells, row))));
     }
     written.map_err(Failure::input)?;
     writer.into_inner().map_err(Failure::input)
 }
 
-impl Cells {
-    fn len(&self) -> usize {
-        match self {
-            Self::Text(cells) => cells.len(),
-            Self::TextOrNone(cells) => cells.len(),
-            Self::Whole(cells) => cells.len(),
-            Self::Number(cells) => cells.len(),
-            Self::NumberOrNone(cells) => cells.len(),
-            Self::Flag(cells) => cells.len(),
-        }
-    }
-
-    fn shown(&self, row: usize) -> String {
-        match self {
-            Self::Text(cells) => cells[row].clone(),
-            Self::TextOrNone(cells) => cells[row].clone().unwrap_or_default(),
-            Self::Whole(cells) => cells[row].to_string(),
-            Self::Number(cells) => cells[row].to_string(),
-            Self::NumberOrNone(cells) => cells[row].map_or(String::new(), |number| number.to_string()),
-            Self::Flag(cells) => cells[row].to_string(),
-        }
+/// A cell as text.
+fn shown(cells: &Cells, row: usize) -> String {
+    match cells {
+        Cells::Text(cells) => cells[row].clone(),
+        Cells::TextOrNone(cells) => cells[row].clone().unwrap_or_default(),
+        Cells::Whole(cells) => cells[row].to_string(),
+        Cells::Number(cells) => cells[row].to_string(),
+        Cells::NumberOrNone(cells) => cells[row].map_or(String::new(), |number| number.to_string()),
+        Cells::Flag(cells) => cells[row].to_string(),
     }
 }
 

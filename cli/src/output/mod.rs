@@ -6,13 +6,12 @@ pub(crate) mod interrupt;
 mod parquet;
 pub(crate) mod replacement;
 pub(crate) mod text;
-mod tidy;
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ceasefire_experiments::{Caveat, Interval, Plan, Report, TraceFile};
+use ceasefire_experiments::{columns, Caveat, Interval, Plan, Report, TraceFile};
 use ceasefire_machine::config::{Machine, Parameter};
 use serde::Serialize;
 
@@ -89,7 +88,7 @@ impl Output {
                 ("command", command.clone()),
                 ("machines", serde_json::to_string(&machines(&cases)).unwrap_or_default()),
             ];
-            let bytes = parquet::bytes(&tidy::columns(reports), &facts).map_err(Failure::input);
+            let bytes = parquet::bytes(&columns(reports), &facts).map_err(Failure::input);
             done = Failure::both(done, bytes.and_then(|bytes| parquet.write(&bytes)));
         }
         let mut printed = false;
@@ -98,7 +97,7 @@ impl Output {
                 self.json,
                 &(|| json(&command, &cases, &rows, reports)) as &dyn Fn() -> Result<Vec<u8>, Failure>,
             ),
-            (self.csv, &|| csv::text(&tidy::columns(reports))),
+            (self.csv, &|| csv::text(&columns(reports))),
         ];
         for (destination, text) in texts {
             let written = match destination {

@@ -10,11 +10,11 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
-use super::tidy::{Cells, Column};
+use ceasefire_experiments::{Cells, Column};
 
 /// The file's bytes. `facts` are the names and values of the file's own metadata.
 pub(super) fn bytes(columns: &[Column], facts: &[(&str, String)]) -> Result<Vec<u8>> {
-    let fields = columns.iter().map(|column| column.cells.field(column.name)).collect::<Result<_>>()?;
+    let fields = columns.iter().map(|column| field(&column.cells, column.name)).collect::<Result<_>>()?;
     let schema = Type::group_type_builder("results").with_fields(fields).build()?;
     let facts = facts.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())).collect();
     let properties = WriterProperties::builder().set_key_value_metadata(Some(facts)).build();
@@ -24,59 +24,57 @@ pub(super) fn bytes(columns: &[Column], facts: &[(&str, String)]) -> Result<Vec<
         let Some(mut writer) = group.next_column()? else {
             return Err(ParquetError::General("fewer columns than fields".into()));
         };
-        column.cells.write(&mut writer)?;
+        write(&column.cells, &mut writer)?;
         writer.close()?;
     }
     group.close()?;
     writer.into_inner()
 }
 
-impl Cells {
-    fn field(&self, name: &str) -> Result<Arc<Type>> {
-        let (physical, logical, repetition) = match self {
-            Self::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
-            Self::TextOrNone(_) => {
-                (PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::OPTIONAL)
-            }
-            Self::Whole(_) => {
-                let unsigned = LogicalType::integer(64, false);
-                (PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)
-            }
-            Self::Number(_) => (PhysicalType::DOUBLE, None, Repetition::REQUIRED),
-            Self::NumberOrNone(_) => (PhysicalType::DOUBLE, None, Repetition::OPTIONAL),
-            Self::Flag(_) => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
-        };
-        let field = Type::primitive_type_builder(name, physical);
-        field.with_logical_type(logical).with_repetition(repetition).build().map(Arc::new)
-    }
+/// The field of a column in the schema.
+fn field(cells: &Cells, name: &str) -> Result<Arc<Type>> {
+    let (physical, logical, repetition) = match cells {
+        Cells::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
+        Cells::TextOrNone(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::OPTIONAL),
+        Cells::Whole(_) => {
+            let unsigned = LogicalType::integer(64, false);
+            (PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)
+        }
+        Cells::Number(_) => (PhysicalType::DOUBLE, None, Repetition::REQUIRED),
+        Cells::NumberOrNone(_) => (PhysicalType::DOUBLE, None, Repetition::OPTIONAL),
+        Cells::Flag(_) => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
+    };
+    let field = Type::primitive_type_builder(name, physical);
+    field.with_logical_type(logical).with_repetition(repetition).build().map(Arc::new)
+}
 
-    fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<usize> {
-        // The definition levels of an optional column: 1 where there is a value.
-        fn levels<T>(cells: &[Option<T>]) -> Vec<i16> {
-            cells.iter().map(|cell| i16::from(cell.is_some())).collect()
+/// Writes a column.
+fn write(cells: &Cells, writer: &mut SerializedColumnWriter<'_>) -> Result<usize> {
+    // The definition levels of an optional column: 1 where there is a value.
+    fn levels<T>(cells: &[Option<T>]) -> Vec<i16> {
+        cells.iter().map(|cell| i16::from(cell.is_some())).collect()
+    }
+    let text = |text: &String| ByteArray::from(text.as_str());
+    match cells {
+        Cells::Text(cells) => {
+            let cells: Vec<ByteArray> = cells.iter().map(text).collect();
+            writer.typed::<ByteArrayType>().write_batch(&cells, None, None)
         }
-        let text = |text: &String| ByteArray::from(text.as_str());
-        match self {
-            Self::Text(cells) => {
-                let cells: Vec<ByteArray> = cells.iter().map(text).collect();
-                writer.typed::<ByteArrayType>().write_batch(&cells, None, None)
-            }
-            Self::TextOrNone(cells) => {
-                let known: Vec<ByteArray> = cells.iter().flatten().map(text).collect();
-                writer.typed::<ByteArrayType>().write_batch(&known, Some(&levels(cells)), None)
-            }
-            Self::Whole(cells) => {
-                // The type says that the bits are those of an unsigned number.
-                let cells: Vec<i64> = cells.iter().map(|cell| cell.cast_signed()).collect();
-                writer.typed::<Int64Type>().write_batch(&cells, None, None)
-            }
-            Self::Number(cells) => writer.typed::<DoubleType>().write_batch(cells, None, None),
-            Self::NumberOrNone(cells) => {
-                let known: Vec<f64> = cells.iter().flatten().copied().collect();
-                writer.typed::<DoubleType>().write_batch(&known, Some(&levels(cells)), None)
-            }
-            Self::Flag(cells) => writer.typed::<BoolType>().write_batch(cells, None, None),
+        Cells::TextOrNone(cells) => {
+            let known: Vec<ByteArray> = cells.iter().flatten().map(text).collect();
+            writer.typed::<ByteArrayType>().write_batch(&known, Some(&levels(cells)), None)
         }
+        Cells::Whole(cells) => {
+            // The type says that the bits are those of an unsigned number.
+            let cells: Vec<i64> = cells.iter().map(|cell| cell.cast_signed()).collect();
+            writer.typed::<Int64Type>().write_batch(&cells, None, None)
+        }
+        Cells::Number(cells) => writer.typed::<DoubleType>().write_batch(cells, None, None),
+        Cells::NumberOrNone(cells) => {
+            let known: Vec<f64> = cells.iter().flatten().copied().collect();
+            writer.typed::<DoubleType>().write_batch(&known, Some(&levels(cells)), None)
+        }
+        Cells::Flag(cells) => writer.typed::<BoolType>().write_batch(cells, None, None),
     }
 }
 

@@ -3,29 +3,58 @@
 //! The figures are the numbers of a run's JSON, under the same names; a name within another is joined with a dot, as in
 //! `time.user_s`. Time series are left out.
 
-use ceasefire_experiments::{published_names, Report};
 use serde_json::{Map, Value};
 
+use crate::compare::published_names;
+use crate::run::Report;
+
 /// A column: its name and its cells, one for each row.
-#[derive(Debug)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) cells: Cells,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// The name.
+    pub name: &'static str,
+    /// The cells.
+    pub cells: Cells,
 }
 
 /// The cells of a column.
-#[derive(Debug)]
-pub(super) enum Cells {
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cells {
+    /// Texts.
     Text(Vec<String>),
+    /// Texts, of which some may be missing.
     TextOrNone(Vec<Option<String>>),
+    /// Whole numbers.
     Whole(Vec<u64>),
+    /// Numbers.
     Number(Vec<f64>),
+    /// Numbers, of which some may be missing.
     NumberOrNone(Vec<Option<f64>>),
+    /// Flags.
     Flag(Vec<bool>),
 }
 
 /// The fields of a run that say which run it is, and not what came out.
 const SETTINGS: [&str; 4] = ["scale", "seed", "cpus", "threads"];
+
+impl Cells {
+    /// The number of cells.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(cells) => cells.len(),
+            Self::TextOrNone(cells) => cells.len(),
+            Self::Whole(cells) => cells.len(),
+            Self::Number(cells) => cells.len(),
+            Self::NumberOrNone(cells) => cells.len(),
+            Self::Flag(cells) => cells.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 /// A figure of a run.
 struct Figure<'a> {
@@ -36,8 +65,8 @@ struct Figure<'a> {
     published: Option<(f64, &'static str)>,
 }
 
-/// The table.
-pub(super) fn columns(reports: &[Report]) -> Vec<Column> {
+/// The table, column by column.
+pub fn columns(reports: &[Report]) -> Vec<Column> {
     let figures: Vec<Figure> = reports.iter().flat_map(figures).collect();
     let text = |of: &dyn Fn(&Figure) -> String| Cells::Text(figures.iter().map(of).collect());
     let maybe = |of: &dyn Fn(&Figure) -> Option<String>| Cells::TextOrNone(figures.iter().map(of).collect());
@@ -118,11 +147,21 @@ fn unit(metric: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::html::testing::report;
+    use ceasefire_machine::config::builtin;
+
+    use crate::{Experiment, Mechanism, Plan};
+
+    fn report(mechanism: Mechanism) -> Report {
+        let machine = builtin("2-socket-intel").expect("a listed name").expect("a valid file");
+        let experiment = Experiment::find("migrate").expect("an experiment");
+        let machine = machine.with_cpus(2).expect("allowed");
+        let plan = Plan { mechanism, scale: 0.0001, ..Plan::new(experiment, machine) };
+        plan.run(|_| ()).expect("a run")
+    }
 
     #[test]
     fn every_number_of_a_run_is_a_row() {
-        let reports = [report("per-page"), report("batched")];
+        let reports = [report(Mechanism::PerPage), report(Mechanism::Batched)];
         let columns = columns(&reports);
         let cells = |name: &str| &columns.iter().find(|column| column.name == name).expect("a column").cells;
         let (Cells::Text(metrics), Cells::Number(values), Cells::Text(units)) =
