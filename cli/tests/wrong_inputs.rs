@@ -51,6 +51,11 @@ fn wrong_names_are_answered_with_the_nearest() {
             &["Known machines: 4-node-48-cpu, 1-socket, 2-socket-intel, 128-core-arm64, xeon-6430-cxl, small-vm, \
                milan-36, milan-72, milan-8192, host"],
         ),
+        (&["compare", "--set", "costs.fault"], &["KEY=NUMBER UNIT", "'--set <KEY=VALUE>'"]),
+        (&["compare", "migrate", "--set", "costs.fautl=3 ns"], &["did you mean 'costs.fault'?"]),
+        (&["compare", "migrate", "--set", "costs.fault=3 m"], &["\"m\": must be one of ps, ns, us, ms"]),
+        (&["compare", "migrate", "--set", "costs.fault=-3"], &["-3 ns: must be 0 to 1000 ms"]),
+        (&["compare", "--machine", "host", "--set", "costs.fault=3 ns"], &["'host' has no file"]),
         (&["compare", "--without", "smtt"], &["did you mean 'smt'?"]),
         (&["compare", "--without", ""], &["contention, smt, idle, far-walks, bandwidth, ticks"]),
         (&["compare", "--settle", "fre"], &["[possible values: free, demand]", "'free'"]),

@@ -42,8 +42,8 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Begins to trace the events of a level, with the kernel functions that led to each interrupt and to each wait for a lock if
-    /// `stacks`.
+    /// Begins to trace the events of a level, with the kernel functions that led to each interrupt and to each wait for
+    /// a lock if `stacks`.
     pub(crate) fn begin(level: Level, stacks: bool) -> Result<Self, Unavailable> {
         let tracefs = Tracefs::find()?;
         let (decoder, wanted) = Decoder::of_kernel(&tracefs, level)?;
