@@ -98,7 +98,7 @@ fn the_page_is_one_file_with_every_part_of_the_replay() {
         "TLB shootdowns of purge.parquet",
         "<b>Over time.</b>",
         "from CPU 0 to CPU 1: 402",
-        "process_madvise: 0.0249 (0.0209-0.0303)",
+        "process_madvise: 0.0274 (0.0226-0.0523)",
         "madvise by shootdowns (",
         "<th scope=\"row\">madvise</th><td>400</td><td>400</td>",
     ] {

@@ -92,7 +92,7 @@ fn of_mechanisms(replayed: &Replay, predictions: &[Prediction]) -> Vec<String> {
     }
     lines.sort_by(|one, other| f64::total_cmp(&one.ratio, &other.ratio));
     let text = |Line { from, mechanisms, left, .. }| {
-        format!("{from} of the interrupts; '{}' would leave {left}.", mechanisms.join("', '"))
+        format!("{from}; '{}' would leave {left}.", mechanisms.join("', '"))
     };
     lines.into_iter().take(LINES).map(text).collect()
 }
@@ -110,10 +110,20 @@ fn line(replayed: &Replay, own: &Prediction, other: &Prediction) -> Option<Line>
     let cause = Cause::ALL.into_iter().max_by_key(saved)?;
     let totals = &replayed.observed.totals;
     let of_cause = totals.processes.iter().filter(|((_, of), _)| *of == cause);
-    let ((process, _), sum) = of_cause.max_by_key(|((process, _), sum)| (sum.interrupts, *process))?;
-    let share = 100.0 * sum.interrupts as f64 / replayed.observed.interrupts as f64;
+    let ((process, _), sum) =
+        of_cause.max_by_key(|((process, _), sum)| (sum.interrupts, sum.flushes, *process))?;
+    // Before Linux 6.4 no event tells which flush sent an interrupt.
+    let (part, all, does, what) = match replayed.facts.counted {
+        Count::Sent => (sum.interrupts, replayed.observed.interrupts, "sends", "interrupts"),
+        Count::Flushed => (sum.flushes, totals.all.flushes, "makes", "flushes"),
+    };
+    let share = 100.0 * part as f64 / all.max(1) as f64;
     Some(Line {
-        from: format!("{} by {} sends {share:.0}%", cause.name(), Part::Process(*process).name(replayed)),
+        from: format!(
+            "{} by {} {does} {share:.0}% of the {what}",
+            cause.name(),
+            Part::Process(*process).name(replayed)
+        ),
         mechanisms: vec![other.name.clone()],
         left: format!("{} of all ({})", ratio(Some(of_observed)), range(other.spread)),
         ratio: of_observed,

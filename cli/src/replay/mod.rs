@@ -162,11 +162,11 @@ pub(crate) fn reasons(replayed: &Replay, predictions: &[Prediction]) -> Vec<Stri
         ));
     }
     if replayed.facts.counted == Count::Flushed {
-        notes.push(
+        let row = replayed.facts.tlb_row.map_or(String::new(), |row| format!(" (TLB row: {row})"));
+        notes.push(format!(
             "this kernel's events do not tell the cause of an interrupt, and leave out those of CPUs with nothing \
-             to flush"
-                .to_owned(),
-        );
+             to flush{row}"
+        ));
     }
     if !replayed.lost.is_none() {
         notes.push(format!(

@@ -1,9 +1,13 @@
-//! The CPUs that Linux interrupts though they run another program.
+//! The CPUs that Linux interrupts though they do not run the process.
 //!
 //! Linux notes in a process's mask each CPU that runs it. Since 6.13 a CPU that goes on to another process keeps its
-//! place there (209954cbc7d0). A flush of one process passes over such a CPU. A batch is of several processes and
-//! interrupts every CPU of their masks that is not idle (`should_flush_tlb`, arch/x86/mm/tlb.c). The engine looks at each
-//! process instead. So a replay of Linux itself counts these interrupts too.
+//! place there (209954cbc7d0). A flush of one process passes over such a CPU, unless it frees page tables: then every CPU
+//! of the mask is interrupted, and one that has another process loaded leaves the mask. A batch is of several processes
+//! and interrupts every CPU of their masks that is not lazy. An idle CPU is lazy: it keeps the process that it ran. But
+//! if it is interrupted then, it loads the kernel's own space, is lazy no more, and each batch interrupts it until it
+//! runs a process again (`should_flush_tlb`, `flush_tlb_func`, arch/x86/mm/tlb.c).
+//!
+//! The engine looks at each process instead. So a replay of Linux itself counts these interrupts too.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +19,8 @@ use crate::replay::kernel::Taken;
 #[derive(Debug, Default)]
 pub(super) struct Masks {
     cpus: HashMap<u32, BTreeSet<u32>>,
+    /// The process that each CPU has loaded: that which it runs or ran last. None for the kernel's own space.
+    loaded: HashMap<u32, Option<u32>>,
 }
 
 impl Masks {
@@ -22,12 +28,41 @@ impl Masks {
     pub(super) fn runs(&mut self, cpu: u32, process: u32) {
         if process != 0 {
             self.cpus.entry(process).or_default().insert(cpu);
+            self.loaded.insert(cpu, Some(process));
         }
     }
 
     /// A process ends.
     pub(super) fn ends(&mut self, process: u32) {
         self.cpus.remove(&process);
+    }
+
+    /// A process frees page tables. Returns the CPUs that it interrupts though they have another process loaded.
+    /// `running` is what a CPU runs; none for the kernel or nothing.
+    pub(super) fn frees_tables(
+        &mut self,
+        sender: u32,
+        process: u32,
+        running: impl Fn(u32) -> Option<u32>,
+    ) -> BTreeSet<u32> {
+        let Some(cpus) = self.cpus.get_mut(&process) else { return BTreeSet::new() };
+        let mut others = BTreeSet::new();
+        for cpu in cpus.iter().copied().filter(|cpu| *cpu != sender) {
+            match self.loaded.get_mut(&cpu) {
+                Some(loaded) if *loaded == Some(process) => {
+                    if running(cpu).is_none() {
+                        *loaded = None;
+                    }
+                }
+                // The engine takes it for a lazy one, which it interrupts.
+                Some(None) => {}
+                _ => {
+                    others.insert(cpu);
+                }
+            }
+        }
+        cpus.retain(|cpu| !others.contains(cpu));
+        others
     }
 
     /// The CPUs that a batch interrupts though they run none of its processes. `running` is what a CPU runs; none for
@@ -41,9 +76,12 @@ impl Masks {
         let users = batch.iter().flat_map(|page| &page.users).map(|user| user.process);
         let processes: BTreeSet<u32> = users.collect();
         let cpus = processes.iter().filter_map(|process| self.cpus.get(process)).flatten().copied();
-        let runs_another =
-            |cpu: &u32| *cpu != sender && running(*cpu).is_some_and(|process| !processes.contains(&process));
-        cpus.filter(runs_another).collect()
+        let is_asked = |cpu: &u32| match running(*cpu) {
+            _ if *cpu == sender => false,
+            Some(process) => !processes.contains(&process),
+            None => self.loaded.get(cpu) == Some(&None),
+        };
+        cpus.filter(is_asked).collect()
     }
 }
 
@@ -51,6 +89,10 @@ impl Masks {
 mod tests {
     use super::*;
     use crate::replay::frames::User;
+
+    fn batch(process: u32) -> Vec<Taken> {
+        vec![Taken { frame: 1, users: vec![User { process, page: 1, stores: false }] }]
+    }
 
     #[test]
     fn a_batch_interrupts_busy_cpus_that_ran_its_processes_before() {
@@ -60,10 +102,28 @@ mod tests {
             masks.runs(cpu, process);
         }
         let running = |cpu: u32| [Some(7), Some(8), None, Some(8)][cpu as usize];
-        let batch = |process| vec![Taken { frame: 1, users: vec![User { process, page: 1, stores: false }] }];
         assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([1]));
         assert_eq!(masks.passed_over(0, &batch(8), running), BTreeSet::new());
         masks.ends(7);
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_batch_interrupts_idle_cpus_that_were_interrupted_while_they_idled() {
+        let mut masks = Masks::default();
+        for (cpu, process) in [(0, 7), (1, 7), (1, 0), (2, 8), (2, 7), (2, 8), (3, 7)] {
+            masks.runs(cpu, process);
+        }
+        let running = |cpu: u32| [Some(7), None, Some(8), Some(7)][cpu as usize];
+        // CPU 1 is lazy; CPU 2 runs another process.
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([2]));
+        assert_eq!(masks.frees_tables(0, 7, running), BTreeSet::from([2]));
+        // CPU 1 has loaded the kernel's own space; CPU 2 has left the mask.
+        assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::from([1]));
+        assert_eq!(masks.frees_tables(0, 7, running), BTreeSet::new());
+        // When it runs the process again, it is lazy when it idles.
+        masks.runs(1, 7);
+        masks.runs(1, 0);
         assert_eq!(masks.passed_over(0, &batch(7), running), BTreeSet::new());
     }
 }

@@ -1,6 +1,6 @@
 //! One kernel with one mechanism.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ceasefire::Schedule;
 
@@ -167,6 +167,19 @@ impl Model {
         let Flush { cpu, process, pages, tables, cause, time_ns, .. } = flush;
         let own = OwnFlush { pages, tables };
         self.counted(cause, process, |kernel| kernel.flush(cpu, process, own, time_ns));
+        let running = |cpu| self.kernel.running(cpu);
+        if let Some(masks) = self.masks.as_mut().filter(|_| tables) {
+            let targets = masks.frees_tables(cpu, process, running);
+            self.passes_over(cause, process, cpu, targets);
+        }
+    }
+
+    /// A flush interrupts CPUs that the engine would pass over.
+    fn passes_over(&mut self, cause: Cause, process: u32, sender: u32, targets: BTreeSet<u32>) {
+        for target in targets {
+            *self.passed_over.entry((sender, target)).or_default() += 1;
+            self.count(cause, process, 1);
+        }
     }
 
     /// The kernel takes pages back.
@@ -180,10 +193,7 @@ impl Model {
             self.counted(cause, process, |kernel| kernel.take(cpu, batch, time_ns));
             let running = |cpu| self.kernel.running(cpu);
             let targets = self.masks.as_ref().map(|masks| masks.passed_over(cpu, batch, running));
-            for target in targets.into_iter().flatten() {
-                *self.passed_over.entry((cpu, target)).or_default() += 1;
-                self.count(cause, process, 1);
-            }
+            self.passes_over(cause, process, cpu, targets.unwrap_or_default());
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn packages(version: &str, suite: &str) -> Result<Vec<String>, Failur
     let releases = found.lines().filter_map(|line| {
         let name = line.split_whitespace().next()?;
         let release = name.strip_prefix("linux-binary-").or_else(|| name.strip_prefix("linux-image-"))?;
-        Some((release, name.starts_with("linux-binary-")))
+        is_of(release, version).then(|| (release, name.starts_with("linux-binary-")))
     });
     let mut newest: Option<(&str, bool)> = None;
     for release in releases {
@@ -50,6 +50,11 @@ pub(super) fn packages(version: &str, suite: &str) -> Result<Vec<String>, Failur
              configuration that APT_CONFIG names, and run `apt-get update`"
         ))),
     }
+}
+
+/// Whether a release is of a version: 6.12.95 is not of 6.1.
+fn is_of(release: &str, version: &str) -> bool {
+    release.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-', '+']))
 }
 
 /// Whether a release is newer than another by Debian's order of versions. Of one release, the image apart from the
@@ -91,4 +96,16 @@ pub(super) fn modules(unpacked: &Path, into: &Path) -> Result<(), Failure> {
 fn find(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let found = failure::stdout(Command::new("find").arg(folder).args(["-type", "f", "-path", pattern]))?;
     Ok(found.lines().map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_of_the_version_that_it_begins_with() {
+        assert!(is_of("6.1.0-44-cloud-amd64", "6.1") && is_of("6.12.117+deb12-cloud-amd64", "6.12"));
+        assert!(is_of("7.2+deb14-cloud-amd64", "7.2"));
+        assert!(!is_of("6.12.117+deb12-cloud-amd64", "6.1") && !is_of("16.1.0-cloud-amd64", "6.1"));
+    }
 }
