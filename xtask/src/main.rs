@@ -11,6 +11,7 @@ mod kernel;
 mod page;
 mod picture;
 mod programs;
+mod python;
 mod table;
 mod test;
 mod workspace;
@@ -33,6 +34,7 @@ tasks:
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
+  python                          the Python package and its tests in a fresh environment; needs `python3-venv`
 ",
     "  help                            this text\n",
 ];
@@ -70,9 +72,11 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["picture", surplus, ..] => {
             Err(Failure::usage(format!("`picture` takes no arguments, got `{surplus}`")))
         }
+        ["python"] => python::run(),
+        ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, bench, guests, kernel, page, picture, programs and help"
+            "unknown task `{unknown}`; known: test, bench, guests, kernel, page, picture, programs, python and help"
         ))),
     }
 }
@@ -90,6 +94,7 @@ mod tests {
             &["bench", "--slow"],
             &["page", "--wide"],
             &["picture", "--dark"],
+            &["python", "--fast"],
             &["guests", "5.10"],
             &["kernel", "--cpus"],
             &["kernel", "--program", "no-such-program"],

@@ -9,13 +9,13 @@ use std::fs;
 use std::io::{stderr, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
+use ceasefire_experiments::available_memory;
 use ceasefire_linux::calibrate::{measure, Computer, Notes, Part, Size};
 use ceasefire_linux::kernel::machine::processor;
 use ceasefire_machine::config::{Machine, Parameter};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::CalibrateArguments;
-use crate::compare::host_memory;
 use crate::failure::{unknown, Done, Failure};
 use crate::host::calibration_file;
 use crate::output::replacement::Place;
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Done {
     let place = file.as_deref().map(Place::check).transpose()?;
     let cannot = |error| Failure::input(format!("cannot read the CPUs that may be used: {error}"));
     let computer = Computer::read().map_err(cannot)?;
-    let size = Size { rounds: ROUNDS, memory: host_memory::available() };
+    let size = Size { rounds: ROUNDS, memory: available_memory() };
     let notes = measured(&parts, &computer, size, arguments.quiet);
     let name = processor();
     let calibrated = machine_file::calibrated(&host, &description(&name, &host), &computer, &notes)?;

@@ -1,6 +1,6 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
-pub(crate) mod host_memory;
+mod host_memory;
 mod progress;
 mod runs;
 mod selection;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
-use ceasefire_experiments::{Plan, Report, RunError};
+use ceasefire_experiments::{available_memory, Plan, Report, RunError};
 
-use super::host_memory::{available, Budget};
+use super::host_memory::Budget;
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 
@@ -29,7 +29,7 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new(plans.len(), quiet);
     let next = AtomicUsize::new(0);
-    let (large, memory) = (Mutex::new(()), Budget::new(available()));
+    let (large, memory) = (Mutex::new(()), Budget::new(available_memory()));
     let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         scope.spawn(|| progress.write_lines());

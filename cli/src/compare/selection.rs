@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ceasefire_experiments::{Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS};
-use ceasefire_machine::config::{Change, Effect, Machine, MachineFile, BUILTIN};
+use ceasefire_experiments::{
+    available_memory, machine_file, Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS,
+};
+use ceasefire_machine::config::{Change, Effect, Machine};
 
-use super::host_memory;
 use crate::args::CompareArguments;
 use crate::failure::{unknown, Failure};
 use crate::host::host;
@@ -27,21 +28,10 @@ const COMMANDS: [&str; 11] = [
 
 /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
 fn named(name: &str) -> Result<Vec<&'static Experiment>, Failure> {
-    let found = Experiment::named(name);
-    if !found.is_empty() {
-        return Ok(found);
-    }
     if COMMANDS.contains(&name) {
         return Err(Failure::Input(format!("the command '{name}' must come first, before all options")));
     }
-    if looks_like_path(name) {
-        return Experiment::from_file(Path::new(name)).map_err(Failure::input);
-    }
-    // The variants of a workload share the name before the colon.
-    let mut known: Vec<&str> =
-        EXPERIMENTS.iter().filter_map(|experiment| experiment.name.split(':').next()).collect();
-    known.dedup();
-    Err(unknown("experiment", name, &known, &COMMANDS))
+    Experiment::select(name, &COMMANDS).map_err(Failure::input)
 }
 
 /// The runs that the command line asks for.
@@ -53,8 +43,7 @@ pub(super) struct Selection {
 
 /// The mechanisms of these names, each once.
 pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
-    let known = Mechanism::ALL.map(Mechanism::name);
-    let find = |name: &String| name.parse::<Mechanism>().map_err(|_| unknown("mechanism", name, &known, &[]));
+    let find = |name: &String| name.parse::<Mechanism>().map_err(Failure::input);
     Ok(once(given.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq))
 }
 
@@ -74,7 +63,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
     };
     let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
     let named = !arguments.experiments.is_empty();
-    let available = host_memory::available();
+    let available = available_memory();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
     for experiment in experiments {
         let machines: Vec<Machine> = match &arguments.machine {
@@ -204,12 +193,6 @@ fn once<T: Copy>(items: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     kept
 }
 
-/// Whether the name exists as a file, or looks like a path.
-fn looks_like_path(name: &str) -> bool {
-    let path = Path::new(name);
-    path.exists() || name.contains(std::path::MAIN_SEPARATOR) || path.extension().is_some()
-}
-
 /// The files that the runs read, each with the option or the thing that names it.
 pub(super) fn inputs<'a>(
     arguments: &'a CompareArguments,
@@ -236,15 +219,7 @@ fn machine(name: &str, changes: &[Change]) -> Result<Machine, Failure> {
             ))),
         };
     }
-    let file = match MachineFile::builtin(name) {
-        Some(file) => file,
-        None if looks_like_path(name) => MachineFile::open(Path::new(name)),
-        None => {
-            let known: Vec<&str> = BUILTIN.iter().copied().chain(["host"]).collect();
-            return Err(unknown("machine", name, &known, &[]));
-        }
-    };
-    let mut file = file.map_err(Failure::input)?;
+    let mut file = machine_file(name, &["host"]).map_err(Failure::input)?;
     for change in changes {
         file.set(change).map_err(Failure::input)?;
     }

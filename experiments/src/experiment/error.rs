@@ -112,6 +112,10 @@ pub enum RunError {
     Objects(TooManyObjects),
     /// The run would exceed the range of the simulated clock.
     TooLong(ceasefire_machine::RunError),
+    /// The run was stopped before its end.
+    Stopped,
+    /// The simulator panicked, with this message: an error of its own.
+    Panicked(String),
 }
 
 impl fmt::Display for RunError {
@@ -179,6 +183,8 @@ impl fmt::Display for RunError {
             }
             Self::Objects(error) => error.fmt(f),
             Self::TooLong(error) => error.fmt(f),
+            Self::Stopped => f.write_str("the run was stopped before its end"),
+            Self::Panicked(message) => write!(f, "the simulator failed: {message}"),
         }
     }
 }

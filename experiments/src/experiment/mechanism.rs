@@ -6,6 +6,8 @@ use std::str::FromStr;
 use ceasefire::Schedule;
 use serde::{Serialize, Serializer};
 
+use crate::names::UnknownName;
+
 /// The schedule of flushes for unmaps that the kernel does on its own account, and the transport of all flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
@@ -79,25 +81,11 @@ impl Serialize for Mechanism {
     }
 }
 
-/// The error for a name that no mechanism has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownMechanism(pub String);
-
-impl fmt::Display for UnknownMechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no mechanism is called '{}'", self.0)
-    }
-}
-
-impl std::error::Error for UnknownMechanism {}
-
 impl FromStr for Mechanism {
-    type Err = UnknownMechanism;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownMechanism> {
-        Self::ALL
-            .into_iter()
-            .find(|mechanism| mechanism.name() == name)
-            .ok_or_else(|| UnknownMechanism(name.into()))
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.into_iter().find(|mechanism| mechanism.name() == name);
+        found.ok_or_else(|| UnknownName::new("mechanism", name, &Self::ALL.map(Self::name), &[]))
     }
 }

@@ -11,7 +11,7 @@ mod started;
 
 pub use definition::{Experiment, Sweep};
 pub use error::RunError;
-pub use mechanism::{Mechanism, UnknownMechanism};
+pub use mechanism::Mechanism;
 
 pub(crate) use definition::{Footprint, Frames, LUF};
 pub(crate) use setup::Setup;

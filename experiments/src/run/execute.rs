@@ -14,7 +14,18 @@ impl Plan {
     ///
     /// # Errors
     /// [`RunError`] if the run cannot start or has no result.
-    pub fn run(&self, progress: impl FnMut(f64)) -> Result<Report, RunError> {
+    pub fn run(&self, mut progress: impl FnMut(f64)) -> Result<Report, RunError> {
+        self.run_while(|part| {
+            progress(part);
+            true
+        })
+    }
+
+    /// The same, until `progress` returns false.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] after that; otherwise as for [`Plan::run`].
+    pub fn run_while(&self, progress: impl FnMut(f64) -> bool) -> Result<Report, RunError> {
         self.run_prepared(|_| (), progress)
     }
 
@@ -29,22 +40,23 @@ impl Plan {
                 simulation.memory().engine().remove_guard(guard);
             }
         };
-        self.run_prepared(remove, |_| ())
+        self.run_prepared(remove, |_| true)
     }
 
     fn run_prepared(
         &self,
         prepare: impl FnOnce(&Simulation),
-        mut progress: impl FnMut(f64),
+        mut progress: impl FnMut(f64) -> bool,
     ) -> Result<Report, RunError> {
         self.check()?;
         let (begun, cpu_begun) = (Instant::now(), cpu_s());
         let Started { simulation, starts, progress: part, finish } = (self.experiment.start)(self.setup()?)?;
         prepare(&simulation);
+        let mut goes_on = true;
         let outcome = simulation
             .run(|_, accesses| {
-                progress(part(accesses));
-                true
+                goes_on = progress(part(accesses));
+                goes_on
             })
             .map_err(|error| match error {
                 ceasefire_machine::RunError::Trace(error) => {
@@ -53,6 +65,9 @@ impl Plan {
                 }
                 error @ ceasefire_machine::RunError::TooLong => RunError::TooLong(error),
             })?;
+        if !goes_on {
+            return Err(RunError::Stopped);
+        }
         let finished = finish(&outcome)?;
         let taken = Taken { wall_s: begun.elapsed().as_secs_f64(), cpu_s: cpu_s() - cpu_begun };
         Report::new(self, &starts, &outcome, &finished, taken).map_err(RunError::Machine)

@@ -3,11 +3,15 @@
 //! A [`Plan`] chooses the machine, the mechanism and the size. Executing it yields a [`Report`] of the measured
 //! figures.
 
+mod available_memory;
 mod execute;
 mod host_memory;
 mod plan;
 mod report;
+mod running;
 mod used;
 
+pub use available_memory::available_memory;
 pub use plan::{Plan, TraceFile, MOST_CONTENTS};
 pub use report::{drain_name, Report, SettledBy};
+pub use running::Running;

@@ -12,7 +12,7 @@ use toml_edit::{value, DocumentMut, Item, TableLike, Value};
 
 use super::file::read_text;
 use super::machine::Machine;
-use super::{builtin, MachineError, Problem};
+use super::{builtin, MachineError, Parameter, Problem};
 use crate::document::suggestion;
 
 /// A number of a machine, and its new value: `costs.fault=900 ns`.
@@ -110,27 +110,37 @@ impl MachineFile {
         &self.machine
     }
 
+    /// The number with this key, such as `costs.fault`.
+    ///
+    /// # Errors
+    /// The machine has no such number.
+    pub fn parameter(&self, key: &str) -> Result<&Parameter, MachineError> {
+        let found = self.machine.sources.iter().find(|parameter| parameter.key == key);
+        found.ok_or_else(|| {
+            let known = self.machine.sources.iter().map(|parameter| parameter.key.as_str());
+            let nearest = suggestion(key, known).split('\'').nth(1).map(str::to_owned);
+            self.error(key, Problem::Unknown(nearest))
+        })
+    }
+
+    fn error(&self, key: &str, problem: Problem) -> MachineError {
+        MachineError { key: Some(key.to_owned()), ..problem.in_file(&self.name) }
+    }
+
     /// Sets a number. After an error the file is as it was.
     ///
     /// # Errors
     /// The machine has no such number, or the value or its unit is not allowed.
     pub fn set(&mut self, change: &Change) -> Result<(), MachineError> {
         let mut changed = self.document.clone();
-        let error =
-            |problem| MachineError { key: Some(change.key.clone()), ..Problem::in_file(problem, &self.name) };
-        let is_number = self.machine.sources.iter().any(|parameter| parameter.key == change.key);
+        self.parameter(&change.key)?;
         let target = changed.as_item_mut();
         let target = segments(&change.key).try_fold(target, |item, segment| match segment {
             Segment::Key(key) => item.get_mut(key),
             Segment::Index(index) => item.get_mut(index),
         });
-        let Some(target) = target.filter(|_| is_number) else {
-            let known = self.machine.sources.iter().map(|parameter| parameter.key.as_str());
-            let nearest = suggestion(&change.key, known);
-            let nearest = nearest.split('\'').nth(1).map(str::to_owned);
-            return Err(error(Problem::Unknown(nearest)));
-        };
-        replace(target, change).map_err(error)?;
+        let target = target.ok_or_else(|| self.error(&change.key, Problem::Unknown(None)))?;
+        replace(target, change).map_err(|problem| self.error(&change.key, problem))?;
         let text = changed.to_string();
         let files = std::mem::take(&mut self.machine.files);
         let machine = Machine::from_toml(&self.name, &text, &self.base_dir);
@@ -263,6 +273,15 @@ mod tests {
             }
             assert_eq!(file.machine().hash(), machine.hash(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_number_is_found_by_its_key() {
+        let file = file("1-socket");
+        let parameter = file.parameter("costs.fault").expect("a known key");
+        assert_eq!((parameter.key.as_str(), parameter.unit.as_str()), ("costs.fault", "ns"));
+        let unknown = file.parameter("costs.fautl").expect_err("must be refused").to_string();
+        assert_eq!(unknown, "1-socket: costs.fautl: unknown key; did you mean 'costs.fault'?");
     }
 
     #[test]

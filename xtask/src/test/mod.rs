@@ -13,6 +13,7 @@ use std::process::Command;
 
 use crate::failure::{self, Failure};
 use crate::kernel::build::sized;
+use crate::python;
 use crate::workspace::Workspace;
 
 /// The bare-metal targets that prove `no_std`: they have no `std` to link against by accident.
@@ -41,9 +42,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut workspace.cargo("run --package ceasefire-machine --example own_workload"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
-    // These need components that a fresh Rust installation lacks. A step that is left out is no failure, but it is
-    // always reported.
-    let mut skipped = vec![oldest_rust(&workspace)?];
+    // These need components that a fresh installation of Rust or of the system lacks. A step that is left out is no
+    // failure, but it is always reported.
+    let mut skipped = vec![oldest_rust(&workspace)?, python_package(&workspace)?];
     for target in BARE_METAL {
         skipped.push(bare_metal(&workspace, target)?);
     }
@@ -84,6 +85,14 @@ fn oldest_rust(workspace: &Workspace) -> Result<Option<String>, Failure> {
         return Ok(Some(format!("`rustup toolchain install {toolchain} --profile minimal`")));
     }
     failure::run(&mut msrv::check(workspace, &toolchain)?).map(|()| None)
+}
+
+/// Checks the Python package. Returns the command that installs what it needs, if that is missing.
+fn python_package(workspace: &Workspace) -> Result<Option<String>, Failure> {
+    if !python::is_possible() {
+        return Ok(Some("`apt-get install python3-venv`".to_owned()));
+    }
+    python::check(workspace).map(|()| None)
 }
 
 /// Builds engine and memory manager without an operating system, and lints the kernel as it is booted. Returns the

@@ -1,0 +1,35 @@
+//! The Python package `ceasefire`: the experiments' runs, machines and workload files.
+//!
+//! The package is the command line's equal: names, figures and the texts of errors are those of `ceasefire-experiments`.
+//! Tables are built by pyarrow, the package's only dependency.
+
+mod error;
+mod experiment;
+mod machine;
+mod result;
+mod run;
+mod table;
+
+use pyo3::prelude::*;
+
+/// The extension module of the package.
+#[pymodule]
+mod _ceasefire {
+    #[pymodule_export]
+    use crate::error::{InputError, RunError};
+    #[pymodule_export]
+    use crate::experiment::{experiments, Experiment, Workload};
+    #[pymodule_export]
+    use crate::machine::{machines, Machine, Parameter};
+    #[pymodule_export]
+    use crate::result::Result;
+    #[pymodule_export]
+    use crate::run::run;
+
+    use super::{Bound, PyModule, PyModuleMethods as _, PyResult};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,145 @@
+//! Running an experiment.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ceasefire_experiments::{
+    available_memory, compare, Experiment as Definition, Plan, Report, RunError as Reason,
+};
+use ceasefire_machine::config::MAX_CPUS;
+use pyo3::prelude::*;
+
+use crate::error::{input, RunError};
+use crate::experiment::{Experiment, Workload};
+use crate::machine::Machine;
+use crate::result::Result;
+
+/// The longest time until a signal such as Ctrl-C is seen.
+const SIGNALS: Duration = Duration::from_millis(50);
+
+/// The experiment as an object, a name or the path of a workload file.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Which<'py> {
+    Experiment(Experiment),
+    Workload(PyRef<'py, Workload>),
+    Named(PathBuf),
+}
+
+/// The machine as an object, a name or the path of a machine file.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum On<'py> {
+    Machine(PyRef<'py, Machine>),
+    Named(PathBuf),
+}
+
+/// Runs an experiment once, without the interpreter's lock. Ctrl-C ends it.
+#[pyfunction]
+#[pyo3(signature = (
+    experiment, machine=None, mechanism="batched", overrides=None, seed=None, scale=None, cpus=None, threads=None,
+    oracle=true
+), text_signature = "(experiment, machine=None, mechanism='batched', overrides=None, seed=1, scale=None, cpus=None, \
+    threads=None, oracle=True)")]
+// The arguments are those of Python's function.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn run(
+    py: Python<'_>,
+    experiment: Which<'_>,
+    machine: Option<On<'_>>,
+    mechanism: &str,
+    overrides: Option<Bound<'_, PyAny>>,
+    seed: Option<Bound<'_, PyAny>>,
+    scale: Option<f64>,
+    cpus: Option<Bound<'_, PyAny>>,
+    threads: Option<Bound<'_, PyAny>>,
+    oracle: bool,
+) -> PyResult<Result> {
+    let experiment = only(experiment)?;
+    let mut machine = match machine {
+        Some(On::Machine(machine)) => machine.clone(),
+        Some(On::Named(name)) => Machine::new(name)?,
+        None => {
+            let first = experiment.machines.first();
+            let none = || input(format!("{} names no machine: choose one with machine=", experiment.name));
+            Machine::new(first.ok_or_else(none)?.into())?
+        }
+    };
+    if let Some(overrides) = overrides {
+        for pair in overrides.call_method0("items")?.try_iter()? {
+            let (key, value): (String, Bound<'_, PyAny>) = pair?.extract()?;
+            machine.__setitem__(&key, &value)?;
+        }
+    }
+    let mut machine = machine.0.machine().clone();
+    if let Some(cpus) = cpus {
+        let cpus = whole::<u32>("cpus", &cpus, &format!("1 to {MAX_CPUS} CPUs"))?;
+        machine = machine.with_cpus(cpus).map_err(input)?;
+    }
+    let default = Plan::new(experiment, machine);
+    let plan = Plan {
+        mechanism: mechanism.parse().map_err(input)?,
+        threads: threads
+            .map(|count| whole("threads", &count, &format!("a whole number, 1 to {}", u16::MAX)))
+            .transpose()?,
+        seed: match seed {
+            Some(seed) => whole("seed", &seed, &format!("a whole number, 0 to {}", u64::MAX))?,
+            None => default.seed,
+        },
+        scale: scale.unwrap_or(default.scale),
+        oracle,
+        shadow: oracle,
+        ..default
+    };
+    let checked = plan.check().and_then(|()| plan.check_host(available_memory()));
+    checked.map_err(|error| input(format!("{} on {}: {error}", experiment.name, plan.machine.name)))?;
+    let mut reports = [simulate(py, plan)?];
+    compare(&mut reports);
+    let [report] = reports;
+    Ok(Result(report))
+}
+
+/// The one experiment that is meant.
+fn only(which: Which<'_>) -> PyResult<&'static Definition> {
+    let (name, found) = match which {
+        Which::Experiment(experiment) => return Ok(experiment.0),
+        Which::Workload(workload) => (workload.path().display().to_string(), workload.experiments.clone()),
+        Which::Named(name) => {
+            let name = name.to_string_lossy().into_owned();
+            let found = Definition::select(&name, &[]).map_err(input)?;
+            (name, found)
+        }
+    };
+    match found.as_slice() {
+        [one] => Ok(one),
+        several => {
+            let names: Vec<&str> = several.iter().map(|experiment| experiment.name).collect();
+            Err(input(format!("{name} is several experiments: choose one of {}", names.join(", "))))
+        }
+    }
+}
+
+/// A whole number that fits.
+fn whole<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    name: &str,
+    value: &Bound<'py, PyAny>,
+    bound: &str,
+) -> PyResult<T> {
+    value.extract().map_err(|_| input(format!("{name} {value}: must be {bound}")))
+}
+
+/// Runs on a thread of its own, so that this one sees signals, and no code of Python ever runs on the stacks of
+/// simulated threads.
+fn simulate(py: Python<'_>, plan: Plan) -> PyResult<Report> {
+    let name = format!("{} {} {}", plan.experiment.name, plan.machine.name, plan.mechanism);
+    let failed = |error: Reason| RunError::new_err(format!("{name}: {error}"));
+    let mut running = plan.start()?;
+    loop {
+        if let Some(result) = py.detach(|| running.wait(SIGNALS)) {
+            return result.map_err(failed);
+        }
+        if let Err(signal) = py.check_signals() {
+            // The thread ends before the signal is handled further.
+            py.detach(|| drop(running));
+            return Err(signal);
+        }
+    }
+}
