@@ -97,8 +97,9 @@ fn words(one: &Profile, other: &Profile, found: &[Difference]) -> String {
     largest(|figure| matches!(figure, Figure::OfLock(..)), LOCKS).for_each(row);
     let mut text = grid.text(width);
     text.push('\n');
-    let note = "Below the totals: interrupts/s by cause, then by program, then waits for locks. 'differs': the ratio's range does not hold 1. \
-                The range is of one recording each; a difference between two runs may also be one of chance.";
+    let note = "Below the totals: interrupts/s by cause, then by program, then waits for locks. 'differs': the \
+                ratio's range does not hold 1. The range is of one recording each; a difference between two runs may \
+                also be one of chance.";
     text.push_str(&wrapped(note, width).join("\n"));
     text.push('\n');
     for (which, profile) in [("first", one), ("second", other)] {

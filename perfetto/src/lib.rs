@@ -2,8 +2,10 @@
 //!
 //! A trace is a file of packets (`perfetto.protos.Trace`). A [`Writer`] describes each [`Track`] once, and then begins
 //! and ends slices on it, or adds instants and values of a counter. Slices of one track nest: an end is that of the
-//! slice that began last. Times ascend over the whole trace. A flow is an arrow from one slice to another.
+//! slice that began last. Times ascend over the whole trace. A flow is an arrow from one slice to another. [`Lanes`] are
+//! the tracks of CPUs.
 
+mod lanes;
 mod message;
 
 use std::collections::BTreeSet;
@@ -11,6 +13,7 @@ use std::io::{self, Write};
 
 use prost::Message as _;
 
+pub use lanes::Lanes;
 use message::{
     CounterDescriptor, DebugAnnotation, File, Packet, TrackDescriptor, TrackEvent, BEGIN, BY_RANK, COUNTER,
     END, INSTANT, SEQUENCE,

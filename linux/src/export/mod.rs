@@ -67,7 +67,7 @@ struct Exporter<W> {
 
 impl<W: Write> Exporter<W> {
     fn new(facts: Facts, to: W) -> Self {
-        let has_switches = facts.events.iter().any(|event| event == "sched:sched_switch");
+        let has_switches = facts.has_event("sched:sched_switch");
         Self {
             facts,
             tracks: Tracks::new(to),

@@ -1,8 +1,8 @@
 //! The threads that CPUs run, and what they do meanwhile.
 //!
 //! A lane has up to six slices at a time, one in the other: the thread that runs, its system call, reclaim, migration
-//! and wait for a lock in the order in which they began, and the shootdown for which the CPU waits. When the thread leaves the
-//! CPU, they all end. What it does goes on in another slice when it runs again, perhaps on another CPU.
+//! and wait for a lock in the order in which they began, and the shootdown for which the CPU waits. When the thread
+//! leaves the CPU, they all end. What it does goes on in another slice when it runs again, perhaps on another CPU.
 
 use std::io::{self, Write};
 

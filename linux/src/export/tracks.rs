@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ceasefire_perfetto::{Argument, Slice, Track, Writer};
+use ceasefire_perfetto::{Argument, Lanes, Slice, Track, Writer};
 
 /// The track of the run, and that of the rate.
 const RUN: u64 = 1;
@@ -17,23 +17,8 @@ pub(super) enum Lane {
     Interrupts,
 }
 
-impl Lane {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::Interrupts => "interrupts",
-        }
-    }
-
-    fn track(self, cpu: u32) -> u64 {
-        head(cpu) + 1 + self as u64
-    }
-}
-
-/// The track above a CPU's lanes.
-fn head(cpu: u32) -> u64 {
-    RATE + 1 + 3 * u64::from(cpu)
-}
+/// The lanes of CPUs, in the order of [`Lane`]. They come after the counter.
+const LANES: Lanes = Lanes { parent: RUN, first: RATE + 1, rank: 1, names: &["threads", "interrupts"] };
 
 /// Writes the slices of tracks, and describes each track before its first one.
 #[derive(Debug)]
@@ -67,8 +52,8 @@ impl<W: Write> Tracks<W> {
     }
 
     pub(super) fn begin(&mut self, time_ns: u64, cpu: u32, lane: Lane, slice: Slice) -> io::Result<()> {
-        self.describe(cpu, lane)?;
-        self.writer.begin(time_ns, lane.track(cpu), in_lane(lane, slice))
+        let track = self.describe(cpu, lane)?;
+        self.writer.begin(time_ns, track, in_lane(lane, slice))
     }
 
     pub(super) fn end(
@@ -78,28 +63,19 @@ impl<W: Write> Tracks<W> {
         lane: Lane,
         arguments: Vec<Argument>,
     ) -> io::Result<()> {
-        self.writer.end(time_ns, lane.track(cpu), arguments)
+        self.writer.end(time_ns, LANES.track(cpu.into(), lane as usize), arguments)
     }
 
     pub(super) fn instant(&mut self, time_ns: u64, cpu: u32, lane: Lane, slice: Slice) -> io::Result<()> {
-        self.describe(cpu, lane)?;
-        self.writer.instant(time_ns, lane.track(cpu), in_lane(lane, slice))
+        let track = self.describe(cpu, lane)?;
+        self.writer.instant(time_ns, track, in_lane(lane, slice))
     }
 
-    fn describe(&mut self, cpu: u32, lane: Lane) -> io::Result<()> {
-        let id = lane.track(cpu);
-        if self.writer.is_described(id) {
-            return Ok(());
-        }
-        let track =
-            |id, name, parent, rank| Track { id, name, parent: Some(parent), rank, is_counter: false };
-        // After the counter.
-        let rank = i32::from(cpu as u16) + 1;
-        self.writer.describe(track(head(cpu), format!("CPU {cpu}"), RUN, rank))?;
-        self.writer.describe(track(id, format!("CPU {cpu} {}", lane.name()), head(cpu), lane as i32))
+    fn describe(&mut self, cpu: u32, lane: Lane) -> io::Result<u64> {
+        LANES.describe(&mut self.writer, cpu.into(), lane as usize)
     }
 }
 
 fn in_lane(lane: Lane, slice: Slice) -> Slice {
-    Slice { category: Some(lane.name().to_owned()), ..slice }
+    Slice { category: Some(LANES.names[lane as usize].to_owned()), ..slice }
 }

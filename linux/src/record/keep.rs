@@ -74,7 +74,7 @@ impl<W: Write + Send> Keeper<W> {
     /// Ends the recording. Its facts are complete but for the flushes that asked other CPUs.
     pub(crate) fn finish(mut self, mut facts: Facts, names: Names) -> Result<Recorded<W>, RecordingError> {
         self.tracker.finish(|shootdown| self.tally.add(shootdown));
-        facts.asked = facts.events.iter().any(|event| event == "tlb:tlb_flush").then_some(self.asked);
+        facts.asked = facts.has_event("tlb:tlb_flush").then_some(self.asked);
         let to = self.writer.finish(&facts, &names)?;
         let mut totals = self.tally.totals();
         self.threads.name(&mut totals.names);

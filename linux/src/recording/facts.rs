@@ -139,11 +139,14 @@ impl Facts {
         self.kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
     }
 
+    /// Whether an event of the kernel was recorded, such as `tlb:tlb_flush`.
+    pub fn has_event(&self, name: &str) -> bool {
+        self.events.iter().any(|event| event == name)
+    }
+
     /// Whether waits for locks were recorded: kernels before Linux 5.19 do not tell them.
     pub fn tells_waits(&self) -> bool {
-        ["lock:contention_begin", "lock:contention_end"]
-            .iter()
-            .all(|name| self.events.iter().any(|event| event == name))
+        self.has_event("lock:contention_begin") && self.has_event("lock:contention_end")
     }
 
     /// The time of the recording, in nanoseconds.

@@ -13,7 +13,7 @@ use toml_edit::{value, DocumentMut, Item, TableLike, Value};
 use super::file::read_text;
 use super::machine::Machine;
 use super::{builtin, MachineError, Parameter, Problem};
-use crate::document::suggestion;
+use crate::document::nearest;
 
 /// A number of a machine, and its new value: `costs.fault=900 ns`.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,8 +118,7 @@ impl MachineFile {
         let found = self.machine.sources.iter().find(|parameter| parameter.key == key);
         found.ok_or_else(|| {
             let known = self.machine.sources.iter().map(|parameter| parameter.key.as_str());
-            let nearest = suggestion(key, known).split('\'').nth(1).map(str::to_owned);
-            self.error(key, Problem::Unknown(nearest))
+            self.error(key, Problem::Unknown(nearest(key, known).map(str::to_owned)))
         })
     }
 

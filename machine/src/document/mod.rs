@@ -8,4 +8,5 @@ mod error;
 mod reader;
 
 pub use error::{Error, Problem};
+pub(crate) use reader::nearest;
 pub use reader::{parse, suggestion, Entry, Place, Section};

@@ -171,7 +171,7 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> S
 }
 
 /// The known name that is nearest to `name`, if at most a third of its letters differ.
-fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
     known.into_iter().min_by_key(distance).filter(|known| distance(known) * 3 <= known.chars().count())
 }

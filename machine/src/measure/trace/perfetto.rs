@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use ceasefire::FlushEvent;
-use ceasefire_perfetto::{Argument, Slice, Track, Writer};
+use ceasefire_perfetto::{Argument, Lanes, Slice, Track, Writer};
 
 use super::event::{Event, Format, Lane, Record};
 use crate::config::Picoseconds;
@@ -24,17 +24,17 @@ enum Kind {
     Interrupts,
 }
 
+/// The tracks of CPUs, in the order of [`Kind`].
+const LANES: Lanes =
+    Lanes { parent: RUN, first: RUN + 1, rank: 0, names: &["requests", "flushes", "interrupts"] };
+
 impl Kind {
     fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Flushes => "flushes",
-            Self::Interrupts => "interrupts",
-        }
+        LANES.names[self as usize]
     }
 
     fn track(self, cpu: usize) -> u64 {
-        group(cpu) + 1 + self as u64
+        LANES.track(cpu as u64, self as usize)
     }
 }
 
@@ -45,11 +45,6 @@ impl From<Lane> for Kind {
             Lane::Interrupts => Self::Interrupts,
         }
     }
-}
-
-/// The track above a CPU's tracks.
-fn group(cpu: usize) -> u64 {
-    RUN + 1 + 4 * cpu as u64
 }
 
 /// The time as a trace has it, in nanoseconds.
@@ -69,19 +64,7 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn begin_slice(&mut self, (time, cpu, kind): (Picoseconds, usize, Kind), slice: Slice) -> io::Result<()> {
-        let id = kind.track(cpu);
-        if !self.writer.is_described(id) {
-            let track = |id, name: String, parent, rank| Track {
-                id,
-                name,
-                parent: Some(parent),
-                rank,
-                is_counter: false,
-            };
-            self.writer.describe(track(group(cpu), format!("CPU {cpu}"), RUN, i32::from(cpu as u16)))?;
-            let name = format!("CPU {cpu} {}", kind.name());
-            self.writer.describe(track(id, name, group(cpu), kind as i32))?;
-        }
+        let id = LANES.describe(&mut self.writer, cpu as u64, kind as usize)?;
         self.writer.begin(ns(time), id, Slice { category: Some(kind.name().to_owned()), ..slice })
     }
 
