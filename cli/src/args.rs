@@ -31,6 +31,11 @@ pub(crate) enum Command {
         .value_name("FILE|EXPERIMENT")
         .help("The workload files, or names of experiments")))]
     Run(Box<CompareArguments>),
+    /// Run a study: a grid of values or draws from ranges, described in a file
+    ///
+    /// The results are a folder of Parquet files with a row for each run. The same command goes on after an
+    /// interruption, and runs nothing twice. The book has the language of study files.
+    Sweep(SweepArguments),
     /// Record the TLB shootdowns of this Linux machine (as root)
     ///
     /// Records until Ctrl-C, for --duration, or until CMD has ended. The file is in Parquet's format, one row an event.
@@ -65,6 +70,28 @@ pub(crate) enum Command {
     },
     /// Print the manual page: `ceasefire man | man -l -`
     Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArguments {
+    /// The study file
+    #[arg(value_name = "STUDY")]
+    pub(crate) study: PathBuf,
+    /// The folder of the results [default: the study file's name without its ending]
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+    /// The number of runs at a time [default: the number of processors of this computer]
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
+    pub(crate) jobs: Option<u16>,
+    /// Run those points again that failed
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Print how many points the study has and how many are left, and end
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,7 @@ mod replay;
 mod results;
 mod stdout;
 mod summary;
+mod sweep;
 mod tables;
 mod terminal;
 mod top;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
+        Some(Command::Sweep(arguments)) => sweep::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Import(arguments)) => import::run(&arguments),
         Some(Command::Diff(arguments)) => diff::run(&arguments),

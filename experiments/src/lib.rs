@@ -26,6 +26,8 @@ pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use names::UnknownName;
 pub use published::{published, Basis, Caveat, Comparison, Influences, Row, Side};
 pub use repeats::Repeats;
-pub use run::{available_memory, drain_name, Plan, Report, Running, SettledBy, TraceFile, MOST_CONTENTS};
+pub use run::{
+    available_memory, drain_name, Admitted, Host, Plan, Report, Running, SettledBy, TraceFile, MOST_CONTENTS,
+};
 pub use select::{machine_file, SelectError};
-pub use table::{columns, Cells, Column};
+pub use table::{columns, metrics, Cells, Column};

@@ -3,6 +3,8 @@
 //! The figures are the numbers of a run's JSON, under the same names; a name within another is joined with a dot, as in
 //! `time.user_s`. Time series are left out.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::compare::published_names;
@@ -12,7 +14,7 @@ use crate::run::Report;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// The name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The cells.
     pub cells: Cells,
 }
@@ -74,7 +76,7 @@ pub fn columns(reports: &[Report]) -> Vec<Column> {
     let number = |of: &dyn Fn(&Figure) -> f64| Cells::Number(figures.iter().map(of).collect());
     let flag = |of: &dyn Fn(&Figure) -> bool| Cells::Flag(figures.iter().map(of).collect());
     let word = |word: Option<&str>| word.map(str::to_owned);
-    let column = |name, cells| Column { name, cells };
+    let column = |name, cells| Column { name: Cow::Borrowed(name), cells };
     vec![
         column("experiment", text(&|one| one.report.experiment.to_owned())),
         column("machine", text(&|one| one.report.machine.clone())),
@@ -101,17 +103,22 @@ pub fn columns(reports: &[Report]) -> Vec<Column> {
     ]
 }
 
-/// The figures of one run.
-fn figures(report: &Report) -> Vec<Figure<'_>> {
+/// The numbers that came out of a run, by name.
+pub fn metrics(report: &Report) -> Vec<(String, f64)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(report) else { return Vec::new() };
     let mut numbers = Vec::new();
     flatten(&mut numbers, "", &fields);
     numbers.retain(|(name, _)| !SETTINGS.contains(&name.as_str()) && !name.starts_with("published."));
+    numbers
+}
+
+/// The figures of one run.
+fn figures(report: &Report) -> Vec<Figure<'_>> {
     let figure = |(metric, value): (String, f64)| {
         let published = published(report, &metric);
         Figure { report, metric, value, published }
     };
-    numbers.into_iter().map(figure).collect()
+    metrics(report).into_iter().map(figure).collect()
 }
 
 /// Collects all numbers with their names.

@@ -1,5 +1,7 @@
 //! The figures of one run.
 
+use std::borrow::Cow;
+
 use ceasefire_experiments::{columns, Cells, Column, Report, Series};
 use pyo3::prelude::*;
 
@@ -24,7 +26,7 @@ impl Result {
     fn series<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let Series { step_s, interrupts, broadcasts, .. } = &self.0.series;
         let starts = (0..interrupts.len()).map(|step| step as f64 * step_s).collect();
-        let column = |name, cells| Column { name, cells };
+        let column = |name, cells| Column { name: Cow::Borrowed(name), cells };
         let columns = vec![
             column("start_s", Cells::Number(starts)),
             column("interrupts", Cells::Whole(interrupts.clone())),

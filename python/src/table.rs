@@ -17,7 +17,7 @@ pub(crate) fn table(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, 
             Cells::NumberOrNone(cells) => ("float64", cells.into_pyobject(py)?),
             Cells::Flag(cells) => ("bool_", cells.into_pyobject(py)?),
         };
-        arrays.set_item(name, arrow.call_method1("array", (cells, arrow.call_method0(kind)?))?)?;
+        arrays.set_item(name.as_ref(), arrow.call_method1("array", (cells, arrow.call_method0(kind)?))?)?;
     }
     arrow.call_method1("table", (arrays,))
 }

@@ -1,6 +1,5 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
-mod host_memory;
 mod progress;
 mod runs;
 mod selection;

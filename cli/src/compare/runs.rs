@@ -4,12 +4,11 @@ use std::io;
 use std::num::NonZero;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::thread;
 
-use ceasefire_experiments::{available_memory, Plan, Report, RunError};
+use ceasefire_experiments::{Host, Plan, Report, RunError};
 
-use super::host_memory::Budget;
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 
@@ -29,21 +28,17 @@ pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs 
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new(plans.len(), quiet);
     let next = AtomicUsize::new(0);
-    let (large, memory) = (Mutex::new(()), Budget::new(available_memory()));
+    let host = Host::new();
     let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
     thread::scope(|scope| {
         scope.spawn(|| progress.write_lines());
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(plan) = plans.get(index) else { break };
-                // Only one such run at a time. The lock guards no data, so poison does not matter.
-                let _alone = plan.runs_alone().then(|| large.lock());
-                let _memory = memory.take(plan.host_bytes());
-                let bar = progress.begin(index, plan);
-                let result = plan.run(|part| bar.set(part));
-                results[index].get_or_init(|| result);
-            }
+        let work = || loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(plan) = plans.get(index) else { break };
+            let _admitted = host.admit(plan);
+            let bar = progress.begin(index, plan);
+            let result = plan.run(|part| bar.set(part));
+            results[index].get_or_init(|| result);
         };
         let workers: Vec<_> = (0..jobs.min(plans.len())).map(|_| scope.spawn(work)).collect();
         let ended: Vec<thread::Result<()>> =

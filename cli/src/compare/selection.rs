@@ -12,9 +12,10 @@ use crate::failure::{unknown, Failure};
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "compare",
     "run",
+    "sweep",
     "record",
     "import",
     "replay",

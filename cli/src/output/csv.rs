@@ -7,7 +7,7 @@ use crate::failure::Failure;
 pub(super) fn text(columns: &[Column]) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let rows = columns.first().map_or(0, |column| column.cells.len());
-    let names = columns.iter().map(|column| column.name);
+    let names = columns.iter().map(|column| column.name.as_ref());
     let mut written = writer.write_record(names);
     for row in 0..rows {
         written = written
@@ -36,9 +36,9 @@ mod tests {
     #[test]
     fn cells_are_quoted_and_unknown_ones_empty() {
         let columns = [
-            Column { name: "a", cells: Cells::Text(vec!["x, \"y\"".into(), "z".into()]) },
-            Column { name: "b", cells: Cells::NumberOrNone(vec![None, Some(0.5)]) },
-            Column { name: "c", cells: Cells::Whole(vec![u64::MAX, 0]) },
+            Column { name: "a".into(), cells: Cells::Text(vec!["x, \"y\"".into(), "z".into()]) },
+            Column { name: "b".into(), cells: Cells::NumberOrNone(vec![None, Some(0.5)]) },
+            Column { name: "c".into(), cells: Cells::Whole(vec![u64::MAX, 0]) },
         ];
         let text = String::from_utf8(text(&columns).expect("a table")).expect("UTF-8");
         assert_eq!(text, "a,b,c\n\"x, \"\"y\"\"\",,18446744073709551615\nz,0.5,0\n");

@@ -3,7 +3,6 @@
 mod csv;
 pub(crate) mod distinct;
 pub(crate) mod interrupt;
-mod parquet;
 pub(crate) mod replacement;
 pub(crate) mod text;
 
@@ -13,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{columns, Caveat, Interval, Plan, Report, TraceFile};
 use ceasefire_machine::config::{Machine, Parameter};
+use ceasefire_studies::to_parquet;
 use serde::Serialize;
 
 use crate::args::CompareArguments;
@@ -88,7 +88,7 @@ impl Output {
                 ("command", command.clone()),
                 ("machines", serde_json::to_string(&machines(&cases)).unwrap_or_default()),
             ];
-            let bytes = parquet::bytes(&columns(reports), &facts).map_err(Failure::input);
+            let bytes = to_parquet(&columns(reports), &facts).map_err(Failure::input);
             done = Failure::both(done, bytes.and_then(|bytes| parquet.write(&bytes)));
         }
         let mut printed = false;

@@ -5,6 +5,7 @@
 
 mod available_memory;
 mod execute;
+mod host;
 mod host_memory;
 mod plan;
 mod report;
@@ -12,6 +13,7 @@ mod running;
 mod used;
 
 pub use available_memory::available_memory;
+pub use host::{Admitted, Host};
 pub use plan::{Plan, TraceFile, MOST_CONTENTS};
 pub use report::{drain_name, Report, SettledBy};
 pub use running::Running;

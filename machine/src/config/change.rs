@@ -12,6 +12,7 @@ use toml_edit::{value, DocumentMut, Item, TableLike, Value};
 
 use super::file::read_text;
 use super::machine::Machine;
+use super::quantity::convert;
 use super::{builtin, MachineError, Parameter, Problem};
 use crate::document::nearest;
 
@@ -122,6 +123,21 @@ impl MachineFile {
         })
     }
 
+    /// The change with its value in the unit that the number has now.
+    ///
+    /// # Errors
+    /// The machine has no such number, or its unit is of another kind.
+    pub fn in_own_unit(&self, change: &Change) -> Result<Change, MachineError> {
+        let own = &self.parameter(&change.key)?.unit;
+        let Some(unit) = &change.unit else { return Ok(change.clone()) };
+        let value = convert(change.value, unit, own).ok_or_else(|| {
+            let problem =
+                Problem::invalid(format!("{} {unit}", change.value), format!("in {own}, or such a unit"));
+            self.error(&change.key, problem)
+        })?;
+        Ok(Change { value, unit: Some(own.clone()), ..change.clone() })
+    }
+
     fn error(&self, key: &str, problem: Problem) -> MachineError {
         MachineError { key: Some(key.to_owned()), ..problem.in_file(&self.name) }
     }
@@ -131,30 +147,33 @@ impl MachineFile {
     /// # Errors
     /// The machine has no such number, or the value or its unit is not allowed.
     pub fn set(&mut self, change: &Change) -> Result<(), MachineError> {
-        let mut changed = self.document.clone();
-        self.parameter(&change.key)?;
-        let target = changed.as_item_mut();
-        let target = segments(&change.key).try_fold(target, |item, segment| match segment {
-            Segment::Key(key) => item.get_mut(key),
-            Segment::Index(index) => item.get_mut(index),
-        });
-        let target = target.ok_or_else(|| self.error(&change.key, Problem::Unknown(None)))?;
-        replace(target, change).map_err(|problem| self.error(&change.key, problem))?;
-        let text = changed.to_string();
-        let files = std::mem::take(&mut self.machine.files);
-        let machine = Machine::from_toml(&self.name, &text, &self.base_dir);
-        match machine {
-            Ok(machine) => {
-                self.machine = Machine { files, ..machine };
-                self.document = changed;
-                Ok(())
-            }
-            Err(error) => {
-                self.machine.files = files;
-                // The number, not its place in a text that nobody has.
-                Err(MachineError { line: None, ..error })
-            }
+        self.set_all(std::slice::from_ref(change))
+    }
+
+    /// Sets several numbers, and reads the machine once. After an error the file is as it was.
+    ///
+    /// # Errors
+    /// As for [`set`](Self::set), or the values do not fit together.
+    pub fn set_all(&mut self, changes: &[Change]) -> Result<(), MachineError> {
+        let mut document = self.document.clone();
+        for change in changes {
+            self.parameter(&change.key)?;
+            let target = document.as_item_mut();
+            let target = segments(&change.key).try_fold(target, |item, segment| match segment {
+                Segment::Key(key) => item.get_mut(key),
+                Segment::Index(index) => item.get_mut(index),
+            });
+            let target = target.ok_or_else(|| self.error(&change.key, Problem::Unknown(None)))?;
+            replace(target, change).map_err(|problem| self.error(&change.key, problem))?;
         }
+        let text = document.to_string();
+        // The number, not its place in a text that nobody has.
+        let read = Machine::from_toml(&self.name, &text, &self.base_dir);
+        let machine = read.map_err(|error| MachineError { line: None, ..error })?;
+        let files = std::mem::take(&mut self.machine.files);
+        self.machine = Machine { files, ..machine };
+        self.document = document;
+        Ok(())
     }
 }
 
@@ -281,6 +300,17 @@ mod tests {
         assert_eq!((parameter.key.as_str(), parameter.unit.as_str()), ("costs.fault", "ns"));
         let unknown = file.parameter("costs.fautl").expect_err("must be refused").to_string();
         assert_eq!(unknown, "1-socket: costs.fautl: unknown key; did you mean 'costs.fault'?");
+    }
+
+    #[test]
+    fn a_change_is_converted_to_the_unit_of_the_file() {
+        let file = file("1-socket");
+        let own = |text: &str| file.in_own_unit(&change(text)).map(|own| own.to_string());
+        assert_eq!(own("costs.fault=0.9 us").as_deref(), Ok("costs.fault=900 ns"));
+        assert_eq!(own("costs.fault=900").as_deref(), Ok("costs.fault=900"));
+        assert_eq!(own("smt.slowdown=150 percent").as_deref(), Ok("smt.slowdown=150 percent"));
+        let refused = own("costs.fault=9 GiB").expect_err("must be refused").to_string();
+        assert_eq!(refused, "1-socket: costs.fault: 9 GiB: must be in ns, or such a unit");
     }
 
     #[test]

@@ -107,6 +107,16 @@ pub(super) const RATE: Scale = Scale {
     most_shown: "0 to 1000000 GB/s",
 };
 
+/// The value in another unit of the same kind of quantity; none if there is no such unit.
+pub(super) fn convert(value: f64, unit: &str, into: &str) -> Option<f64> {
+    if unit == into {
+        return Some(value);
+    }
+    let of =
+        |scale: &Scale, unit: &str| scale.units.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
+    [TIME, MEMORY, RATE].iter().find_map(|scale| Some(value * of(scale, unit)? / of(scale, into)?))
+}
+
 impl Scale {
     /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit,
     /// rounded.

@@ -44,6 +44,8 @@ pub enum Problem {
         /// The allowed values.
         bound: String,
     },
+    /// A value that another part of the program refuses. Holds its message.
+    Refused(String),
 }
 
 impl Problem {
@@ -62,7 +64,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(message) => write!(f, "cannot read: {message}"),
-            Self::Syntax(message) => write!(f, "{message}"),
+            Self::Syntax(message) | Self::Refused(message) => write!(f, "{message}"),
             Self::Missing => write!(f, "missing"),
             Self::Unknown(None) => write!(f, "unknown key"),
             Self::Unknown(Some(nearest)) => write!(f, "unknown key; did you mean '{nearest}'?"),

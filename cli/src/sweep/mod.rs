@@ -1,0 +1,58 @@
+//! `ceasefire sweep`: runs a study, and keeps its results in a folder.
+
+mod progress;
+
+use std::path::{Path, PathBuf};
+
+use ceasefire_studies::{sweep, DataSet, Study, SweepError};
+
+use self::progress::Shown;
+use crate::args::SweepArguments;
+use crate::failure::{Done, Failure};
+use crate::stdout::print;
+
+pub(crate) fn run(arguments: &SweepArguments) -> Done {
+    let SweepArguments { study: path, output, jobs, again, dry_run, quiet } = arguments;
+    let study = Study::open(path).map_err(Failure::input)?;
+    let folder = output.clone().unwrap_or_else(|| of_study(path));
+    if *dry_run {
+        return print(&counted(&study, &folder, *again)?);
+    }
+    let mut data = DataSet::open(&folder).map_err(Failure::input)?;
+    let shown = Shown::new(*quiet);
+    let swept = sweep(&study, &mut data, *jobs, *again, &shown);
+    shown.end();
+    let progress = swept.map_err(|error| match error {
+        SweepError::DataSet(error) => Failure::input(error),
+        stopped @ SweepError::Stopped(_) => Failure::input(stopped),
+    })?;
+    let there = if progress.before > 0 {
+        format!(", {} of them from before", progress.before)
+    } else {
+        String::new()
+    };
+    let failed = if progress.failed > 0 { format!(", {} failed", progress.failed) } else { String::new() };
+    print(&format!("{}: {} points{there}{failed}\n", folder.display(), progress.all))?;
+    if progress.broken > 0 {
+        let lines = vec![format!("{} points broke a rule or loaded a wrong value", progress.broken)];
+        return Err(Failure::Broken { rules: 0, loads: 0, lines });
+    }
+    Ok(())
+}
+
+/// The default folder: the study's name without its ending.
+fn of_study(study: &Path) -> PathBuf {
+    study.file_stem().map_or_else(|| PathBuf::from("study"), PathBuf::from)
+}
+
+/// The number of points, and of those that the folder does not have.
+fn counted(study: &Study, folder: &Path, again: bool) -> Result<String, Failure> {
+    let all = study.len();
+    let known = if folder.is_dir() {
+        DataSet::open(folder).and_then(|data| data.points(!again)).map_err(Failure::input)?
+    } else {
+        std::collections::HashSet::new()
+    };
+    let left = (0..all).filter(|&number| !known.contains(&study.point(number).id())).count();
+    Ok(format!("{all} points, {left} left\n"))
+}

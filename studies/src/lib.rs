@@ -1,0 +1,24 @@
+//! Studies: very many independent runs, described once.
+//!
+//! A [`Study`] is read from a file. It crosses lists of values, draws values from ranges, and gives every combination
+//! as a [`Point`]: one run with one set of numbers. A point's name is the hash of all that determines its figures. So a
+//! [`DataSet`] knows which points it has: a study goes on after any interruption, is extended without a run done
+//! twice, and the data sets of two people merge. A run that fails is a row with its error.
+//!
+//! [`sweep()`] runs a study on threads of this computer. Other engines run points wherever they like, since a [`Row`]
+//! can be sent as JSON, and put the rows into the data set.
+
+mod data_set;
+mod join;
+mod parquet;
+mod point;
+mod row;
+mod study;
+mod threads;
+
+pub use data_set::{DataSet, DataSetError};
+pub use parquet::to_parquet;
+pub use point::Point;
+pub use row::{table, Row};
+pub use study::{Check, Method, Study, MOST_POINTS};
+pub use threads::{sweep, Progress, SweepError, Watch};

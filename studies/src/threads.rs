@@ -1,0 +1,194 @@
+//! A study on threads of this computer.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::num::NonZero;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ceasefire_experiments::Host;
+
+use crate::data_set::{DataSet, DataSetError};
+use crate::row::Row;
+use crate::study::Study;
+
+/// The longest time for which a result is not on the disk.
+const KEPT: Duration = Duration::from_secs(1);
+/// The most results that are not on the disk.
+const MOST_KEPT: usize = 4096;
+
+/// The points so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The points of the study.
+    pub all: u64,
+    /// Those that the data set had before.
+    pub before: u64,
+    /// Those that were run.
+    pub done: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Those of them that broke a rule or loaded a wrong value.
+    pub broken: u64,
+}
+
+impl Progress {
+    /// Counts a result.
+    pub fn count(&mut self, row: &Row) {
+        self.done += 1;
+        self.failed += u64::from(row.error.is_some());
+        self.broken += u64::from(row.is_broken());
+    }
+
+    /// The points that are left.
+    pub fn left(&self) -> u64 {
+        self.all.saturating_sub(self.before + self.done)
+    }
+}
+
+/// Sees the progress of a study, and may stop it.
+pub trait Watch: Sync {
+    /// Whether the study goes on. Runs under way end soon if not.
+    fn goes_on(&self) -> bool;
+    /// Called about once a second, and at the end.
+    fn progress(&self, progress: &Progress);
+    /// Called for each run that failed.
+    fn failed(&self, row: &Row);
+}
+
+/// The reason for which a sweep ended before its study.
+#[derive(Debug)]
+pub enum SweepError {
+    /// The data set cannot be read or written.
+    DataSet(DataSetError),
+    /// It was stopped. The data set has the points that had ended.
+    Stopped(Progress),
+}
+
+impl fmt::Display for SweepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DataSet(error) => error.fmt(f),
+            Self::Stopped(progress) => write!(
+                f,
+                "stopped with {} of {} points done; the same command goes on",
+                progress.before + progress.done,
+                progress.all
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SweepError {}
+
+impl From<DataSetError> for SweepError {
+    fn from(error: DataSetError) -> Self {
+        Self::DataSet(error)
+    }
+}
+
+/// Runs the points of a study that the data set does not have, on `jobs` threads; by default, one for each processor.
+/// Points that failed before are run again if `again` says so.
+///
+/// # Errors
+/// [`SweepError`]. A run that fails is no error, but a row.
+pub fn sweep(
+    study: &Study,
+    data: &mut DataSet,
+    jobs: Option<u16>,
+    again: bool,
+    watch: &dyn Watch,
+) -> Result<Progress, SweepError> {
+    data.keep(study.text())?;
+    let known = data.points(!again)?;
+    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
+    let (host, next, before, stop) =
+        (Host::new(), AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let (sender, rows) = channel();
+    let work = |sender: std::sync::mpsc::Sender<Row>| {
+        let goes_on = || !stop.load(Ordering::Relaxed) && watch.goes_on();
+        while goes_on() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= study.len() {
+                break;
+            }
+            let point = study.point(number);
+            if known.contains(&point.id()) {
+                before.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            // A panic is a bug in the run. It is this point's failure alone.
+            let run = catch_unwind(AssertUnwindSafe(|| point.run(&host, goes_on)));
+            let row =
+                run.unwrap_or_else(|panic| Some(point.failed(format!("panicked: {}", message(&*panic)))));
+            // A receiver that has gone needs no rows.
+            if row.is_none_or(|row| sender.send(row).is_err()) {
+                break;
+            }
+        }
+    };
+    let progress = thread::scope(|scope| {
+        for _ in 0..jobs {
+            let sender = sender.clone();
+            scope.spawn(|| work(sender));
+        }
+        drop(sender);
+        let progress =
+            || Progress { all: study.len(), before: before.load(Ordering::Relaxed), ..Progress::default() };
+        let kept = keep(data, &rows, progress, watch, &known);
+        stop.store(true, Ordering::Relaxed);
+        kept
+    })?;
+    data.finish()?;
+    watch.progress(&progress);
+    if progress.left() > 0 {
+        return Err(SweepError::Stopped(progress));
+    }
+    Ok(progress)
+}
+
+/// Puts rows into the data set as they come, until no thread is left that sends one.
+fn keep(
+    data: &mut DataSet,
+    rows: &Receiver<Row>,
+    begin: impl Fn() -> Progress,
+    watch: &dyn Watch,
+    known: &HashSet<String>,
+) -> Result<Progress, SweepError> {
+    let (mut waiting, mut counted, mut written) = (Vec::new(), Progress::default(), Instant::now());
+    loop {
+        let row = rows.recv_timeout(KEPT.saturating_sub(written.elapsed()));
+        let is_over = matches!(row, Err(RecvTimeoutError::Disconnected));
+        if let Ok(row) = row {
+            counted.count(&row);
+            if row.error.is_some() {
+                watch.failed(&row);
+            }
+            waiting.push(row);
+        }
+        if is_over || written.elapsed() >= KEPT || waiting.len() >= MOST_KEPT {
+            if !waiting.is_empty() {
+                data.append(&waiting)?;
+                waiting.clear();
+            }
+            written = Instant::now();
+            let Progress { all, before, .. } = begin();
+            // While the threads pass points that the data set has, all of these count as passed.
+            let before = if is_over { before } else { before.max((known.len() as u64).min(all)) };
+            let progress = Progress { all, before, ..counted };
+            if is_over {
+                return Ok(progress);
+            }
+            watch.progress(&progress);
+        }
+    }
+}
+
+/// The message of a panic.
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
