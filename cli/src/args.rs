@@ -444,8 +444,8 @@ pub(crate) struct ListArguments {
     /// The list to print [default: the names of all]
     #[arg(value_enum)]
     pub(crate) what: Option<Listed>,
-    /// With `machines`: every parameter of each machine, with its unit, its source and the published figures that
-    /// determined it
+    /// With `machines`: every parameter of each machine, with its unit, its source, the published figures that
+    /// determined it, and its range
     #[arg(long)]
     pub(crate) parameters: bool,
 }

@@ -23,6 +23,12 @@ class Parameter:
     def unit(self) -> str: ...
     @property
     def source(self) -> str: ...
+    @property
+    def range(self) -> Union[tuple[float, float], None]:
+        """The least and the greatest value that the number may really have, in `unit`."""
+    @property
+    def because(self) -> Union[str, None]:
+        """The reason for the range."""
 
 class Machine:
     """A machine by name, or from a file. Its numbers are read and set by their keys."""

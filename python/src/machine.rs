@@ -40,6 +40,18 @@ impl Parameter {
         &self.0.source
     }
 
+    /// The least and the greatest value that the number may really have, in `unit`.
+    #[getter]
+    fn range(&self) -> Option<(f64, f64)> {
+        self.0.range.as_ref().map(|range| (range.from, range.to))
+    }
+
+    /// The reason for the range.
+    #[getter]
+    fn because(&self) -> Option<&str> {
+        self.0.range.as_ref().map(|range| range.because.as_str())
+    }
+
     fn __repr__(&self) -> String {
         format!("<Parameter {} = {}>", self.0.key, self.0.described())
     }

@@ -109,6 +109,14 @@ class Machines(unittest.TestCase):
         machine["tlb.l1.entries"] = 32
         self.assertEqual(machine["tlb.l1.entries"].value, 32)
 
+    def test_a_number_has_its_range_until_it_is_set(self):
+        machine = ceasefire.Machine("1-socket")
+        lock = machine["costs.lock"]
+        self.assertEqual((lock.range, lock.because), ((20, 40), "the source's span"))
+        machine["costs.lock"] = "50 ns"
+        lock = machine["costs.lock"]
+        self.assertEqual((lock.range, lock.because), (None, None))
+
     def test_a_machine_is_a_mapping(self):
         machine = ceasefire.Machine("1-socket")
         self.assertIn("costs.fault", machine)

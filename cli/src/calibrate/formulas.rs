@@ -18,7 +18,17 @@ pub(super) struct Cost {
     /// The key in `[costs]`.
     pub(super) key: &'static str,
     pub(super) value: f64,
+    /// The value and its quartiles; none if a line through several figures determined it.
+    pub(super) spread: Option<Quartiles>,
     pub(super) source: String,
+}
+
+impl Cost {
+    /// A cost that is a measured figure less `rest`, and not less than 0.
+    fn measured(key: &'static str, figure: Quartiles, rest: f64, source: String) -> Self {
+        let spread = figure.map(|value| (value - rest).max(0.0));
+        Self { key, value: spread.median, spread: Some(spread), source }
+    }
 }
 
 /// The source of a number that is a measured quantity, and perhaps `more`.
@@ -68,7 +78,7 @@ pub(super) fn costs(notes: &Notes, machine: &Machine) -> Vec<Cost> {
     .chain(zero.map(|figure| ("frame_zero", figure.quantity)))
     {
         let Some(spread) = notes.get(quantity) else { continue };
-        costs.push(Cost { key, value: spread.median, source: source(quantity, spread, "") });
+        costs.push(Cost::measured(key, spread, 0.0, source(quantity, spread, "")));
     }
     costs.extend(interrupts(notes, machine));
     costs
@@ -104,27 +114,28 @@ fn interrupts(notes: &Notes, machine: &Machine) -> Vec<Cost> {
             line.slope, machine.contention.enqueue
         );
         let source = source(Quantity::Advise { threads }, spread, &more);
-        costs.push(Cost { key: "interrupt_send", value: send, source });
+        costs.push(Cost { key: "interrupt_send", value: send, spread: None, source });
     }
     let Some((quantity, gap)) = interruption else { return costs };
-    let handle = (gap.median - invalidate - request).max(0.0);
     let more = format!(
         ", less {invalidate:.1} ns for the invalidation and {request:.1} ns for {} lines",
         machine.contention.request
     );
-    costs.push(Cost { key: "interrupt_handle", value: handle, source: source(quantity, gap, &more) });
+    let source_of_gap = source(quantity, gap, &more);
+    let handle = Cost::measured("interrupt_handle", gap, invalidate + request, source_of_gap);
+    let interruption = handle.value + invalidate + request;
+    costs.push(handle);
     let alone = notes.get(Quantity::Advise { threads: 0 });
     let beside = Quantity::Advise { threads: 1 };
     if let Some((alone, spread)) = alone.zip(notes.get(beside)) {
-        let interruption = handle + invalidate + request;
         let rest = send + enqueue + interruption + 2.0 * latency;
-        let deliver = (spread.median - alone.median + invalidate - rest).max(0.0);
         let more = format!(
             ", less {:.1} ns alone, less {rest:.1} ns for sending, interruption and lines, and {invalidate:.1} ns for \
              the own invalidation, which the wait hides",
             alone.median
         );
-        costs.push(Cost { key: "interrupt_deliver", value: deliver, source: source(beside, spread, &more) });
+        let rest = alone.median - invalidate + rest;
+        costs.push(Cost::measured("interrupt_deliver", spread, rest, source(beside, spread, &more)));
     }
     costs
 }
@@ -149,9 +160,8 @@ pub(super) fn remainders(notes: &Notes, modelled: Modelled) -> Vec<Cost> {
     ];
     let cost = |(key, found, rest): (_, Option<(Quantity, Quartiles)>, f64)| {
         let (quantity, spread) = found?;
-        let value = spread.median - rest;
         let more = format!(", less {rest:.1} ns that the model charges for its other parts");
-        (value >= 0.0).then(|| Cost { key, value, source: source(quantity, spread, &more) })
+        (spread.median >= rest).then(|| Cost::measured(key, spread, rest, source(quantity, spread, &more)))
     };
     measured.into_iter().filter_map(cost).collect()
 }

@@ -62,18 +62,37 @@ pub(super) fn calibrated(
 }
 
 fn set_costs(document: &mut DocumentMut, costs: Vec<Cost>) {
-    for Cost { key, value, source } in costs {
-        document["costs"][key] = quantity(value, "ns", &source);
+    for Cost { key, value, spread, source } in costs {
+        let range = spread.and_then(|spread| range(spread, "rounds"));
+        document["costs"][key] = quantity(value, &source, range);
     }
 }
 
-/// `{ value, unit, source }`, with two decimals.
-fn quantity(number: f64, unit: &str, source: &str) -> Item {
+/// A time in nanoseconds, `{ value, unit, source }`, perhaps with its range.
+fn quantity(number: f64, source: &str, range: Option<InlineTable>) -> Item {
     let mut table = InlineTable::new();
-    table.insert("value", ((number * 100.0).round() / 100.0).into());
-    table.insert("unit", unit.into());
+    table.insert("value", rounded(number).into());
+    table.insert("unit", "ns".into());
     table.insert("source", source.into());
+    if let Some(range) = range {
+        table.insert("range", range.into());
+    }
     value(table)
+}
+
+/// The range between the quartiles, unless they are the same. `counted` names their values: rounds or pairs.
+fn range(spread: Quartiles, counted: &str) -> Option<InlineTable> {
+    let Quartiles { low, high, rounds, .. } = spread.map(rounded);
+    let mut table = InlineTable::new();
+    table.insert("from", low.into());
+    table.insert("to", high.into());
+    table.insert("because", format!("the quartiles of {rounds} {counted}").into());
+    (low < high).then_some(table)
+}
+
+/// With two decimals.
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 /// The nodes, as Linux describes them.
@@ -162,7 +181,8 @@ fn latency(host: &Machine, computer: &Computer, notes: &Notes) -> Option<Table> 
     };
     let mut table = Table::new();
     if pairs.len() == 1 || cpus.len() != usize::from(host.topology.cpu_count()) {
-        table.insert("uniform", quantity(all.median, "ns", &source));
+        let range = if pairs.len() == 1 { range(spread, "rounds") } else { range(all, "pairs") };
+        table.insert("uniform", quantity(all.median, &source, range));
         return Some(table);
     }
     // The file numbers the CPUs node by node. The host's are numbered as Linux numbers the online ones.
@@ -210,7 +230,8 @@ fn copies(notes: &Notes) -> Option<ArrayOfTables> {
         } else {
             String::new()
         };
-        Some(quantity(spread.median, "ns", &source(first.quantity, first.spread, &more)))
+        let range = if pairs > 1 { range(spread, "pairs of nodes") } else { range(first.spread, "rounds") };
+        Some(quantity(spread.median, &source(first.quantity, first.spread, &more), range))
     };
     let mut table = Table::new();
     table.insert("from", value(0));
@@ -274,10 +295,20 @@ mod tests {
             "measured: ceasefire calibrate --only switch: system call (getppid): 123.5 ns, median of 7, \
                         quartiles 123.5 to 124.5";
         assert_eq!(source, expected);
+        let range = parameter(&machine, "costs.system_call").range.as_ref().expect("a spread");
+        assert_eq!(
+            (range.from, range.to, range.because.as_str()),
+            (123.46, 124.46, "the quartiles of 7 rounds")
+        );
         assert_eq!((machine.tlb.l1.entries, machine.tlb.l1.ways), (72, 9));
         assert_eq!((machine.tlb.l2.entries, machine.tlb.l2.ways % 5), (1280, 0));
         let [copy] = machine.copies[..] else { panic!("{:?}", machine.copies) };
         assert_eq!((copy.same_node, copy.other_node), (Some(500_000), Some(800_000)));
+        let [same, other] = ["same_node", "other_node"]
+            .map(|key| parameter(&machine, &format!("copy[0].{key}")).range.as_ref().expect("a spread"));
+        assert_eq!((same.from, same.to, same.because.as_str()), (500.0, 501.0, "the quartiles of 7 rounds"));
+        let because = "the quartiles of 2 pairs of nodes";
+        assert_eq!((other.from, other.to, other.because.as_str()), (750.0, 850.0, because));
         assert!(parameter(&machine, "costs.root_load").is_assumed());
     }
 
@@ -290,7 +321,9 @@ mod tests {
     #[test]
     fn the_latency_of_one_pair_is_that_of_all() {
         let Calibrated { machine, .. } = of(vec![figure(Quantity::Latency { a: 0, b: 1 }, 40.0)]);
-        assert!(parameter(&machine, "latency.uniform").source.contains("CPU 0 to CPU 1: 40.0 ns"));
+        let latency = parameter(&machine, "latency.uniform");
+        assert!(latency.source.contains("CPU 0 to CPU 1: 40.0 ns"));
+        assert_eq!(latency.range.as_ref().map(|range| (range.from, range.to)), Some((40.0, 41.0)));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! The machines of the results: each with its hash, its fitted and tuned parameters, and all others folded.
 
-use ceasefire_machine::config::{Machine, Parameter};
+use ceasefire_machine::config::{Machine, Parameter, Range};
 use maud::{html, Markup};
 
 use super::contents::Anchor;
@@ -46,10 +46,10 @@ pub(super) fn described(machine: &Machine, anchor: &Anchor) -> Markup {
                 }
             }
             details {
-                summary { "all parameters, with units and sources" }
+                summary { "all parameters, with units, sources and ranges" }
                 div.scroll {
                     table.parameters {
-                        thead { tr { th { "parameter" } th { "value" } th.text { "source" } } }
+                        thead { tr { th { "parameter" } th { "value" } th.text { "source" } th.text { "range" } } }
                         tbody {
                             @for parameter in &machine.sources {
                                 tr {
@@ -58,6 +58,11 @@ pub(super) fn described(machine: &Machine, anchor: &Anchor) -> Markup {
                                     td.text {
                                         (parameter.source)
                                         @if parameter.is_fitted() || parameter.is_tuned() { "; " b { (marks(parameter)) } }
+                                    }
+                                    td.text {
+                                        @if let Some(Range { from, to, because }) = &parameter.range {
+                                            (from) " to " (to) ": " (because)
+                                        }
                                     }
                                 }
                             }
@@ -94,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_has_its_unit_and_its_source() {
+    fn every_parameter_has_its_unit_its_source_and_its_range() {
         let machine = builtin("1-socket").expect("a listed name").expect("a valid file");
         let text = text(&machine);
         assert_eq!(
             text.matches("<td class=\"text\">").count(),
-            machine.sources.len() + {
+            2 * machine.sources.len() + {
                 machine.sources.iter().filter(|one| one.is_fitted() || one.is_tuned()).count()
             }
         );
@@ -108,6 +113,7 @@ mod tests {
             let row = format!("{}</th><td class=\"number\">{}</td>", parameter.key, value(parameter));
             assert!(text.contains(&row) && text.contains(&source), "{row} {source}");
         }
+        assert!(text.contains("<td class=\"text\">20 to 40: the source's span</td>"), "{text}");
         assert!(
             text.contains(&machine.hash()) && text.contains("the machine 1-socket that comes with"),
             "{text}"

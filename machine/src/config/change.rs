@@ -1,8 +1,8 @@
 //! Machines with some numbers changed, as studies need them.
 //!
 //! A [`MachineFile`] is a machine file as text, whose numbers are set by their keys: `costs.fault` to `900 ns`. A
-//! number that was set says so in its source, and has no marks: nothing published determined it. The machine is read
-//! after each change, so a file is valid at any time.
+//! number that was set says so in its source, and has no marks and no range: nothing published determined it, and
+//! nothing about it is uncertain. The machine is read after each change, so a file is valid at any time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -158,13 +158,15 @@ impl MachineFile {
         let mut document = self.document.clone();
         for change in changes {
             self.parameter(&change.key)?;
-            let target = document.as_item_mut();
-            let target = segments(&change.key).try_fold(target, |item, segment| match segment {
-                Segment::Key(key) => item.get_mut(key),
-                Segment::Index(index) => item.get_mut(index),
-            });
+            let target = find(document.as_item_mut(), &change.key);
             let target = target.ok_or_else(|| self.error(&change.key, Problem::Unknown(None)))?;
             replace(target, change).map_err(|problem| self.error(&change.key, problem))?;
+            // A number without a table of its own has its range beside it.
+            let table =
+                change.key.rsplit_once('.').and_then(|(table, _)| find(document.as_item_mut(), table));
+            if let Some(table) = table.and_then(Item::as_table_like_mut) {
+                table.remove("range");
+            }
         }
         let text = document.to_string();
         // The number, not its place in a text that nobody has.
@@ -193,6 +195,14 @@ fn segments(key: &str) -> impl Iterator<Item = Segment<'_>> {
             Segment::Index(number.unwrap_or(usize::MAX))
         };
         std::iter::once(Segment::Key(name)).chain(indices.map(index))
+    })
+}
+
+/// The part of a document at a dotted key.
+fn find<'a>(document: &'a mut Item, key: &str) -> Option<&'a mut Item> {
+    segments(key).try_fold(document, |item, segment| match segment {
+        Segment::Key(key) => item.get_mut(key),
+        Segment::Index(index) => item.get_mut(index),
     })
 }
 
@@ -229,6 +239,7 @@ fn chosen(table: &mut dyn TableLike, change: &Change) {
     table.insert("source", value(format!("chosen: {change}")));
     table.remove("fitted");
     table.remove("seen");
+    table.remove("range");
 }
 
 #[cfg(test)]
@@ -236,6 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::builtin::BUILTIN;
+    use super::super::Range;
     use super::*;
 
     fn file(name: &str) -> MachineFile {
@@ -266,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_set_says_so_and_has_no_marks() {
+    fn a_number_that_was_set_says_so_and_has_no_marks_and_no_range() {
         let mut file = file("1-socket");
         file.set(&change("costs.access=5 ns")).expect("allowed");
         assert_eq!(file.machine().costs.access, 5000);
@@ -275,6 +287,27 @@ mod tests {
         let parameter = parameter.expect("a known key");
         assert_eq!(parameter.source, "chosen: costs.access=5 ns");
         assert!(!parameter.is_fitted() && !parameter.is_assumed() && !parameter.is_tuned());
+        for (key, value) in [("costs.lock", "900 ns"), ("tlb.walk_cache.entries", "4096")] {
+            assert!(file.parameter(key).is_ok_and(|parameter| parameter.range.is_some()), "{key}");
+            file.set(&change(&format!("{key}={value}"))).expect("allowed, if outside the range");
+            assert!(file.parameter(key).is_ok_and(|parameter| parameter.range.is_none()), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_all_ranges_make_a_valid_machine() {
+        for name in BUILTIN {
+            let whole = file(name);
+            for end in [|range: &Range| range.from, |range: &Range| range.to] {
+                let mut drawn = whole.clone();
+                for parameter in &whole.machine().sources {
+                    let Some(value) = parameter.range.as_ref().map(end) else { continue };
+                    let change = Change { key: parameter.key.clone(), value, unit: None };
+                    drawn.set(&change).unwrap_or_else(|error| panic!("{error}"));
+                }
+                assert!(drawn.machine().sources.iter().all(|parameter| parameter.range.is_none()));
+            }
+        }
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn read_topology(root: &Path, sources: &mut Vec<Parameter>) -> Result<Topology, 
         ] {
             let key = format!("topology.nodes[{index}].{key}");
             let (unit, source) = (unit.to_owned(), source.to_owned());
-            sources.push(Parameter { key, value, unit, source, marks: Marks::default() });
+            sources.push(Parameter { key, value, unit, source, marks: Marks::default(), range: None });
         }
     }
     Topology::new(nodes).map_err(|problem| problem.in_file(&online_path.to_string_lossy()))

@@ -16,7 +16,8 @@ use super::machine::Machine;
 
 impl Machine {
     /// The SHA-256 of everything that a run can depend on, in 64 hexadecimal digits. The serialized machine has just
-    /// that: names, descriptions and sources are not part of it.
+    /// that: names, descriptions, sources and ranges
+    /// are not part of it.
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
         // Lists, numbers, flags and names can always be written as JSON.
@@ -69,10 +70,13 @@ mod tests {
     #[test]
     fn a_copy_with_one_number_changed_is_another_machine() {
         let own = machine("1-socket.toml", TEXT);
-        for key in ["l2_hit = { value = ", "walk_cache = { entries = "] {
-            assert!(TEXT.contains(key));
-            let changed = machine("1-socket.toml", &TEXT.replace(key, &format!("{key}1")));
-            assert_eq!((changed.name.as_str(), changed.built_in()), ("1-socket", None), "{key}");
+        for (from, to) in [
+            ("l2_hit = { value = 3.5,", "l2_hit = { value = 3.6,"),
+            ("walk_cache = { entries = 32,", "walk_cache = { entries = 33,"),
+        ] {
+            assert!(TEXT.contains(from));
+            let changed = machine("1-socket.toml", &TEXT.replace(from, to));
+            assert_eq!((changed.name.as_str(), changed.built_in()), ("1-socket", None), "{to}");
             assert_ne!(changed.hash(), own.hash());
         }
         assert_eq!(own.with_cpus(2).expect("allowed").built_in(), None);
@@ -84,6 +88,14 @@ mod tests {
         let changed = machine("f", &TEXT.replace("assumed", "guessed"));
         assert_eq!(changed.built_in(), Some("1-socket"));
         assert_eq!(changed.hash().len(), 64);
+    }
+
+    #[test]
+    fn a_range_is_not_part_of_the_machine() {
+        let range = "range = { from = 20, to = 40, because = ";
+        assert!(TEXT.contains(range));
+        let changed = machine("f", &TEXT.replace(range, "range = { from = 2, to = 400, because = "));
+        assert_eq!(changed.built_in(), Some("1-socket"));
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl Machine {
                     format!("{} {} times {factor}: {}", parameter.value, parameter.unit, parameter.source);
                 parameter.value = node.bytes as f64;
                 "B".clone_into(&mut parameter.unit);
+                parameter.range = None;
             }
         }
         Ok(machine)

@@ -1,7 +1,9 @@
-//! Marks: the published figures to which a number was fitted, or in sight of which it was chosen.
+//! The origin of a number: its source, its range, and its marks, the published figures to which it was fitted or in
+//! sight of which it was chosen.
 
 use serde::{Serialize, Serializer};
 
+use super::range::Range;
 use super::{MachineError, Problem};
 use crate::document::{Entry, Section};
 
@@ -61,11 +63,12 @@ impl Marks {
     }
 }
 
-/// The source of a number, with its marks.
+/// The source of a number, with its marks and its range.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) source: String,
     pub(super) marks: Marks,
+    pub(super) range: Option<Range>,
 }
 
 impl Origin {
@@ -96,7 +99,24 @@ impl Origin {
             }
             None => Vec::new(),
         };
-        Ok(Self { source, marks: Marks { fitted, seen } })
+        Ok(Self { source, marks: Marks { fitted, seen }, range: None })
+    }
+
+    /// The same in a table of one number, `value`, which may have a range unless it was fitted. `read` reads a bound of
+    /// the range as it reads the number.
+    pub(super) fn take_with_range(
+        section: &mut Section<'_>,
+        value: f64,
+        read: impl Fn(&Entry<'_>) -> Result<f64, MachineError>,
+    ) -> Result<Self, MachineError> {
+        let origin = Self::take(section)?;
+        let range = Range::take(section, value, read)?;
+        if range.is_some() && origin.marks.fitted.is_some() {
+            let problem =
+                Problem::invalid("`range` beside `fitted`", "one of the two: a fit determines its number");
+            return Err(section.place().error(problem));
+        }
+        Ok(Self { range, ..origin })
     }
 }
 
@@ -120,6 +140,7 @@ mod tests {
     fn marks_stand_beside_the_source() {
         let origin = take("[a]\nsource = 's'\nfitted = 'x y'\nseen = ['u', 'v w']").expect("valid");
         assert_eq!(origin.source, "s");
+        assert_eq!(origin.range, None);
         let Marks { fitted, seen } = origin.marks;
         assert_eq!(fitted.as_ref().map(Mark::name), Some("x y"));
         assert_eq!(seen.iter().map(Mark::name).collect::<Vec<_>>(), ["u", "v w"]);
@@ -139,6 +160,22 @@ mod tests {
         ] {
             assert_eq!(take(&format!("[a]\nsource = 's'\n{text}")).expect_err("must be refused"), expected);
         }
+    }
+
+    #[test]
+    fn a_fitted_number_has_no_range() {
+        let take = |text: &str| {
+            let text = format!("[a]\nsource = 's'\nrange = {{ from = 2, to = 5, because = 'why' }}\n{text}");
+            let section = parse("f", &text).and_then(|mut root| root.take("a")).and_then(Entry::section);
+            let origin = section.and_then(|mut section| {
+                Origin::take_with_range(&mut section, 3.0, |entry| entry.count(0, 9).map(f64::from))
+            });
+            origin.map(|origin| origin.range).map_err(|error| error.to_string())
+        };
+        let range = Range { from: 2.0, to: 5.0, because: "why".into() };
+        assert_eq!(take("seen = ['x']"), Ok(Some(range)));
+        let refused = "f:1: a: `range` beside `fitted`: must be one of the two: a fit determines its number";
+        assert_eq!(take("fitted = 'x'"), Err(refused.to_owned()));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! A machine comes from a TOML file ([`Machine::from_file`]), is built in ([`builtin()`]), or resembles the computer
 //! that runs this program ([`Machine::host`]).
 //!
-//! `machine` comes first, then its parts, one file each. `mark` and `quantity` read TOML, `file` and `host` assemble a
-//! machine, and `builtin` holds the files that come with the program. `change` sets numbers in a file.
+//! `machine` comes first, then its parts, one file each. `mark`, `range` and `quantity` read TOML, `file` and `host`
+//! assemble a machine, and `builtin` holds the files that come with the program. `change` sets numbers in a file.
 
 mod builtin;
 mod change;
@@ -23,6 +23,7 @@ mod matrix;
 mod memory;
 mod processor;
 mod quantity;
+mod range;
 mod smt;
 mod storage;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use mark::{Mark, Marks};
 pub use memory::TierMemory;
 pub use processor::Processor;
 pub use quantity::{Parameter, Picoseconds};
+pub use range::Range;
 pub use smt::Smt;
 pub use storage::Storage;
 pub use tlb::{TlbGeometry, TlbLevel, MAX_ENTRIES};

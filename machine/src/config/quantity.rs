@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use super::mark::{Marks, Origin};
+use super::range::Range;
 use super::{MachineError, Problem};
 use crate::document::Entry;
 
@@ -25,13 +26,16 @@ pub struct Parameter {
     /// The published figures to which the number was fitted, or in sight of which it was chosen.
     #[serde(flatten)]
     pub marks: Marks,
+    /// The values that the number may really have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<Range>,
 }
 
 impl Parameter {
-    /// A number whose source and marks are those of `origin`.
+    /// A number whose source, marks and range are those of `origin`.
     pub(super) fn new(key: impl Into<String>, value: f64, unit: impl Into<String>, origin: &Origin) -> Self {
-        let Origin { source, marks } = origin.clone();
-        Self { key: key.into(), value, unit: unit.into(), source, marks }
+        let Origin { source, marks, range } = origin.clone();
+        Self { key: key.into(), value, unit: unit.into(), source, marks, range }
     }
 
     /// Whether the number was fitted to a published figure. The simulation cannot predict that figure.
@@ -49,7 +53,7 @@ impl Parameter {
         !self.is_fitted() && !self.marks.seen.is_empty()
     }
 
-    /// The value with its unit, its source, and the published figures that determined it.
+    /// The value with its unit, its source, the published figures that determined it, and its range with the reason.
     pub fn described(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let fitted =
@@ -58,14 +62,18 @@ impl Parameter {
             names if names.is_empty() => names,
             names => format!("; tuned in sight of: {names}"),
         };
-        format!("{}{unit}  ({}){fitted}{seen}", self.value, self.source)
+        let range = self.range.as_ref().map_or(String::new(), |range| {
+            format!("; may be {} to {}{unit} ({})", range.from, range.to, range.because)
+        });
+        format!("{}{unit}  ({}){fitted}{seen}{range}", self.value, self.source)
     }
 
-    /// Replaces the value. The marks of the former value go.
+    /// Replaces the value. The marks and the range of the former value go.
     pub(super) fn replace(&mut self, value: f64, source: impl Into<String>) {
         self.value = value;
         self.source = source.into();
         self.marks = Marks::default();
+        self.range = None;
     }
 }
 
@@ -118,29 +126,32 @@ pub(super) fn convert(value: f64, unit: &str, into: &str) -> Option<f64> {
 }
 
 impl Scale {
-    /// Reads `{ value, unit, source }` with its marks, adds it to `sources`, and returns it in the smallest unit,
-    /// rounded.
+    /// Reads `{ value, unit, source }` with its marks and its range, adds it to `sources`, and returns it in the
+    /// smallest unit, rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {
         let mut section = entry.section()?;
         let key = section.place().key().to_owned();
         let (value_entry, unit_entry) = (section.take("value")?, section.take("unit")?);
-        let (value, unit) = (value_entry.number()?, unit_entry.text()?);
-        let origin = Origin::take(&mut section)?;
-        section.finish()?;
-
+        let unit = unit_entry.text()?;
         let Some(&(_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
             let known: Vec<_> = self.units.iter().map(|(name, _)| *name).collect();
             let bound = format!("one of {}", known.join(", "));
             return Err(unit_entry.place().error(Problem::invalid(format!("{unit:?}"), bound)));
         };
-        let scaled = value * factor;
-        if !(0.0..=self.most).contains(&scaled) {
-            return Err(value_entry
-                .place()
-                .error(Problem::invalid(format!("{value} {unit}"), self.most_shown)));
-        }
+        let allowed = |entry: &Entry<'_>| {
+            let value = entry.number()?;
+            if !(0.0..=self.most).contains(&(value * factor)) {
+                return Err(entry
+                    .place()
+                    .error(Problem::invalid(format!("{value} {unit}"), self.most_shown)));
+            }
+            Ok(value)
+        };
+        let value = allowed(&value_entry)?;
+        let origin = Origin::take_with_range(&mut section, value, allowed)?;
+        section.finish()?;
         sources.push(Parameter::new(key, value, unit, &origin));
-        Ok(scaled.round() as u64)
+        Ok((value * factor).round() as u64)
     }
 }
 
@@ -165,7 +176,8 @@ pub(super) fn read_whole(
     let mut section = entry.section()?;
     let key = section.place().key().to_owned();
     let (value, unit_entry) = (section.take("value")?.count(least, most)?, section.take("unit")?);
-    let origin = Origin::take(&mut section)?;
+    let bound = |entry: &Entry<'_>| entry.count(least, most).map(f64::from);
+    let origin = Origin::take_with_range(&mut section, value.into(), bound)?;
     section.finish()?;
 
     let given = unit_entry.text()?;
@@ -221,6 +233,25 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_has_its_range_in_its_unit() {
+        let range = "range = { from = 0.5, to = 3, because = 'why' }";
+        let (value, mut sources) =
+            read(&TIME, &format!("a = {{ value = 1, unit = 'us', source = 's', {range} }}")).expect("valid");
+        let expected = Range { from: 0.5, to: 3.0, because: "why".into() };
+        assert_eq!((value, sources[0].range.as_ref()), (1_000_000, Some(&expected)));
+        assert_eq!(sources[0].described(), "1 us  (s); may be 0.5 to 3 us (why)");
+        sources[0].replace(1.0, "chosen");
+        assert_eq!(sources[0].range, None);
+        assert_eq!(
+            read(
+                &TIME,
+                "a = { value = 1, unit = 'us', source = 's', range = { from = -1, to = 3, because = 'w' } }"
+            ),
+            Err("f:1: a.range.from: -1 us: must be 0 to 1000 ms".to_owned())
+        );
+    }
+
+    #[test]
     fn a_count_has_its_own_unit_and_bounds() {
         let count = |text| {
             let mut sources = Vec::new();
@@ -240,6 +271,10 @@ mod tests {
                 Err("f:1: a.unit: \"ns\": must be requests".to_owned()),
             ),
             ("a = { value = 9, unit = 'requests' }", Err("f:1: a.source: missing".to_owned())),
+            (
+                "a = { value = 8, unit = 'requests', source = 's', range = { from = 8, to = 10, because = 'w' } }",
+                Err("f:1: a.range.to: 10: must be 1 to 9".to_owned()),
+            ),
         ] {
             assert_eq!(count(text), expected);
         }

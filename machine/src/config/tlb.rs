@@ -91,7 +91,8 @@ fn read_level(entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<TlbLevel
 fn read_walk_cache(entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u32, MachineError> {
     let mut section = entry.section()?;
     let entries = section.take("entries")?.count(0, MAX_ENTRIES)?;
-    let origin = Origin::take(&mut section)?;
+    let bound = |entry: &Entry<'_>| entry.count(0, MAX_ENTRIES).map(f64::from);
+    let origin = Origin::take_with_range(&mut section, entries.into(), bound)?;
     sources.push(parameter(section.place().key(), "entries", entries, &origin));
     section.finish()?;
     Ok(entries)
