@@ -329,6 +329,18 @@ pub(crate) struct CompareArguments {
     /// Turn the shadow record off, for speed; the oracle alone then detects broken rules
     #[arg(long, help_heading = "How to run it")]
     pub(crate) no_shadow: bool,
+    /// Run on so many more machines, drawn from the ranges in the machine file, and print the interval in which nine
+    /// of ten results lie [default without a number: 200]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = some,
+        num_args = 0..=1,
+        default_missing_value = "200",
+        conflicts_with = "trace",
+        help_heading = "How to run it"
+    )]
+    pub(crate) uncertainty: Option<u16>,
     /// The number of simulations at a time [default: the number of processors of this computer]
     #[arg(
         long,

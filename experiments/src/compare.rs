@@ -49,6 +49,14 @@ impl Report {
         Run { experiment, machine, threads: *threads, lru_drain: *lru_drain, altered }
     }
 
+    /// Our figure that corresponds to a published one, by the latter's name.
+    pub fn measured(&self, metric: &str) -> Option<f64> {
+        Some(match Figure::of(metric)?.kind {
+            Kind::Time(value) | Kind::Rate(value, _) => value(self),
+            Kind::Count(events) => events(self) as f64,
+        })
+    }
+
     /// The number of events that a published figure counts. `None`: it is no count.
     pub(crate) fn events(&self, metric: &str) -> Option<u64> {
         match Figure::of(metric)?.kind {
@@ -60,14 +68,6 @@ impl Report {
     /// The distortion of its ratios by its scale, if there is any.
     pub(crate) fn distortion(&self) -> Option<Caveat> {
         (self.scale < self.faithful_from).then_some(Caveat::Scale(self.faithful_from))
-    }
-
-    /// The measured figure that corresponds to a published row.
-    fn figure(&self, row: &Row) -> Option<f64> {
-        Some(match Figure::of(row.metric)?.kind {
-            Kind::Time(value) | Kind::Rate(value, _) => value(self),
-            Kind::Count(events) => events(self) as f64,
-        })
     }
 }
 
@@ -138,9 +138,10 @@ pub fn compare(reports: &mut [Report]) {
         report.published = published(report.experiment, report.built_in.unwrap_or_default())
             .filter(|row| row.case.is_none_or(|case| case.is(report.threads, report.lru_drain)))
             .filter_map(|row| {
-                let measured = report.figure(row)?;
-                let before =
-                    baseline.and_then(|baseline| baseline.figure(row)).filter(|before| *before > 0.0);
+                let measured = report.measured(row.metric)?;
+                let before = baseline
+                    .and_then(|baseline| baseline.measured(row.metric))
+                    .filter(|before| *before > 0.0);
                 let ours = before.map(|before| measured / before);
                 let Row { metric, unit, before, after, .. } = *row;
                 Some((metric, Comparison { unit, before, after, ratio: after / before, ours, measured }))

@@ -15,10 +15,12 @@ mod point;
 mod row;
 mod study;
 mod threads;
+mod uncertainty;
 
 pub use data_set::{DataSet, DataSetError};
 pub use parquet::to_parquet;
 pub use point::Point;
 pub use row::{table, Row};
-pub use study::{Check, Method, Study, MOST_POINTS};
+pub use study::{Check, Method, Ranges, Study, MOST_POINTS};
 pub use threads::{sweep, Progress, SweepError, Watch};
+pub use uncertainty::{uncertain, Drawn, Prepare, Spread, Uncertain};

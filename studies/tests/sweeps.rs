@@ -227,7 +227,7 @@ fn a_wrong_study_is_refused_in_one_line() {
         (with("seeds = 0"), "s.toml:3: seeds: 0: must be 1 to 1048576"),
         (with("seeds = [1, 1]"), "s.toml:3: seeds: a list of 2: must be at least one seed, each given only once"),
         (with("drwas = 3"), "s.toml:3: drwas: unknown key; did you mean 'draws'?"),
-        (with("draws = 3"), "s.toml: draws = 3: must be left out, or some parameter a range: { from = ..., to = ... }"),
+        (with("draws = 3"), "s.toml: draws = 3: must be left out, or some parameter a range, as { from = ..., to = ... }, or ranges = true"),
         (
             with("draws = { count = 3, method = 'halton' }"),
             "s.toml:3: draws.method: \"halton\": must be one of \"sobol\", \"latin-hypercube\", \"random\"",

@@ -3,6 +3,7 @@
 mod progress;
 mod runs;
 mod selection;
+mod uncertainty;
 
 use ceasefire_experiments::{compare, Report};
 
@@ -12,9 +13,16 @@ use crate::output::Output;
 use runs::{run_all, Runs};
 pub(crate) use selection::mechanisms;
 use selection::{inputs, select, Selection};
+use uncertainty::intervals;
+pub(crate) use uncertainty::Intervals;
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let Selection { mut plans, skipped } = select(arguments)?;
+    if arguments.uncertainty.is_some() && arguments.machine.as_deref() == Some("host") {
+        return Err(Failure::input(
+            "--uncertainty: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine",
+        ));
+    }
     let output = Output::check(arguments, &inputs(arguments, &plans))?;
     for plan in &mut plans {
         plan.trace = output.trace();
@@ -32,7 +40,11 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
         return failed;
     }
     compare(&mut reports);
-    let written = output.write(&plans, &reports);
+    let sure = match arguments.uncertainty {
+        Some(count) => Some(intervals(arguments, count, &plans, &reports)?),
+        None => None,
+    };
+    let written = output.write(&plans, &reports, sure.as_ref());
     // A broken rule matters most, then a failed run, then incomplete output.
     Failure::both(sound(&reports), Failure::both(failed, written))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ceasefire_experiments::{
     available_memory, machine_file, Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS,
 };
-use ceasefire_machine::config::{Change, Effect, Machine};
+use ceasefire_machine::config::{Change, Effect, Machine, MachineFile};
 
 use crate::args::CompareArguments;
 use crate::failure::{unknown, Failure};
@@ -48,6 +48,16 @@ pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
     Ok(once(given.iter().map(find).collect::<Result<_, _>>()?, PartialEq::eq))
 }
 
+/// The effects that are left out.
+pub(super) fn effects(arguments: &CompareArguments) -> Result<Vec<Effect>, Failure> {
+    let known = Effect::ALL.map(Effect::name);
+    let find = |name: &String| {
+        let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
+        effect.ok_or_else(|| unknown("effect", name, &known, &[]))
+    };
+    arguments.without.iter().map(find).collect()
+}
+
 /// Selects and checks every run that the command line asks for.
 pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure> {
     let experiments: Vec<&'static Experiment> = if arguments.experiments.is_empty() {
@@ -57,12 +67,7 @@ pub(super) fn select(arguments: &CompareArguments) -> Result<Selection, Failure>
         once(found.concat(), |a, b| a.name == b.name)
     };
     let chosen = mechanisms(&arguments.mechanism)?;
-    let known = Effect::ALL.map(Effect::name);
-    let find = |name: &String| {
-        let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
-        effect.ok_or_else(|| unknown("effect", name, &known, &[]))
-    };
-    let without: Vec<Effect> = arguments.without.iter().map(find).collect::<Result<_, _>>()?;
+    let without = effects(arguments)?;
     let named = !arguments.experiments.is_empty();
     let available = available_memory();
     let (mut plans, mut skipped) = (Vec::new(), Vec::new());
@@ -220,11 +225,16 @@ fn machine(name: &str, changes: &[Change]) -> Result<Machine, Failure> {
             ))),
         };
     }
+    changed_file(name, changes).map(|file| file.machine().clone())
+}
+
+/// A machine file by name or path, with some of its numbers set.
+pub(super) fn changed_file(name: &str, changes: &[Change]) -> Result<MachineFile, Failure> {
     let mut file = machine_file(name, &["host"]).map_err(Failure::input)?;
     for change in changes {
         file.set(change).map_err(Failure::input)?;
     }
-    Ok(file.machine().clone())
+    Ok(file)
 }
 
 #[cfg(test)]

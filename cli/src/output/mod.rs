@@ -16,6 +16,7 @@ use ceasefire_studies::to_parquet;
 use serde::Serialize;
 
 use crate::args::CompareArguments;
+use crate::compare::Intervals;
 use crate::failure::{Done, Failure};
 use crate::results::{cases, rows, Case, Row};
 use crate::stdout::print;
@@ -73,7 +74,7 @@ impl Output {
     }
 
     /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
-    pub(crate) fn write(self, plans: &[Plan], reports: &[Report]) -> Done {
+    pub(crate) fn write(self, plans: &[Plan], reports: &[Report], intervals: Option<&Intervals>) -> Done {
         let cases = cases(plans, reports);
         let rows = rows(&cases);
         let command = command_line();
@@ -95,7 +96,8 @@ impl Output {
         let texts = [
             (
                 self.json,
-                &(|| json(&command, &cases, &rows, reports)) as &dyn Fn() -> Result<Vec<u8>, Failure>,
+                &(|| json(&command, &cases, &rows, reports, intervals))
+                    as &dyn Fn() -> Result<Vec<u8>, Failure>,
             ),
             (self.csv, &|| csv::text(&columns(reports))),
         ];
@@ -114,7 +116,7 @@ impl Output {
             return done;
         }
         let look = Look { width: terminal::width(), all: self.all };
-        Failure::both(done, print(&tables::of(&cases, &rows, look)))
+        Failure::both(done, print(&tables::of(&cases, &rows, intervals, look)))
     }
 }
 
@@ -149,6 +151,9 @@ struct Results<'a> {
     results: &'a [Report],
     /// The headline of each case, over its runs.
     summary: Vec<Headline<'a>>,
+    /// The intervals of the ratios over drawn machines, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<&'a Intervals>,
 }
 
 /// A machine with every parameter.
@@ -174,13 +179,20 @@ struct Headline<'a> {
     caveats: &'a [Caveat],
 }
 
-fn json(command: &str, cases: &[Case], rows: &[Row], reports: &[Report]) -> Result<Vec<u8>, Failure> {
+fn json(
+    command: &str,
+    cases: &[Case],
+    rows: &[Row],
+    reports: &[Report],
+    uncertainty: Option<&Intervals>,
+) -> Result<Vec<u8>, Failure> {
     let results = Results {
         ceasefire: env!("CARGO_PKG_VERSION"),
         command,
         machines: machines(cases),
         results: reports,
         summary: rows.iter().map(Headline::of).collect(),
+        uncertainty,
     };
     let mut text = serde_json::to_vec_pretty(&results).map_err(Failure::input)?;
     text.push(b'\n');

@@ -1,6 +1,6 @@
 //! `ceasefire sweep`: runs a study, and keeps its results in a folder.
 
-mod progress;
+pub(crate) mod progress;
 
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const TOLD: u64 = 5;
 
 /// Shows the progress.
-pub(super) struct Shown {
+pub(crate) struct Shown {
     bar: ProgressBar,
     /// The time of the last line, if lines are written.
     last: Option<Mutex<Instant>>,
@@ -28,7 +28,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Shows nothing but failures if it is `quiet`.
-    pub(super) fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool) -> Self {
         let is_terminal = stderr().is_terminal();
         let target =
             if is_terminal && !quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -45,7 +45,7 @@ impl Shown {
         }
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
 }

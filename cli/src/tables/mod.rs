@@ -7,10 +7,12 @@ mod legend;
 mod metrics;
 mod summary;
 mod sweep;
+mod uncertainty;
 mod verdict;
 
 use ceasefire_experiments::Repeats;
 
+use crate::compare::Intervals;
 use crate::results::{of_own_machine, Case, Row};
 use grid::{wrapped, Grid};
 use verdict::verdict;
@@ -25,7 +27,7 @@ pub(crate) struct Look {
 }
 
 /// The tables of all results, and their summary.
-pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
+pub(crate) fn of(cases: &[Case], rows: &[Row], intervals: Option<&Intervals>, look: Look) -> String {
     let mut text = String::new();
     let mut at = 0;
     while at < cases.len() {
@@ -46,6 +48,7 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], look: Look) -> String {
         text.push_str("All figures: --all, --csv FILE or --json FILE.\n\n");
     }
     text.push_str(&summary::text(rows, look.width));
+    text.extend(intervals.map(|intervals| uncertainty::text(intervals, look)));
     text
 }
 

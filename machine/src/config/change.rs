@@ -12,7 +12,7 @@ use toml_edit::{value, DocumentMut, Item, TableLike, Value};
 
 use super::file::read_text;
 use super::machine::Machine;
-use super::quantity::convert;
+use super::quantity::{convert, is_stated};
 use super::{builtin, MachineError, Parameter, Problem};
 use crate::document::nearest;
 
@@ -129,13 +129,14 @@ impl MachineFile {
     /// The machine has no such number, or its unit is of another kind.
     pub fn in_own_unit(&self, change: &Change) -> Result<Change, MachineError> {
         let own = &self.parameter(&change.key)?.unit;
-        let Some(unit) = &change.unit else { return Ok(change.clone()) };
-        let value = convert(change.value, unit, own).ok_or_else(|| {
-            let problem =
-                Problem::invalid(format!("{} {unit}", change.value), format!("in {own}, or such a unit"));
-            self.error(&change.key, problem)
-        })?;
-        Ok(Change { value, unit: Some(own.clone()), ..change.clone() })
+        let value = match &change.unit {
+            None => change.value,
+            Some(unit) => convert(change.value, unit, own).ok_or_else(|| {
+                let value = format!("{} {unit}", change.value);
+                self.error(&change.key, Problem::invalid(value, format!("in {own}, or such a unit")))
+            })?,
+        };
+        Ok(Change { key: change.key.clone(), value, unit: is_stated(own).then(|| own.clone()) })
     }
 
     fn error(&self, key: &str, problem: Problem) -> MachineError {
@@ -340,8 +341,9 @@ mod tests {
         let file = file("1-socket");
         let own = |text: &str| file.in_own_unit(&change(text)).map(|own| own.to_string());
         assert_eq!(own("costs.fault=0.9 us").as_deref(), Ok("costs.fault=900 ns"));
-        assert_eq!(own("costs.fault=900").as_deref(), Ok("costs.fault=900"));
-        assert_eq!(own("smt.slowdown=150 percent").as_deref(), Ok("smt.slowdown=150 percent"));
+        assert_eq!(own("costs.fault=900").as_deref(), Ok("costs.fault=900 ns"));
+        assert_eq!(own("tlb.l1.entries=64").as_deref(), Ok("tlb.l1.entries=64"));
+        assert_eq!(own("smt.slowdown=150 percent").as_deref(), Ok("smt.slowdown=150"));
         let refused = own("costs.fault=9 GiB").expect_err("must be refused").to_string();
         assert_eq!(refused, "1-socket: costs.fault: 9 GiB: must be in ns, or such a unit");
     }

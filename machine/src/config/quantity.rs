@@ -120,12 +120,23 @@ pub(super) fn convert(value: f64, unit: &str, into: &str) -> Option<f64> {
     if unit == into {
         return Some(value);
     }
-    let of =
-        |scale: &Scale, unit: &str| scale.units.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
-    [TIME, MEMORY, RATE].iter().find_map(|scale| Some(value * of(scale, unit)? / of(scale, into)?))
+    SCALES.iter().find_map(|scale| Some(value * scale.size(unit)? / scale.size(into)?))
 }
 
+/// Whether a file states such a unit. Others, as entries and ways, are in the key.
+pub(super) fn is_stated(unit: &str) -> bool {
+    SCALES.iter().any(|scale| scale.size(unit).is_some())
+}
+
+/// All kinds of quantities with units.
+const SCALES: [Scale; 3] = [TIME, MEMORY, RATE];
+
 impl Scale {
+    /// A unit as a multiple of the smallest.
+    fn size(&self, unit: &str) -> Option<f64> {
+        self.units.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size)
+    }
+
     /// Reads `{ value, unit, source }` with its marks and its range, adds it to `sources`, and returns it in the
     /// smallest unit, rounded.
     pub(super) fn read(&self, entry: Entry<'_>, sources: &mut Vec<Parameter>) -> Result<u64, MachineError> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ceasefire_machine::config::Change;
+use ceasefire_machine::config::{Change, Parameter};
 use ceasefire_machine::document::{Entry, Error, Problem, Section};
 
 /// A key and the value that it has in a run, as texts: `costs.fault` and `900 ns`.
@@ -75,6 +75,20 @@ impl Axis {
 }
 
 impl Drawn {
+    /// The range of a machine's number, if it has one. Ratios are equally likely, since most ranges are factors.
+    pub(super) fn of(parameter: &Parameter, is_whole: bool) -> Option<Self> {
+        let range = parameter.range.as_ref()?;
+        Some(Self {
+            key: parameter.key.clone(),
+            from: range.from,
+            to: range.to,
+            // That of the file.
+            unit: None,
+            spacing: if range.from > 0.0 && !is_whole { Spacing::Log } else { Spacing::Linear },
+            is_whole,
+        })
+    }
+
     pub(super) fn key(&self) -> &str {
         &self.key
     }
@@ -82,6 +96,8 @@ impl Drawn {
     /// The value at a place from 0 to 1.
     pub(super) fn value(&self, at: f64) -> Setting {
         let number = match self.spacing {
+            // Each whole number is equally likely, the last one too.
+            Spacing::Linear if self.is_whole => (self.from + (self.to - self.from + 1.0) * at).floor(),
             Spacing::Linear => self.from + (self.to - self.from) * at,
             Spacing::Log => self.from * (self.to / self.from).powf(at),
         };

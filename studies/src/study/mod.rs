@@ -1,6 +1,7 @@
 //! A study: what it runs, what it varies, and the order of its points.
 
 mod axis;
+mod ranges;
 mod read;
 mod sample;
 mod subject;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub(crate) use self::axis::Setting;
 use self::axis::{Axis, Drawn};
+pub use self::ranges::Ranges;
 pub use self::sample::Method;
 use self::sample::Sample;
 pub(crate) use self::subject::{Chosen, Subject};
@@ -44,6 +46,8 @@ pub struct Study {
     subjects: Vec<Subject>,
     axes: Vec<Axis>,
     drawn: Vec<Drawn>,
+    /// The keys of the machines' numbers that are drawn from the ranges of the machine files.
+    uncertain: Vec<String>,
     /// Without drawn values, one draw of none.
     sample: Sample,
     seeds: Vec<u64>,
@@ -107,7 +111,12 @@ impl Study {
             self.axes.iter().rev().map(|axis| axis.value(digit(axis.len()))).collect();
         settings.reverse();
         let draw = left;
-        settings.extend(self.drawn.iter().zip(self.sample.draw(draw)).map(|(drawn, at)| drawn.value(at)));
+        let at = self.sample.draw(draw);
+        let (of_drawn, of_uncertain) = at.split_at(self.drawn.len());
+        settings.extend(self.drawn.iter().zip(of_drawn).map(|(drawn, at)| drawn.value(*at)));
+        let ranges = &subject.ranges;
+        settings
+            .extend(self.uncertain.iter().zip(of_uncertain).filter_map(|(key, at)| ranges.value(key, *at)));
         let is_checked = match self.check {
             Check::First => draw == 0 && seed == 0,
             Check::All => true,

@@ -1,12 +1,13 @@
 //! The language of study files; `docs/src/studies.md` is its reference.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use ceasefire_experiments::{machine_file, Experiment, Mechanism, SelectError};
-use ceasefire_machine::config::{Change, MachineFile};
 use ceasefire_machine::document::{parse, Entry, Error, Place, Problem, Section};
 
 use super::axis::{values, Axis, Drawn, Setting, Values};
+use super::ranges::is_whole;
 use super::sample::{Method, Sample, MOST_DIMENSIONS, MOST_DRAWS};
 use super::subject::{Chosen, Named, Subject, OF_RUN};
 use super::{Check, Study, MOST_POINTS};
@@ -21,6 +22,8 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
         one_of(&entry, &[("first", Check::First), ("all", Check::All), ("none", Check::None)])
     })?;
     let draws = root.take_if_there("draws").map(draws).transpose()?;
+    let all_ranges =
+        root.take_if_there("ranges").map(|entry| Ok((entry.flag()?, entry.place().clone()))).transpose()?;
     let (mut axes, mut ranges) = (Vec::new(), Vec::new());
     if let Some(entry) = root.take_if_there("parameters") {
         for (place, values) in parameters(entry.section()?)? {
@@ -41,18 +44,34 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
         let value = format!("parameters.{twice} again");
         return Err(place.error(Problem::invalid(value, "given only once")));
     }
-    let sample = match (draws, ranges.is_empty()) {
+    // Keys that have values of their own are not drawn a second time.
+    let uncertain: Vec<String> = match all_ranges {
+        Some((true, _)) => {
+            let all = subjects.iter().flat_map(|subject| subject.ranges.keys());
+            let mut uncertain: Vec<String> =
+                all.filter(|key| !sorted.contains(key)).map(str::to_owned).collect();
+            let mut seen = HashSet::new();
+            uncertain.retain(|key| seen.insert(key.clone()));
+            uncertain
+        }
+        _ => Vec::new(),
+    };
+    if let (Some((true, place)), None) = (&all_ranges, draws) {
+        return Err(place.error(Problem::invalid("true", "drawn from: say `draws = N`")));
+    }
+    let dimensions = ranges.len() + uncertain.len();
+    let sample = match (draws, dimensions == 0) {
         (Some((count, ..)), true) => {
             let value = format!("draws = {count}");
-            let bound = "left out, or some parameter a range: { from = ..., to = ... }";
+            let bound = "left out, or some parameter a range, as { from = ..., to = ... }, or ranges = true";
             return Err(place.error(Problem::invalid(value, bound)));
         }
         (None, _) => Sample::new(Method::Random, 0, 1, 0),
-        (Some(_), false) if ranges.len() > MOST_DIMENSIONS => {
-            let value = format!("{} ranges", ranges.len());
+        (Some(_), false) if dimensions > MOST_DIMENSIONS => {
+            let value = format!("{dimensions} ranges");
             return Err(place.error(Problem::invalid(value, format!("at most {MOST_DIMENSIONS}"))));
         }
-        (Some((count, method, seed)), false) => Sample::new(method, ranges.len(), count, seed),
+        (Some((count, method, seed)), false) => Sample::new(method, dimensions, count, seed),
     };
     let runs: usize = subjects.iter().map(|subject| subject.mechanisms.len()).sum();
     let factors = axes.iter().map(Axis::len).chain([runs, seeds.len()]).map(|count| count as u64);
@@ -62,7 +81,17 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
             points.map_or("more points than can be counted".into(), |points| format!("{points} points"));
         return Err(place.error(Problem::invalid(value, format!("at most {MOST_POINTS}"))));
     };
-    let study = Study { text: text.to_owned(), subjects, axes, drawn: ranges, sample, seeds, check, points };
+    let study = Study {
+        text: text.to_owned(),
+        subjects,
+        axes,
+        drawn: ranges,
+        uncertain,
+        sample,
+        seeds,
+        check,
+        points,
+    };
     first_can_run(&study, &place)?;
     Ok(study)
 }
@@ -249,14 +278,6 @@ fn checked_range(
         check(&end, place, subjects)?;
     }
     Ok(range)
-}
-
-/// Whether a number of a machine is a count: half of one is refused.
-fn is_whole(key: &str, machine: &MachineFile) -> bool {
-    let Ok(parameter) = machine.parameter(key) else { return false };
-    let half = Change { key: key.to_owned(), value: parameter.value.floor() + 0.5, unit: None };
-    let refused = machine.clone().set(&half).err().map(|error| error.problem);
-    matches!(refused, Some(Problem::WrongType { expected: "a whole number", .. }))
 }
 
 /// Checks that every machine takes a setting.

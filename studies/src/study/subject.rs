@@ -4,6 +4,7 @@ use ceasefire_experiments::{Experiment, LruDrain, Mechanism, Payment, Plan};
 use ceasefire_machine::config::{Change, Machine, MachineError, MachineFile};
 
 use super::axis::Setting;
+use super::ranges::Ranges;
 
 /// An experiment, and its name in the study's results.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Subject {
     /// The hash of the machine before anything is varied.
     pub(crate) machine_hash: String,
     pub(crate) mechanisms: Vec<Mechanism>,
+    /// The ranges of the machine's uncertain numbers.
+    pub(crate) ranges: Ranges,
 }
 
 /// The keys that set something of the run. All others are numbers of the machine.
@@ -96,7 +99,14 @@ impl Subject {
         machine: MachineFile,
         mechanisms: Vec<Mechanism>,
     ) -> Self {
-        Self { experiment, machine_hash: machine.machine().hash(), machine, machine_name, mechanisms }
+        Self {
+            experiment,
+            machine_hash: machine.machine().hash(),
+            ranges: Ranges::of(&machine),
+            machine,
+            machine_name,
+            mechanisms,
+        }
     }
 
     /// The setting with its number in the unit of the machine file, if it is one of the machine.

@@ -1,0 +1,53 @@
+//! The table of intervals: a row for each prediction.
+
+use super::grid::{wrapped, Column, Grid};
+use super::Look;
+use crate::compare::Intervals;
+use crate::number::ratio;
+use crate::results::metric_name;
+use ceasefire_experiments::Basis;
+
+const COLUMNS: &[Column] = &[
+    Column::words("How sure", 0),
+    Column::words("", 0),
+    Column::words("", 3),
+    Column::numbers("paper", 0),
+    Column::numbers("ours", 0),
+    Column::numbers("9 of 10", 0),
+    Column::words("paper is", 0),
+    Column::words("ours is", 1),
+];
+
+/// The table, with a heading for each experiment.
+pub(super) fn text(intervals: &Intervals, look: Look) -> String {
+    let mut grid = Grid::new(COLUMNS);
+    let mut experiment = "";
+    for row in &intervals.rows {
+        if row.experiment != experiment {
+            experiment = row.experiment;
+            grid.heading(experiment);
+        }
+        let case = row.case.as_ref().map_or(String::new(), |case| format!(" {case}"));
+        grid.row([
+            format!("  {}{case}", row.machine),
+            metric_name(row.metric).1,
+            row.mechanism.to_owned(),
+            row.published.map_or(String::new(), |paper| ratio(Some(paper))),
+            ratio(Some(row.ours)),
+            format!("{}-{}", ratio(Some(row.low)), ratio(Some(row.high))),
+            row.place().to_owned(),
+            row.basis.map_or("", Basis::short_name).to_owned(),
+        ]);
+    }
+    let count = |is: &dyn Fn(&str) -> bool| {
+        let predicted = intervals.rows.iter().filter(|row| row.basis == Some(Basis::Predicted));
+        predicted.filter(|row| is(row.place())).count()
+    };
+    let (all, inside) = (count(&|_| true), count(&|place| place == "in it"));
+    let note = format!(
+        "Ratios to the baseline, on {} machines drawn from the ranges in the machine files; nine of ten lie in the \
+         interval. Of {all} published ratios that nothing was fitted to or tuned by, {inside} lie in theirs.",
+        intervals.draws
+    );
+    format!("\n{}\n{}\n", grid.text(look.width), wrapped(&note, look.width).join("\n"))
+}
