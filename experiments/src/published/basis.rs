@@ -170,11 +170,12 @@ mod tests {
     /// `1-socket` with marks on `l2_hit` and, if it is another, on a second parameter.
     fn influences(marks: &[(&str, &str)]) -> Result<Influences, String> {
         let mut text = String::from(include_str!("../../../machine/machines/1-socket.toml"));
-        // All marks of the file go.
-        for mark in [", fitted = \"", ", seen = [", "\nseen = ["] {
-            while let Some(at) = text.find(mark) {
-                let close = if mark.ends_with('[') { "]" } else { "\"" };
-                let length = text[at + mark.len()..].find(close).expect("an end") + mark.len() + close.len();
+        // All marks of the file go, and the ranges, which no fitted number has.
+        for (open, close) in
+            [(", fitted = \"", "\""), (", seen = [", "]"), ("\nseen = [", "]"), (", range = {", "}")]
+        {
+            while let Some(at) = text.find(open) {
+                let length = text[at + open.len()..].find(close).expect("an end") + open.len() + close.len();
                 text.replace_range(at..at + length, "");
             }
         }

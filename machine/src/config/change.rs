@@ -301,11 +301,16 @@ mod tests {
             let whole = file(name);
             for end in [|range: &Range| range.from, |range: &Range| range.to] {
                 let mut drawn = whole.clone();
-                for parameter in &whole.machine().sources {
-                    let Some(value) = parameter.range.as_ref().map(end) else { continue };
-                    let change = Change { key: parameter.key.clone(), value, unit: None };
-                    drawn.set(&change).unwrap_or_else(|error| panic!("{error}"));
-                }
+                let changes: Vec<Change> = whole
+                    .machine()
+                    .sources
+                    .iter()
+                    .filter_map(|parameter| {
+                        let value = end(parameter.range.as_ref()?);
+                        Some(Change { key: parameter.key.clone(), value, unit: None })
+                    })
+                    .collect();
+                drawn.set_all(&changes).unwrap_or_else(|error| panic!("{error}"));
                 assert!(drawn.machine().sources.iter().all(|parameter| parameter.range.is_none()));
             }
         }
