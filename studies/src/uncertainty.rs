@@ -8,77 +8,92 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use ceasefire_experiments::{available_memory, Host, Plan, Report, RunError};
+use ceasefire_experiments::{Plan, Report};
 use ceasefire_machine::config::{Machine, MachineError, MachineFile};
 
+use crate::fit::{Fit, FitError, Measured, Runner};
 use crate::study::Ranges;
+
+/// The difference at which a number counts as fitted anew.
+const AIM: f64 = 0.01;
 
 /// Runs that are repeated on drawn machines: those of one experiment on one machine.
 #[derive(Debug)]
 pub struct Uncertain<'a> {
     /// The machine's file.
     pub file: MachineFile,
-    /// The runs, on the machine as it is.
+    /// The runs, on the machine as it is; at least one.
     pub plans: Vec<&'a Plan>,
 }
 
-/// What happens to a drawn machine before the runs.
-pub trait Prepare: Sync {
-    /// Fits anew what was fitted.
-    ///
-    /// # Errors
-    /// The drawn machine cannot give the figures, in one line.
-    fn fit(&self, group: &Uncertain<'_>, drawn: MachineFile) -> Result<MachineFile, String>;
-    /// Leaves out effects and sets the number of CPUs, as the command line asks for.
+/// What happens around the draws.
+pub trait Around: Sync {
+    /// Leaves out effects and sets the number of CPUs of a drawn machine, as the command line asks for.
     ///
     /// # Errors
     /// The machine cannot be so.
     fn finish(&self, machine: &Machine) -> Result<Machine, MachineError>;
-    /// Called when a draw has ended. Returns whether the others are still wanted.
-    fn ended(&self, done: u64, all: u64) -> bool;
+    /// Whether the draws go on.
+    fn goes_on(&self) -> bool;
+    /// Called when a draw has ended.
+    fn ended(&self, done: u64, all: u64);
 }
 
 /// The reports of the runs on one drawn machine, in the order of the plans; or the error of the draw.
 pub type Drawn = Result<Vec<Report>, String>;
 
+/// An experiment on a machine, with what all its draws have in common.
+struct Group<'a> {
+    of: &'a Uncertain<'a>,
+    ranges: Ranges,
+    /// The fit of the numbers that were fitted, if there are any, with the figures that it keeps.
+    fit: Option<(Fit, Measured)>,
+}
+
 /// Runs every group on `count` machines, on `jobs` threads; by default, one for each processor. The result has the
-/// draws of each group, in the order of the groups; draws that were not wanted any more are left out.
+/// draws of each group, in the order of the groups; draws that were not begun when they were to end are left out.
+///
+/// # Errors
+/// The numbers that were fitted cannot be measured on the machine as it is.
 pub fn uncertain(
     groups: &[Uncertain<'_>],
     (count, seed): (u64, u64),
     jobs: Option<u16>,
-    prepare: &dyn Prepare,
-) -> Vec<Vec<Drawn>> {
+    around: &dyn Around,
+) -> Result<Vec<Vec<Drawn>>, FitError> {
+    let goes_on = || around.goes_on();
+    let measuring = Runner::new(jobs).watched(&goes_on, &|_| ());
+    let groups: Vec<Group<'_>> =
+        groups.iter().map(|of| Group::new(of, &measuring)).collect::<Result<_, _>>()?;
+    // Each thread has one run at a time.
+    let runner = Runner::new(Some(1)).watched(&goes_on, &|_| ());
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-    let (host, next, done) = (Host::new(), AtomicU64::new(0), AtomicU64::new(0));
-    let ranges: Vec<Ranges> = groups.iter().map(|group| Ranges::of(&group.file)).collect();
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let all = groups.len() as u64 * count;
     let results: Mutex<Vec<(usize, u64, Drawn)>> = Mutex::new(Vec::new());
-    let work = || loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= all {
-            break;
-        }
-        let (group, draw) = ((number / count) as usize, number % count);
-        let drawn = ranges[group].machine(&groups[group].file, seed, draw).map_err(|error| error.to_string());
-        let reports = drawn
-            .and_then(|machine| prepare.fit(&groups[group], machine))
-            .and_then(|machine| prepare.finish(machine.machine()).map_err(|error| error.to_string()))
-            .and_then(|machine| {
-                run(&groups[group].plans, &machine, &host).map_err(|error| error.to_string())
-            });
-        // No one panics while holding the lock.
-        if let Ok(mut results) = results.lock() {
-            results.push((group, draw, reports));
-        }
-        if !prepare.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all) {
-            next.store(all, Ordering::Relaxed);
+    let work = || {
+        while around.goes_on() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= all {
+                break;
+            }
+            let (group, draw) = ((number / count) as usize, number % count);
+            let reports = groups[group].reports(seed, draw, &runner, around);
+            // A run that was stopped is no result.
+            if !around.goes_on() {
+                break;
+            }
+            // No thread panics while it holds the lock.
+            if let Ok(mut results) = results.lock() {
+                results.push((group, draw, reports));
+            }
+            around.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all);
         }
     };
     thread::scope(|scope| {
-        (0..jobs).for_each(|_| {
+        for _ in 0..jobs {
             scope.spawn(work);
-        });
+        }
     });
     let mut results = results.into_inner().unwrap_or_default();
     results.sort_unstable_by_key(|(group, draw, _)| (*group, *draw));
@@ -86,19 +101,60 @@ pub fn uncertain(
     for (group, _, reports) in results {
         drawn[group].push(reports);
     }
-    drawn
+    Ok(drawn)
 }
 
-/// Runs the plans on another machine, without the checkers, which change no figure.
-fn run(plans: &[&Plan], machine: &Machine, host: &Host) -> Result<Vec<Report>, RunError> {
-    let report = |plan: &&Plan| {
-        let plan =
-            Plan { machine: machine.clone(), oracle: false, shadow: false, trace: None, ..(*plan).clone() };
-        plan.check().and_then(|()| plan.check_host(available_memory()))?;
-        let _admitted = host.admit(&plan);
-        plan.run(|_| ())
-    };
-    plans.iter().map(report).collect()
+impl<'a> Group<'a> {
+    fn new(of: &'a Uncertain<'a>, runner: &Runner<'_>) -> Result<Self, FitError> {
+        let plan = of.plans[0];
+        let fit = match Fit::of(&of.file) {
+            Ok(fit) => {
+                // A figure of another experiment is measured at that one's own size.
+                let is_own = |experiment: &str| experiment == plan.experiment.name;
+                let all_own = fit.targets().iter().all(|target| is_own(target.figure.row.experiment));
+                let fit =
+                    if all_own { fit.with_scale(plan.scale) } else { fit }.with_seed(plan.seed).with_aim(AIM);
+                let nominal = fit.measure(runner)?;
+                Some((fit, nominal))
+            }
+            Err(FitError::NothingFitted(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { of, ranges: Ranges::of(&of.file), fit })
+    }
+
+    fn reports(&self, seed: u64, draw: u64, runner: &Runner<'_>, around: &dyn Around) -> Drawn {
+        let machine = self.machine(seed, draw, runner).map_err(|error| error.to_string())?;
+        let machine = around.finish(machine.machine()).map_err(|error| error.to_string())?;
+        // The checkers change no figure.
+        let plan = |plan: &&Plan| Plan {
+            machine: machine.clone(),
+            oracle: false,
+            shadow: false,
+            trace: None,
+            ..(*plan).clone()
+        };
+        let plans: Vec<Plan> = self.of.plans.iter().map(plan).collect();
+        plans.iter().try_for_each(Plan::check).map_err(|error| error.to_string())?;
+        runner.run(&plans, |_, report| report.clone()).map_err(|(_, error)| error.to_string())
+    }
+
+    /// The machine of a draw. The figures to which numbers were fitted are those of the machine as it is.
+    fn machine(&self, seed: u64, draw: u64, runner: &Runner<'_>) -> Result<MachineFile, FitError> {
+        let changes = self.ranges.draw(seed, draw);
+        match &self.fit {
+            None => {
+                let mut machine = self.of.file.clone();
+                machine.set_all(&changes)?;
+                Ok(machine)
+            }
+            Some((fit, nominal)) => {
+                let drawn = fit.changed(&changes)?.with_targets(&nominal.figures)?;
+                let solution = drawn.solve(runner, Some(&nominal.sensitivity))?;
+                drawn.machine(&solution.values)
+            }
+        }
+    }
 }
 
 /// The values between which nine of ten draws lie, and their median.

@@ -1,8 +1,8 @@
 //! `compare --uncertainty`: the same runs on machines that are drawn from the ranges in the machine files.
 
 use ceasefire_experiments::{Basis, Plan, Report};
-use ceasefire_machine::config::{Effect, Machine, MachineError, MachineFile};
-use ceasefire_studies::{uncertain, Drawn, Prepare, Progress, Spread, Uncertain, Watch};
+use ceasefire_machine::config::{Effect, Machine, MachineError};
+use ceasefire_studies::{uncertain, Around, Drawn, Progress, Spread, Uncertain, Watch};
 use serde::Serialize;
 
 use super::selection::{changed_file, effects};
@@ -81,10 +81,11 @@ pub(super) fn intervals(
         }
     }
     let (groups, nominal): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
-    let prepare =
+    let around =
         Arranged { cpus: arguments.cpus, without: effects(arguments)?, shown: Shown::new(arguments.quiet) };
-    let drawn = uncertain(&groups, (count.into(), 1), arguments.jobs, &prepare);
-    prepare.shown.end();
+    let drawn = uncertain(&groups, (count.into(), 1), arguments.jobs, &around);
+    around.shown.end();
+    let drawn = drawn.map_err(Failure::input)?;
     let lost: Vec<&String> = drawn.iter().flatten().filter_map(|draw| draw.as_ref().err()).collect();
     if let Some(first) = lost.first() {
         complain(&format!(
@@ -157,11 +158,7 @@ struct Arranged {
     shown: Shown,
 }
 
-impl Prepare for Arranged {
-    fn fit(&self, _: &Uncertain<'_>, drawn: MachineFile) -> Result<MachineFile, String> {
-        Ok(drawn)
-    }
-
+impl Around for Arranged {
     fn finish(&self, machine: &Machine) -> Result<Machine, MachineError> {
         let machine = match self.cpus {
             Some(cpus) => machine.with_cpus(cpus)?,
@@ -170,8 +167,11 @@ impl Prepare for Arranged {
         Ok(machine.without(&self.without))
     }
 
-    fn ended(&self, done: u64, all: u64) -> bool {
+    fn goes_on(&self) -> bool {
+        Watch::goes_on(&self.shown)
+    }
+
+    fn ended(&self, done: u64, all: u64) {
         self.shown.progress(&Progress { all, done, ..Progress::default() });
-        self.shown.goes_on()
     }
 }

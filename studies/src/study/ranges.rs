@@ -1,6 +1,6 @@
 //! The uncertain numbers of a machine: those that have a range in its file.
 
-use ceasefire_machine::config::{Change, MachineError, MachineFile, Problem};
+use ceasefire_machine::config::{Change, MachineFile, Problem};
 
 use super::axis::{Drawn, Setting};
 use super::sample::{Method, Sample};
@@ -44,15 +44,9 @@ impl Ranges {
         settings.filter_map(|Setting { key, value }| Change::of(&key, &value)).collect()
     }
 
-    /// The machine of a draw of a Sobol sequence.
-    ///
-    /// # Errors
-    /// The numbers do not fit together.
-    pub fn machine(&self, file: &MachineFile, seed: u64, draw: u64) -> Result<MachineFile, MachineError> {
-        let at = Sample::new(Method::Sobol, self.len(), draw + 1, seed).draw(draw);
-        let mut file = file.clone();
-        file.set_all(&self.changes(&at))?;
-        Ok(file)
+    /// The numbers of a draw of a Sobol sequence.
+    pub fn draw(&self, seed: u64, draw: u64) -> Vec<Change> {
+        self.changes(&Sample::new(Method::Sobol, self.len(), draw + 1, seed).draw(draw))
     }
 }
 
@@ -78,7 +72,8 @@ mod tests {
             assert!(ranges.len() > 20, "{name}: {} ranges", ranges.len());
             let ends = [vec![0.0; ranges.len()], vec![1.0; ranges.len()]].map(|at| ranges.changes(&at));
             for draw in 0..32 {
-                let drawn = ranges.machine(&file, 1, draw).unwrap_or_else(|error| panic!("{error}"));
+                let mut drawn = file.clone();
+                drawn.set_all(&ranges.draw(1, draw)).unwrap_or_else(|error| panic!("{error}"));
                 assert_ne!(drawn.machine().hash(), file.machine().hash(), "{name}");
                 for (least, most) in ends[0].iter().zip(&ends[1]) {
                     let value = drawn.parameter(&least.key).expect("a known key").value;
