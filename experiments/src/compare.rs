@@ -1,6 +1,6 @@
 //! Comparing each run's figures with those that its paper published.
 
-use crate::published::{published, Basis, Caveat, Comparison, Row, Run, Side};
+use crate::published::{self, published, Basis, Caveat, Comparison, Row, Run, Side};
 use crate::run::Report;
 
 impl Report {
@@ -68,6 +68,16 @@ impl Report {
     /// The distortion of its ratios by its scale, if there is any.
     pub(crate) fn distortion(&self) -> Option<Caveat> {
         (self.scale < self.faithful_from).then_some(Caveat::Scale(self.faithful_from))
+    }
+
+    /// This run's figure that corresponds to a published one, for the paper's size: times and counts shrink with the
+    /// scale, rates do not. `None`: the figure is unknown.
+    pub fn at_full_size(&self, figure: &published::Figure) -> Option<f64> {
+        let measured = self.measured(figure.row.metric)?;
+        Some(match Figure::of(figure.row.metric)?.kind {
+            Kind::Time(_) | Kind::Count(_) => measured / self.scale,
+            Kind::Rate(..) => measured,
+        })
     }
 }
 

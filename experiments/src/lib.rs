@@ -24,7 +24,7 @@ pub use compare::{compare, published_names};
 pub use experiment::{Experiment, Mechanism, RunError, Sweep};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use names::UnknownName;
-pub use published::{published, Basis, Caveat, Comparison, Influences, Row, Side};
+pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};
 pub use repeats::Repeats;
 pub use run::{
     available_memory, drain_name, Admitted, Host, Plan, Report, Running, SettledBy, TraceFile, MOST_CONTENTS,

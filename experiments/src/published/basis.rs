@@ -4,7 +4,7 @@
 use ceasefire_machine::config::{Machine, MachineError, Parameter};
 
 use super::figures::UNMODELLED;
-use super::name::{figure, figures, Figure, Side};
+use super::name::{figures, Figure, Side};
 
 /// The basis of one of our ratios, or of one of its two sides, from the strongest evidence to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +91,7 @@ impl Influences {
         let mut influences = Self::default();
         for parameter in &machine.sources {
             if let Some(mark) = &parameter.marks.fitted {
-                influences.fitted.push(figure(mark)?);
+                influences.fitted.push(Figure::of_mark(mark)?);
             }
             for mark in &parameter.marks.seen {
                 let figures = figures(mark)?;

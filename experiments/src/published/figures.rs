@@ -1,5 +1,9 @@
 //! The figures that the papers published.
 
+use ceasefire_memory::LruDrain;
+
+use crate::run::drain_name;
+
 /// The unit of a figure for which the paper gives only the ratio.
 pub(crate) const RELATIVE: &str = "relative";
 
@@ -36,6 +40,12 @@ pub struct Case {
 }
 
 impl Case {
+    /// The time at which new pages were listed.
+    pub(crate) fn lru_drain(self) -> LruDrain {
+        let all = [LruDrain::Eager, LruDrain::Batched];
+        all.into_iter().find(|drain| drain_name(*drain) == self.lru_drain).unwrap_or_default()
+    }
+
     /// Whether a run has these settings.
     pub(crate) fn is(self, threads: usize, lru_drain: Option<&str>) -> bool {
         usize::from(self.threads) == threads && lru_drain == Some(self.lru_drain)

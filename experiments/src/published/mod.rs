@@ -12,5 +12,5 @@ pub use caveat::Caveat;
 pub use comparison::Comparison;
 #[cfg(test)]
 pub(crate) use figures::ROWS;
-pub use figures::{published, Row};
-pub use name::Side;
+pub use figures::{published, Case, Row};
+pub use name::{Figure, NoFigure, Side};

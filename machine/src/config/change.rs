@@ -156,12 +156,28 @@ impl MachineFile {
     /// # Errors
     /// As for [`set`](Self::set), or the values do not fit together.
     pub fn set_all(&mut self, changes: &[Change]) -> Result<(), MachineError> {
+        self.change(changes.iter().map(|change| (change, Origin::Chosen)))
+    }
+
+    /// Sets numbers that were fitted, each to the published figure of that name. `source` says how.
+    ///
+    /// # Errors
+    /// As for [`set_all`](Self::set_all), or a number has no source of its own.
+    pub fn set_fitted(&mut self, fitted: &[(Change, String)], source: &str) -> Result<(), MachineError> {
+        let fitted = fitted.iter();
+        self.change(fitted.map(|(change, figure)| (change, Origin::Fitted { figure, source })))
+    }
+
+    fn change<'a>(
+        &mut self,
+        changes: impl Iterator<Item = (&'a Change, Origin<'a>)>,
+    ) -> Result<(), MachineError> {
         let mut document = self.document.clone();
-        for change in changes {
+        for (change, origin) in changes {
             self.parameter(&change.key)?;
             let target = find(document.as_item_mut(), &change.key);
             let target = target.ok_or_else(|| self.error(&change.key, Problem::Unknown(None)))?;
-            replace(target, change).map_err(|problem| self.error(&change.key, problem))?;
+            replace(target, change, origin).map_err(|problem| self.error(&change.key, problem))?;
             // A number without a table of its own has its range beside it.
             let table =
                 change.key.rsplit_once('.').and_then(|(table, _)| find(document.as_item_mut(), table));
@@ -178,6 +194,22 @@ impl MachineFile {
         self.document = document;
         Ok(())
     }
+}
+
+impl fmt::Display for MachineFile {
+    /// The text of the file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.document.fmt(f)
+    }
+}
+
+/// The reason for which a number has its new value.
+#[derive(Debug, Clone, Copy)]
+enum Origin<'a> {
+    /// It was chosen.
+    Chosen,
+    /// It was fitted to a figure.
+    Fitted { figure: &'a str, source: &'a str },
 }
 
 /// A part of a dotted key.
@@ -208,8 +240,12 @@ fn find<'a>(document: &'a mut Item, key: &str) -> Option<&'a mut Item> {
 }
 
 /// Sets the number at a place: a table with `value`, or a number in a table of several.
-fn replace(item: &mut Item, change: &Change) -> Result<(), Problem> {
+fn replace(item: &mut Item, change: &Change, origin: Origin<'_>) -> Result<(), Problem> {
     let Some(table) = item.as_table_like_mut() else {
+        if let Origin::Fitted { figure, .. } = origin {
+            let number = format!("fitted to {figure:?}");
+            return Err(Problem::invalid(number, "a number with a source of its own"));
+        }
         if let Some(unit) = &change.unit {
             return Err(Problem::invalid(format!("{unit:?}"), "a number without a unit"));
         }
@@ -223,7 +259,7 @@ fn replace(item: &mut Item, change: &Change) -> Result<(), Problem> {
     if let Some(unit) = &change.unit {
         table.insert("unit", value(unit.as_str()));
     }
-    chosen(table, change);
+    say(table, change, origin);
     Ok(())
 }
 
@@ -235,12 +271,20 @@ fn put(item: &mut Item, number: f64) {
     *item = value(new);
 }
 
-/// Says in the source that the number was chosen.
-fn chosen(table: &mut dyn TableLike, change: &Change) {
-    table.insert("source", value(format!("chosen: {change}")));
-    table.remove("fitted");
-    table.remove("seen");
+/// Says in the source that the number was chosen, or how it was fitted. Neither has a range of measurements.
+fn say(table: &mut dyn TableLike, change: &Change, origin: Origin<'_>) {
     table.remove("range");
+    match origin {
+        Origin::Chosen => {
+            table.insert("source", value(format!("chosen: {change}")));
+            table.remove("fitted");
+            table.remove("seen");
+        }
+        Origin::Fitted { figure, source } => {
+            table.insert("source", value(source));
+            table.insert("fitted", value(figure));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -314,6 +358,27 @@ mod tests {
                 assert!(drawn.machine().sources.iter().all(|parameter| parameter.range.is_none()));
             }
         }
+    }
+
+    #[test]
+    fn a_number_that_was_fitted_keeps_its_mark_and_is_read_again() {
+        let mut file = file("1-socket");
+        let figure = "mmap-read 1-socket user before".to_owned();
+        let fitted =
+            [(change("costs.access=3.5"), figure.clone()), (change("costs.l2_hit=4"), figure.clone())];
+        file.set_fitted(&fitted, "fitted here").expect("allowed");
+        let again = Machine::from_toml("1-socket", &file.to_string(), Path::new("")).expect("a valid file");
+        for (key, value) in [("costs.access", 3.5), ("costs.l2_hit", 4.0)] {
+            let parameter = again.sources.iter().find(|known| known.key == key).expect("a known key");
+            assert_eq!((parameter.value, parameter.source.as_str()), (value, "fitted here"));
+            assert_eq!(parameter.marks.fitted.as_ref().expect("a mark").name(), figure);
+        }
+        let refused = file.set_fitted(&[(change("tlb.l1.entries=128"), figure)], "s").expect_err("no source");
+        assert_eq!(
+            refused.to_string(),
+            "1-socket: tlb.l1.entries: fitted to \"mmap-read 1-socket user before\": must be a number with a source \
+             of its own"
+        );
     }
 
     #[test]
