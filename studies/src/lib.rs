@@ -7,8 +7,11 @@
 //!
 //! [`sweep()`] runs a study on threads of this computer. Other engines run points wherever they like, since a [`Row`]
 //! can be sent as JSON, and put the rows into the data set.
+//!
+//! A [`fit`] solves for the numbers of a machine with which runs give published figures.
 
 mod data_set;
+pub mod fit;
 mod join;
 mod parquet;
 mod point;

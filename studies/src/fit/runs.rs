@@ -1,0 +1,99 @@
+//! The runs of a fit, several at a time.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ceasefire_experiments::{available_memory, Host, Plan, Report, RunError};
+
+/// The time between two questions whether a run goes on.
+const ASKED: Duration = Duration::from_millis(100);
+
+/// This computer's threads for runs, and the watch over them.
+pub struct Runner<'a> {
+    host: Host,
+    jobs: usize,
+    goes_on: &'a (dyn Fn() -> bool + Sync),
+    ended: &'a (dyn Fn(u64) + Sync),
+    runs: AtomicUsize,
+}
+
+impl std::fmt::Debug for Runner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("jobs", &self.jobs).field("runs", &self.runs()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// Runs on `jobs` threads; by default, one for each processor.
+    pub fn new(jobs: Option<u16>) -> Self {
+        let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
+        Self { host: Host::new(), jobs, goes_on: &|| true, ended: &|_| (), runs: AtomicUsize::new(0) }
+    }
+
+    /// Goes on as long as `goes_on` says so, and calls `ended` with the number of runs after each.
+    #[must_use]
+    pub fn watched(self, goes_on: &'a (dyn Fn() -> bool + Sync), ended: &'a (dyn Fn(u64) + Sync)) -> Self {
+        Self { goes_on, ended, ..self }
+    }
+
+    /// The number of runs that have ended.
+    pub fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed) as u64
+    }
+
+    /// Runs all plans, and gives `figures` of each report; or the number of a plan that failed, and its error.
+    pub(super) fn run<T: Send>(
+        &self,
+        plans: &[Plan],
+        figures: impl Fn(usize, &Report) -> T + Sync,
+    ) -> Result<Vec<T>, (usize, Box<RunError>)> {
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let results: Mutex<Vec<(usize, Result<T, RunError>)>> = Mutex::new(Vec::new());
+        let work = || loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(plan) = plans.get(number).filter(|_| !failed.load(Ordering::Relaxed)) else { break };
+            let result = self.one(plan, &failed).map(|report| figures(number, &report));
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            (self.ended)(self.runs.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.jobs.min(plans.len()) {
+                scope.spawn(work);
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // The cause stands before the runs that stopped for it.
+        let is_stop = |result: &Result<T, RunError>| matches!(result, Err(RunError::Stopped));
+        results.sort_by_key(|(number, result)| (result.is_ok() || is_stop(result), *number));
+        results
+            .into_iter()
+            .map(|(number, result)| result.map_err(|error| (number, Box::new(error))))
+            .collect()
+    }
+
+    /// Runs a plan when this computer has room for it.
+    fn one(&self, plan: &Plan, failed: &AtomicBool) -> Result<Report, RunError> {
+        plan.check_host(available_memory())?;
+        let _admitted = self.host.admit(plan);
+        let stops = || failed.load(Ordering::Relaxed) || !(self.goes_on)();
+        if stops() {
+            return Err(RunError::Stopped);
+        }
+        let no_thread = |error: std::io::Error| RunError::Panicked(format!("no thread for the run: {error}"));
+        let mut running = plan.clone().start().map_err(no_thread)?;
+        loop {
+            if let Some(result) = running.wait(ASKED) {
+                return result;
+            }
+            if stops() {
+                running.stop();
+            }
+        }
+    }
+}
