@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ceasefire_experiments::Figure;
 use ceasefire_machine::config::{Change, MAX_CPUS};
 use clap::{value_parser, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -36,6 +37,10 @@ pub(crate) enum Command {
     /// The results are a folder of Parquet files with a row for each run. The same command goes on after an
     /// interruption, and runs nothing twice. The book has the language of study files.
     Sweep(SweepArguments),
+    /// Fit numbers of a machine to published figures, and say how well these determine them
+    ///
+    /// The numbers are those that the machine file marks as fitted. The book says how they are found.
+    Fit(FitArguments),
     /// Record the TLB shootdowns of this Linux machine (as root)
     ///
     /// Records until Ctrl-C, for --duration, or until CMD has ended. The file is in Parquet's format, one row an event.
@@ -89,6 +94,38 @@ pub(crate) struct SweepArguments {
     /// Print how many points the study has and how many are left, and end
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FitArguments {
+    /// The machine: a name or a machine file
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) machine: String,
+    /// A published figure, such as "mmap-read 1-socket user before"; may be given several times [default: all that the
+    /// machine's numbers are fitted to]
+    #[arg(long, value_name = "ROW")]
+    pub(crate) to: Vec<Figure>,
+    /// A number to fit to a figure that none is fitted to, by its key, such as costs.fault; may be given several times
+    #[arg(long, value_name = "KEY", requires = "to")]
+    pub(crate) vary: Vec<String>,
+    /// The size relative to the paper's, as a number or as a fraction such as 1/16 [default: the experiment's own]
+    #[arg(long, value_name = "F", value_parser = scale, allow_negative_numbers = true)]
+    pub(crate) scale: Option<f64>,
+    /// The seed of the runs
+    #[arg(long, value_name = "N", value_parser = seed, default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// With more than one, also measure the figures with so many seeds, and print the spread of the fitted numbers
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) repeats: u16,
+    /// The number of runs at a time [default: the number of processors of this computer]
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
+    pub(crate) jobs: Option<u16>,
+    /// Write the machine file with the fitted numbers
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,

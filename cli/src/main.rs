@@ -5,6 +5,7 @@ mod calibrate;
 mod compare;
 mod diff;
 mod failure;
+mod fit;
 mod host;
 mod html;
 mod import;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         None => compare::run(&arguments.compare),
         Some(Command::Compare(arguments) | Command::Run(arguments)) => compare::run(&arguments),
         Some(Command::Sweep(arguments)) => sweep::run(&arguments),
+        Some(Command::Fit(arguments)) => fit::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Import(arguments)) => import::run(&arguments),
         Some(Command::Diff(arguments)) => diff::run(&arguments),

@@ -12,10 +12,11 @@ use crate::failure::{unknown, Failure};
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "compare",
     "run",
     "sweep",
+    "fit",
     "record",
     "import",
     "replay",
