@@ -71,11 +71,14 @@ impl Report {
     }
 
     /// This run's figure that corresponds to a published one, for the paper's size: times and counts shrink with the
-    /// scale, rates do not. `None`: the figure is unknown.
+    /// scale and with the operations, rates do not. `None`: the figure is unknown.
     pub fn at_full_size(&self, figure: &published::Figure) -> Option<f64> {
         let measured = self.measured(figure.row.metric)?;
         Some(match Figure::of(figure.row.metric)?.kind {
-            Kind::Time(_) | Kind::Count(_) => measured / self.scale,
+            Kind::Time(_) | Kind::Count(_) => {
+                let operations = figure.row.operations.map_or(1.0, |all| all as f64 / self.operations as f64);
+                measured / self.scale * operations
+            }
             Kind::Rate(..) => measured,
         })
     }
@@ -162,8 +165,24 @@ pub fn compare(reports: &mut [Report]) {
 
 #[cfg(test)]
 mod tests {
+    use ceasefire_machine::config::builtin;
+
     use super::*;
     use crate::published::ROWS;
+
+    #[test]
+    fn a_figure_of_few_operations_is_one_of_all_at_the_papers_size() {
+        let figure: published::Figure = "tiered-inference runtime before".parse().expect("one figure");
+        let machine = builtin("xeon-6430-cxl").expect("a listed name").expect("a valid file");
+        let machine = machine.with_cpus(2).expect("it has as many");
+        let plan = figure.plan(machine);
+        let plan = crate::Plan { scale: plan.least_scale().max(1.0 / 4096.0), ..plan };
+        let report = plan.run(|_| ()).expect("a run");
+        // Three tokens of three programs, in place of 24.
+        assert_eq!(report.operations, 9);
+        let full = report.at_full_size(&figure).expect("a known figure");
+        assert!((full / (report.elapsed_s * 8.0 / plan.scale) - 1.0).abs() < 1e-9, "{full}");
+    }
 
     #[test]
     fn every_published_figure_has_one_of_ours() {

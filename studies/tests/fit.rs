@@ -54,8 +54,9 @@ fn a_machine_with_another_number_is_fitted_anew_in_a_few_runs() {
         "other work of a page takes longer, so reclaim takes less: {solution:?}"
     );
     let machine = drawn.machine(&solution.values).expect("allowed");
-    let value = |key| machine.parameter(key).expect("a known key").value;
-    assert_eq!(["costs.cache_insert", "costs.reclaim_page"].map(value), [400.0, solution.values[1]]);
+    let value = |key| machine.parameter(key).expect("a known key").value.to_bits();
+    let expected = [400.0, solution.values[1]].map(f64::to_bits);
+    assert_eq!(["costs.cache_insert", "costs.reclaim_page"].map(value), expected);
 }
 
 #[test]

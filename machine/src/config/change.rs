@@ -271,8 +271,9 @@ fn put(item: &mut Item, number: f64) {
     *item = value(new);
 }
 
-/// Says in the source that the number was chosen, or how it was fitted.
+/// Says in the source that the number was chosen, or how it was fitted. Neither has a range of measurements.
 fn say(table: &mut dyn TableLike, change: &Change, origin: Origin<'_>) {
+    table.remove("range");
     match origin {
         Origin::Chosen => {
             table.insert("source", value(format!("chosen: {change}")));
@@ -284,7 +285,6 @@ fn say(table: &mut dyn TableLike, change: &Change, origin: Origin<'_>) {
             table.insert("fitted", value(figure));
         }
     }
-    table.remove("range");
 }
 
 #[cfg(test)]
