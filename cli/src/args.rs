@@ -85,7 +85,13 @@ pub(crate) struct SweepArguments {
     /// The folder of the results [default: the study file's name without its ending]
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) output: Option<PathBuf>,
-    /// The number of runs at a time [default: the number of processors of this computer]
+    /// The engine that runs the points
+    #[arg(long, value_name = "ENGINE", default_value = "threads")]
+    pub(crate) engine: Engine,
+    /// The address of a Ray cluster, such as HOST:6379 [default: a cluster on this computer]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
+    /// The number of runs at a time [default: the number of processors of this computer or the cluster]
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
     /// Run those points again that failed
@@ -97,6 +103,15 @@ pub(crate) struct SweepArguments {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// An engine of studies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// Threads of this computer
+    Threads,
+    /// A Ray cluster: needs the Python packages ceasefire and ray
+    Ray,
 }
 
 #[derive(Debug, Args)]

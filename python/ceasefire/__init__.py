@@ -4,29 +4,42 @@ The simulation is the command line's, and so are its figures and the texts of it
 """
 
 from ._ceasefire import (
+    DataSet,
     Experiment,
     InputError,
     Machine,
     Parameter,
+    Point,
+    Progress,
     Result,
+    Row,
     RunError,
+    Study,
     Workload,
     __version__,
     experiments,
     machines,
     run,
 )
+from ._sweep import read, sweep
 
 __all__ = [
+    "DataSet",
     "Experiment",
     "InputError",
     "Machine",
     "Parameter",
+    "Point",
+    "Progress",
     "Result",
+    "Row",
     "RunError",
+    "Study",
     "Workload",
     "__version__",
     "experiments",
     "machines",
+    "read",
     "run",
+    "sweep",
 ]

@@ -1,8 +1,9 @@
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 import pyarrow
+import pyarrow.compute
 
 __version__: str
 
@@ -113,3 +114,137 @@ def machines() -> list[Machine]:
 
 def experiments() -> list[Experiment]:
     """The built-in experiments."""
+
+class Study:
+    """Very many runs, described once: in a file, or as a mapping with the same keys."""
+
+    def __init__(self, study: Union[str, PathLike[str], Mapping[str, Any]]) -> None: ...
+    @staticmethod
+    def from_text(text: str, folder: Union[str, PathLike[str]] = "", name: str = "study") -> "Study":
+        """The study with the text of a study file, whose paths begin at ``folder``. Errors call it ``name``."""
+    @property
+    def text(self) -> str:
+        """The text of the study file."""
+    def __len__(self) -> int: ...
+    def point(self, number: int) -> "Point": ...
+    def left(self, data: "DataSet", again: bool = False) -> Iterator["Point"]:
+        """The points that a data set does not have, in their order; those that failed too, if ``again``."""
+
+class Point:
+    """One run of a study, with one set of numbers."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the study."""
+    @property
+    def id(self) -> str:
+        """Its name: the hash of all that determines its figures."""
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+    @property
+    def host_bytes(self) -> int:
+        """An upper bound of the host's memory that the run takes; 0 for a run that cannot begin."""
+    def run(self) -> "Row":
+        """Runs it, without the interpreter's lock. Ctrl-C ends it. A run that fails is a row with its error."""
+    def failed(self, error: str) -> "Row":
+        """The row of a run that failed with this error."""
+
+class Row:
+    """The result of one point. It can be sent to another process, the same to the bit."""
+
+    @staticmethod
+    def from_json(json: str) -> "Row": ...
+    @property
+    def json(self) -> str: ...
+    @property
+    def point(self) -> str:
+        """The point's name."""
+    @property
+    def command(self) -> str:
+        """The command that repeats the run."""
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures under the names of the command line's JSON; none if the run failed."""
+    @property
+    def error(self) -> Union[str, None]:
+        """The reason for which the run failed."""
+
+class DataSet:
+    """The results of studies in a folder. One process at a time has it open."""
+
+    def __init__(self, folder: Union[str, PathLike[str]]) -> None: ...
+    @property
+    def folder(self) -> str: ...
+    def keep(self, study: Study) -> None:
+        """Keeps the text of a study in the folder, for its readers."""
+    def points(self, with_failed: bool = True) -> set[str]:
+        """The names of the points that it has; without those that failed, if they are to be run again."""
+    def append(self, rows: Sequence[Row]) -> None:
+        """Adds rows, which are on the disk afterwards."""
+    def finish(self) -> None:
+        """Puts the small files together."""
+    def close(self) -> None:
+        """Leaves the folder to other processes."""
+    def __enter__(self) -> "DataSet": ...
+    def __exit__(self, *error: Any) -> None: ...
+
+class Progress:
+    """The points of a study so far. Its text has the estimate of the end."""
+
+    def __init__(self, all: int) -> None:
+        """Begins to count the points of a study with so many."""
+    def count(self, row: Row) -> None:
+        """Counts a result."""
+    def now(self) -> "Progress":
+        """The progress at this moment."""
+    @property
+    def all(self) -> int:
+        """The points of the study."""
+    @property
+    def before(self) -> int:
+        """Those that the data set had before."""
+    @before.setter
+    def before(self, before: int) -> None: ...
+    @property
+    def done(self) -> int:
+        """Those that were run."""
+    @property
+    def failed(self) -> int:
+        """Those of them that failed."""
+    @property
+    def broken(self) -> int:
+        """Those of them that broke a rule or loaded a wrong value."""
+    @property
+    def left(self) -> int:
+        """The points that are left."""
+    @property
+    def json(self) -> str:
+        """The numbers as JSON."""
+
+def sweep(
+    study: Union[str, PathLike[str], Mapping[str, Any], Study],
+    folder: Union[str, PathLike[str], None] = None,
+    *,
+    engine: Literal["threads", "ray"] = "threads",
+    address: Union[str, None] = None,
+    jobs: Union[int, None] = None,
+    again: bool = False,
+    progress: Union[Callable[[Progress], object], None] = None,
+) -> pyarrow.Table:
+    """Runs the points of a study that a folder does not have, and reads the folder. Ctrl-C ends it.
+
+    Points that have ended are in the folder. The same call goes on. Without a folder they are in the table alone.
+    ``jobs`` are the runs at a time, or with Ray the tasks. ``again`` repeats points that failed. ``progress`` is called
+    about once a second: ``progress=print`` prints a line. ``address`` is that of a Ray cluster.
+    """
+
+def read(
+    folder: Union[str, PathLike[str]],
+    columns: Union[Iterable[str], None] = None,
+    filter: Union[pyarrow.compute.Expression, None] = None,
+) -> pyarrow.Table:
+    """The results of studies in a folder as one table, each point once.
+
+    It has every column of any file. A point without a figure has a null there.
+    """

@@ -1,7 +1,6 @@
 //! Running an experiment.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ceasefire_experiments::{
     available_memory, compare, Experiment as Definition, Plan, Report, RunError as Reason,
@@ -9,13 +8,11 @@ use ceasefire_experiments::{
 use ceasefire_machine::config::MAX_CPUS;
 use pyo3::prelude::*;
 
+use crate::apart::SIGNALS;
 use crate::error::{input, RunError};
 use crate::experiment::{Experiment, Workload};
 use crate::machine::Machine;
 use crate::result::Result;
-
-/// The longest time until a signal such as Ctrl-C is seen.
-const SIGNALS: Duration = Duration::from_millis(50);
 
 /// The experiment as an object, a name or the path of a workload file.
 #[derive(Debug, FromPyObject)]

@@ -101,7 +101,13 @@ pub fn table(rows: &[Row]) -> Vec<Column> {
         }
     }
     for (key, cells) in settings {
-        if figures.contains_key(key) {
+        // A run that failed has what was set for its figure.
+        if let Some(figures) = figures.get_mut(key) {
+            for (figure, cell) in figures.iter_mut().zip(cells) {
+                if let (None, Some(Setting::Number(number))) = (&figure, cell) {
+                    *figure = Some(*number);
+                }
+            }
             continue;
         }
         let is_word = cells.iter().flatten().any(|one| matches!(one, Setting::Word(_)));

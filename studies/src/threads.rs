@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZero;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::thread;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use ceasefire_experiments::Host;
 
 use crate::data_set::{DataSet, DataSetError};
+use crate::progress::Progress;
 use crate::row::Row;
 use crate::study::Study;
 
@@ -19,35 +19,6 @@ use crate::study::Study;
 const KEPT: Duration = Duration::from_secs(1);
 /// The most results that are not on the disk.
 const MOST_KEPT: usize = 4096;
-
-/// The points so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The points of the study.
-    pub all: u64,
-    /// Those that the data set had before.
-    pub before: u64,
-    /// Those that were run.
-    pub done: u64,
-    /// Those of them that failed.
-    pub failed: u64,
-    /// Those of them that broke a rule or loaded a wrong value.
-    pub broken: u64,
-}
-
-impl Progress {
-    /// Counts a result.
-    pub fn count(&mut self, row: &Row) {
-        self.done += 1;
-        self.failed += u64::from(row.error.is_some());
-        self.broken += u64::from(row.is_broken());
-    }
-
-    /// The points that are left.
-    pub fn left(&self) -> u64 {
-        self.all.saturating_sub(self.before + self.done)
-    }
-}
 
 /// Sees the progress of a study, and may stop it.
 pub trait Watch: Sync {
@@ -120,12 +91,8 @@ pub fn sweep(
                 before.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            // A panic is a bug in the run. It is this point's failure alone.
-            let run = catch_unwind(AssertUnwindSafe(|| point.run(&host, goes_on)));
-            let row =
-                run.unwrap_or_else(|panic| Some(point.failed(format!("panicked: {}", message(&*panic)))));
             // A receiver that has gone needs no rows.
-            if row.is_none_or(|row| sender.send(row).is_err()) {
+            if point.run(&host, goes_on).is_none_or(|row| sender.send(row).is_err()) {
                 break;
             }
         }
@@ -185,10 +152,4 @@ fn keep(
             watch.progress(&progress);
         }
     }
-}
-
-/// The message of a panic.
-fn message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ceasefire_experiments::Host;
-use ceasefire_studies::{sweep, DataSet, DataSetError, Progress, Row, Study, SweepError, Watch};
+use ceasefire_experiments::{Cells, Host};
+use ceasefire_studies::{sweep, table, DataSet, DataSetError, Progress, Row, Study, SweepError, Watch};
 use tempfile::TempDir;
 
 /// A study of small runs with two draws.
@@ -22,6 +22,11 @@ scale = 0.0001
 cpus = 2
 "costs.interrupt_deliver" = { from = "300 ns", to = "3000 ns", spacing = "log" }
 "#;
+
+/// The study with more draws, in most of which the sets of a TLB are no power of two.
+fn failing() -> String {
+    format!("{STUDY}\"tlb.l1.ways\" = {{ from = 1, to = 8 }}\n").replace("draws = 2", "draws = 8")
+}
 
 fn study(text: &str) -> Study {
     Study::from_text("study.toml", text, Path::new("")).expect("a valid study")
@@ -143,9 +148,7 @@ fn data_sets_that_are_copied_together_are_one() {
 #[test]
 fn a_run_that_fails_is_a_row_and_does_not_stop_the_study() {
     let folder = TempDir::new().expect("a folder");
-    // Its sets are no power of two in most draws.
-    let text = format!("{STUDY}\"tlb.l1.ways\" = {{ from = 1, to = 8 }}\n").replace("draws = 2", "draws = 8");
-    let study = study(&text);
+    let study = study(&failing());
     let (mut data, watch) = (DataSet::open(folder.path()).expect("a folder"), stop(u64::MAX));
     let progress = sweep(&study, &mut data, None, false, &watch).expect("it ends");
     assert_eq!((progress.all, progress.done), (32, 32));
@@ -160,6 +163,17 @@ fn a_run_that_fails_is_a_row_and_does_not_stop_the_study() {
     assert_eq!(again(false).expect("it ends").done, 0);
     assert_eq!(again(true).expect("it ends").done, progress.failed);
     assert_eq!(DataSet::open(folder.path()).expect("a folder").points(true).expect("a data set").len(), 32);
+}
+
+#[test]
+fn a_run_that_fails_has_the_scale_that_was_set_beside_runs_that_have_it_as_a_figure() {
+    let study = study(&failing());
+    let rows: Vec<Row> =
+        (0..study.len()).filter_map(|number| study.point(number).run(&Host::new(), || true)).collect();
+    let failed = rows.iter().filter(|row| row.error.is_some()).count();
+    assert!(failed > 0 && failed < rows.len());
+    let scale = table(&rows).into_iter().find(|column| column.name == "scale").expect("a column");
+    assert_eq!(scale.cells, Cells::NumberOrNone(vec![Some(0.0001); rows.len()]));
 }
 
 #[test]

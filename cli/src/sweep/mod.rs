@@ -1,31 +1,38 @@
 //! `ceasefire sweep`: runs a study, and keeps its results in a folder.
 
 pub(crate) mod progress;
+mod ray;
 
 use std::path::{Path, PathBuf};
 
 use ceasefire_studies::{sweep, DataSet, Study, SweepError};
 
 use self::progress::Shown;
-use crate::args::SweepArguments;
+use crate::args::{Engine, SweepArguments};
 use crate::failure::{Done, Failure};
 use crate::stdout::print;
 
 pub(crate) fn run(arguments: &SweepArguments) -> Done {
-    let SweepArguments { study: path, output, jobs, again, dry_run, quiet } = arguments;
+    let SweepArguments { study: path, output, engine, address, jobs, again, dry_run, quiet } = arguments;
+    if let (Engine::Threads, Some(address)) = (engine, address) {
+        let message = format!("address {address}: must be left out, since the engine is threads");
+        return Err(Failure::Input(message));
+    }
     let study = Study::open(path).map_err(Failure::input)?;
     let folder = output.clone().unwrap_or_else(|| of_study(path));
     if *dry_run {
         return print(&counted(&study, &folder, *again)?);
     }
-    let mut data = DataSet::open(&folder).map_err(Failure::input)?;
     let shown = Shown::new(*quiet);
-    let swept = sweep(&study, &mut data, *jobs, *again, &shown);
+    let swept = match engine {
+        Engine::Threads => DataSet::open(&folder)
+            .map_err(SweepError::from)
+            .and_then(|mut data| sweep(&study, &mut data, *jobs, *again, &shown))
+            .map_err(Failure::input),
+        Engine::Ray => ray::sweep(arguments, &folder, &shown),
+    };
     shown.end();
-    let progress = swept.map_err(|error| match error {
-        SweepError::DataSet(error) => Failure::input(error),
-        stopped @ SweepError::Stopped(_) => Failure::input(stopped),
-    })?;
+    let progress = swept?;
     let there = if progress.before > 0 {
         format!(", {} of them from before", progress.before)
     } else {

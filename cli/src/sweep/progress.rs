@@ -56,7 +56,7 @@ impl Watch for Shown {
     }
 
     fn progress(&self, progress: &Progress) {
-        let line = line(progress, self.begun.elapsed());
+        let line = progress.line(self.begun.elapsed());
         self.bar.set_length(progress.all);
         self.bar.set_position(progress.before + progress.done);
         self.bar.set_message(line.clone());
@@ -81,45 +81,5 @@ impl Watch for Shown {
             }
             std::cmp::Ordering::Greater => {}
         }
-    }
-}
-
-/// The progress in words.
-fn line(progress: &Progress, passed: Duration) -> String {
-    let Progress { all, before, done, failed, .. } = progress;
-    let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let end = if *done > 0 {
-        let seconds = passed.as_secs_f64() / *done as f64 * progress.left() as f64;
-        format!(", ends in about {}", time(seconds))
-    } else {
-        String::new()
-    };
-    format!("{} of {all} points{failed}, after {}{end}", before + done, time(passed.as_secs_f64()))
-}
-
-/// A time in the unit that fits.
-fn time(seconds: f64) -> String {
-    match seconds {
-        _ if seconds < 100.0 => format!("{seconds:.0} s"),
-        _ if seconds < 6000.0 => format!("{:.0} min", seconds / 60.0),
-        _ if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
-        _ => format!("{:.0} days", seconds / 86_400.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_tells_the_points_and_the_end() {
-        let progress = Progress { all: 2000, before: 500, done: 100, failed: 3, broken: 0 };
-        assert_eq!(
-            line(&progress, Duration::from_secs(40)),
-            "600 of 2000 points, 3 failed, after 40 s, ends in about 9 min"
-        );
-        let begun = Progress { all: 10, ..Progress::default() };
-        assert_eq!(line(&begun, Duration::from_secs(1)), "0 of 10 points, after 1 s");
-        assert_eq!(time(1e6), "12 days");
     }
 }
