@@ -8,7 +8,6 @@ use ceasefire_memory::shadow::{Misuse, Shadow};
 use ceasefire_memory::{Block, Event, FrameNumber, Machine, NodeId, SpaceHandle, Table, Work, PAGE_SHIFT};
 
 use crate::config::{Picoseconds, Processor};
-use crate::hardware::contents::poison;
 use crate::hardware::numbers::{cpu_id, KERNEL_ROOT};
 use crate::hardware::prices::Prices;
 use crate::measure::spent::Doing;
@@ -243,8 +242,8 @@ impl Machine for Sim {
         self.stream(self.memories.node_of(first), count, begun);
         // Without contents only page-table pages use their bytes, and a freed page-table page has lost all its
         // entries.
-        if self.contents.is_some() {
-            neighbours(first, count).for_each(|frame| self.ram.fill(frame, 0));
+        if let Some(contents) = &self.contents {
+            neighbours(first, count).for_each(|frame| contents.zero(&self.ram, frame));
         }
     }
 
@@ -255,22 +254,22 @@ impl Machine for Sim {
         for node in nodes {
             self.stream(node, count, begun);
         }
-        if self.contents.is_some() {
+        if let Some(contents) = &self.contents {
             let pairs = neighbours(from, count).zip(neighbours(to, count));
-            pairs.for_each(|(from, to)| self.ram.copy(from, to));
+            pairs.for_each(|(from, to)| contents.copy(&self.ram, from, to));
         }
     }
 
     fn load(&self, frame: FrameNumber, offset: usize, into: &mut [u8]) {
-        match self.contents {
-            Some(_) => self.ram.load(frame, offset, into),
+        match &self.contents {
+            Some(contents) => contents.load(&self.ram, frame, offset, into),
             None => into.fill(0),
         }
     }
 
     fn store(&self, frame: FrameNumber, offset: usize, from: &[u8]) {
-        if self.contents.is_some() {
-            self.ram.store(frame, offset, from);
+        if let Some(contents) = &self.contents {
+            contents.store(&self.ram, frame, offset, from);
         }
     }
 
@@ -343,8 +342,8 @@ impl Sim {
         }
         let Some(contents) = &self.contents else { return };
         match event {
-            Event::FrameFreed(frame) => self.ram.fill(frame, poison(frame)),
-            Event::HoleFilled { frame, block } => contents.fill_hole(&self.ram, frame, block),
+            Event::FrameFreed(frame) => contents.free(frame),
+            Event::HoleFilled { frame, block } => contents.fill_hole(frame, block),
             _ => {}
         }
     }

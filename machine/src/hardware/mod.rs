@@ -1,7 +1,7 @@
 //! The parts of the machine: TLBs, memory, the storage device. They are plain data, without a clock.
 //!
 //! Start with `numbers` and `tlb`. `outdated` and `may_hold` make broadcasts cheap to simulate. `ram` holds the bytes
-//! of frames, `contents` those of a device's blocks. `device` computes the time that a request takes. `prices` holds
+//! of frames, `contents` those of a device's blocks and the patterns of frames that no program wrote. `device` computes the time that a request takes. `prices` holds
 //! the cost of each unit of work.
 
 pub(crate) mod contents;

@@ -61,10 +61,10 @@ impl Ram {
         unsafe { &*table.cast::<Words>() }
     }
 
-    /// Fills a frame with one word.
-    pub(crate) fn fill(&self, frame: FrameNumber, value: u64) {
-        for word in self.words(frame) {
-            word.store(value, Ordering::Relaxed);
+    /// Fills a frame with the values of its words.
+    pub(crate) fn fill(&self, frame: FrameNumber, value: impl Fn(u64) -> u64) {
+        for (word, at) in self.words(frame).iter().zip(0..) {
+            word.store(value(at), Ordering::Relaxed);
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             u64::from_le_bytes([13, 14, 15, 16, 17, 18, 19, 20])
         );
         ram.copy(second, third);
-        ram.fill(second, 0);
+        ram.fill(second, |_| 0);
         ram.load(third, 4096 - 24, &mut read);
         assert_eq!(&read[4..], &written[..]);
         for frame in [first, second] {

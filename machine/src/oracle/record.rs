@@ -21,7 +21,6 @@ use std::ops::Range;
 
 use ceasefire::PageSize;
 use ceasefire_memory::PAGE_SHIFT;
-use smallvec::SmallVec;
 
 use crate::hardware::numbers::HUGE_PAGES;
 use crate::hardware::tlb::Fill;
@@ -32,9 +31,6 @@ use crate::oracle::record::places::{Place, Places};
 use crate::oracle::record::slots::Slots;
 use crate::oracle::record::space::Space;
 use crate::oracle::rule::Rule;
-
-/// The frames of one CPU's entries for a page, of which it rarely has two.
-type Frames = SmallVec<[u32; 2]>;
 
 /// The record.
 #[derive(Debug)]
@@ -208,30 +204,28 @@ impl Record {
         let Some(slot) = self.find(cpu, asid) else { return Vec::new() };
         let space = &self.spaces[self.slots[slot].space];
         let mut set = self.slots[slot].pages.take().unwrap_or_else(|| space.pages_of(slot));
-        let frames = |entries: &[Entry]| {
-            let its = entries.iter().rev().filter(|entry| entry.slot() == slot && self.slots.hold(**entry));
-            its.map(|entry| entry.frame).collect::<Frames>()
-        };
-        let (mut newest, mut older, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut older, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for page in set.within(pages.clone()) {
-            match *frames(space.entries(page, PageSize::KIB_4)) {
-                [] => without.push(page),
-                [first, ref others @ ..] => {
-                    newest.push((page, first));
-                    older.extend(others.iter().map(|&frame| (page, frame)));
+            let mut frames = frames_in(&self.slots, slot, space.entries(page, PageSize::KIB_4));
+            match frames.next() {
+                None => without.push(page),
+                Some(newest) => {
+                    found.push((page, newest));
+                    older.extend(frames.map(|frame| (page, frame)));
                 }
             }
-            if newest.len() == most {
+            if found.len() == most {
                 break;
             }
         }
         for page in without {
             set.remove(page);
         }
-        let mut found: Vec<(u64, u32)> = newest.into_iter().chain(older).take(most).collect();
+        found.extend(older);
+        found.truncate(most);
         let huge = space.huge_within(pages.clone()).flat_map(|(first, entries)| {
             let page = first.max(pages.start);
-            frames(entries).into_iter().map(move |frame| (page, frame + (page - first) as u32))
+            frames_in(&self.slots, slot, entries).map(move |frame| (page, frame + (page - first) as u32))
         });
         found.extend(huge.take(most));
         found.sort_unstable();
@@ -253,6 +247,12 @@ impl Record {
         let slot = self.find(cpu, asid);
         slot.map(|slot| self.slots[slot].take_forbidden()).into_iter().flatten()
     }
+}
+
+/// The frames of a slot's entries among those of a page that its CPU may hold, the newest first.
+fn frames_in<'a>(slots: &'a Slots, slot: usize, entries: &'a [Entry]) -> impl Iterator<Item = u32> + 'a {
+    let its = entries.iter().rev().filter(move |entry| entry.slot() == slot && slots.hold(**entry));
+    its.map(|entry| entry.frame)
 }
 
 /// The entries of that size to `frame` that CPUs may hold at a place.

@@ -1,12 +1,11 @@
 //! The translation of a program's access: TLB, page walk, fault.
 
-use std::sync::atomic::AtomicU64;
-
 use ceasefire::PageSize;
 use ceasefire_memory::{
     Access, Entry, FaultError, FrameNumber, Machine, Table, PAGE_BYTES, PAGE_SHIFT, USER_END,
 };
 
+use crate::hardware::contents::Word;
 use crate::hardware::numbers::{level_of, HUGE_SHIFT};
 use crate::hardware::tlb::{Cached, Fill, Hit};
 use crate::measure::spent::Doing;
@@ -31,15 +30,15 @@ impl Program {
         address: u64,
         count: u32,
         how: Use,
-        mut touch: impl FnMut(&AtomicU64) -> R,
+        mut touch: impl FnMut(Word<'_>) -> R,
     ) -> Result<Option<R>, FaultError> {
         let world: &World = &self.sim;
         world.sync();
         let frame = self.translate(address, how)?;
         // At the instant of the translation: no other CPU has had a turn since.
         let mut touch = |frame| {
-            let words = || world.ram.words(FrameNumber::new(frame));
-            world.contents.is_some().then(|| touch(&words()[(address % PAGE_BYTES / 8) as usize]))
+            let contents = world.contents.as_ref()?;
+            Some(touch(contents.word(&world.ram, FrameNumber::new(frame), address % PAGE_BYTES)))
         };
         let touched = touch(frame);
         if how != Use::Fetch {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ceasefire_memory::{Access, FaultError, FrameNumber, Memory, SpaceHandle, PAGE_BYTES, PAGE_SHIFT};
 
 use crate::config::Picoseconds;
+use crate::hardware::contents::Word;
 use crate::hardware::tlb::Side;
 use crate::measure::reading::Reading;
 use crate::run::error::SetupError;
@@ -103,8 +103,7 @@ impl Program {
     /// # Errors
     /// [`FaultError`] if the fault cannot be resolved: the program would get a signal.
     pub fn load(&self, address: u64, count: u32) -> Result<u64, FaultError> {
-        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        Ok(self.access(address, count, Use::Load, read)?.unwrap_or(0))
+        Ok(self.access(address, count, Use::Load, |word| word.load())?.unwrap_or(0))
     }
 
     /// The same, and passes the word to `seen` at the instant of the first load, before any other CPU has a turn. If
@@ -114,8 +113,7 @@ impl Program {
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
     pub fn load_then(&self, address: u64, count: u32, mut seen: impl FnMut(u64)) -> Result<(), FaultError> {
-        let read = |word: &AtomicU64| seen(word.load(Ordering::Relaxed));
-        self.access(address, count, Use::Load, read).map(|_| ())
+        self.access(address, count, Use::Load, |word| seen(word.load())).map(|_| ())
     }
 
     /// Passes to `seen` the words that loads could find now, through entries that this CPU may hold: those that it
@@ -132,13 +130,13 @@ impl Program {
         mut seen: impl FnMut(u64, u64),
     ) -> Option<u64> {
         let world: &World = &self.sim;
-        let oracle = world.oracle.as_ref().filter(|_| world.contents.is_some())?;
+        let (oracle, contents) = world.oracle.as_ref().zip(world.contents.as_ref())?;
         let (cpu, offset) = (world.here(), addresses.start % PAGE_BYTES);
         let pages = addresses.start >> PAGE_SHIFT..addresses.end.div_ceil(PAGE_BYTES);
         let held = oracle.held_frames(cpu, world.cpu().asid.get(), pages, most);
         for &(page, frame) in &held {
-            let words = world.ram.words(FrameNumber::new(frame));
-            seen((page << PAGE_SHIFT) + offset, words[(offset / 8) as usize].load(Ordering::Relaxed));
+            let found = contents.word(&world.ram, FrameNumber::new(frame), offset).load();
+            seen((page << PAGE_SHIFT) + offset, found);
         }
         let last = held.last().filter(|_| held.len() >= most)?;
         Some(((last.0 + 1) << PAGE_SHIFT) + offset)
@@ -150,8 +148,7 @@ impl Program {
     /// # Errors
     /// [`FaultError`], as for [`Program::load`].
     pub fn store(&self, address: u64, count: u32, value: u64) -> Result<(), FaultError> {
-        let write = |word: &AtomicU64| word.store(value, Ordering::Relaxed);
-        self.access(address, count, Use::Store, write).map(|_| ())
+        self.access(address, count, Use::Store, |word| word.store(value)).map(|_| ())
     }
 
     /// The same, and calls `stored` at the instant of the first store, before any other CPU has a turn. `stored` is
@@ -166,8 +163,8 @@ impl Program {
         value: u64,
         mut stored: impl FnMut(),
     ) -> Result<(), FaultError> {
-        let write = |word: &AtomicU64| {
-            word.store(value, Ordering::Relaxed);
+        let write = |word: Word<'_>| {
+            word.store(value);
             stored();
         };
         self.access(address, count, Use::Store, write).map(|_| ())

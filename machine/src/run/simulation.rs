@@ -58,7 +58,7 @@ impl Simulation {
             options.slack,
             options.tick,
             Ram::new(total).map_err(SetupError::Host)?,
-            options.contents.then(Contents::default),
+            options.contents.then(|| Contents::new(total)),
             options.oracle.then(|| Oracle::new(total, machine.topology.cpu_count() as usize)),
             Trace::to(options.trace, machine),
         );

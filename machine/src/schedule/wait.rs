@@ -8,7 +8,6 @@
 use ceasefire_memory::{Block, FrameNumber, SpaceHandle};
 
 use crate::config::{Picoseconds, Storage};
-use crate::hardware::contents::Contents;
 use crate::measure::spent::Doing;
 use crate::world::state::{Sim, World};
 use crate::world::task::{Kind, Sleep, Stop};
@@ -42,10 +41,9 @@ impl World {
 
     /// Writes pages out, with the bytes that they hold now.
     pub(crate) fn write_out(&self, pages: &[(Block, FrameNumber)]) {
-        let taken: Option<Vec<_>> = self
-            .contents
-            .as_ref()
-            .map(|_| pages.iter().map(|&(block, frame)| (block, Contents::take(&self.ram, frame))).collect());
+        let taken: Option<Vec<_>> = self.contents.as_ref().map(|contents| {
+            pages.iter().map(|&(block, frame)| (block, contents.take(&self.ram, frame))).collect()
+        });
         self.transfer(pages.len(), |storage| storage.write);
         if let Some((contents, taken)) = self.contents.as_ref().zip(taken) {
             for (block, page) in taken {
@@ -64,8 +62,10 @@ impl World {
             .as_ref()
             .map(|contents| pages.iter().map(|&(block, frame)| (frame, contents.find(block))).collect());
         self.transfer(pages.len(), |storage| storage.read);
-        for (frame, page) in found.into_iter().flatten() {
-            self.ram.store(frame, 0, &*page);
+        if let Some((contents, found)) = self.contents.as_ref().zip(found) {
+            for (frame, page) in found {
+                contents.deliver(&self.ram, frame, &page);
+            }
         }
     }
 
