@@ -2,16 +2,23 @@
 
 mod common;
 
-use common::{printed, refused, Folder};
+use common::{ceasefire, refused, Folder};
 
 const SMALL: [&str; 3] = ["--scale", "0.002", "--quiet"];
+
+/// What a fit that goes well prints. It warns of nothing.
+fn fitted(arguments: &[&str]) -> String {
+    let output = ceasefire(&[&["fit"], arguments, &SMALL].concat());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*message), (Some(0), ""), "{arguments:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
 
 #[test]
 fn the_fitted_numbers_are_printed_and_written() {
     let folder = Folder::new();
     let file = folder.file("fitted.toml");
-    let arguments = [&["fit", "1-socket", "--output", &file, "--repeats", "2"], &SMALL[..]].concat();
-    let text = printed(&arguments);
+    let text = fitted(&["1-socket", "--output", &file, "--repeats", "2"]);
     for line in [
         "Fit of 1-socket: scale 1/500, seed 1; ",
         "costs.access, ns, to mmap-read 1-socket user before",
@@ -27,7 +34,7 @@ fn the_fitted_numbers_are_printed_and_written() {
         let mut lines = text.lines().skip_while(|line| !line.starts_with(key)).skip(1);
         lines.next().expect("a row").split_whitespace().map(str::to_owned).collect()
     };
-    let again = printed(&[&["fit", &file], &SMALL[..]].concat());
+    let again = fitted(&[&file]);
     for key in ["costs.access", "costs.reclaim_page"] {
         let (first, second) = (row(&text, key), row(&again, key));
         assert_eq!((&first[1], &first[3]), (&second[0], &second[3]), "{text}{again}");
