@@ -393,6 +393,18 @@ pub(crate) struct CompareArguments {
         help_heading = "How to run it"
     )]
     pub(crate) uncertainty: Option<u16>,
+    /// Say which numbers of the machine the results depend on, from N pairs of machines drawn from the ranges in the
+    /// machine file, and for each number a machine more [default without a number: 64]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = pairs,
+        num_args = 0..=1,
+        default_missing_value = "64",
+        conflicts_with = "trace",
+        help_heading = "How to run it"
+    )]
+    pub(crate) sensitivity: Option<u16>,
     /// The number of simulations at a time [default: the number of processors of this computer]
     #[arg(
         long,
@@ -461,6 +473,12 @@ impl From<LruDrain> for ceasefire_experiments::LruDrain {
 /// Parses a number. The machine checks that it may have so many CPUs.
 fn cpus(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be 1 to {MAX_CPUS} CPUs"))
+}
+
+/// Parses a number of pairs. The variance of fewer than two is unknown.
+fn pairs(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| *count > 1);
+    count.ok_or_else(|| format!("must be a whole number, 2 to {}", u16::MAX))
 }
 
 /// Parses a count of at least 1.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 mod common;
 
-use common::{command, json, refusal, Folder};
+use common::{command, json, printed, refusal, refused, Folder};
 
 /// A study of 24 short runs.
 const STUDY: &str = r#"
@@ -132,7 +132,7 @@ fn a_prediction_has_an_interval() {
     let pages = rows.iter().find(|row| row["metric"] == "pages_migrated_per_second").expect("a row");
     let number = |name: &str| pages[name].as_f64().expect("a number");
     assert!(number("low") < number("median") && number("median") < number("high"), "{pages}");
-    assert_eq!((pages["draws"].as_u64(), pages["label"].as_str()), (Some(3), Some("predicted")));
+    assert_eq!((pages["draws"].as_u64(), pages["label"].as_str()), (Some(5), Some("predicted")));
     let ours: Vec<f64> = all["results"]
         .as_array()
         .expect("a list")
@@ -144,4 +144,43 @@ fn a_prediction_has_an_interval() {
     let again = json(&[&arguments[..], &["--jobs", "1"]].concat());
     assert_eq!(all["uncertainty"], again["uncertainty"]);
     assert_eq!(json(&arguments[..7])["uncertainty"], Value::Null);
+}
+
+#[test]
+fn a_prediction_depends_on_numbers_of_the_machine() {
+    let folder = Folder::new();
+    let page = folder.file("page.html");
+    let arguments = [
+        "migrate",
+        "--machine",
+        "2-socket-intel",
+        "--cpus",
+        "2",
+        "--scale",
+        "0.0001",
+        "--repeats",
+        "1",
+        "--no-oracle",
+    ];
+    let all = json(&[&arguments[..], &["--sensitivity", "2", "--html", &page]].concat());
+    let rows = all["sensitivity"]["rows"].as_array().expect("a list");
+    let [row] = &rows[..] else { panic!("one ratio: {rows:?}") };
+    assert_eq!((row["mechanism"].as_str(), row["pairs"].as_u64()), (Some("batched"), Some(2)));
+    let numbers = row["numbers"].as_array().expect("a list");
+    let totals: Vec<f64> = numbers.iter().map(|number| number["total"].as_f64().expect("a number")).collect();
+    assert!(totals.len() > 20 && totals[0] > 0.0, "{totals:?}");
+    assert!(totals.windows(2).all(|pair| pair[0] >= pair[1]), "{totals:?}");
+    let page = fs::read_to_string(page).expect("the page");
+    assert!(page.contains("What the ratios depend on."));
+    let text = printed(&[&arguments[..], &["--sensitivity", "2", "--jobs", "1"]].concat());
+    let first = numbers[0]["key"].as_str().expect("a key");
+    assert!(text.contains("What matters") && text.contains(first), "{first} in {text}");
+
+    for (extra, part) in [
+        (&["migrate", "--sensitivity", "1"][..], "2 to 65535"),
+        (&["mmap-read", "--sensitivity", "--machine", "host"], "--sensitivity: 'host' has no file"),
+    ] {
+        let message = refused(&[&["compare"], extra].concat());
+        assert!(message.contains(part), "{message}");
+    }
 }

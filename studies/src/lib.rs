@@ -11,7 +11,9 @@
 //! A [`fit`] solves for the numbers of a machine with which runs give published figures.
 
 mod data_set;
+mod draws;
 pub mod fit;
+mod indices;
 mod join;
 mod parquet;
 mod point;
@@ -22,6 +24,8 @@ mod threads;
 mod uncertainty;
 
 pub use data_set::{DataSet, DataSetError};
+pub use draws::Draws;
+pub use indices::{indices, Index};
 pub use parquet::to_parquet;
 pub use point::Point;
 pub use progress::Progress;

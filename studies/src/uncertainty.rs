@@ -10,7 +10,9 @@ use std::thread;
 
 use ceasefire_experiments::{Plan, Report};
 use ceasefire_machine::config::{Machine, MachineError, MachineFile};
+use serde::Serialize;
 
+use crate::draws::{Draws, Places};
 use crate::fit::{Fit, FitError, Measured, Runner};
 use crate::study::Ranges;
 
@@ -46,39 +48,42 @@ pub type Drawn = Result<Vec<Report>, String>;
 struct Group<'a> {
     of: &'a Uncertain<'a>,
     ranges: Ranges,
+    places: Places,
     /// The fit of the numbers that were fitted, if there are any, with the figures that it keeps.
     fit: Option<(Fit, Measured)>,
 }
 
-/// Runs every group on `count` machines, on `jobs` threads; by default, one for each processor. The result has the
-/// draws of each group, in the order of the groups; draws that were not begun when they were to end are left out.
+/// Runs every group on drawn machines, on `jobs` threads; by default, one for each processor. The result has the draws
+/// of each group in their order, in the order of the groups; it has none for a draw that had not ended when all were to
+/// end.
 ///
 /// # Errors
 /// The numbers that were fitted cannot be measured on the machine as it is.
 pub fn uncertain(
     groups: &[Uncertain<'_>],
-    (count, seed): (u64, u64),
+    (draws, seed): (Draws, u64),
     jobs: Option<u16>,
     around: &dyn Around,
-) -> Result<Vec<Vec<Drawn>>, FitError> {
+) -> Result<Vec<Vec<Option<Drawn>>>, FitError> {
     let goes_on = || around.goes_on();
     let measuring = Runner::new(jobs).watched(&goes_on, &|_| ());
     let groups: Vec<Group<'_>> =
-        groups.iter().map(|of| Group::new(of, &measuring)).collect::<Result<_, _>>()?;
+        groups.iter().map(|of| Group::new(of, (draws, seed), &measuring)).collect::<Result<_, _>>()?;
     // Each thread has one run at a time.
     let runner = Runner::new(Some(1)).watched(&goes_on, &|_| ());
     let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    let all = groups.len() as u64 * count;
+    let mut of_all: Vec<(usize, u64)> = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        of_all.extend((0..group.places.count()).map(|draw| (number, draw)));
+    }
+    let all = of_all.len() as u64;
     let results: Mutex<Vec<(usize, u64, Drawn)>> = Mutex::new(Vec::new());
     let work = || {
         while around.goes_on() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= all {
-                break;
-            }
-            let (group, draw) = ((number / count) as usize, number % count);
-            let reports = groups[group].reports(seed, draw, &runner, around);
+            let number = next.fetch_add(1, Ordering::Relaxed) as usize;
+            let Some(&(group, draw)) = of_all.get(number) else { break };
+            let reports = groups[group].reports(draw, &runner, around);
             // A run that was stopped is no result.
             if !around.goes_on() {
                 break;
@@ -95,17 +100,20 @@ pub fn uncertain(
             scope.spawn(work);
         }
     });
-    let mut results = results.into_inner().unwrap_or_default();
-    results.sort_unstable_by_key(|(group, draw, _)| (*group, *draw));
-    let mut drawn: Vec<Vec<Drawn>> = groups.iter().map(|_| Vec::new()).collect();
-    for (group, _, reports) in results {
-        drawn[group].push(reports);
+    let none = |group: &Group<'_>| (0..group.places.count()).map(|_| None).collect();
+    let mut drawn: Vec<Vec<Option<Drawn>>> = groups.iter().map(none).collect();
+    for (group, draw, reports) in results.into_inner().unwrap_or_default() {
+        drawn[group][draw as usize] = Some(reports);
     }
     Ok(drawn)
 }
 
 impl<'a> Group<'a> {
-    fn new(of: &'a Uncertain<'a>, runner: &Runner<'_>) -> Result<Self, FitError> {
+    fn new(
+        of: &'a Uncertain<'a>,
+        (draws, seed): (Draws, u64),
+        runner: &Runner<'_>,
+    ) -> Result<Self, FitError> {
         let plan = of.plans[0];
         let fit = match Fit::of(&of.file) {
             Ok(fit) => {
@@ -120,11 +128,13 @@ impl<'a> Group<'a> {
             Err(FitError::NothingFitted(_)) => None,
             Err(error) => return Err(error),
         };
-        Ok(Self { of, ranges: Ranges::of(&of.file), fit })
+        let ranges = Ranges::of(&of.file);
+        let places = Places::new(draws, ranges.len(), seed);
+        Ok(Self { of, ranges, places, fit })
     }
 
-    fn reports(&self, seed: u64, draw: u64, runner: &Runner<'_>, around: &dyn Around) -> Drawn {
-        let machine = self.machine(seed, draw, runner).map_err(|error| error.to_string())?;
+    fn reports(&self, draw: u64, runner: &Runner<'_>, around: &dyn Around) -> Drawn {
+        let machine = self.machine(draw, runner).map_err(|error| error.to_string())?;
         let machine = around.finish(machine.machine()).map_err(|error| error.to_string())?;
         // The checkers change no figure.
         let plan = |plan: &&Plan| Plan {
@@ -140,8 +150,8 @@ impl<'a> Group<'a> {
     }
 
     /// The machine of a draw. The figures to which numbers were fitted are those of the machine as it is.
-    fn machine(&self, seed: u64, draw: u64, runner: &Runner<'_>) -> Result<MachineFile, FitError> {
-        let changes = self.ranges.draw(seed, draw);
+    fn machine(&self, draw: u64, runner: &Runner<'_>) -> Result<MachineFile, FitError> {
+        let changes = self.ranges.changes(&self.places.of(draw));
         match &self.fit {
             None => {
                 let mut machine = self.of.file.clone();
@@ -158,7 +168,7 @@ impl<'a> Group<'a> {
 }
 
 /// The values between which nine of ten draws lie, and their median.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// A twentieth is below.
     pub low: f64,

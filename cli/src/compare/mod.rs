@@ -1,27 +1,49 @@
 //! `ceasefire compare`: selects the runs, executes them, and writes the results.
 
+mod drawn;
 mod progress;
 mod runs;
 mod selection;
+mod sensitivity;
 mod uncertainty;
 
 use ceasefire_experiments::{compare, Report};
+use serde::Serialize;
 
 use crate::args::CompareArguments;
 use crate::failure::{complain, Done, Failure};
 use crate::output::Output;
+#[cfg(test)]
+pub(crate) use drawn::Prediction;
 use runs::{run_all, Runs};
 pub(crate) use selection::mechanisms;
 use selection::{inputs, select, Selection};
+use sensitivity::sensitivity;
+pub(crate) use sensitivity::{Influence, Number, Sensitivity};
 use uncertainty::intervals;
 pub(crate) use uncertainty::Intervals;
 
+/// What runs on drawn machines say, where they were asked for.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Sure {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uncertainty: Option<Intervals>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sensitivity: Option<Sensitivity>,
+}
+
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let Selection { mut plans, skipped } = select(arguments)?;
-    if arguments.uncertainty.is_some() && arguments.machine.as_deref() == Some("host") {
-        return Err(Failure::input(
-            "--uncertainty: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine",
-        ));
+    let drawn = [
+        ("--uncertainty", arguments.uncertainty.is_some()),
+        ("--sensitivity", arguments.sensitivity.is_some()),
+    ];
+    if let Some((option, _)) = drawn.iter().find(|(_, is_given)| *is_given) {
+        if arguments.machine.as_deref() == Some("host") {
+            return Err(Failure::Input(format!(
+                "{option}: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine"
+            )));
+        }
     }
     let output = Output::check(arguments, &inputs(arguments, &plans))?;
     for plan in &mut plans {
@@ -40,11 +62,14 @@ pub(crate) fn run(arguments: &CompareArguments) -> Done {
         return failed;
     }
     compare(&mut reports);
-    let sure = match arguments.uncertainty {
-        Some(count) => Some(intervals(arguments, count, &plans, &reports)?),
-        None => None,
-    };
-    let written = output.write(&plans, &reports, sure.as_ref());
+    let mut sure = Sure::default();
+    if let Some(count) = arguments.uncertainty {
+        sure.uncertainty = Some(intervals(arguments, count, &plans, &reports)?);
+    }
+    if let Some(pairs) = arguments.sensitivity {
+        sure.sensitivity = Some(sensitivity(arguments, pairs, &plans, &reports)?);
+    }
+    let written = output.write(&plans, &reports, &sure);
     // A broken rule matters most, then a failed run, then incomplete output.
     Failure::both(sound(&reports), Failure::both(failed, written))
 }

@@ -8,7 +8,8 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::contents::{contents, Anchor, Anchors};
 use super::figure::{Figure, STYLE};
 use super::group::{groups, Group};
-use super::{bars, capital, lines, machines, ratios};
+use super::{bars, capital, lines, machines, ratios, sensitivity};
+use crate::compare::{Sensitivity, Sure};
 use crate::number::{self, compact, ratio};
 use crate::results::{conditions, of_own_machine, seeds, Case, Row};
 
@@ -29,7 +30,7 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// The page of all results. `command` is the command line that produced them, and `rows` is their summary.
-pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
+pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row], sure: &Sure) -> String {
     let groups = groups(cases);
     let reports: Vec<&Report> = cases.iter().flat_map(|case| case.runs.all().iter().copied()).collect();
     let mut machines: Vec<&Machine> = Vec::new();
@@ -59,7 +60,7 @@ pub(crate) fn of(command: &str, cases: &[Case], rows: &[Row]) -> String {
     };
     let main = html! {
         (summary(rows, &reports, &all))
-        @for (group, anchor) in groups.iter().zip(&sections) { (section(group, anchor)) }
+        @for (group, anchor) in groups.iter().zip(&sections) { (section(group, anchor, sure.sensitivity.as_ref())) }
         section {
             h2 id=(last.id) { (last.link(&html! { "Machines" })) }
             @for (machine, anchor) in machines.iter().zip(&of_machines) { (machines::described(machine, anchor)) }
@@ -191,7 +192,7 @@ fn label(column: usize) -> String {
     format!("{of}{}", COLUMNS[column])
 }
 
-fn section(group: &Group, anchor: &Anchor) -> Markup {
+fn section(group: &Group, anchor: &Anchor, influences: Option<&Sensitivity>) -> Markup {
     let first = group.reports[0];
     let threads = group.threads();
     let threads = match &threads[..] {
@@ -206,7 +207,8 @@ fn section(group: &Group, anchor: &Anchor) -> Markup {
     };
     let figures =
         [lines::throughput(group), ratios::figure(group), lines::over_time(group)].into_iter().flatten();
-    let figures: Vec<Figure> = figures.chain([bars::figure(group)]).collect();
+    let figures = figures.chain([bars::figure(group)]);
+    let figures: Vec<Figure> = figures.chain(sensitivity::figure(group, influences)).collect();
     html! {
         section.result {
             h2 id=(anchor.id) { (anchor.link(&html! { (first.experiment) " " span { "on " (first.machine) } })) }
@@ -237,7 +239,7 @@ mod tests {
     fn page(command: &str, reports: &[Report]) -> String {
         let plans = plans(reports);
         let cases = cases(&plans, reports);
-        of(command, &cases, &rows(&cases))
+        of(command, &cases, &rows(&cases), &Sure::default())
     }
 
     #[test]
@@ -276,7 +278,7 @@ mod tests {
         plans[0].machine.name = "</style><script>".into();
         plans[0].machine.description = "<i>".into();
         let cases = cases(&plans, &reports);
-        let text = of("</pre><img>", &cases, &rows(&cases));
+        let text = of("</pre><img>", &cases, &rows(&cases), &Sure::default());
         for markup in ["<b>\"", "<script", "<i>", "<img"] {
             assert!(!text.contains(markup), "{markup}");
         }
@@ -311,7 +313,7 @@ mod tests {
         let mut plans = plans(&reports);
         plans[0].machine = machine;
         let cases = cases(&plans, &reports);
-        let text = of("", &cases, &rows(&cases));
+        let text = of("", &cases, &rows(&cases), &Sure::default());
         assert!(text.contains("class=\"fitted batched\" x="), "{text}");
         assert!(!text.contains("\">predicted") && text.contains("\">fitted, small</td>"), "{text}");
         assert!(text.contains("fitted to mmap-read 4-node-48-cpu system after"), "{text}");

@@ -16,7 +16,7 @@ use ceasefire_studies::to_parquet;
 use serde::Serialize;
 
 use crate::args::CompareArguments;
-use crate::compare::Intervals;
+use crate::compare::Sure;
 use crate::failure::{Done, Failure};
 use crate::results::{cases, rows, Case, Row};
 use crate::stdout::print;
@@ -74,13 +74,13 @@ impl Output {
     }
 
     /// Writes all outputs, even if one of them fails, since the runs may have taken hours.
-    pub(crate) fn write(self, plans: &[Plan], reports: &[Report], intervals: Option<&Intervals>) -> Done {
+    pub(crate) fn write(self, plans: &[Plan], reports: &[Report], sure: &Sure) -> Done {
         let cases = cases(plans, reports);
         let rows = rows(&cases);
         let command = command_line();
         let mut done = self.trace.map_or(Ok(()), Stream::finish);
         if let Some(page) = self.html {
-            let page = page.write(html::of(&command, &cases, &rows).as_bytes());
+            let page = page.write(html::of(&command, &cases, &rows, sure).as_bytes());
             done = Failure::both(done, page);
         }
         if let Some(parquet) = self.parquet {
@@ -96,8 +96,7 @@ impl Output {
         let texts = [
             (
                 self.json,
-                &(|| json(&command, &cases, &rows, reports, intervals))
-                    as &dyn Fn() -> Result<Vec<u8>, Failure>,
+                &(|| json(&command, &cases, &rows, reports, sure)) as &dyn Fn() -> Result<Vec<u8>, Failure>,
             ),
             (self.csv, &|| csv::text(&columns(reports))),
         ];
@@ -116,7 +115,7 @@ impl Output {
             return done;
         }
         let look = Look { width: terminal::width(), all: self.all };
-        Failure::both(done, print(&tables::of(&cases, &rows, intervals, look)))
+        Failure::both(done, print(&tables::of(&cases, &rows, sure, look)))
     }
 }
 
@@ -151,9 +150,9 @@ struct Results<'a> {
     results: &'a [Report],
     /// The headline of each case, over its runs.
     summary: Vec<Headline<'a>>,
-    /// The intervals of the ratios over drawn machines, if they were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uncertainty: Option<&'a Intervals>,
+    /// What runs on drawn machines say.
+    #[serde(flatten)]
+    sure: &'a Sure,
 }
 
 /// A machine with every parameter.
@@ -184,7 +183,7 @@ fn json(
     cases: &[Case],
     rows: &[Row],
     reports: &[Report],
-    uncertainty: Option<&Intervals>,
+    sure: &Sure,
 ) -> Result<Vec<u8>, Failure> {
     let results = Results {
         ceasefire: env!("CARGO_PKG_VERSION"),
@@ -192,7 +191,7 @@ fn json(
         machines: machines(cases),
         results: reports,
         summary: rows.iter().map(Headline::of).collect(),
-        uncertainty,
+        sure,
     };
     let mut text = serde_json::to_vec_pretty(&results).map_err(Failure::input)?;
     text.push(b'\n');

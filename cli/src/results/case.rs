@@ -17,3 +17,21 @@ pub(crate) fn cases<'a>(plans: &'a [Plan], reports: &'a [Report]) -> Vec<Case<'a
     let groups = Repeats::group(reports).into_iter();
     groups.filter_map(|runs| Some(Case { plan: plan_of(runs.first())?, runs })).collect()
 }
+
+/// The words that tell the case of a run from those of other runs of its experiment on its machine: its number of
+/// threads and its value of `lru_drain`, where these differ.
+pub(crate) fn distinction(report: &Report, among: &[&Report]) -> Option<String> {
+    let threads = among.iter().any(|other| other.threads != report.threads);
+    let drains = among.iter().any(|other| other.lru_drain != report.lru_drain);
+    let words = [
+        threads.then(|| format!("x{}", report.threads)),
+        report.lru_drain.filter(|_| drains).map(str::to_owned),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// A machine, and the case if there are several.
+pub(crate) fn place(machine: &str, case: Option<&str>) -> String {
+    std::iter::once(machine).chain(case).collect::<Vec<_>>().join(" ")
+}

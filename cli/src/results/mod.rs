@@ -6,7 +6,7 @@ mod conditions;
 mod own_machine;
 mod summary;
 
-pub(crate) use case::{cases, Case};
+pub(crate) use case::{cases, distinction, place, Case};
 pub(crate) use conditions::{conditions, seeds};
 pub(crate) use own_machine::of_own_machine;
 pub(crate) use summary::{metric_name, rows, Row};

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ceasefire_experiments::{Basis, Caveat, Comparison, Interval, Repeats, Report};
 
-use super::case::Case;
+use super::case::{distinction, place, Case};
 use crate::number::{compact, difference, range, ratio};
 
 /// The papers' headline figures. The first that an experiment has is shown.
@@ -82,10 +82,7 @@ impl Row {
 
     /// The machine, and the case if there are several.
     pub(crate) fn place(&self) -> String {
-        match &self.case {
-            Some(case) => format!("{} {case}", self.machine),
-            None => self.machine.clone(),
-        }
+        place(&self.machine, self.case.as_deref())
     }
 
     /// The range of our ratio.
@@ -139,14 +136,8 @@ pub(crate) fn rows(cases: &[Case]) -> Vec<Row> {
         if of_case.is_empty() || !seen.insert((report.experiment, &report.machine, report.case())) {
             continue;
         }
-        let threads = shown.iter().any(|other| other.first().threads != report.threads);
-        let drains = shown.iter().any(|other| other.first().lru_drain != report.lru_drain);
-        let words = [
-            threads.then(|| format!("x{}", report.threads)),
-            report.lru_drain.filter(|_| drains).map(str::to_owned),
-        ];
-        let words: Vec<String> = words.into_iter().flatten().collect();
-        rows.push(row(&of_case, (!words.is_empty()).then(|| words.join(" "))));
+        let shown: Vec<&Report> = shown.iter().map(|runs| runs.first()).collect();
+        rows.push(row(&of_case, distinction(report, &shown)));
     }
     rows
 }

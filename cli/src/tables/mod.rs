@@ -5,6 +5,7 @@ mod experiment;
 pub(crate) mod grid;
 mod legend;
 mod metrics;
+mod sensitivity;
 mod summary;
 mod sweep;
 mod uncertainty;
@@ -12,7 +13,7 @@ mod verdict;
 
 use ceasefire_experiments::Repeats;
 
-use crate::compare::Intervals;
+use crate::compare::Sure;
 use crate::results::{of_own_machine, Case, Row};
 use grid::{wrapped, Grid};
 use verdict::verdict;
@@ -27,7 +28,7 @@ pub(crate) struct Look {
 }
 
 /// The tables of all results, and their summary.
-pub(crate) fn of(cases: &[Case], rows: &[Row], intervals: Option<&Intervals>, look: Look) -> String {
+pub(crate) fn of(cases: &[Case], rows: &[Row], sure: &Sure, look: Look) -> String {
     let mut text = String::new();
     let mut at = 0;
     while at < cases.len() {
@@ -48,7 +49,8 @@ pub(crate) fn of(cases: &[Case], rows: &[Row], intervals: Option<&Intervals>, lo
         text.push_str("All figures: --all, --csv FILE or --json FILE.\n\n");
     }
     text.push_str(&summary::text(rows, look.width));
-    text.extend(intervals.map(|intervals| uncertainty::text(intervals, look)));
+    text.extend(sure.uncertainty.as_ref().map(|intervals| uncertainty::text(intervals, look)));
+    text.extend(sure.sensitivity.as_ref().map(|sensitivity| sensitivity::text(sensitivity, look)));
     text
 }
 

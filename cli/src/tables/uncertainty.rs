@@ -23,18 +23,18 @@ pub(super) fn text(intervals: &Intervals, look: Look) -> String {
     let mut grid = Grid::new(COLUMNS);
     let mut experiment = "";
     for row in &intervals.rows {
-        if row.experiment != experiment {
-            experiment = row.experiment;
+        let prediction = &row.prediction;
+        if prediction.experiment != experiment {
+            experiment = prediction.experiment;
             grid.heading(experiment);
         }
-        let case = row.case.as_ref().map_or(String::new(), |case| format!(" {case}"));
         grid.row([
-            format!("  {}{case}", row.machine),
-            metric_name(row.metric).1,
-            row.mechanism.to_owned(),
+            format!("  {}", prediction.place()),
+            metric_name(prediction.metric).1,
+            prediction.mechanism.to_owned(),
             row.published.map_or(String::new(), |paper| ratio(Some(paper))),
             ratio(Some(row.ours)),
-            format!("{}-{}", ratio(Some(row.low)), ratio(Some(row.high))),
+            format!("{}-{}", ratio(Some(row.spread.low)), ratio(Some(row.spread.high))),
             row.place().to_owned(),
             row.basis.map_or("", Basis::short_name).to_owned(),
         ]);

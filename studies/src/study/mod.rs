@@ -16,7 +16,7 @@ pub(crate) use self::axis::Setting;
 use self::axis::{Axis, Drawn};
 pub use self::ranges::Ranges;
 pub use self::sample::Method;
-use self::sample::Sample;
+pub(crate) use self::sample::{mixed, Sample};
 pub(crate) use self::subject::{Chosen, Subject};
 use crate::point::Point;
 

@@ -3,7 +3,6 @@
 use ceasefire_machine::config::{Change, MachineFile, Problem};
 
 use super::axis::{Drawn, Setting};
-use super::sample::{Method, Sample};
 
 /// The numbers of a machine that have a range, and their ranges.
 #[derive(Debug, Clone)]
@@ -43,11 +42,6 @@ impl Ranges {
         let settings = self.drawn.iter().zip(at).map(|(drawn, at)| drawn.value(*at));
         settings.filter_map(|Setting { key, value }| Change::of(&key, &value)).collect()
     }
-
-    /// The numbers of a draw of a Sobol sequence.
-    pub fn draw(&self, seed: u64, draw: u64) -> Vec<Change> {
-        self.changes(&Sample::new(Method::Sobol, self.len(), draw + 1, seed).draw(draw))
-    }
 }
 
 /// Whether a number of a machine is a count: half of one is refused.
@@ -63,6 +57,7 @@ mod tests {
     use ceasefire_machine::config::BUILTIN;
 
     use super::*;
+    use crate::draws::{Draws, Places};
 
     #[test]
     fn every_draw_of_every_machine_is_a_machine_within_its_ranges() {
@@ -71,9 +66,10 @@ mod tests {
             let ranges = Ranges::of(&file);
             assert!(ranges.len() > 20, "{name}: {} ranges", ranges.len());
             let ends = [vec![0.0; ranges.len()], vec![1.0; ranges.len()]].map(|at| ranges.changes(&at));
+            let places = Places::new(Draws::Independent(32), ranges.len(), 1);
             for draw in 0..32 {
                 let mut drawn = file.clone();
-                drawn.set_all(&ranges.draw(1, draw)).unwrap_or_else(|error| panic!("{error}"));
+                drawn.set_all(&ranges.changes(&places.of(draw))).unwrap_or_else(|error| panic!("{error}"));
                 assert_ne!(drawn.machine().hash(), file.machine().hash(), "{name}");
                 for (least, most) in ends[0].iter().zip(&ends[1]) {
                     let value = drawn.parameter(&least.key).expect("a known key").value;

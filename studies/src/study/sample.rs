@@ -32,7 +32,7 @@ impl Method {
 
 /// A number of draws.
 #[derive(Debug, Clone)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     method: Method,
     count: u64,
     seed: u64,
@@ -43,7 +43,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// `count` draws, at most [`MOST_DRAWS`], in at most [`MOST_DIMENSIONS`].
-    pub(super) fn new(method: Method, dimensions: usize, count: u64, seed: u64) -> Self {
+    pub(crate) fn new(method: Method, dimensions: usize, count: u64, seed: u64) -> Self {
         let directions = match method {
             Method::Sobol => {
                 Sobol::<f64>::init_direction_vals::<u32>(dimensions, BITS, &JoeKuoD6::standard())
@@ -59,7 +59,7 @@ impl Sample {
     }
 
     /// The coordinates of a draw.
-    pub(super) fn draw(&self, number: u64) -> Vec<f64> {
+    pub(crate) fn draw(&self, number: u64) -> Vec<f64> {
         (0..self.dimensions).map(|dimension| self.coordinate(number, dimension)).collect()
     }
 
@@ -95,7 +95,7 @@ fn unit(bits: u64) -> f64 {
 
 /// A number in which every bit depends on every bit of the given one (the finalizer of `SplitMix64`; G. Steele, D. Lea
 /// and C. Flood, 2014).
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
