@@ -1,7 +1,7 @@
 //! `cargo xtask page`: checks a page of results in a browser.
 //!
-//! Two commands of `ceasefire compare --html` make pages: one of the papers' machines, and one of a machine that no
-//! paper measured. Headless Chromium lays each out as wide as a phone, a tablet and a desktop screen, in light and in
+//! Three commands of `ceasefire compare --html` make pages: one of the papers' machines, one of a machine that no paper
+//! measured, and one that says what a ratio depends on. Headless Chromium lays each out as wide as a phone, a tablet and a desktop screen, in light and in
 //! dark colours, and reports faults: figures without size, anything wider than the screen, text that leaves its figure,
 //! is crossed by a line, overlaps other text, is faint or too small to read, links without a target, downloads that
 //! cannot be read, and requests for other resources. Then it prints the page. The check does not compare pixels, so
@@ -34,7 +34,7 @@ struct Page {
 }
 
 /// The pages. Machines keep their own size where published figures are to stand beside ours.
-const PAGES: [Page; 2] = [
+const PAGES: [Page; 3] = [
     Page {
         name: "results",
         compare: "--scale 0.0015 --no-oracle",
@@ -50,6 +50,11 @@ const PAGES: [Page; 2] = [
         name: "own-machine",
         compare: "mmap-read tlb-flush2 --machine 1-socket --cpus 4 --scale 0.004",
         parts: &["No paper measured this machine", "The oracle checked"],
+    },
+    Page {
+        name: "sensitivity",
+        compare: "migrate --machine 2-socket-intel --cpus 2 --scale 0.0001 --sensitivity 2",
+        parts: &["<b>What the ratios depend on.</b>", "costs."],
     },
 ];
 /// The script that checks the page in the browser.
