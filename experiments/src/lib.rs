@@ -29,5 +29,6 @@ pub use repeats::Repeats;
 pub use run::{
     available_memory, drain_name, Admitted, Host, Plan, Report, Running, SettledBy, TraceFile, MOST_CONTENTS,
 };
-pub use select::{machine_file, SelectError};
+pub use select::{machine_file, with_values, SelectError};
 pub use table::{columns, metrics, Cells, Column};
+pub use workload_file::Given;

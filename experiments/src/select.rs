@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::{Path, MAIN_SEPARATOR};
 
 use ceasefire_machine::config::{MachineError, MachineFile, BUILTIN};
+use ceasefire_machine::document::Problem;
 
 use crate::catalogue::EXPERIMENTS;
 use crate::experiment::Experiment;
 use crate::names::UnknownName;
+use crate::workload_file::Given;
 
 /// A name that leads to nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +32,9 @@ impl fmt::Display for SelectError {
 impl std::error::Error for SelectError {}
 
 impl Experiment {
-    /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path.
-    /// `others` are names that an unknown one may have meant, though they are no experiments.
+    /// The experiments with a name, or those of a workload file if the name exists as a file or looks like a path. After
+    /// either, parameters of the workload may have values: `wasm-pool:batch=7`. `others` are names that an unknown one
+    /// may have meant, though they are no experiments.
     ///
     /// # Errors
     /// [`SelectError`].
@@ -40,8 +43,35 @@ impl Experiment {
         if !found.is_empty() {
             return Ok(found);
         }
+        let (workload, given) = with_values(name);
+        Self::select_with(workload, &given, others)
+    }
+
+    /// The experiments of a workload, given by its name or its file, some of whose parameters are `given` values in the
+    /// place of those in the file.
+    ///
+    /// # Errors
+    /// As for [`select`](Self::select).
+    pub fn select_with(
+        name: &str,
+        given: &Given,
+        others: &[&str],
+    ) -> Result<Vec<&'static Self>, SelectError> {
+        let built_in = if given.is_empty() { None } else { Self::from_built_in(name, given) };
+        if let Some(experiments) = built_in {
+            return experiments.map_err(SelectError::File);
+        }
+        let found = Self::named(name);
+        if let Some((parameter, _)) = given.first().filter(|_| !found.is_empty()) {
+            let bound = "left out: the experiment has no parameters";
+            let problem = Problem::invalid(format!("parameter {parameter:?}"), bound);
+            return Err(SelectError::File(problem.in_file(name)));
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
         if looks_like_path(name) {
-            return Self::from_file(Path::new(name)).map_err(SelectError::File);
+            return Self::from_file(Path::new(name), given).map_err(SelectError::File);
         }
         // The variants of a workload share the name before the colon.
         let mut known: Vec<&str> =
@@ -68,6 +98,22 @@ pub fn machine_file(name: &str, more: &[&str]) -> Result<MachineFile, SelectErro
     file.map_err(SelectError::File)
 }
 
+/// A workload, and the values of its parameters: the parts of `wasm-pool:batch=7,purge=never`. A name without such an
+/// end has no values, and neither has that of a file.
+pub fn with_values(name: &str) -> (&str, Vec<(String, Vec<String>)>) {
+    let parts = || {
+        // A path may have a colon, and a value any character but a comma.
+        let colon = name[..name.find('=')?].rfind(':')?;
+        let value = |part: &str| {
+            let (name, value) = part.split_once('=')?;
+            Some((name.trim().to_owned(), vec![value.trim().to_owned()]))
+        };
+        Some((&name[..colon], name[colon + 1..].split(',').map(value).collect::<Option<_>>()?))
+    };
+    let is_file = Path::new(name).exists();
+    parts().filter(|_| !is_file).unwrap_or((name, Vec::new()))
+}
+
 /// Whether the name exists as a file, or looks like a path.
 fn looks_like_path(name: &str) -> bool {
     let path = Path::new(name);
@@ -85,10 +131,27 @@ mod tests {
             found.iter().map(|experiment| experiment.name).collect()
         };
         assert_eq!(names("mmap-read"), ["mmap-read"]);
+        assert_eq!(names("wasm-pool:batch=10"), ["wasm-pool:batch=10"]);
+        let is_listed = EXPERIMENTS.iter().any(|experiment| experiment.name == "wasm-pool:batch=7");
+        assert_eq!((&names("wasm-pool:batch=7")[..], is_listed), (&["wasm-pool:batch=7"][..], false));
         assert_eq!(machine_file("1-socket", &[]).expect("a listed name").machine().name, "1-socket");
         for name in ["no/such", "nothing.toml"] {
             assert!(matches!(Experiment::select(name, &[]), Err(SelectError::File(_))), "{name}");
             assert!(matches!(machine_file(name, &[]), Err(SelectError::File(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_refused() {
+        for (name, expected) in [
+            ("wasm-pool:btch=7", "wasm-pool.toml: parameter \"btch\": must be one of its parameters: batch"),
+            ("wasm-pool:batch=x", "wasm-pool.toml:"),
+            ("migrate:batch=7", "migrate: parameter \"batch\": must be left out"),
+            ("no/such.toml:batch=7", "no/such.toml: "),
+            ("wasm-pol:batch=7", "no experiment is called 'wasm-pol'; did you mean 'wasm-pool'?"),
+        ] {
+            let error = Experiment::select(name, &[]).expect_err("must be refused").to_string();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 

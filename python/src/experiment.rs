@@ -67,7 +67,7 @@ pub(crate) struct Workload {
 impl Workload {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        let experiments = Definition::from_file(&path).map_err(input)?;
+        let experiments = Definition::from_file(&path, &[]).map_err(input)?;
         Ok(Self { path, experiments })
     }
 

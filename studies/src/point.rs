@@ -139,8 +139,11 @@ impl<'a> Point<'a> {
             seed: self.seed,
             checked: self.is_checked,
             settings: self
-                .settings
+                .subject
+                .experiment
+                .parameters
                 .iter()
+                .chain(&self.settings)
                 .map(|setting| (setting.key.clone(), Value::of(&setting.value)))
                 .collect(),
             figures: Vec::new(),

@@ -306,3 +306,63 @@ fn a_wrong_study_is_refused_in_one_line() {
         assert!(!error.contains('\n'), "{error}");
     }
 }
+
+/// A workload with a parameter, for one machine.
+const WORKLOAD: &str = r#"
+machines = ["1-socket"]
+mechanisms = ["per-page"]
+memory = "64 MiB"
+
+[sweep]
+rounds = [2, 3]
+
+[[process]]
+name = "p"
+[[process.phase]]
+times = "$rounds"
+do = [{ compute = "1 us" }]
+"#;
+
+#[test]
+fn parameters_of_workloads_are_varied() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("rounds.toml");
+    fs::write(&path, WORKLOAD).expect("written");
+    let ids = |experiment: &str, parameters: &str| -> Vec<(String, String, String)> {
+        let text = format!("experiments = [{experiment:?}]\n[parameters]\ncpus = 2\n{parameters}\n");
+        let study =
+            Study::from_text("study.toml", &text, folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let points = (0..study.len()).map(|number| study.point(number));
+        points.map(|point| (point.id(), point.command(), point.failed(String::new()).experiment)).collect()
+    };
+    let own = ids("rounds.toml", "");
+    let varied = ids("rounds.toml", "workload.rounds = [3, 5, 7]");
+    assert_eq!((own.len(), varied.len()), (2, 3));
+    assert_eq!(own[1], varied[0], "the file has the value too");
+    assert_eq!(varied[1..2], ids("rounds.toml:rounds=5", ""), "by its name");
+    assert_eq!(varied[2].2, "rounds:rounds=7");
+    assert!(varied[2].1.contains("rounds.toml:rounds=7 "), "{}", varied[2].1);
+    let built_in = ids("wasm-pool", "workload.batch = { from = 8, to = 24, steps = 3 }");
+    assert!(built_in.iter().any(|(.., name)| name == "wasm-pool:batch=16"), "{built_in:?}");
+
+    // The value is a column of the results, and the command repeats the point.
+    let text = "experiments = [\"rounds.toml\"]\n[parameters]\ncpus = 2\nworkload.rounds = [5, 7]\n";
+    let study = Study::from_text("study.toml", text, folder.path()).expect("a valid study");
+    let point = study.point(1);
+    let row = point.run(&Host::new(), || true).expect("it is not stopped");
+    assert_eq!(row.error, None);
+    let columns = table(&[row]);
+    let column = columns.iter().find(|column| column.name == "workload.rounds").expect("a column");
+    assert_eq!(column.cells, Cells::NumberOrNone(vec![Some(7.0)]));
+
+    for (parameters, expected) in [
+        ("workload.rnds = [1]", "rounds.toml: parameter \"rnds\": must be one of its parameters: rounds"),
+        ("workload.rounds = { from = 1, to = 5 }", "a range: must be a list"),
+        ("workload.rounds = [\"many\"]", "process[0].phase[0].times"),
+    ] {
+        let text = format!("experiments = [\"rounds.toml\"]\n[parameters]\n{parameters}\n");
+        let error =
+            Study::from_text("study.toml", &text, folder.path()).expect_err("must be refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
-    available_memory, machine_file, Experiment, Mechanism, Payment, Plan, Schedule, Sweep, EXPERIMENTS,
+    available_memory, machine_file, with_values, Experiment, Mechanism, Payment, Plan, Schedule, Sweep,
+    EXPERIMENTS,
 };
 use ceasefire_machine::config::{Change, Effect, Machine, MachineFile};
 
@@ -206,7 +207,8 @@ pub(super) fn inputs<'a>(
     plans: &'a [Plan],
 ) -> Vec<(&'static str, &'a Path)> {
     // An experiment's name is no file.
-    let workloads = arguments.experiments.iter().map(Path::new).filter(|path| path.is_file());
+    let workloads = arguments.experiments.iter().map(|name| Path::new(with_values(name).0));
+    let workloads = workloads.filter(|path| path.is_file());
     let machines = plans.iter().flat_map(|plan| &plan.machine.files).map(PathBuf::as_path);
     let named = arguments.machine.as_deref().map(Path::new);
     let source = |file| if named == Some(file) { "--machine" } else { "the machine" };

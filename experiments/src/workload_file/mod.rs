@@ -30,24 +30,35 @@ use ceasefire_machine::document::{Error, Problem};
 use self::amount::{Amount, Words};
 use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
+pub use self::variants::Given;
 use crate::experiment::{Experiment, Footprint, Frames, RunError, Sweep};
+use crate::workloads::files;
 
 impl Experiment {
-    /// The experiments that a workload file describes, one for each combination of its parameters. Their names begin
-    /// with the path. They are never compared with published figures, and are kept until the program ends, as the
+    /// The experiments that a workload file describes, one for each combination of its parameters, some of which may be
+    /// `given` other values. Their names begin with the path. They are never compared with published figures, and are kept until the program ends, as the
     /// built-in experiments are.
     ///
     /// # Errors
     /// The file cannot be read or is not valid. The error names the place.
-    pub fn from_file(path: &Path) -> Result<Vec<&'static Self>, Error> {
+    pub fn from_file(path: &Path, given: &Given) -> Result<Vec<&'static Self>, Error> {
         let name = path.to_string_lossy();
         let text = fs::read_to_string(path)
             .map_err(|error| Problem::Unreadable(error.to_string()).in_file(&name))?;
         // A built-in experiment has published figures by its name.
         let own = if Self::find(&name).is_some() { format!("./{name}") } else { name.to_string() };
-        let experiments = experiments(&name, &own, &text, false)?;
-        Ok(experiments.into_iter().map(|experiment| &*Box::leak(Box::new(experiment))).collect())
+        Ok(kept(experiments(&name, &own, &text, given, false)?))
     }
+
+    /// As [`from_file`](Self::from_file), for a built-in workload file. `None`: there is no such file.
+    pub(crate) fn from_built_in(name: &str, given: &Given) -> Option<Result<Vec<&'static Self>, Error>> {
+        let (_, text) = files().into_iter().find(|(known, _)| *known == name)?;
+        Some(experiments(&format!("{name}.toml"), name, text, given, false).map(kept))
+    }
+}
+
+fn kept(experiments: Vec<Experiment>) -> Vec<&'static Experiment> {
+    experiments.into_iter().map(|experiment| &*Box::leak(Box::new(experiment))).collect()
 }
 
 /// The experiments of a file in the tree.
@@ -55,16 +66,23 @@ impl Experiment {
 /// # Panics
 /// If the file is not valid.
 pub(crate) fn in_tree(name: &str, text: &str, by_default: bool) -> Vec<Experiment> {
-    experiments(&format!("{name}.toml"), name, text, by_default).unwrap_or_else(|error| panic!("{error}"))
+    experiments(&format!("{name}.toml"), name, text, &[], by_default)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The experiments that `text` describes, called `name` and the values of their parameters. Errors name `file`.
-fn experiments(file: &str, name: &str, text: &str, by_default: bool) -> Result<Vec<Experiment>, Error> {
+fn experiments(
+    file: &str,
+    name: &str,
+    text: &str,
+    given: &Given,
+    by_default: bool,
+) -> Result<Vec<Experiment>, Error> {
     let experiment = |(values, workload): variants::Variant| {
         let name = if values.is_empty() { name.to_owned() } else { format!("{name}:{values}") };
         of_workload(name, Box::leak(Box::new(workload)), by_default)
     };
-    Ok(variants::read_all(file, text)?.into_iter().map(experiment).collect())
+    Ok(variants::read_all(file, text, given)?.into_iter().map(experiment).collect())
 }
 
 fn of_workload(name: String, workload: &'static Workload, by_default: bool) -> Experiment {

@@ -1,7 +1,8 @@
 //! The variants of a workload file: one for each combination of the values that its parameters take.
 //!
 //! `[sweep]` lists the values of each parameter. The text `"$NAME"` stands for the value of the parameter NAME, anywhere
-//! in the file. `threads` and `lru_drain` are no such parameters: the command line can choose them too.
+//! in the file. `threads` and `lru_drain` are no such parameters: the command line can choose them too. Values that are
+//! given take the place of those in the file.
 
 use ceasefire_machine::document::{parse, suggestion, Entry, Error, Place, Problem};
 
@@ -17,9 +18,21 @@ const CHOSEN: [&str; 2] = ["threads", "lru_drain"];
 /// A workload and the values of its parameters, as in `batch=10,purge=never`. The text is empty without parameters.
 pub(super) type Variant = (String, Workload);
 
-/// Reads all variants of the workload that `text` describes. Errors name `file`.
-pub(super) fn read_all(file: &str, text: &str) -> Result<Vec<Variant>, Error> {
-    let parameters = parameters(file, text)?;
+/// Parameters, each with its values as they would stand in the file, without quotation marks.
+pub type Given = [(String, Vec<String>)];
+
+/// Reads all variants of the workload that `text` describes, with the `given` values of some parameters. Errors name
+/// `file`.
+pub(super) fn read_all(file: &str, text: &str, given: &Given) -> Result<Vec<Variant>, Error> {
+    let written = given.iter().map(|(name, values)| written(name, values)).collect::<Vec<_>>();
+    let mut parameters = parameters(file, text)?;
+    for ((name, _), written) in given.iter().zip(&written) {
+        let mut values = parse(file, written)?.take(name)?.items()?;
+        match parameters.iter_mut().find(|(known, _)| known == name) {
+            Some((_, of_file)) => std::mem::swap(of_file, &mut values),
+            None => return Err(no_parameter(file, name, &parameters)),
+        }
+    }
     let count = parameters.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
     if count.is_none_or(|count| count > MOST) {
         let place = parse(file, text)?.take("sweep")?;
@@ -27,6 +40,31 @@ pub(super) fn read_all(file: &str, text: &str) -> Result<Vec<Variant>, Error> {
         return Err(place.place().error(Problem::invalid("too many combinations", bound)));
     }
     (0..count.unwrap_or(1)).map(|number| variant(file, text, &parameters, number)).collect()
+}
+
+/// The line of a file that gives a parameter these values.
+fn written(name: &str, values: &[String]) -> String {
+    let is_number = |text: &String| text.parse::<f64>().is_ok_and(f64::is_finite);
+    let written = |text: &String| if is_number(text) { text.clone() } else { quoted(text) };
+    // A key with quotation marks may have any name.
+    let values: Vec<String> = values.iter().map(written).collect();
+    format!("{} = [{}]", quoted(name), values.join(", "))
+}
+
+/// A text in quotation marks. TOML takes those of JSON.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn no_parameter(file: &str, name: &str, parameters: &Parameters<'_>) -> Error {
+    let known: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
+    let bound = match &known[..] {
+        [] => "left out: the workload has no parameters".to_owned(),
+        _ => {
+            format!("one of its parameters: {}{}", known.join(", "), suggestion(name, known.iter().copied()))
+        }
+    };
+    Problem::invalid(format!("parameter {name:?}"), bound).in_file(file)
 }
 
 type Parameters<'a> = Vec<(String, Vec<Entry<'a>>)>;
@@ -97,7 +135,14 @@ mod tests {
     }
 
     fn names(text: &str) -> Result<Vec<String>, String> {
-        let variants = read_all("f", text).map_err(|error| error.to_string())?;
+        named(text, &[])
+    }
+
+    fn named(text: &str, given: &[(&str, &[&str])]) -> Result<Vec<String>, String> {
+        let owned = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
+        let given: Vec<(String, Vec<String>)> =
+            given.iter().map(|&(name, values)| (name.to_owned(), owned(values))).collect();
+        let variants = read_all("f", text, &given).map_err(|error| error.to_string())?;
         Ok(variants.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -111,6 +156,28 @@ mod tests {
         let text = file("[sweep]\na = [1, 2]\ntime = ['1 us', '2 us']\nthreads = [1]", "'$time'");
         let expected = ["a=1,time=1 us", "a=1,time=2 us", "a=2,time=1 us", "a=2,time=2 us"];
         assert_eq!(names(&text), Ok(expected.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn given_values_take_the_place_of_the_files() {
+        let text = file("[sweep]\na = [1, 2]\ntime = ['1 us']", "'$time'");
+        let expected = ["a=1,time=5 ns", "a=1,time=7 ns", "a=2,time=5 ns", "a=2,time=7 ns"];
+        assert_eq!(named(&text, &[("time", &["5 ns", "7 ns"])]), Ok(expected.map(str::to_owned).to_vec()));
+        assert_eq!(named(&text, &[("a", &["3"])]), Ok(vec!["a=3,time=1 us".to_owned()]));
+        for (name, value, expected) in [
+            (
+                "tme",
+                "1 us",
+                "f: parameter \"tme\": must be one of its parameters: a, time; did you mean 'time'?",
+            ),
+            ("time", "soon", "f:8: process[0].phase[0].do[0].compute: "),
+            ("threads", "2", "f: parameter \"threads\": must be one of its parameters: a, time"),
+        ] {
+            let error = named(&text, &[(name, &[value])]).expect_err("must be refused");
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let error = named(&file("", "'1 us'"), &[("a", &["1"])]).expect_err("must be refused");
+        assert_eq!(error, "f: parameter \"a\": must be left out: the workload has no parameters");
     }
 
     #[test]

@@ -46,7 +46,6 @@ macro_rules! workloads {
         }
 
         /// The name and text of each file in the tree.
-        #[cfg(test)]
         pub(crate) fn files() -> Vec<(&'static str, &'static str)> {
             [$(workloads!(@text $kind $name)),*].into_iter().flatten().collect()
         }

@@ -52,7 +52,20 @@ pub(super) enum Values {
     Range(Drawn),
 }
 
+impl Values {
+    pub(super) fn key(&self) -> &str {
+        match self {
+            Self::List(list) => list.key(),
+            Self::Range(range) => range.key(),
+        }
+    }
+}
+
 impl Axis {
+    pub(super) fn values(&self) -> &[String] {
+        &self.values
+    }
+
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }

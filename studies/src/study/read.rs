@@ -3,20 +3,27 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use ceasefire_experiments::{machine_file, Experiment, Mechanism, SelectError};
+use ceasefire_experiments::{machine_file, with_values, Experiment, Given, Mechanism, SelectError};
 use ceasefire_machine::document::{parse, Entry, Error, Place, Problem, Section};
 
 use super::axis::{values, Axis, Drawn, Setting, Values};
 use super::ranges::is_whole;
 use super::sample::{Method, Sample, MOST_DIMENSIONS, MOST_DRAWS};
-use super::subject::{Chosen, Named, Subject, OF_RUN};
+use super::subject::{Chosen, Named, Subject, OF_RUN, OF_WORKLOAD};
 use super::{Check, Study, MOST_POINTS};
 use crate::point::{hash, Point};
 
 /// Reads a study.
 pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error> {
     let mut root = parse(name, text)?;
-    let subjects = subjects(&mut root, folder)?;
+    let parameters = root.take_if_there("parameters").map_or(Ok(Vec::new()), |entry| {
+        // Those of workloads decide which experiments there are.
+        parameters(entry.section()?)
+    })?;
+    let (of_workloads, parameters): (Vec<_>, Vec<_>) =
+        parameters.into_iter().partition(|(_, values)| values.key().starts_with(OF_WORKLOAD));
+    let of_workloads = of_workloads.into_iter().map(of_workload).collect::<Result<Vec<_>, _>>()?;
+    let subjects = subjects(&mut root, folder, &of_workloads)?;
     let seeds = root.take_if_there("seeds").map_or(Ok(vec![1]), seeds)?;
     let check = root.take_if_there("check").map_or(Ok(Check::First), |entry| {
         one_of(&entry, &[("first", Check::First), ("all", Check::All), ("none", Check::None)])
@@ -25,14 +32,10 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
     let all_ranges =
         root.take_if_there("ranges").map(|entry| Ok((entry.flag()?, entry.place().clone()))).transpose()?;
     let (mut axes, mut ranges) = (Vec::new(), Vec::new());
-    if let Some(entry) = root.take_if_there("parameters") {
-        for (place, values) in parameters(entry.section()?)? {
-            match values {
-                Values::List(list) => axes.push(checked_axis(list, &place, &subjects)?),
-                Values::Range(range) => {
-                    ranges.push(checked_range(range, &place, &subjects, draws.is_some())?);
-                }
-            }
+    for (place, values) in parameters {
+        match values {
+            Values::List(list) => axes.push(checked_axis(list, &place, &subjects)?),
+            Values::Range(range) => ranges.push(checked_range(range, &place, &subjects, draws.is_some())?),
         }
     }
     let place = root.place().clone();
@@ -96,8 +99,20 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
     Ok(study)
 }
 
-/// The experiments with their machines and mechanisms.
-fn subjects(root: &mut Section<'_>, folder: &Path) -> Result<Vec<Subject>, Error> {
+/// The values of a workload's parameter.
+fn of_workload((place, values): (Place<'_>, Values)) -> Result<(String, Vec<String>), Error> {
+    let name = values.key().trim_start_matches(OF_WORKLOAD).to_owned();
+    match values {
+        Values::List(list) => Ok((name, list.values().to_vec())),
+        Values::Range(_) => {
+            let bound = "a list: the parameters of workloads are not drawn; or a range with `steps`";
+            Err(place.error(Problem::invalid("a range", bound)))
+        }
+    }
+}
+
+/// The experiments with their machines and mechanisms, with these values of the workloads' parameters.
+fn subjects(root: &mut Section<'_>, folder: &Path, given: &Given) -> Result<Vec<Subject>, Error> {
     let place = root.place().clone();
     let experiments = texts(root.take("experiments")?)?;
     let machines = root.take_if_there("machines").map(texts).transpose()?;
@@ -109,7 +124,7 @@ fn subjects(root: &mut Section<'_>, folder: &Path) -> Result<Vec<Subject>, Error
         .transpose()?;
     let mut subjects: Vec<Subject> = Vec::new();
     for (named, name) in &experiments {
-        for experiment in selected(folder, name).map_err(|error| at(named, error))? {
+        for experiment in selected(folder, name, given).map_err(|error| at(named, error))? {
             let own: Vec<(Place<'_>, String)>;
             let machines = if let Some(machines) = &machines {
                 machines
@@ -135,8 +150,10 @@ fn subjects(root: &mut Section<'_>, folder: &Path) -> Result<Vec<Subject>, Error
     Ok(subjects)
 }
 
-/// The experiments with a name, or those of a workload file.
-fn selected(folder: &Path, name: &str) -> Result<Vec<Named>, SelectError> {
+/// The experiments with a name, or those of a workload file with these values of its parameters.
+fn selected(folder: &Path, name: &str, given: &Given) -> Result<Vec<Named>, SelectError> {
+    let (name, own) = with_values(name);
+    let given = [&own, given].concat();
     let path = found(folder, name);
     let file = std::fs::read_to_string(&path).ok();
     let stem = Path::new(&path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -144,11 +161,23 @@ fn selected(folder: &Path, name: &str) -> Result<Vec<Named>, SelectError> {
         (Some(text), Some(stem)) => {
             let variant = definition.name.strip_prefix(path.as_str()).unwrap_or_default();
             let (name, content) = (format!("{stem}{variant}"), format!("{}{variant}", hash(text)));
-            Named { definition, name, content }
+            Named { definition, name, content, parameters: parameters_of(definition) }
         }
-        _ => Named { definition, name: definition.name.to_owned(), content: definition.name.to_owned() },
+        _ => {
+            let name = definition.name.to_owned();
+            Named { definition, content: name.clone(), parameters: parameters_of(definition), name }
+        }
     };
-    Ok(Experiment::select(&path, &[])?.into_iter().map(named).collect())
+    Ok(Experiment::select_with(&path, &given, &[])?.into_iter().map(named).collect())
+}
+
+/// The parameters of a variant of a workload.
+fn parameters_of(experiment: &Experiment) -> Vec<Setting> {
+    let (_, values) = with_values(experiment.name);
+    let settings = values
+        .into_iter()
+        .map(|(name, values)| Setting { key: format!("{OF_WORKLOAD}{name}"), value: values.concat() });
+    settings.collect()
 }
 
 /// A name as the library finds it: that of a file begins at the study's folder.

@@ -14,6 +14,8 @@ pub(crate) struct Named {
     pub(crate) name: String,
     /// All that determines it: its name, or the hash of its file and the values of its parameters.
     pub(crate) content: String,
+    /// The values of its workload's parameters.
+    pub(crate) parameters: Vec<Setting>,
 }
 
 /// An experiment on one machine.
@@ -29,6 +31,9 @@ pub(crate) struct Subject {
     /// The ranges of the machine's uncertain numbers.
     pub(crate) ranges: Ranges,
 }
+
+/// Keys of the parameters of workloads begin so.
+pub(crate) const OF_WORKLOAD: &str = "workload.";
 
 /// The keys that set something of the run. All others are numbers of the machine.
 pub(crate) const OF_RUN: [&str; 5] = ["scale", "cpus", "threads", "lru_drain", "settle"];
