@@ -6,7 +6,7 @@
 //!
 //! They are estimated from [crossed draws](crate::Draws::Crossed), the first-order index as in A. Saltelli et al.,
 //! "Variance based sensitivity analysis of model output", Computer Physics Communications 181 (2010), table 2 (b), and
-//! the total index as in its row (f), by M. Jansen (1999). SALib computes the same.
+//! the total index as in its row (f), by M. Jansen (1999). The library `SALib` computes the same.
 
 use serde::Serialize;
 

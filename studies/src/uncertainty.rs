@@ -101,11 +101,11 @@ pub fn uncertain(
         }
     });
     let none = |group: &Group<'_>| (0..group.places.count()).map(|_| None).collect();
-    let mut drawn: Vec<Vec<Option<Drawn>>> = groups.iter().map(none).collect();
+    let mut of_groups: Vec<Vec<Option<Drawn>>> = groups.iter().map(none).collect();
     for (group, draw, reports) in results.into_inner().unwrap_or_default() {
-        drawn[group][draw as usize] = Some(reports);
+        of_groups[group][draw as usize] = Some(reports);
     }
-    Ok(drawn)
+    Ok(of_groups)
 }
 
 impl<'a> Group<'a> {

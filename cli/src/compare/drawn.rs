@@ -65,10 +65,10 @@ pub(super) fn draw<'a>(
     let (groups, reports): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
     let around =
         Arranged { cpus: arguments.cpus, without: effects(arguments)?, shown: Shown::new(arguments.quiet) };
-    let drawn = uncertain(&groups, (draws, SEED), arguments.jobs, &around);
+    let results = uncertain(&groups, (draws, SEED), arguments.jobs, &around);
     around.shown.end();
-    let drawn = drawn.map_err(Failure::input)?;
-    let ended = || drawn.iter().flatten().flatten();
+    let results = results.map_err(Failure::input)?;
+    let ended = || results.iter().flatten().flatten();
     let lost: Vec<&String> = ended().filter_map(|draw| draw.as_ref().err()).collect();
     if let Some(first) = lost.first() {
         complain(&format!("{} of {} draws failed; the first: {first}", lost.len(), ended().count()));
@@ -79,7 +79,7 @@ pub(super) fn draw<'a>(
         keys: Ranges::of(&of.file).keys().map(str::to_owned).collect(),
         drawn,
     };
-    Ok((groups.iter().zip(reports).zip(drawn).map(group).collect(), lost))
+    Ok((groups.iter().zip(reports).zip(results).map(group).collect(), lost))
 }
 
 impl Group<'_> {

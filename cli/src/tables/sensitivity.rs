@@ -27,7 +27,9 @@ pub(super) fn text(sensitivity: &Sensitivity, look: Look) -> String {
             prediction.place(),
             prediction.mechanism
         ));
-        rows(row, look).into_iter().for_each(|cells| grid.row(cells));
+        for cells in rows(row, look) {
+            grid.row(cells);
+        }
     }
     let note = format!(
         "The parts of the variance of each ratio that come from a number alone, and from it together with others (Sobol \

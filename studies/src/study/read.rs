@@ -157,16 +157,15 @@ fn selected(folder: &Path, name: &str, given: &Given) -> Result<Vec<Named>, Sele
     let path = found(folder, name);
     let file = std::fs::read_to_string(&path).ok();
     let stem = Path::new(&path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let named = |definition: &'static Experiment| match (&file, &stem) {
-        (Some(text), Some(stem)) => {
-            let variant = definition.name.strip_prefix(path.as_str()).unwrap_or_default();
-            let (name, content) = (format!("{stem}{variant}"), format!("{}{variant}", hash(text)));
-            Named { definition, name, content, parameters: parameters_of(definition) }
-        }
-        _ => {
+    let named = |definition: &'static Experiment| {
+        let parameters = parameters_of(definition);
+        let Some((text, stem)) = file.as_ref().zip(stem.as_ref()) else {
             let name = definition.name.to_owned();
-            Named { definition, content: name.clone(), parameters: parameters_of(definition), name }
-        }
+            return Named { definition, content: name.clone(), parameters, name };
+        };
+        let variant = definition.name.strip_prefix(path.as_str()).unwrap_or_default();
+        let (name, content) = (format!("{stem}{variant}"), format!("{}{variant}", hash(text)));
+        Named { definition, name, content, parameters }
     };
     Ok(Experiment::select_with(&path, &given, &[])?.into_iter().map(named).collect())
 }
