@@ -141,6 +141,11 @@ pub fn published_names(field: &str) -> &'static [&'static str] {
     FIGURES.iter().find(|figure| figure.field == field).map_or(&[], |figure| figure.published)
 }
 
+/// The field of a run in JSON that corresponds to a published figure, by the latter's name.
+pub fn published_field(metric: &str) -> Option<&'static str> {
+    Figure::of(metric).map(|figure| figure.field)
+}
+
 /// Adds the published figures to each report of a machine that comes with the program. Ratios are relative to the
 /// baseline run of the same experiment, machine, scale, seed, number of threads and listing of new pages.
 pub fn compare(reports: &mut [Report]) {

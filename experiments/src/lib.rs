@@ -20,7 +20,7 @@ mod workloads;
 pub use catalogue::EXPERIMENTS;
 pub use ceasefire::{Payment, Schedule};
 pub use ceasefire_memory::LruDrain;
-pub use compare::{compare, published_names};
+pub use compare::{compare, published_field, published_names};
 pub use experiment::{Experiment, Mechanism, RunError, Sweep};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
 pub use names::UnknownName;

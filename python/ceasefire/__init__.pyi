@@ -68,6 +68,13 @@ class Experiment:
     def mechanisms(self) -> list[str]: ...
     @property
     def scale(self) -> float: ...
+    @property
+    def published(self) -> pyarrow.Table:
+        """The paper's figures, a row for each: ``before`` of its baseline and ``after`` of its proposal.
+
+        ``figure`` is the name of ours. If ``unit`` is ``relative``, the paper gives only the ratio. ``threads`` and
+        ``lru_drain`` are null unless the paper varied them.
+        """
 
 class Workload:
     """A workload file, checked when it is opened."""

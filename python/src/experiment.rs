@@ -1,11 +1,15 @@
 //! Experiments and workload files.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use ceasefire_experiments::{Experiment as Definition, Mechanism, EXPERIMENTS};
+use ceasefire_experiments::{
+    published, published_field, Cells, Column, Experiment as Definition, Mechanism, Row, EXPERIMENTS,
+};
 use pyo3::prelude::*;
 
 use crate::error::input;
+use crate::table::table;
 
 /// A workload with its machines and its mechanisms.
 #[pyclass(module = "ceasefire", frozen, from_py_object)]
@@ -48,6 +52,28 @@ impl Experiment {
     #[getter]
     fn scale(&self) -> f64 {
         self.0.scale
+    }
+
+    /// The paper's figures, a row for each: `before` of its baseline and `after` of its proposal.
+    #[getter]
+    fn published<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let rows: Vec<&Row> =
+            self.0.machines.iter().flat_map(|machine| published(self.0.name, machine)).collect();
+        let text = |of: fn(&Row) -> &str| Cells::Text(rows.iter().map(|row| of(row).to_owned()).collect());
+        let number = |of: fn(&Row) -> f64| Cells::Number(rows.iter().map(|row| of(row)).collect());
+        let threads = rows.iter().map(|row| row.case.map(|case| case.threads.into())).collect();
+        let drains = rows.iter().map(|row| row.case.map(|case| case.lru_drain.to_owned())).collect();
+        let column = |name, cells| Column { name: Cow::Borrowed(name), cells };
+        let columns = vec![
+            column("machine", text(|row| row.machine)),
+            column("threads", Cells::NumberOrNone(threads)),
+            column("lru_drain", Cells::TextOrNone(drains)),
+            column("figure", text(|row| published_field(row.metric).unwrap_or_default())),
+            column("unit", text(|row| row.unit)),
+            column("before", number(|row| row.before)),
+            column("after", number(|row| row.after)),
+        ];
+        table(py, columns)
     }
 
     fn __repr__(&self) -> String {

@@ -94,6 +94,28 @@ class Figures(unittest.TestCase):
         self.assertGreater(published["elapsed_s"], 0)
         self.assertIsNone(published["faults"])
 
+    def test_published_figures_are_those_beside_a_run(self):
+        table = ceasefire.run("mmap-read", machine="1-socket", mechanism="batched", scale=1 / 256).table
+        beside = zip(table["metric"].to_pylist(), table["published"].to_pylist())
+        [found] = [one for one in ceasefire.experiments() if one.name == "mmap-read"]
+        rows = [row for row in found.published.to_pylist() if row["machine"] == "1-socket"]
+        self.assertEqual(
+            {row["figure"]: row["after"] for row in rows},
+            {metric: value for metric, value in beside if value is not None},
+        )
+
+    def test_a_published_figure_has_the_settings_of_its_measurement(self):
+        [found] = [one for one in ceasefire.experiments() if one.name == "tlb-flush2"]
+        self.assertIn(
+            {
+                "machine": "milan-72", "threads": 8, "lru_drain": "batched", "figure": "operations_per_s",
+                "unit": "1/s", "before": 652e3, "after": 1267e3,
+            },
+            found.published.to_pylist(),
+        )
+        [unpublished] = [one for one in ceasefire.experiments() if one.name == "write-heavy"]
+        self.assertEqual(len(unpublished.published), 0)
+
 
 class Machines(unittest.TestCase):
     def test_numbers_are_read_and_set_by_their_keys(self):
