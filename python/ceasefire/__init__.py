@@ -21,6 +21,7 @@ from ._ceasefire import (
     machines,
     run,
 )
+from ._recording import Recording
 from ._sweep import read, sweep
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Parameter",
     "Point",
     "Progress",
+    "Recording",
     "Result",
     "Row",
     "RunError",

@@ -77,7 +77,7 @@ class Experiment:
         """
 
 class Workload:
-    """A workload file, checked when it is opened."""
+    """A workload file, checked when it is opened: a mapping of its parameters, each with its values."""
 
     def __init__(self, path: Union[str, PathLike[str]]) -> None: ...
     @property
@@ -85,6 +85,13 @@ class Workload:
     @property
     def experiments(self) -> list[Experiment]:
         """An experiment for each combination of the file's parameters."""
+    def keys(self) -> list[str]: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, name: str) -> list[str]: ...
+    def __setitem__(self, name: str, value: Union[str, float, Iterable[Union[str, float]]]) -> None:
+        """Gives a parameter one value, or several. After an error the workload is as it was."""
 
 class Result:
     """The figures of one run."""
@@ -195,6 +202,20 @@ class DataSet:
         """Leaves the folder to other processes."""
     def __enter__(self) -> "DataSet": ...
     def __exit__(self, *error: Any) -> None: ...
+
+class Recording:
+    """A recording of a Linux machine, as ``ceasefire record`` and ``ceasefire import`` write them."""
+
+    def __init__(self, path: Union[str, PathLike[str]]) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the recording says about the machine and about itself."""
+    def events(self, columns: Union[Sequence[str], None] = None) -> pyarrow.Table:
+        """A row for each event, in the order of the file."""
+    def __len__(self) -> int:
+        """The number of events."""
 
 class Progress:
     """The points of a study so far. Its text has the estimate of the end."""

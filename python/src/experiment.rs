@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
-    published, published_field, Cells, Column, Experiment as Definition, Mechanism, Row, EXPERIMENTS,
+    published, published_field, with_values, Cells, Column, Experiment as Definition, Mechanism, Row,
+    EXPERIMENTS,
 };
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList, PyString};
 
 use crate::error::input;
 use crate::table::table;
@@ -81,11 +84,13 @@ impl Experiment {
     }
 }
 
-/// A workload file, checked when it is opened.
-#[pyclass(module = "ceasefire", frozen)]
+/// A workload file, checked when it is opened: a mapping of its parameters, each of which has a list of values.
+#[pyclass(module = "ceasefire")]
 #[derive(Debug)]
 pub(crate) struct Workload {
     path: PathBuf,
+    /// The values that were assigned.
+    given: Vec<(String, Vec<String>)>,
     pub(crate) experiments: Vec<&'static Definition>,
 }
 
@@ -94,7 +99,59 @@ impl Workload {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
         let experiments = Definition::from_file(&path, &[]).map_err(input)?;
-        Ok(Self { path, experiments })
+        Ok(Self { path, given: Vec::new(), experiments })
+    }
+
+    /// The parameters' names, in the order of the file.
+    fn keys(&self) -> Vec<String> {
+        let first = self.experiments.first().map(|experiment| with_values(experiment.name).1);
+        first.into_iter().flatten().map(|(name, _)| name).collect()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, self.keys())?.try_iter()
+    }
+
+    fn __len__(&self) -> usize {
+        self.keys().len()
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.keys().iter().any(|known| known == name)
+    }
+
+    /// The values of a parameter, as the file writes them.
+    fn __getitem__(&self, name: &str) -> PyResult<Vec<String>> {
+        if !self.__contains__(name) {
+            return Err(PyKeyError::new_err(name.to_owned()));
+        }
+        let mut values: Vec<String> = Vec::new();
+        for experiment in &self.experiments {
+            let (_, of_experiment) = with_values(experiment.name);
+            let of_name = of_experiment.into_iter().filter(|(known, _)| known == name);
+            for value in of_name.flat_map(|(_, values)| values) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Gives a parameter a value, or a list of them. After an error the workload is as it was.
+    fn __setitem__(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let is_list = !value.is_instance_of::<PyString>() && value.try_iter().is_ok();
+        let values: Vec<String> = if is_list {
+            value.try_iter()?.map(|value| Ok(value?.to_string())).collect::<PyResult<_>>()?
+        } else {
+            vec![value.to_string()]
+        };
+        let mut given = self.given.clone();
+        given.retain(|(known, _)| known != name);
+        given.push((name.to_owned(), values));
+        self.experiments = Definition::from_file(&self.path, &given).map_err(input)?;
+        self.given = given;
+        Ok(())
     }
 
     /// The file.

@@ -14,6 +14,7 @@ import unittest
 
 import pyarrow
 import pyarrow.csv
+import pyarrow.parquet
 
 import ceasefire
 
@@ -225,6 +226,34 @@ class Mistakes(unittest.TestCase):
             ceasefire.run(3)
 
 
+class Recordings(unittest.TestCase):
+    FOLDER = pathlib.Path(__file__).parents[2] / "linux/recordings"
+
+    def test_a_recording_has_its_events_and_its_facts(self):
+        recording = ceasefire.Recording(self.FOLDER / "munmap.parquet")
+        self.assertEqual(recording.facts["architecture"], "x86_64")
+        events = recording.events(["time_ns", "event"])
+        self.assertEqual((events.num_rows, events.column_names), (len(recording), ["time_ns", "event"]))
+        sent = recording.events()["event"].to_pylist().count("sent")
+        self.assertEqual((sent, events["event"].to_pylist().count("sent")), (415, 415))
+
+    def test_another_file_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "table.parquet"
+            pyarrow.parquet.write_table(pyarrow.table({"time_ns": [1]}), table)
+            for path, part in [
+                (pathlib.Path(folder) / "none.parquet", "none.parquet: No such file"),
+                (self.FOLDER / "README.md", "README.md: not a Parquet file"),
+                (table, "table.parquet: must be a recording"),
+            ]:
+                with self.assertRaises(ceasefire.InputError) as caught:
+                    ceasefire.Recording(path)
+                self.assertIn(part, str(caught.exception))
+        with self.assertRaises(ceasefire.InputError) as caught:
+            ceasefire.Recording(self.FOLDER / "munmap.parquet").events(["tme_ns"])
+        self.assertIn("no column is called 'tme_ns'", str(caught.exception))
+
+
 class Workloads(unittest.TestCase):
     def test_a_workload_file_is_checked_when_it_is_opened(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -233,6 +262,31 @@ class Workloads(unittest.TestCase):
             with self.assertRaises(ceasefire.InputError) as refused:
                 ceasefire.Workload(path)
             self.assertEqual(f"ceasefire: {refused.exception}\n", command("run", str(path)).stderr)
+
+    def test_an_assignment_to_a_parameter_is_checked(self):
+        path = pathlib.Path(__file__).parents[2] / "experiments/workloads/wasm-pool.toml"
+        workload = ceasefire.Workload(path)
+        self.assertEqual((list(workload), len(workload)), (["batch"], 1))
+        self.assertEqual(workload["batch"], ["1", "10", "100", "1000"])
+        workload["batch"] = [7, "9"]
+        self.assertEqual(workload["batch"], ["7", "9"])
+        names = [experiment.name for experiment in workload.experiments]
+        self.assertEqual(names, [f"{path}:batch=7", f"{path}:batch=9"])
+        for name, value, part in [
+            ("batch", "many", "wasm-pool.toml:"),
+            ("btch", 7, "did you mean 'batch'?"),
+            ("batch", [], "must be 1 to 1048576 items"),
+        ]:
+            with self.assertRaises(ceasefire.InputError) as caught:
+                workload[name] = value
+            self.assertIn(part, str(caught.exception))
+        self.assertEqual(workload["batch"], ["7", "9"], "as it was")
+        with self.assertRaises(KeyError):
+            workload["btch"]
+        workload["batch"] = 7
+        [experiment] = workload.experiments
+        result = ceasefire.run(workload, scale=0.01, cpus=2, oracle=False)
+        self.assertEqual(result.report["experiment"], experiment.name)
 
     def test_a_workload_file_runs_by_its_path_and_as_an_object(self):
         path = pathlib.Path(__file__).parents[2] / "experiments/workloads/mmap-read.toml"

@@ -27,7 +27,7 @@ pub(super) fn read_all(file: &str, text: &str, given: &Given) -> Result<Vec<Vari
     let written = given.iter().map(|(name, values)| written(name, values)).collect::<Vec<_>>();
     let mut parameters = parameters(file, text)?;
     for ((name, _), written) in given.iter().zip(&written) {
-        let mut values = parse(file, written)?.take(name)?.items()?;
+        let mut values = some_items(parse(file, written)?.take(name)?)?;
         match parameters.iter_mut().find(|(known, _)| known == name) {
             Some((_, of_file)) => std::mem::swap(of_file, &mut values),
             None => return Err(no_parameter(file, name, &parameters)),
@@ -176,6 +176,8 @@ mod tests {
             let error = named(&text, &[(name, &[value])]).expect_err("must be refused");
             assert!(error.starts_with(expected), "{error}");
         }
+        let error = named(&text, &[("a", &[])]).expect_err("must be refused");
+        assert_eq!(error, "f:1: a: a list of 0: must be 1 to 1048576 items");
         let error = named(&file("", "'1 us'"), &[("a", &["1"])]).expect_err("must be refused");
         assert_eq!(error, "f: parameter \"a\": must be left out: the workload has no parameters");
     }
