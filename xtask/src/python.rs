@@ -16,7 +16,7 @@ const PYTHON: &str = "python3";
 
 /// Builds, installs and tests the package.
 pub(crate) fn run() -> Result<(), Failure> {
-    check(&Workspace::load()?)
+    check(&Workspace::load()?, false)
 }
 
 /// Whether there is an interpreter with the module for virtual environments, which Debian packs separately.
@@ -25,12 +25,18 @@ pub(crate) fn is_possible() -> bool {
     tried.is_ok_and(|output| output.status.success())
 }
 
-/// The same in this workspace.
-pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
+/// The same in this workspace. `is_tested` says that its tests have been built: the command and most dependencies are
+/// then those of that build, which knows how to remove guards and does not.
+pub(crate) fn check(workspace: &Workspace, is_tested: bool) -> Result<(), Failure> {
     if !is_possible() {
         return Err(Failure::new("no Python with virtual environments: install Debian's `python3-venv`"));
     }
-    failure::run(&mut workspace.cargo("build --package ceasefire-cli"))?;
+    let built = if is_tested {
+        workspace.sabotaged()
+    } else {
+        failure::run(&mut workspace.cargo("build --package ceasefire-cli"))?;
+        workspace.target.clone()
+    };
     let environment = workspace.target.join("python");
     match fs::remove_dir_all(&environment) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -46,6 +52,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     };
     let install = "-m pip install --quiet --disable-pip-version-check ./python";
     let mut install = with(python(), install);
+    if is_tested {
+        install.envs(workspace.sabotage());
+    }
     failure::run(install.env("MATURIN_PEP517_ARGS", "--profile dev"))?;
     // Some packages have no wheel for some Pythons and processors.
     for (packages, tests) in [("ray", "studies on Ray"), ("marimo matplotlib", "the notebook")] {
@@ -55,7 +64,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         }
     }
     let mut tests = with(python(), "-m unittest discover --start-directory python/tests");
-    failure::run(tests.env("CEASEFIRE_COMMAND", workspace.target.join("debug/ceasefire")))
+    failure::run(tests.env("CEASEFIRE_COMMAND", built.join("debug/ceasefire")))
 }
 
 /// The command with more arguments, split at spaces.

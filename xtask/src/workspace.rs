@@ -1,5 +1,6 @@
 //! The information of cargo and git about this repository.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -42,10 +43,15 @@ impl Workspace {
     /// everything anew, there and back.
     pub(crate) fn cargo_sabotaged(&self, line: &str) -> Command {
         let mut command = self.cargo(line);
-        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-        command.env("RUSTFLAGS", format!("{flags} {SABOTAGE}").trim_start());
-        command.env("CARGO_TARGET_DIR", self.sabotaged());
+        command.envs(self.sabotage());
         command
+    }
+
+    /// The variables of the environment that make [`Workspace::cargo_sabotaged`] of a build.
+    pub(crate) fn sabotage(&self) -> [(&'static str, OsString); 2] {
+        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+        let flags = format!("{flags} {SABOTAGE}").trim_start().into();
+        [("RUSTFLAGS", flags), ("CARGO_TARGET_DIR", self.sabotaged().into())]
     }
 
     /// The target folder of [`Workspace::cargo_sabotaged`].

@@ -76,8 +76,9 @@ fn check(
     folder: &Path,
 ) -> Result<(), Failure> {
     let page = folder.join(format!("{name}.html"));
-    let command =
-        format!("run --quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html");
+    let command = format!(
+        "run --release --quiet --package ceasefire-cli -- compare {compare} --repeats 2 --quiet --html"
+    );
     failure::output(workspace.cargo(&command).arg(&page))?;
     let text = fs::read_to_string(&page).map_err(|error| cannot(&page, &error))?;
     if let Some(part) = parts.iter().find(|part| !text.contains(**part)) {

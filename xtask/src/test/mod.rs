@@ -92,7 +92,7 @@ fn python_package(workspace: &Workspace) -> Result<Option<String>, Failure> {
     if !python::is_possible() {
         return Ok(Some("`apt-get install python3-venv`".to_owned()));
     }
-    python::check(workspace).map(|()| None)
+    python::check(workspace, true).map(|()| None)
 }
 
 /// Builds engine and memory manager without an operating system, and lints the kernel as it is booted. Returns the
