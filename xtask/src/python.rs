@@ -1,7 +1,8 @@
 //! `cargo xtask python`: builds the Python package, installs it into a fresh virtual environment and runs its tests.
 //!
 //! The tests compare the package with the command line, which is built too. Both are built as tests are, not as users
-//! install them, so that the step ends soon. pip brings maturin, pyarrow and, for the tests alone, Ray.
+//! install them, so that the step ends soon. pip brings maturin, pyarrow and, for the tests alone, Ray, and what the
+//! notebook needs.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -46,10 +47,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let install = "-m pip install --quiet --disable-pip-version-check ./python";
     let mut install = with(python(), install);
     failure::run(install.env("MATURIN_PEP517_ARGS", "--profile dev"))?;
-    // Ray has no wheel for some Pythons and processors.
-    let ray = "-m pip install --quiet --disable-pip-version-check --only-binary :all: ray";
-    if failure::run(&mut with(python(), ray)).is_err() {
-        println!("Ray cannot be installed for this Python: the tests of studies on Ray are left out");
+    // Some packages have no wheel for some Pythons and processors.
+    for (packages, tests) in [("ray", "studies on Ray"), ("marimo matplotlib", "the notebook")] {
+        let install = "-m pip install --quiet --disable-pip-version-check --only-binary :all:";
+        if failure::run(&mut with(with(python(), install), packages)).is_err() {
+            println!("{packages} cannot be installed for this Python: the tests of {tests} are left out");
+        }
     }
     let mut tests = with(python(), "-m unittest discover --start-directory python/tests");
     failure::run(tests.env("CEASEFIRE_COMMAND", workspace.target.join("debug/ceasefire")))
