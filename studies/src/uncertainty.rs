@@ -3,12 +3,9 @@
 //! A number of the machine that was fitted to a published figure has no range. It is fitted anew on each drawn machine,
 //! so that the figure stays as it was.
 
-use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
-use std::thread;
 
-use ceasefire_experiments::{Plan, Report};
+use ceasefire_experiments::{pool, Plan, Report};
 use ceasefire_machine::config::{Machine, MachineError, MachineFile};
 
 use crate::fit::{Fit, FitError, Measured, Runner};
@@ -67,38 +64,22 @@ pub fn uncertain(
         groups.iter().map(|of| Group::new(of, &measuring)).collect::<Result<_, _>>()?;
     // Each thread has one run at a time.
     let runner = Runner::new(Some(1)).watched(&goes_on, &|_| ());
-    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    let all = groups.len() as u64 * count;
-    let results: Mutex<Vec<(usize, u64, Drawn)>> = Mutex::new(Vec::new());
-    let work = || {
-        while around.goes_on() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= all {
-                break;
-            }
-            let (group, draw) = ((number / count) as usize, number % count);
-            let reports = groups[group].reports(seed, draw, &runner, around);
-            // A run that was stopped is no result.
-            if !around.goes_on() {
-                break;
-            }
-            // No thread panics while it holds the lock.
-            if let Ok(mut results) = results.lock() {
-                results.push((group, draw, reports));
-            }
-            around.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+    let (all, done) = (groups.len() as u64 * count, AtomicU64::new(0));
+    let results = pool::collect(all, jobs, |number| {
+        if !around.goes_on() {
+            return None;
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(work);
+        let (group, draw) = ((number / count) as usize, number % count);
+        let reports = groups[group].reports(seed, draw, &runner, around);
+        // A run that was stopped is no result.
+        if !around.goes_on() {
+            return None;
         }
+        around.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        Some((group, reports))
     });
-    let mut results = results.into_inner().unwrap_or_default();
-    results.sort_unstable_by_key(|(group, draw, _)| (*group, *draw));
     let mut drawn: Vec<Vec<Drawn>> = groups.iter().map(|_| Vec::new()).collect();
-    for (group, _, reports) in results {
+    for (group, reports) in results {
         drawn[group].push(reports);
     }
     Ok(drawn)
