@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ceasefire_experiments::Host;
+use ceasefire_experiments::{pool, Host};
 
 use crate::data_set::{DataSet, DataSetError};
 use crate::progress::Progress;
@@ -75,34 +75,27 @@ pub fn sweep(
 ) -> Result<Progress, SweepError> {
     data.keep(study.text())?;
     let known = data.points(!again)?;
-    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-    let (host, next, before, stop) =
-        (Host::new(), AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let (host, before, stop) = (Host::new(), AtomicU64::new(0), AtomicBool::new(false));
+    let goes_on = || !stop.load(Ordering::Relaxed) && watch.goes_on();
     let (sender, rows) = channel();
-    let work = |sender: std::sync::mpsc::Sender<Row>| {
-        let goes_on = || !stop.load(Ordering::Relaxed) && watch.goes_on();
-        while goes_on() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= study.len() {
-                break;
-            }
-            let point = study.point(number);
-            if known.contains(&point.id()) {
-                before.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
+    let work = |number, sender: &Sender<Row>| {
+        if !goes_on() {
+            return ControlFlow::Break(());
+        }
+        let point = study.point(number);
+        if known.contains(&point.id()) {
+            before.fetch_add(1, Ordering::Relaxed);
+            return ControlFlow::Continue(());
+        }
+        match point.run(&host, goes_on) {
             // A receiver that has gone needs no rows.
-            if point.run(&host, goes_on).is_none_or(|row| sender.send(row).is_err()) {
-                break;
-            }
+            Some(row) => sender.send(row).map_or(ControlFlow::Break(()), ControlFlow::Continue),
+            None => ControlFlow::Break(()),
         }
     };
     let progress = thread::scope(|scope| {
-        for _ in 0..jobs {
-            let sender = sender.clone();
-            scope.spawn(|| work(sender));
-        }
-        drop(sender);
+        // The sender goes when the work has ended.
+        scope.spawn(move || pool::share(study.len(), jobs, |number| work(number, &sender)));
         let progress =
             || Progress { all: study.len(), before: before.load(Ordering::Relaxed), ..Progress::default() };
         let kept = keep(data, &rows, progress, watch, &known);

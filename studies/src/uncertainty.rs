@@ -3,12 +3,9 @@
 //! A number of the machine that was fitted to a published figure has no range. It is fitted anew on each drawn machine,
 //! so that the figure stays as it was.
 
-use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
-use std::thread;
 
-use ceasefire_experiments::{Plan, Report};
+use ceasefire_experiments::{pool, Plan, Report};
 use ceasefire_machine::config::{Machine, MachineError, MachineFile};
 use serde::Serialize;
 
@@ -71,38 +68,27 @@ pub fn uncertain(
         groups.iter().map(|of| Group::new(of, (draws, seed), &measuring)).collect::<Result<_, _>>()?;
     // Each thread has one run at a time.
     let runner = Runner::new(Some(1)).watched(&goes_on, &|_| ());
-    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut of_all: Vec<(usize, u64)> = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         of_all.extend((0..group.places.count()).map(|draw| (number, draw)));
     }
-    let all = of_all.len() as u64;
-    let results: Mutex<Vec<(usize, u64, Drawn)>> = Mutex::new(Vec::new());
-    let work = || {
-        while around.goes_on() {
-            let number = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some(&(group, draw)) = of_all.get(number) else { break };
-            let reports = groups[group].reports(draw, &runner, around);
-            // A run that was stopped is no result.
-            if !around.goes_on() {
-                break;
-            }
-            // No thread panics while it holds the lock.
-            if let Ok(mut results) = results.lock() {
-                results.push((group, draw, reports));
-            }
-            around.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+    let (all, done) = (of_all.len() as u64, AtomicU64::new(0));
+    let results = pool::collect(all, jobs, |number| {
+        if !around.goes_on() {
+            return None;
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(work);
+        let (group, draw) = of_all[number as usize];
+        let reports = groups[group].reports(draw, &runner, around);
+        // A run that was stopped is no result.
+        if !around.goes_on() {
+            return None;
         }
+        around.ended(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        Some((group, draw, reports))
     });
     let none = |group: &Group<'_>| (0..group.places.count()).map(|_| None).collect();
     let mut of_groups: Vec<Vec<Option<Drawn>>> = groups.iter().map(none).collect();
-    for (group, draw, reports) in results.into_inner().unwrap_or_default() {
+    for (group, draw, reports) in results {
         of_groups[group][draw as usize] = Some(reports);
     }
     Ok(of_groups)

@@ -1,13 +1,10 @@
 //! Executing the runs, several at a time.
 
 use std::io;
-use std::num::NonZero;
-use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use std::panic::resume_unwind;
 use std::thread;
 
-use ceasefire_experiments::{Host, Plan, Report, RunError};
+use ceasefire_experiments::{pool, Host, Plan, Report, RunError};
 
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
@@ -23,41 +20,32 @@ pub(super) struct Runs {
 /// Executes all runs. A failed run does not stop the others, since they may have taken hours.
 ///
 /// # Panics
-/// If a run panics, once all workers have ended.
+/// If a run panics, once all threads have ended.
 pub(super) fn run_all(plans: Vec<Plan>, jobs: Option<u16>, quiet: bool) -> Runs {
-    let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
     let progress = Progress::new(plans.len(), quiet);
-    let next = AtomicUsize::new(0);
     let host = Host::new();
-    let results: Vec<OnceLock<Result<Report, RunError>>> = plans.iter().map(|_| OnceLock::new()).collect();
-    thread::scope(|scope| {
+    let run = |number: u64| {
+        let index = number as usize;
+        let plan = &plans[index];
+        let _admitted = host.admit(plan);
+        let bar = progress.begin(index, plan);
+        Some(plan.run(|part| bar.set(part)))
+    };
+    let results = thread::scope(|scope| {
         scope.spawn(|| progress.write_lines());
-        let work = || loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = plans.get(index) else { break };
-            let _admitted = host.admit(plan);
-            let bar = progress.begin(index, plan);
-            let result = plan.run(|part| bar.set(part));
-            results[index].get_or_init(|| result);
-        };
-        let workers: Vec<_> = (0..jobs.min(plans.len())).map(|_| scope.spawn(work)).collect();
-        let ended: Vec<thread::Result<()>> =
-            workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let results = scope.spawn(|| pool::collect(plans.len() as u64, jobs, run)).join();
         // The lines of progress end before a panic goes on, or this scope would wait for them forever.
         progress.end();
-        if let Some(panic) = ended.into_iter().find_map(Result::err) {
-            panic::resume_unwind(panic);
-        }
+        results.unwrap_or_else(|panic| resume_unwind(panic))
     });
     let mut runs = Runs { plans: Vec::new(), reports: Vec::new(), failed: Ok(()) };
     for (plan, result) in plans.into_iter().zip(results) {
-        match result.into_inner() {
-            Some(Ok(report)) => {
+        match result {
+            Ok(report) => {
                 runs.plans.push(plan);
                 runs.reports.push(report);
             }
-            Some(Err(error)) => runs.failed = Failure::both(runs.failed, Err(failure(&plan, error))),
-            None => {}
+            Err(error) => runs.failed = Failure::both(runs.failed, Err(failure(&plan, error))),
         }
     }
     runs

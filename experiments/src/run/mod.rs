@@ -8,6 +8,7 @@ mod execute;
 mod host;
 mod host_memory;
 mod plan;
+pub mod pool;
 mod report;
 mod running;
 mod used;

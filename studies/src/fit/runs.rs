@@ -1,12 +1,9 @@
 //! The runs of a fit, several at a time.
 
-use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ceasefire_experiments::{available_memory, Host, Plan, Report, RunError};
+use ceasefire_experiments::{available_memory, pool, Host, Plan, Report, RunError};
 
 /// The time between two questions whether a run goes on.
 const ASKED: Duration = Duration::from_millis(100);
@@ -14,10 +11,10 @@ const ASKED: Duration = Duration::from_millis(100);
 /// This computer's threads for runs, and the watch over them.
 pub struct Runner<'a> {
     host: Host,
-    jobs: usize,
+    jobs: Option<u16>,
     goes_on: &'a (dyn Fn() -> bool + Sync),
     ended: &'a (dyn Fn(u64) + Sync),
-    runs: AtomicUsize,
+    runs: AtomicU64,
 }
 
 impl std::fmt::Debug for Runner<'_> {
@@ -29,8 +26,7 @@ impl std::fmt::Debug for Runner<'_> {
 impl<'a> Runner<'a> {
     /// Runs on `jobs` threads; by default, one for each processor.
     pub fn new(jobs: Option<u16>) -> Self {
-        let jobs = jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from);
-        Self { host: Host::new(), jobs, goes_on: &|| true, ended: &|_| (), runs: AtomicUsize::new(0) }
+        Self { host: Host::new(), jobs, goes_on: &|| true, ended: &|_| (), runs: AtomicU64::new(0) }
     }
 
     /// Goes on as long as `goes_on` says so, and calls `ended` with the number of runs after each.
@@ -41,7 +37,7 @@ impl<'a> Runner<'a> {
 
     /// The number of runs that have ended.
     pub fn runs(&self) -> u64 {
-        self.runs.load(Ordering::Relaxed) as u64
+        self.runs.load(Ordering::Relaxed)
     }
 
     /// Runs all plans, and gives `figures` of each report; or the number of a plan that failed, and its error.
@@ -50,31 +46,23 @@ impl<'a> Runner<'a> {
         plans: &[Plan],
         figures: impl Fn(usize, &Report) -> T + Sync,
     ) -> Result<Vec<T>, (usize, Box<RunError>)> {
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let results: Mutex<Vec<(usize, Result<T, RunError>)>> = Mutex::new(Vec::new());
-        let work = || loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = plans.get(number).filter(|_| !failed.load(Ordering::Relaxed)) else { break };
-            let result = self.one(plan, &failed).map(|report| figures(number, &report));
+        let failed = AtomicBool::new(false);
+        let mut results = pool::collect(plans.len() as u64, self.jobs, |number| {
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let number = number as usize;
+            let result = self.one(&plans[number], &failed).map(|report| figures(number, &report));
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
-            (self.ended)(self.runs.fetch_add(1, Ordering::Relaxed) as u64 + 1);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-        };
-        thread::scope(|scope| {
-            for _ in 0..self.jobs.min(plans.len()) {
-                scope.spawn(work);
-            }
+            (self.ended)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
+            Some(result.map_err(|error| (number, Box::new(error))))
         });
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         // The cause stands before the runs that stopped for it.
-        let is_stop = |result: &Result<T, RunError>| matches!(result, Err(RunError::Stopped));
-        results.sort_by_key(|(number, result)| (result.is_ok() || is_stop(result), *number));
-        results
-            .into_iter()
-            .map(|(number, result)| result.map_err(|error| (number, Box::new(error))))
-            .collect()
+        let is_cause = |error: &RunError| !matches!(error, RunError::Stopped);
+        results.sort_by_key(|result| !matches!(result, Err((_, error)) if is_cause(error)));
+        results.into_iter().collect()
     }
 
     /// Runs a plan when this computer has room for it.
