@@ -27,7 +27,7 @@ pub use names::UnknownName;
 pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};
 pub use repeats::Repeats;
 pub use run::{
-    available_memory, drain_name, pool, Admitted, Host, Plan, Report, Running, SettledBy, TraceFile,
+    available_memory, caught, drain_name, pool, Admitted, Host, Plan, Report, SettledBy, TraceFile,
     MOST_CONTENTS,
 };
 pub use select::{machine_file, with_values, SelectError};

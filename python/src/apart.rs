@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 /// The longest time until a signal such as Ctrl-C is seen.
-pub(crate) const SIGNALS: Duration = Duration::from_millis(50);
+const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Does work without the interpreter's lock, and calls `meanwhile` now and then, and once after it. The work ends soon
 /// once its flag is set: after a signal, or an error of `meanwhile`, which is then the result.

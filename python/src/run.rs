@@ -1,14 +1,13 @@
 //! Running an experiment.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ceasefire_experiments::{
-    available_memory, compare, Experiment as Definition, Plan, Report, RunError as Reason,
-};
+use ceasefire_experiments::{available_memory, compare, Experiment as Definition, Plan, RunError as Reason};
 use ceasefire_machine::config::MAX_CPUS;
 use pyo3::prelude::*;
 
-use crate::apart::SIGNALS;
+use crate::apart::apart;
 use crate::error::{input, RunError};
 use crate::experiment::{Experiment, Workload};
 use crate::machine::Machine;
@@ -88,7 +87,10 @@ pub(crate) fn run(
     };
     let checked = plan.check().and_then(|()| plan.check_host(available_memory()));
     checked.map_err(|error| input(format!("{} on {}: {error}", experiment.name, plan.machine.name)))?;
-    let mut reports = [simulate(py, plan)?];
+    let name = format!("{} {} {}", plan.experiment.name, plan.machine.name, plan.mechanism);
+    let failed = |error: Reason| RunError::new_err(format!("{name}: {error}"));
+    let run = |stop: &AtomicBool| plan.run_caught(|_| !stop.load(Ordering::Relaxed));
+    let mut reports = [apart(py, run, || Ok(()))?.map_err(failed)?];
     compare(&mut reports);
     let [report] = reports;
     Ok(Result(report))
@@ -121,22 +123,4 @@ fn whole<'py, T: for<'a> FromPyObject<'a, 'py>>(
     bound: &str,
 ) -> PyResult<T> {
     value.extract().map_err(|_| input(format!("{name} {value}: must be {bound}")))
-}
-
-/// Runs on a thread of its own, so that this one sees signals, and no code of Python ever runs on the stacks of
-/// simulated threads.
-fn simulate(py: Python<'_>, plan: Plan) -> PyResult<Report> {
-    let name = format!("{} {} {}", plan.experiment.name, plan.machine.name, plan.mechanism);
-    let failed = |error: Reason| RunError::new_err(format!("{name}: {error}"));
-    let mut running = plan.start()?;
-    loop {
-        if let Some(result) = py.detach(|| running.wait(SIGNALS)) {
-            return result.map_err(failed);
-        }
-        if let Err(signal) = py.check_signals() {
-            // The thread ends before the signal is handled further.
-            py.detach(|| drop(running));
-            return Err(signal);
-        }
-    }
 }

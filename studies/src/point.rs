@@ -1,10 +1,8 @@
 //! A point of a study: one run with one set of numbers.
 
-use std::any::Any;
 use std::fmt::Write as _;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use ceasefire_experiments::{available_memory, metrics, Host, Mechanism, Plan};
+use ceasefire_experiments::{available_memory, caught, metrics, Host, Mechanism, Plan};
 use sha2::{Digest, Sha256};
 
 use crate::row::{Row, Setting as Value};
@@ -89,8 +87,8 @@ impl<'a> Point<'a> {
     /// Runs the point, when the host admits it, as long as `keep_on` says so. `None`: it was stopped.
     pub fn run(&self, host: &Host, keep_on: impl FnMut() -> bool) -> Option<Row> {
         // A panic is a bug in the run. It is this point's failure alone.
-        let run = catch_unwind(AssertUnwindSafe(|| self.simulate(host, keep_on)));
-        run.unwrap_or_else(|panic| Some(self.failed(format!("panicked: {}", message(&*panic)))))
+        let run = caught(|| self.simulate(host, keep_on));
+        run.unwrap_or_else(|message| Some(self.failed(format!("panicked: {message}"))))
     }
 
     fn simulate(&self, host: &Host, mut keep_on: impl FnMut() -> bool) -> Option<Row> {
@@ -184,12 +182,6 @@ pub(crate) fn hash(text: &str) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// The message of a panic.
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 /// A word for a shell.

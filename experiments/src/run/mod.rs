@@ -4,17 +4,17 @@
 //! figures.
 
 mod available_memory;
+mod caught;
 mod execute;
 mod host;
 mod host_memory;
 mod plan;
 pub mod pool;
 mod report;
-mod running;
 mod used;
 
 pub use available_memory::available_memory;
+pub use caught::caught;
 pub use host::{Admitted, Host};
 pub use plan::{Plan, TraceFile, MOST_CONTENTS};
 pub use report::{drain_name, Report, SettledBy};
-pub use running::Running;

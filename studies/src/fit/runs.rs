@@ -1,12 +1,8 @@
 //! The runs of a fit, several at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use ceasefire_experiments::{available_memory, pool, Host, Plan, Report, RunError};
-
-/// The time between two questions whether a run goes on.
-const ASKED: Duration = Duration::from_millis(100);
 
 /// This computer's threads for runs, and the watch over them.
 pub struct Runner<'a> {
@@ -73,15 +69,6 @@ impl<'a> Runner<'a> {
         if stops() {
             return Err(RunError::Stopped);
         }
-        let no_thread = |error: std::io::Error| RunError::Panicked(format!("no thread for the run: {error}"));
-        let mut running = plan.clone().start().map_err(no_thread)?;
-        loop {
-            if let Some(result) = running.wait(ASKED) {
-                return result;
-            }
-            if stops() {
-                running.stop();
-            }
-        }
+        plan.run_caught(|_| !stops())
     }
 }
