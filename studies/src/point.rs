@@ -6,6 +6,7 @@ use ceasefire_experiments::{available_memory, caught, metrics, Host, Mechanism, 
 use sha2::{Digest, Sha256};
 
 use crate::row::{Row, Setting as Value};
+use crate::shell::quoted;
 use crate::study::{Chosen, Setting, Subject};
 
 /// The number of hexadecimal digits of a name. With 2^32 points, two have the same name with a probability of 2^-65.
@@ -182,14 +183,4 @@ pub(crate) fn hash(text: &str) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }

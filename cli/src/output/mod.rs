@@ -7,12 +7,11 @@ pub(crate) mod replacement;
 pub(crate) mod text;
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{columns, Caveat, Interval, Plan, Report, TraceFile};
 use ceasefire_machine::config::{Machine, Parameter};
-use ceasefire_studies::to_parquet;
+use ceasefire_studies::{quoted, to_parquet};
 use serde::Serialize;
 
 use crate::args::CompareArguments;
@@ -121,17 +120,7 @@ impl Output {
 
 /// The command line, quoted for a shell.
 pub(crate) fn command_line() -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,=:+@%".contains(c);
-    let quoted = |word: OsString| {
-        let word = word.to_string_lossy().into_owned();
-        let is_plain = !word.is_empty() && word.chars().all(plain);
-        if is_plain {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    let words = env::args_os().skip(1).map(quoted);
+    let words = env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("ceasefire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
