@@ -4,7 +4,7 @@ use ceasefire_machine::document::{Entry, Error, Problem, Section};
 
 use super::amount::Amount;
 use super::language::{Access, Advice, Advise, Operation, Owner, Pattern, Phase, Role, Stores, Workload};
-use super::read::{check_words, find, host, one_of, read_count, some_items};
+use super::read::{check_words, find, host, read_count, some_items};
 use super::time::Time;
 
 /// The deepest nesting of operations.
@@ -235,7 +235,7 @@ fn read_pattern(
         known.push(("whole", Pattern::Whole));
     }
     let default = if whole { Pattern::Same } else { sequential };
-    let pattern = section.take_if_there("pattern").map_or(Ok(default), |entry| one_of(&entry, &known))?;
+    let pattern = section.take_if_there("pattern").map_or(Ok(default), |entry| entry.one_of(&known))?;
     match pattern {
         Pattern::Zipf(default) => {
             let Some(entry) = section.take_if_there("skew") else { return Ok(Pattern::Zipf(default)) };
@@ -247,7 +247,7 @@ fn read_pattern(
         }
         Pattern::Sequential { .. } => {
             let known = [("first page", false), ("random page", true)];
-            let anywhere = section.take_if_there("from").map_or(Ok(false), |entry| one_of(&entry, &known))?;
+            let anywhere = section.take_if_there("from").map_or(Ok(false), |entry| entry.one_of(&known))?;
             let host = names.host();
             let its = &mut names.workload.groups[host].mappings[mapping];
             let walk = its.walks;
@@ -312,7 +312,7 @@ fn read_advise(
         ("pageout", Advice::PageOut),
     ];
     let advice =
-        section.take_if_there("advice").map_or(Ok(Advice::DontNeed), |entry| one_of(&entry, &known))?;
+        section.take_if_there("advice").map_or(Ok(Advice::DontNeed), |entry| entry.one_of(&known))?;
     let its = &names.workload.groups[names.host()].mappings[mapping];
     if advice == Advice::Free && its.file.is_some() {
         return Err(entry.place().error(Problem::invalid("advice = \"free\"", "given for anonymous memory")));
@@ -328,7 +328,7 @@ fn read_protect(
     names: &mut Names<'_>,
 ) -> Result<Operation, Error> {
     let mapping = names.plain_mapping(&entry)?;
-    let writable = one_of(&section.take("to")?, &[("read", false), ("write", true)])?;
+    let writable = section.take("to")?.one_of(&[("read", false), ("write", true)])?;
     let its = &names.workload.groups[names.host()].mappings[mapping];
     if writable && !its.writable {
         let bound = "given for a mapping with writable = true";
@@ -369,7 +369,7 @@ fn read_free(entry: Entry<'_>, section: &mut Section<'_>, names: &mut Names<'_>)
     let allocator = names.allocator(&entry)?;
     let objects = names.count(section, "objects", 1)?;
     let known = [("oldest", true), ("random", false)];
-    let oldest = section.take_if_there("which").map_or(Ok(true), |entry| one_of(&entry, &known))?;
+    let oldest = section.take_if_there("which").map_or(Ok(true), |entry| entry.one_of(&known))?;
     Ok(Operation::Free { allocator, objects, oldest })
 }
 

@@ -62,16 +62,7 @@ pub(super) fn read(mut root: Section<'_>) -> Result<Workload, Error> {
 }
 
 fn mechanism(entry: &Entry<'_>) -> Result<Mechanism, Error> {
-    one_of(entry, &Mechanism::ALL.map(|mechanism| (mechanism.name(), mechanism)))
-}
-
-/// The value of which the entry is the name. The error lists all names.
-pub(super) fn one_of<T: Copy>(entry: &Entry<'_>, known: &[(&str, T)]) -> Result<T, Error> {
-    let text = entry.text()?;
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-        entry.place().error(Problem::invalid(format!("{text:?}"), format!("one of {}", names.join(", "))))
-    })
+    entry.one_of(&Mechanism::ALL.map(|mechanism| (mechanism.name(), mechanism)))
 }
 
 fn read_scale(entry: &Entry<'_>) -> Result<f64, Error> {
@@ -151,7 +142,7 @@ fn read_threads(entry: Entry<'_>) -> Result<Vec<Amount>, Error> {
 
 fn read_drains(entry: Entry<'_>) -> Result<Vec<LruDrain>, Error> {
     let known = [("eager", LruDrain::Eager), ("batched", LruDrain::Batched)];
-    some_items(entry)?.iter().map(|entry| one_of(entry, &known)).collect()
+    some_items(entry)?.iter().map(|entry| entry.one_of(&known)).collect()
 }
 
 /// The items of a list that is not empty.
@@ -291,9 +282,8 @@ fn read_mapping(groups: &mut [Group], declared: Declared<'_>) -> Result<(), Erro
         None => Some(section.take("size")?),
     };
     let file = section.take_if_there("file");
-    let file = file
-        .map(|entry| one_of(&entry, &[("sparse", File::Sparse), ("stored", File::Stored)]))
-        .transpose()?;
+    let file =
+        file.map(|entry| entry.one_of(&[("sparse", File::Sparse), ("stored", File::Stored)])).transpose()?;
     let mut flag =
         |key: &str, default: bool| section.take_if_there(key).map_or(Ok(default), |entry| entry.flag());
     let (writable, huge) = (flag("writable", file.is_none() && shared_out.is_none())?, flag("huge", false)?);
@@ -312,7 +302,7 @@ fn read_mapping(groups: &mut [Group], declared: Declared<'_>) -> Result<(), Erro
         (None, size) => {
             let owner = owner.map_or(Ok(Owner::Process), |owner| {
                 let known = [("thread", Owner::Thread), ("process", Owner::Process), ("group", Owner::Group)];
-                one_of(&owner, &known)
+                owner.one_of(&known)
             })?;
             if owner == Owner::Group && file.is_none() {
                 return refused("of = \"group\"", "for files alone");
@@ -368,7 +358,7 @@ fn read_allocator(groups: &mut [Group], declared: Declared<'_>) -> Result<(), Er
     let purge = section.take_if_there("purge").map_or(Ok(Purge::AtOnce), |entry| read_purge(&entry))?;
     let batch = read_count(&mut section, "batch", 1)?;
     let owner = section.take_if_there("of").map_or(Ok(Owner::Process), |owner| {
-        one_of(&owner, &[("thread", Owner::Thread), ("process", Owner::Process)])
+        owner.one_of(&[("thread", Owner::Thread), ("process", Owner::Process)])
     })?;
     section.finish()?;
     for amount in [&size, &object, &batch].into_iter().chain(&used) {

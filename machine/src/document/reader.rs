@@ -222,6 +222,18 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The value of which the text is the name. The error lists all names.
+    ///
+    /// # Errors
+    /// The value is no text, or none of the names.
+    pub fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, Error> {
+        let text = self.text()?;
+        known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
+            self.place.error(Problem::invalid(format!("{text:?}"), format!("one of {}", names.join(", "))))
+        })
+    }
+
     /// The value as a finite number.
     ///
     /// # Errors
@@ -434,6 +446,14 @@ mod tests {
         assert_eq!(message(value("a = inf").number()), "f:1: a: inf: must be a finite number");
         assert_eq!(message(value("a = nan").number()), "f:1: a: nan: must be a finite number");
         assert_eq!(message(value("a = ' '").text()), "f:1: a: \" \": must be a text that is not blank");
+    }
+
+    #[test]
+    fn a_name_stands_for_its_value() {
+        let known = [("x", 1), ("y", 2)];
+        assert_eq!(value("a = 'y'").one_of(&known), Ok(2));
+        assert_eq!(message(value("a = 'z'").one_of(&known)), r#"f:1: a: "z": must be one of "x", "y""#);
+        assert_eq!(message(value("a = 1").one_of(&known)), "f:1: a: expected a text, found a whole number");
     }
 
     #[test]

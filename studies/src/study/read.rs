@@ -26,7 +26,7 @@ pub(super) fn read(name: &str, text: &str, folder: &Path) -> Result<Study, Error
     let subjects = subjects(&mut root, folder, &of_workloads)?;
     let seeds = root.take_if_there("seeds").map_or(Ok(vec![1]), seeds)?;
     let check = root.take_if_there("check").map_or(Ok(Check::First), |entry| {
-        one_of(&entry, &[("first", Check::First), ("all", Check::All), ("none", Check::None)])
+        entry.one_of(&[("first", Check::First), ("all", Check::All), ("none", Check::None)])
     })?;
     let draws = root.take_if_there("draws").map(draws).transpose()?;
     let all_ranges =
@@ -239,19 +239,10 @@ fn draws(entry: Entry<'_>) -> Result<(u64, Method, u64), Error> {
     }
     let mut section = entry.section()?;
     let count = section.take("count")?.count(1, most)?;
-    let method = section.take_if_there("method").map(|entry| one_of(&entry, &Method::ALL)).transpose()?;
+    let method = section.take_if_there("method").map(|entry| entry.one_of(&Method::ALL)).transpose()?;
     let seed = section.take_if_there("seed").map(|entry| entry.count(0, u32::MAX)).transpose()?;
     section.finish()?;
     Ok((count.into(), method.unwrap_or(Method::Sobol), seed.unwrap_or(1).into()))
-}
-
-/// The value of which the entry is the name.
-fn one_of<T: Copy>(entry: &Entry<'_>, known: &[(&str, T)]) -> Result<T, Error> {
-    let text = entry.text()?;
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-        entry.place().error(Problem::invalid(format!("{text:?}"), format!("one of {}", names.join(", "))))
-    })
 }
 
 /// All parameters. A table without `from` or `to` is a part of dotted keys: `costs.fault` may be written so.
