@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ceasefire_experiments::{available_memory, caught, metrics, Host, Mechanism, Plan};
-use sha2::{Digest, Sha256};
+use ceasefire_machine::config::sha256;
 
 use crate::row::{Row, Setting as Value};
 use crate::shell::quoted;
@@ -177,10 +177,7 @@ impl<'a> Point<'a> {
 
 /// The first digits of the SHA-256 of a text.
 pub(crate) fn hash(text: &str) -> String {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(DIGITS / 2).fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let mut hash = sha256(text.as_bytes());
+    hash.truncate(DIGITS);
+    hash
 }

@@ -16,17 +16,10 @@ use super::machine::Machine;
 
 impl Machine {
     /// The SHA-256 of everything that a run can depend on, in 64 hexadecimal digits. The serialized machine has just
-    /// that: names, descriptions, sources and ranges
-    /// are not part of it.
+    /// that: names, descriptions, sources and ranges are not part of it.
     pub fn hash(&self) -> String {
-        let mut hash = Sha256::new();
         // Lists, numbers, flags and names can always be written as JSON.
-        hash.update(serde_json::to_vec(self).unwrap_or_default());
-        hash.finalize().iter().fold(String::new(), |mut text, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        sha256(&serde_json::to_vec(self).unwrap_or_default())
     }
 
     /// The name of the built-in machine with the same content. Effects that were left out of this machine are left out
@@ -47,6 +40,15 @@ impl Machine {
         };
         place.map(|place| BUILTIN[place])
     }
+}
+
+/// The SHA-256 of some content, in 64 hexadecimal digits.
+pub fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -81,6 +83,13 @@ mod tests {
         }
         assert_eq!(own.with_cpus(2).expect("allowed").built_in(), None);
         assert_eq!(own.scaled(0.5).expect("allowed").built_in(), None);
+    }
+
+    #[test]
+    fn a_hash_is_written_in_hexadecimal_digits() {
+        // FIPS 180-4's example, with bytes below 16.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), expected);
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub use contention::Contention;
 pub use copy::CopyCost;
 pub use costs::{Cost, Costs};
 pub use effect::Effect;
+pub use identity::sha256;
 pub use idle::IdleState;
 pub use latency::Latency;
 pub use machine::Machine;
