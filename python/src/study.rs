@@ -1,12 +1,11 @@
 //! Studies, and their points.
 
-use std::collections::HashSet;
 use std::path::{absolute, Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use ceasefire_experiments::Host;
-use ceasefire_studies::Study as Described;
+use ceasefire_studies::{Left as Shared, Study as Described};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -81,8 +80,8 @@ impl Study {
     /// The points that a data set does not have, in their order; those that failed too, if `again`.
     #[pyo3(signature = (data, again = false))]
     fn left(&self, data: &DataSet, again: bool) -> PyResult<Left> {
-        let known = data.known(again)?;
-        Ok(Left { study: Arc::clone(&self.described), known, next: 0, before: 0 })
+        let study = Arc::clone(&self.described);
+        Ok(Left { left: Shared::new(Arc::clone(&study), data.known(again)?), study, next: 0 })
     }
 
     fn __repr__(&self) -> String {
@@ -164,9 +163,8 @@ impl Point {
 #[derive(Debug)]
 pub(crate) struct Left {
     study: Arc<Described>,
-    known: HashSet<String>,
+    left: Shared<Arc<Described>>,
     next: u64,
-    before: u64,
 }
 
 #[pymethods]
@@ -174,12 +172,7 @@ impl Left {
     /// The number of the study's points that the data set has. Until all points are passed, all of the data set's count.
     #[getter]
     fn before(&self) -> u64 {
-        let all = self.study.len();
-        if self.next < all {
-            self.before.max((self.known.len() as u64).min(all))
-        } else {
-            self.before
-        }
+        self.left.before()
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -190,11 +183,10 @@ impl Left {
         while self.next < self.study.len() {
             let number = self.next;
             self.next += 1;
-            if !self.known.contains(&self.study.point(number).id()) {
+            if self.left.point(number).is_some() {
                 return Ok(Some(Point { study: Arc::clone(&self.study), number }));
             }
-            self.before += 1;
-            if self.before.is_multiple_of(1024) {
+            if number.is_multiple_of(1024) {
                 py.check_signals()?;
             }
         }

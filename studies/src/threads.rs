@@ -1,9 +1,8 @@
 //! A study on threads of this computer.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use ceasefire_experiments::{pool, Host};
 
 use crate::data_set::{DataSet, DataSetError};
+use crate::left::Left;
 use crate::progress::Progress;
 use crate::row::Row;
 use crate::study::Study;
@@ -74,19 +74,15 @@ pub fn sweep(
     watch: &dyn Watch,
 ) -> Result<Progress, SweepError> {
     data.keep(study.text())?;
-    let known = data.points(!again)?;
-    let (host, before, stop) = (Host::new(), AtomicU64::new(0), AtomicBool::new(false));
+    let left = Left::new(study, data.points(!again)?);
+    let (host, stop) = (Host::new(), AtomicBool::new(false));
     let goes_on = || !stop.load(Ordering::Relaxed) && watch.goes_on();
     let (sender, rows) = channel();
     let work = |number, sender: &Sender<Row>| {
         if !goes_on() {
             return ControlFlow::Break(());
         }
-        let point = study.point(number);
-        if known.contains(&point.id()) {
-            before.fetch_add(1, Ordering::Relaxed);
-            return ControlFlow::Continue(());
-        }
+        let Some(point) = left.point(number) else { return ControlFlow::Continue(()) };
         match point.run(&host, goes_on) {
             // A receiver that has gone needs no rows.
             Some(row) => sender.send(row).map_or(ControlFlow::Break(()), ControlFlow::Continue),
@@ -96,9 +92,7 @@ pub fn sweep(
     let progress = thread::scope(|scope| {
         // The sender goes when the work has ended.
         scope.spawn(move || pool::share(study.len(), jobs, |number| work(number, &sender)));
-        let progress =
-            || Progress { all: study.len(), before: before.load(Ordering::Relaxed), ..Progress::default() };
-        let kept = keep(data, &rows, progress, watch, &known);
+        let kept = keep(data, &rows, study.len(), &left, watch);
         stop.store(true, Ordering::Relaxed);
         kept
     })?;
@@ -114,16 +108,17 @@ pub fn sweep(
 fn keep(
     data: &mut DataSet,
     rows: &Receiver<Row>,
-    begin: impl Fn() -> Progress,
+    all: u64,
+    left: &Left<&Study>,
     watch: &dyn Watch,
-    known: &HashSet<String>,
 ) -> Result<Progress, SweepError> {
-    let (mut waiting, mut counted, mut written) = (Vec::new(), Progress::default(), Instant::now());
+    let mut progress = Progress { all, ..Progress::default() };
+    let (mut waiting, mut written) = (Vec::new(), Instant::now());
     loop {
         let row = rows.recv_timeout(KEPT.saturating_sub(written.elapsed()));
         let is_over = matches!(row, Err(RecvTimeoutError::Disconnected));
         if let Ok(row) = row {
-            counted.count(&row);
+            progress.count(&row);
             if row.error.is_some() {
                 watch.failed(&row);
             }
@@ -135,13 +130,11 @@ fn keep(
                 waiting.clear();
             }
             written = Instant::now();
-            let Progress { all, before, .. } = begin();
-            // While the threads pass points that the data set has, all of these count as passed.
-            let before = if is_over { before } else { before.max((known.len() as u64).min(all)) };
-            let progress = Progress { all, before, ..counted };
             if is_over {
-                return Ok(progress);
+                // After a stop, points that were not asked for do not count.
+                return Ok(Progress { before: left.passed(), ..progress });
             }
+            progress.before = left.before();
             watch.progress(&progress);
         }
     }

@@ -5,7 +5,7 @@ mod ray;
 
 use std::path::{Path, PathBuf};
 
-use ceasefire_studies::{sweep, DataSet, Study, SweepError};
+use ceasefire_studies::{sweep, DataSet, Left, Study, SweepError};
 
 use self::progress::Shown;
 use crate::args::{Engine, SweepArguments};
@@ -60,6 +60,7 @@ fn counted(study: &Study, folder: &Path, again: bool) -> Result<String, Failure>
     } else {
         std::collections::HashSet::new()
     };
-    let left = (0..all).filter(|&number| !known.contains(&study.point(number).id())).count();
-    Ok(format!("{all} points, {left} left\n"))
+    let left = Left::new(study, known);
+    let count = (0..all).filter(|&number| left.point(number).is_some()).count();
+    Ok(format!("{all} points, {count} left\n"))
 }
