@@ -27,8 +27,8 @@ pub use names::UnknownName;
 pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};
 pub use repeats::Repeats;
 pub use run::{
-    available_memory, caught, drain_name, pool, Admitted, Host, Plan, Report, SettledBy, TraceFile,
-    MOST_CONTENTS,
+    available_memory, caught, drain_name, payment_name, pool, Admitted, Host, Plan, Report, SettledBy,
+    TraceFile, MOST_CONTENTS,
 };
 pub use select::{machine_file, with_values, SelectError};
 pub use table::{columns, metrics, Cells, Column};

@@ -9,7 +9,7 @@ use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
-use super::report::drain_name;
+use super::report::{drain_name, payment_name};
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
 use crate::published::Influences;
 
@@ -156,6 +156,16 @@ impl Plan {
         self.oracle && bytes.is_some_and(|bytes| bytes(&self.machine, scale) <= MOST_CONTENTS)
     }
 
+    /// The name of the way in which debts are settled, if there are any.
+    pub(super) fn settle(&self) -> Option<&'static str> {
+        (self.mechanism.schedule() == Schedule::Lazy).then(|| payment_name(self.payment))
+    }
+
+    /// The name of the time at which a CPU lists its new pages, if it can be chosen.
+    pub(super) fn listing(&self) -> Option<&'static str> {
+        self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or_default()))
+    }
+
     /// Opens the trace and fills in all defaults.
     pub(super) fn setup(&self) -> Result<Setup, RunError> {
         Ok(Setup {
@@ -206,20 +216,12 @@ impl Plan {
 
     /// The names and values of the choices that determine the run, beside its machine.
     fn choices(&self) -> Vec<(String, String)> {
-        let lazy = self.mechanism.schedule() == Schedule::Lazy;
-        let settle = match self.payment {
-            Payment::Free => "free",
-            Payment::Demand => "demand",
-        };
         let choices = [
             ("experiment", Some(self.experiment.name.to_owned())),
             ("mechanism", Some(self.mechanism.name().to_owned())),
-            ("settle", lazy.then(|| settle.to_owned())),
+            ("settle", self.settle().map(str::to_owned)),
             ("threads", self.threads.map(|threads| threads.to_string())),
-            (
-                "lru_drain",
-                self.experiment.sweep.map(|_| drain_name(self.lru_drain.unwrap_or_default()).to_owned()),
-            ),
+            ("lru_drain", self.listing().map(str::to_owned)),
             ("scale", Some(self.scale.to_string())),
             ("seed", Some(self.seed.to_string())),
             ("machine_hash", Some(self.machine.hash())),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire::{Payment, Schedule};
+use ceasefire::Payment;
 use ceasefire_machine::config::{builtin, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
 use ceasefire_memory::{LruDrain, CLASSES, PAGE_BYTES};
@@ -215,8 +215,8 @@ impl Report {
             cpus: plan.machine.topology.cpu_count(),
             threads: starts.len(),
             mechanism: plan.mechanism.name(),
-            settle: settle(plan),
-            lru_drain: plan.experiment.sweep.map(|_| drain_name(plan.lru_drain.unwrap_or_default())),
+            settle: plan.settle(),
+            lru_drain: plan.listing(),
             elapsed_s,
             user_s: sum(&mut programs().map(|thread| thread.user)),
             system_s: sum(&mut programs().map(|thread| thread.system)),
@@ -307,12 +307,12 @@ fn deviation(values: &[f64]) -> f64 {
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
 }
 
-/// The way in which debts are settled, if there are any.
-fn settle(plan: &Plan) -> Option<&'static str> {
-    (plan.mechanism.schedule() == Schedule::Lazy).then_some(match plan.payment {
+/// The name of a value of `settle` on the command line and in JSON.
+pub const fn payment_name(payment: Payment) -> &'static str {
+    match payment {
         Payment::Free => "free",
         Payment::Demand => "demand",
-    })
+    }
 }
 
 /// The name of a value of `lru_drain` on the command line and in JSON.

@@ -1,6 +1,6 @@
 //! An experiment on one machine, with the numbers that every point of the study has.
 
-use ceasefire_experiments::{Experiment, LruDrain, Mechanism, Payment, Plan};
+use ceasefire_experiments::{drain_name, payment_name, Experiment, LruDrain, Mechanism, Payment, Plan};
 use ceasefire_machine::config::{Change, Machine, MachineError, MachineFile};
 
 use super::axis::Setting;
@@ -72,11 +72,11 @@ impl Chosen {
             "cpus" => self.cpus = Some(count(value).ok_or("a whole number")?),
             "threads" => self.threads = Some(count(value).ok_or("a whole number, 1 to 65535")?),
             "lru_drain" => {
-                let known = [("eager", LruDrain::Eager), ("batched", LruDrain::Batched)];
+                let known = [LruDrain::Eager, LruDrain::Batched].map(|drain| (drain_name(drain), drain));
                 self.lru_drain = Some(of(&known, value).ok_or("\"eager\" or \"batched\"")?);
             }
             "settle" => {
-                let known = [("free", Payment::Free), ("demand", Payment::Demand)];
+                let known = [Payment::Free, Payment::Demand].map(|payment| (payment_name(payment), payment));
                 self.settle = Some(of(&known, value).ok_or("\"free\" or \"demand\"")?);
             }
             _ => self
