@@ -7,6 +7,7 @@ use super::error::FitError;
 use super::runs::Runner;
 use super::sensitivity::Sensitivity;
 use super::solve::{elasticities, solve, Stuck, Unknown};
+use crate::study::is_whole;
 
 /// The range of a number that is fitted: its first value divided by this, to its first value times this.
 const RANGE: f64 = 10.0;
@@ -433,7 +434,7 @@ fn fitted(machine: &MachineFile, parameter: &Parameter) -> Result<Fitted, FitErr
         let change = Change { key: key.clone(), value, unit: None };
         machine.clone().set(&change).is_ok()
     };
-    let is_whole = !allowed(start.floor() + 0.5);
+    let is_whole = is_whole(key, machine);
     // The allowed value that is farthest towards `end`.
     let farthest = |end: f64| {
         let end = if is_whole { end.round().max(1.0) } else { end };

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 pub(crate) use self::axis::Setting;
 use self::axis::{Axis, Drawn};
+pub(crate) use self::ranges::is_whole;
 pub use self::ranges::Ranges;
 pub use self::sample::Method;
 pub(crate) use self::sample::{mixed, Sample};

@@ -45,7 +45,7 @@ impl Ranges {
 }
 
 /// Whether a number of a machine is a count: half of one is refused.
-pub(super) fn is_whole(key: &str, machine: &MachineFile) -> bool {
+pub(crate) fn is_whole(key: &str, machine: &MachineFile) -> bool {
     let Ok(parameter) = machine.parameter(key) else { return false };
     let half = Change { key: key.to_owned(), value: parameter.value.floor() + 0.5, unit: None };
     let refused = machine.clone().set(&half).err().map(|error| error.problem);
