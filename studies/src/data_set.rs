@@ -11,7 +11,6 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use ceasefire_experiments::{Cells, Column};
 use parquet::errors::ParquetError;
 use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
@@ -20,7 +19,7 @@ use rustix::io::Errno;
 use tempfile::Builder;
 
 use crate::join::{joined, picked};
-use crate::parquet::{facts, from_parquet, to_parquet};
+use crate::parquet::{footer, from_parquet, to_parquet};
 use crate::point::hash;
 use crate::row::{table, Partition, Row};
 
@@ -124,9 +123,8 @@ impl DataSet {
             fs::remove_file(&path).map_err(io(&path))?;
         }
         for path in set.parts()? {
-            let bytes = read(&path)?;
-            let found = facts(bytes).map_err(damaged(&path))?;
-            let found = found.into_iter().find(|(name, _)| name == FORMAT.0).map(|(_, value)| value);
+            let facts = footer(open(&path)?).map_err(damaged(&path))?.facts;
+            let found = facts.into_iter().find(|(name, _)| name == FORMAT.0).map(|(_, value)| value);
             if found.as_deref() != Some(FORMAT.1) {
                 return Err(DataSetError::Format { path, found });
             }
@@ -156,10 +154,7 @@ impl DataSet {
     pub fn points(&self, with_failed: bool) -> Result<HashSet<String>, DataSetError> {
         let mut points = HashSet::new();
         for path in self.parts()? {
-            let found = outcomes(&path)?;
-            points.extend(
-                found.into_iter().filter(|(_, failed)| with_failed || !failed).map(|(point, _)| point),
-            );
+            points.extend(points_in(&path, with_failed)?);
         }
         Ok(points)
     }
@@ -195,22 +190,21 @@ impl DataSet {
     }
 
     fn compact(&mut self, folder: &Path) -> Result<(), DataSetError> {
-        let mut known = HashSet::new();
-        let mut small = Vec::new();
+        let (mut small, mut large) = (Vec::new(), Vec::new());
         for path in parts_in(folder)? {
-            let outcomes = outcomes(&path)?;
-            if outcomes.len() >= LARGE {
-                known.extend(outcomes.into_iter().filter(|(_, failed)| !failed).map(|(point, _)| point));
-            } else {
-                small.push(path);
-            }
+            let rows = footer(open(&path)?).map_err(damaged(&path))?.rows;
+            (if rows >= LARGE { &mut large } else { &mut small }).push(path);
         }
         if small.len() < 2 {
             return Ok(());
         }
+        let mut known = HashSet::new();
+        for path in &large {
+            known.extend(points_in(path, false)?);
+        }
         let tables: Vec<Vec<Column>> = small
             .iter()
-            .map(|path| from_parquet(read(path)?, |_| true).map_err(damaged(path)))
+            .map(|path| from_parquet(open(path)?, |_| true).map_err(damaged(path)))
             .collect::<Result<_, _>>()?;
         let all = joined(tables);
         let (points, failed) = (texts(&all, "point"), failures(&all));
@@ -276,15 +270,16 @@ fn parts_in(folder: &Path) -> Result<Vec<PathBuf>, DataSetError> {
     entries(folder, "part-")
 }
 
-fn read(path: &Path) -> Result<Bytes, DataSetError> {
-    fs::read(path).map(Bytes::from).map_err(io(path))
+fn open(path: &Path) -> Result<File, DataSetError> {
+    File::open(path).map_err(io(path))
 }
 
-/// The points of a file, each with whether its run failed.
-fn outcomes(path: &Path) -> Result<Vec<(String, bool)>, DataSetError> {
+/// The names of the points of a file; without those that failed, if they are to be run again.
+fn points_in(path: &Path, with_failed: bool) -> Result<Vec<String>, DataSetError> {
     let table =
-        from_parquet(read(path)?, |name| ["point", "error"].contains(&name)).map_err(damaged(path))?;
-    Ok(texts(&table, "point").iter().cloned().zip(failures(&table)).collect())
+        from_parquet(open(path)?, |name| ["point", "error"].contains(&name)).map_err(damaged(path))?;
+    let points = texts(&table, "point").iter().zip(failures(&table));
+    Ok(points.filter(|(_, failed)| with_failed || !failed).map(|(point, _)| point.clone()).collect())
 }
 
 /// The texts of a column; none if there is no such column.

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
@@ -87,12 +86,15 @@ fn write(cells: &Cells, writer: &mut SerializedColumnWriter<'_>) -> Result<usize
     }
 }
 
-/// The table of a Parquet file that [`to_parquet`] wrote, with the columns that are `wanted`.
+/// The table of a Parquet file that [`to_parquet`] wrote, with the columns that are `wanted`. No other column is read.
 ///
 /// # Errors
-/// The bytes are no such file.
-pub(crate) fn from_parquet(bytes: Bytes, wanted: impl Fn(&str) -> bool) -> Result<Vec<Column>> {
-    let reader = SerializedFileReader::new(bytes)?;
+/// It is no such file, or cannot be read.
+pub(crate) fn from_parquet(
+    file: impl ChunkReader + 'static,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Column>> {
+    let reader = SerializedFileReader::new(file)?;
     let schema = reader.metadata().file_metadata().schema_descr();
     let mut columns = Vec::new();
     for group in 0..reader.num_row_groups() {
@@ -108,15 +110,27 @@ pub(crate) fn from_parquet(bytes: Bytes, wanted: impl Fn(&str) -> bool) -> Resul
     Ok(joined(columns))
 }
 
-/// The file's own metadata.
+/// The end of a Parquet file.
+#[derive(Debug)]
+pub(crate) struct Footer {
+    /// The names and values of the file's own metadata.
+    pub(crate) facts: Vec<(String, String)>,
+    /// The number of rows.
+    pub(crate) rows: usize,
+}
+
+/// Reads the end of a file.
 ///
 /// # Errors
-/// The bytes are no Parquet file.
-pub(crate) fn facts(bytes: Bytes) -> Result<Vec<(String, String)>> {
-    let reader = SerializedFileReader::new(bytes)?;
-    let facts = reader.metadata().file_metadata().key_value_metadata();
+/// It is no Parquet file, or cannot be read.
+pub(crate) fn footer(file: impl ChunkReader + 'static) -> Result<Footer> {
+    let reader = SerializedFileReader::new(file)?;
+    let metadata = reader.metadata().file_metadata();
     let fact = |fact: &KeyValue| Some((fact.key.clone(), fact.value.clone()?));
-    Ok(facts.into_iter().flatten().filter_map(fact).collect())
+    Ok(Footer {
+        facts: metadata.key_value_metadata().into_iter().flatten().filter_map(fact).collect(),
+        rows: usize::try_from(metadata.num_rows()).unwrap_or(0),
+    })
 }
 
 /// Reads a column.
@@ -154,6 +168,7 @@ fn cells(is_optional: bool, reader: ColumnReader, rows: usize) -> Result<Cells> 
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use parquet::record::Field;
 
     use super::*;
@@ -172,7 +187,8 @@ mod tests {
         assert_eq!(from_parquet(bytes.clone(), |_| true).expect("a table"), columns);
         let some = from_parquet(bytes.clone(), |name| name == "d").expect("a table");
         assert_eq!(some, columns[3..4]);
-        assert!(facts(bytes.clone()).expect("facts").contains(&("seed".into(), "1".into())));
+        let Footer { facts, rows } = footer(bytes.clone()).expect("a footer");
+        assert_eq!((facts.contains(&("seed".into(), "1".into())), rows), (true, 2));
         let reader = SerializedFileReader::new(bytes).expect("a file");
         let rows: Vec<Vec<Field>> = reader
             .get_row_iter(None)
