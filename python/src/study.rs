@@ -81,7 +81,7 @@ impl Study {
     #[pyo3(signature = (data, again = false))]
     fn left(&self, data: &DataSet, again: bool) -> PyResult<Left> {
         let study = Arc::clone(&self.described);
-        Ok(Left { left: Shared::new(Arc::clone(&study), data.known(again)?), study, next: 0 })
+        Ok(Left { points: Shared::new(Arc::clone(&study), data.known(again)?), study, next: 0 })
     }
 
     fn __repr__(&self) -> String {
@@ -163,7 +163,7 @@ impl Point {
 #[derive(Debug)]
 pub(crate) struct Left {
     study: Arc<Described>,
-    left: Shared<Arc<Described>>,
+    points: Shared<Arc<Described>>,
     next: u64,
 }
 
@@ -172,7 +172,7 @@ impl Left {
     /// The number of the study's points that the data set has. Until all points are passed, all of the data set's count.
     #[getter]
     fn before(&self) -> u64 {
-        self.left.before()
+        self.points.before()
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -183,7 +183,7 @@ impl Left {
         while self.next < self.study.len() {
             let number = self.next;
             self.next += 1;
-            if self.left.point(number).is_some() {
+            if self.points.point(number).is_some() {
                 return Ok(Some(Point { study: Arc::clone(&self.study), number }));
             }
             if number.is_multiple_of(1024) {
