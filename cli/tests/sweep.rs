@@ -128,6 +128,7 @@ fn a_prediction_has_an_interval() {
         "5",
     ];
     let all = json(&arguments);
+    assert_eq!(all["uncertainty"]["failed"], 0);
     let rows = all["uncertainty"]["rows"].as_array().expect("a list");
     let pages = rows.iter().find(|row| row["metric"] == "pages_migrated_per_second").expect("a row");
     let number = |name: &str| pages[name].as_f64().expect("a number");

@@ -23,12 +23,11 @@ pub use ceasefire_memory::LruDrain;
 pub use compare::{compare, published_field, published_names};
 pub use experiment::{Experiment, Mechanism, RunError, Sweep};
 pub use measurement::{Atomic, Interval, Latency, PerProcess, Series, Time};
-pub use names::UnknownName;
+pub use names::{named, UnknownName, LRU_DRAINS, PAYMENTS};
 pub use published::{published, Basis, Case, Caveat, Comparison, Figure, Influences, NoFigure, Row, Side};
 pub use repeats::Repeats;
 pub use run::{
-    available_memory, caught, drain_name, payment_name, pool, Admitted, Host, Plan, Report, SettledBy,
-    TraceFile, MOST_CONTENTS,
+    available_memory, caught, pool, Admitted, Host, Plan, Report, SettledBy, TraceFile, MOST_CONTENTS,
 };
 pub use select::{machine_file, with_values, SelectError};
 pub use table::{columns, metrics, Cells, Column};

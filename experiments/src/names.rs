@@ -1,8 +1,44 @@
-//! The answer to an unknown name: the nearest known name.
+//! Names of values, and the answer to an unknown name: the nearest known name.
 
 use std::fmt;
 
+use ceasefire::Payment;
 use ceasefire_machine::document::suggestion;
+use ceasefire_memory::LruDrain;
+
+/// The values of `settle` by their names.
+pub const PAYMENTS: [(&str, Payment); 2] =
+    [(payment_name(Payment::Free), Payment::Free), (payment_name(Payment::Demand), Payment::Demand)];
+
+/// The values of `lru_drain` by their names.
+pub const LRU_DRAINS: [(&str, LruDrain); 2] =
+    [(drain_name(LruDrain::Eager), LruDrain::Eager), (drain_name(LruDrain::Batched), LruDrain::Batched)];
+
+/// The name of a value of `settle` on the command line and in JSON.
+pub(crate) const fn payment_name(payment: Payment) -> &'static str {
+    match payment {
+        Payment::Free => "free",
+        Payment::Demand => "demand",
+    }
+}
+
+/// The name of a value of `lru_drain` on the command line and in JSON.
+pub(crate) const fn drain_name(drain: LruDrain) -> &'static str {
+    match drain {
+        LruDrain::Eager => "eager",
+        LruDrain::Batched => "batched",
+    }
+}
+
+/// The value with a name, of a known `what`.
+///
+/// # Errors
+/// No value is called so.
+pub fn named<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> Result<T, UnknownName> {
+    let found = known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    found.ok_or_else(|| UnknownName::new(what, name, &names(), &[]))
+}
 
 /// A name that is not known. Its text suggests the nearest known name, and lists all.
 #[derive(Debug, Clone, PartialEq, Eq)]

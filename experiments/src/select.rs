@@ -9,7 +9,7 @@ use ceasefire_machine::document::Problem;
 use crate::catalogue::EXPERIMENTS;
 use crate::experiment::Experiment;
 use crate::names::UnknownName;
-use crate::workload_file::Given;
+use crate::workload_file::{is_name, Given};
 
 /// A name that leads to nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,17 +101,18 @@ pub fn machine_file(name: &str, more: &[&str]) -> Result<MachineFile, SelectErro
 /// A workload, and the values of its parameters: the parts of `wasm-pool:batch=7,purge=never`. A name without such an
 /// end has no values, and neither has that of a file.
 pub fn with_values(name: &str) -> (&str, Vec<(String, Vec<String>)>) {
-    let parts = || {
-        // A path may have a colon, and a value any character but a comma.
-        let colon = name[..name.find('=')?].rfind(':')?;
-        let value = |part: &str| {
-            let (name, value) = part.split_once('=')?;
-            Some((name.trim().to_owned(), vec![value.trim().to_owned()]))
-        };
+    let value = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        is_name(name).then(|| (name.to_owned(), vec![value.to_owned()]))
+    };
+    // A path may have colons and equals signs, and a value any character but a comma.
+    let end = |(colon, _): (usize, &str)| {
         Some((&name[..colon], name[colon + 1..].split(',').map(value).collect::<Option<_>>()?))
     };
-    let is_file = Path::new(name).exists();
-    parts().filter(|_| !is_file).unwrap_or((name, Vec::new()))
+    if Path::new(name).exists() {
+        return (name, Vec::new());
+    }
+    name.match_indices(':').find_map(end).unwrap_or((name, Vec::new()))
 }
 
 /// Whether the name exists as a file, or looks like a path.
@@ -139,6 +140,28 @@ mod tests {
             assert!(matches!(Experiment::select(name, &[]), Err(SelectError::File(_))), "{name}");
             assert!(matches!(machine_file(name, &[]), Err(SelectError::File(_))), "{name}");
         }
+    }
+
+    #[test]
+    fn the_values_of_parameters_end_a_name() {
+        let values = |given: &[(&str, &str)]| -> Vec<(String, Vec<String>)> {
+            given.iter().map(|&(name, value)| (name.to_owned(), vec![value.to_owned()])).collect()
+        };
+        for (name, workload, given) in [
+            ("wasm-pool:batch=7", "wasm-pool", values(&[("batch", "7")])),
+            ("f.toml:batch=7,purge=at once", "f.toml", values(&[("batch", "7"), ("purge", "at once")])),
+            ("a=b/c:d.toml:batch=7", "a=b/c:d.toml", values(&[("batch", "7")])),
+            ("f.toml:at=1:2", "f.toml", values(&[("at", "1:2")])),
+            ("a=b/f.toml", "a=b/f.toml", values(&[])),
+            ("f.toml:batch", "f.toml:batch", values(&[])),
+        ] {
+            assert_eq!(with_values(name), (workload, given), "{name}");
+        }
+        // One in the list is the one in the list.
+        let listed = EXPERIMENTS.iter().find(|experiment| experiment.name == "wasm-pool:batch=10");
+        let found = Experiment::select("wasm-pool:batch=10", &[]).expect("a known name");
+        assert!(std::ptr::eq(found[0], listed.expect("a listed name")));
+        assert_eq!(found[0].parameters, [("batch".to_owned(), "10".to_owned())]);
     }
 
     #[test]

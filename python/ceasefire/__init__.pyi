@@ -115,12 +115,16 @@ def run(
     scale: Union[float, None] = None,
     cpus: Union[int, None] = None,
     threads: Union[int, None] = None,
+    settle: Literal["free", "demand"] = "free",
+    lru_drain: Union[Literal["eager", "batched"], None] = None,
+    without: Sequence[str] = (),
     oracle: bool = True,
 ) -> Result:
     """Runs an experiment once, without the interpreter's lock. Ctrl-C ends it.
 
     ``machine``, ``scale`` and ``threads`` are by default the experiment's own: its first machine, and a thread on each
-    CPU. ``overrides`` set numbers of the machine by their keys. ``oracle=False`` turns the checkers off.
+    CPU. ``overrides`` set numbers of the machine by their keys. ``without`` leaves effects
+    out of the machine's model. ``oracle=False`` turns the checkers off.
     """
 
 def machines() -> list[Machine]:

@@ -64,7 +64,10 @@ def _connect(ray, address, jobs):
         ray.init(address=address, **options)
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         place = f"address {address}: " if address else ""
-        raise InputError(f"engine ray: {place}{_line(error)}") from None
+        # Something listens there. Ray does not say that it wants a token.
+        is_silent = type(error) is ConnectionError and "RAY_AUTH_MODE" not in os.environ
+        hint = "; if the cluster asks for a token, set RAY_AUTH_MODE=token" if is_silent else ""
+        raise InputError(f"engine ray: {place}{_line(error)}{hint}") from None
 
 
 @functools.lru_cache(maxsize=1)

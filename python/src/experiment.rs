@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
-    published, published_field, with_values, Cells, Column, Experiment as Definition, Mechanism, Row,
-    EXPERIMENTS,
+    published, published_field, Cells, Column, Experiment as Definition, Mechanism, Row, EXPERIMENTS,
 };
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -104,8 +103,8 @@ impl Workload {
 
     /// The parameters' names, in the order of the file.
     fn keys(&self) -> Vec<String> {
-        let first = self.experiments.first().map(|experiment| with_values(experiment.name).1);
-        first.into_iter().flatten().map(|(name, _)| name).collect()
+        let first = self.experiments.first().into_iter().flat_map(|experiment| experiment.parameters);
+        first.map(|(name, _)| name.clone()).collect()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -125,14 +124,11 @@ impl Workload {
         if !self.__contains__(name) {
             return Err(PyKeyError::new_err(name.to_owned()));
         }
+        let parameters = self.experiments.iter().flat_map(|experiment| experiment.parameters);
         let mut values: Vec<String> = Vec::new();
-        for experiment in &self.experiments {
-            let (_, of_experiment) = with_values(experiment.name);
-            let of_name = of_experiment.into_iter().filter(|(known, _)| known == name);
-            for value in of_name.flat_map(|(_, values)| values) {
-                if !values.contains(&value) {
-                    values.push(value);
-                }
+        for (_, value) in parameters.filter(|(known, _)| known == name) {
+            if !values.contains(value) {
+                values.push(value.clone());
             }
         }
         Ok(values)

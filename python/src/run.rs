@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ceasefire_experiments::{available_memory, compare, Experiment as Definition, Plan, RunError as Reason};
-use ceasefire_machine::config::MAX_CPUS;
+use ceasefire_experiments::{
+    available_memory, compare, named, Experiment as Definition, Plan, RunError as Reason, LRU_DRAINS,
+    PAYMENTS,
+};
+use ceasefire_machine::config::{Effect, MAX_CPUS};
 use pyo3::prelude::*;
 
 use crate::apart::apart;
@@ -32,9 +35,9 @@ pub(crate) enum On<'py> {
 #[pyfunction]
 #[pyo3(signature = (
     experiment, machine=None, mechanism="batched", overrides=None, seed=None, scale=None, cpus=None, threads=None,
-    oracle=true
+    settle=None, lru_drain=None, without=None, oracle=true
 ), text_signature = "(experiment, machine=None, mechanism='batched', overrides=None, seed=1, scale=None, cpus=None, \
-    threads=None, oracle=True)")]
+    threads=None, settle='free', lru_drain=None, without=(), oracle=True)")]
 // The arguments are those of Python's function.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
@@ -47,6 +50,9 @@ pub(crate) fn run(
     scale: Option<f64>,
     cpus: Option<Bound<'_, PyAny>>,
     threads: Option<Bound<'_, PyAny>>,
+    settle: Option<&str>,
+    lru_drain: Option<&str>,
+    without: Option<Vec<String>>,
     oracle: bool,
 ) -> PyResult<Result> {
     let experiment = only(experiment)?;
@@ -70,12 +76,19 @@ pub(crate) fn run(
         let cpus = whole::<u32>("cpus", &cpus, &format!("1 to {MAX_CPUS} CPUs"))?;
         machine = machine.with_cpus(cpus).map_err(input)?;
     }
-    let default = Plan::new(experiment, machine);
+    let effects = Effect::ALL.map(|effect| (effect.name(), effect));
+    let without = without.unwrap_or_default();
+    let without: Vec<Effect> =
+        without.iter().map(|name| named("effect", name, &effects).map_err(input)).collect::<PyResult<_>>()?;
+    let default = Plan::new(experiment, machine.without(&without));
     let plan = Plan {
         mechanism: mechanism.parse().map_err(input)?,
         threads: threads
             .map(|count| whole("threads", &count, &format!("a whole number, 1 to {}", u16::MAX)))
             .transpose()?,
+        payment: settle
+            .map_or(Ok(default.payment), |name| named("settlement", name, &PAYMENTS).map_err(input))?,
+        lru_drain: lru_drain.map(|name| named("LRU drain", name, &LRU_DRAINS).map_err(input)).transpose()?,
         seed: match seed {
             Some(seed) => whole("seed", &seed, &format!("a whole number, 0 to {}", u64::MAX))?,
             None => default.seed,

@@ -62,18 +62,23 @@ class Figures(unittest.TestCase):
         result = ceasefire.run(
             "tlb-flush2",
             machine="milan-36",
-            mechanism="per-page",
+            mechanism="lazy",
             overrides={"costs.fault": "900 ns", "costs.access": 5},
             seed=7,
             scale=0.001,
             cpus=4,
             threads=2,
+            settle="demand",
+            lru_drain="eager",
+            without=["smt", "ticks"],
             oracle=False,
         )
-        choices = "--machine milan-36 --mechanism per-page --seed 7 --scale 0.001 --cpus 4 --threads 2 --no-oracle"
+        choices = "--machine milan-36 --mechanism lazy --seed 7 --scale 0.001 --cpus 4 --threads 2 --no-oracle"
+        more = "--settle demand --lru-drain eager --without smt,ticks"
         changes = ["--set", "costs.fault=900 ns", "--set", "costs.access=5"]
-        listing = ["--lru-drain", result.report["lru_drain"]]
-        self.same(result, "tlb-flush2", *choices.split(), *listing, *changes)
+        self.same(result, "tlb-flush2", *choices.split(), *more.split(), *changes)
+        report = result.report
+        self.assertEqual((report["settle"], report["lru_drain"]), ("demand", "eager"))
 
     def test_the_machine_and_the_scale_are_the_experiments_own(self):
         report = ceasefire.run("migrate", cpus=2, scale=0.0001).report
@@ -195,6 +200,8 @@ class Mistakes(unittest.TestCase):
             ({"scale": float("nan")}, ["--scale", "nan"]),
             ({"threads": 3}, ["--threads", "3"]),
             ({"cpus": 9000}, ["--cpus", "9000"]),
+            ({"lru_drain": "eager"}, ["--lru-drain", "eager"]),
+            ({"without": ["contetion"]}, ["--without", "contetion"]),
             ({"machine": "no/such.toml"}, ["--machine", "no/such.toml"]),
             ({"overrides": {"costs.fautl": 3}}, ["--set", "costs.fautl=3"]),
         ]:
@@ -213,6 +220,7 @@ class Mistakes(unittest.TestCase):
             ({"cpus": -3}, "cpus -3: must be 1 to 8192 CPUs"),
             ({"threads": 1 << 40}, "threads 1099511627776: must be a whole number, 1 to 65535"),
             ({"seed": "x"}, "seed x: must be a whole number, 0 to 18446744073709551615"),
+            ({"settle": "fre"}, "no settlement is called 'fre'; did you mean 'free'? Known settlements: free, demand"),
         ]:
             self.assertEqual(self.refused("mmap-read", "1-socket", **options), line)
 

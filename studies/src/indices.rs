@@ -30,20 +30,31 @@ pub struct Index {
     pub total_error: f64,
 }
 
+/// The indices of all numbers for one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Indices {
+    /// The number of pairs from which they are estimated.
+    pub pairs: usize,
+    /// That of each number. Empty if there are fewer than two pairs, or if the figure is the same on all machines.
+    pub of: Vec<Index>,
+}
+
 /// The indices of so many numbers, from the figure on each machine of crossed draws, in their order. A pair one of
-/// whose machines has no figure is left out. There are none if fewer than two pairs are left, or if the figure is the
-/// same on all machines.
-pub fn indices(values: &[Option<f64>], numbers: usize) -> Option<Vec<Index>> {
+/// whose machines has no figure is left out.
+pub fn indices(values: &[Option<f64>], numbers: usize) -> Indices {
     let pairs: Vec<Vec<f64>> =
         values.chunks_exact(numbers + 2).filter_map(|pair| pair.iter().copied().collect()).collect();
-    if pairs.len() < 2 {
-        return None;
-    }
+    let of = if pairs.len() < 2 { None } else { with_errors(&pairs, numbers) };
+    Indices { pairs: pairs.len(), of: of.unwrap_or_default() }
+}
+
+/// The index of each number, with its errors.
+fn with_errors(pairs: &[Vec<f64>], numbers: usize) -> Option<Vec<Index>> {
     let all: Vec<usize> = (0..pairs.len()).collect();
-    let values = estimate(&pairs, &all, numbers)?;
+    let values = estimate(pairs, &all, numbers)?;
     let resampled = (0..RESAMPLES).filter_map(|resample| {
         let chosen = |place: usize| (mixed(mixed(resample) ^ place as u64) % pairs.len() as u64) as usize;
-        estimate(&pairs, &all.iter().map(|place| chosen(*place)).collect::<Vec<_>>(), numbers)
+        estimate(pairs, &all.iter().map(|place| chosen(*place)).collect::<Vec<_>>(), numbers)
     });
     let resampled: Vec<Vec<[f64; 2]>> = resampled.collect();
     let index = |(number, [first, total]): (usize, [f64; 2])| {
@@ -112,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_indices_of_a_known_function_are_found() {
-        let found = indices(&values(4096, ishigami), 3).expect("a figure that varies");
+        let found = indices(&values(4096, ishigami), 3).of;
+        assert_eq!(found.len(), 3);
         // The exact values, from the integrals.
         for (index, (first, total)) in found.iter().zip([(0.3139, 0.5576), (0.4424, 0.4424), (0.0, 0.2437)]) {
             assert!((index.first - first).abs() < 0.02, "{index:?}, not {first}");
@@ -123,10 +135,10 @@ mod tests {
 
     #[test]
     fn a_number_that_does_nothing_has_an_index_of_0() {
-        let found = indices(&values(64, |place| place[1] * 3.0), 3).expect("a figure that varies");
+        let found = indices(&values(64, |place| place[1] * 3.0), 3).of;
         assert!(found[0].total == 0.0 && found[2].total == 0.0 && found[0].first == 0.0, "{found:?}");
         assert!((found[1].first - 1.0).abs() < 0.1 && (found[1].total - 1.0).abs() < 0.1, "{found:?}");
-        assert_eq!(indices(&values(64, |_| 0.1), 3), None, "nothing varies");
+        assert_eq!(indices(&values(64, |_| 0.1), 3), Indices { pairs: 64, of: vec![] }, "nothing varies");
     }
 
     #[test]
@@ -135,7 +147,8 @@ mod tests {
         let expected = indices(&with[5..], 3);
         with[3] = None;
         assert_eq!(indices(&with, 3), expected);
-        assert_eq!(indices(&with[..10], 3), None, "one pair is left");
+        assert_eq!(expected.pairs, 7);
+        assert_eq!(indices(&with[..10], 3), Indices { pairs: 1, of: vec![] }, "one pair is left");
     }
 
     #[test]
@@ -146,7 +159,8 @@ mod tests {
             (0.631_494_027_392_930_4, 0.458_890_985_754_226_54),
             (-0.054_322_508_396_161_845, 0.044_621_620_264_853_26),
         ];
-        let found = indices(&values(8, ishigami), 3).expect("a figure that varies");
+        let found = indices(&values(8, ishigami), 3).of;
+        assert_eq!(found.len(), 3);
         for (index, (first, total)) in found.iter().zip(expected) {
             assert!((index.first - first).abs() < 1e-12 && (index.total - total).abs() < 1e-12, "{index:?}");
         }

@@ -27,7 +27,7 @@ mod uncertainty;
 
 pub use data_set::{DataSet, DataSetError};
 pub use draws::Draws;
-pub use indices::{indices, Index};
+pub use indices::{indices, Index, Indices};
 pub use left::Left;
 pub use parquet::to_parquet;
 pub use point::Point;

@@ -21,6 +21,8 @@ const AIM: f64 = 0.01;
 pub struct Uncertain<'a> {
     /// The machine's file.
     pub file: MachineFile,
+    /// The ranges of its numbers.
+    pub ranges: Ranges,
     /// The runs, on the machine as it is; at least one.
     pub plans: Vec<&'a Plan>,
 }
@@ -44,7 +46,6 @@ pub type Drawn = Result<Vec<Report>, String>;
 /// An experiment on a machine, with what all its draws have in common.
 struct Group<'a> {
     of: &'a Uncertain<'a>,
-    ranges: Ranges,
     places: Places,
     /// The fit of the numbers that were fitted, if there are any, with the figures that it keeps.
     fit: Option<(Fit, Measured)>,
@@ -114,9 +115,8 @@ impl<'a> Group<'a> {
             Err(FitError::NothingFitted(_)) => None,
             Err(error) => return Err(error),
         };
-        let ranges = Ranges::of(&of.file);
-        let places = Places::new(draws, ranges.len(), seed);
-        Ok(Self { of, ranges, places, fit })
+        let places = Places::new(draws, of.ranges.len(), seed);
+        Ok(Self { of, places, fit })
     }
 
     fn reports(&self, draw: u64, runner: &Runner<'_>, around: &dyn Around) -> Drawn {
@@ -137,7 +137,7 @@ impl<'a> Group<'a> {
 
     /// The machine of a draw. The figures to which numbers were fitted are those of the machine as it is.
     fn machine(&self, draw: u64, runner: &Runner<'_>) -> Result<MachineFile, FitError> {
-        let changes = self.ranges.changes(&self.places.of(draw));
+        let changes = self.of.ranges.changes(&self.places.of(draw));
         match &self.fit {
             None => {
                 let mut machine = self.of.file.clone();

@@ -59,7 +59,8 @@ pub(super) fn draw<'a>(
         } else {
             let name = arguments.machine.as_deref().unwrap_or(&plan.machine.name);
             let file = changed_file(name, &arguments.set)?;
-            groups.push((Uncertain { file, plans: vec![plan] }, vec![report]));
+            let ranges = Ranges::of(&file);
+            groups.push((Uncertain { file, ranges, plans: vec![plan] }, vec![report]));
         }
     }
     let (groups, reports): (Vec<_>, Vec<_>) = groups.into_iter().unzip();
@@ -76,7 +77,7 @@ pub(super) fn draw<'a>(
     let lost = lost.len();
     let group = |((of, reports), drawn): ((&Uncertain<'_>, _), _)| Group {
         reports,
-        keys: Ranges::of(&of.file).keys().map(str::to_owned).collect(),
+        keys: of.ranges.keys().map(str::to_owned).collect(),
         drawn,
     };
     Ok((groups.iter().zip(reports).zip(results).map(group).collect(), lost))

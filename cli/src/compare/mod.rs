@@ -34,16 +34,12 @@ pub(crate) struct Sure {
 
 pub(crate) fn run(arguments: &CompareArguments) -> Done {
     let Selection { mut plans, skipped } = select(arguments)?;
-    let drawn = [
-        ("--uncertainty", arguments.uncertainty.is_some()),
-        ("--sensitivity", arguments.sensitivity.is_some()),
-    ];
-    if let Some((option, _)) = drawn.iter().find(|(_, is_given)| *is_given) {
-        if arguments.machine.as_deref() == Some("host") {
-            return Err(Failure::Input(format!(
-                "{option}: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine"
-            )));
-        }
+    let drawing = arguments.uncertainty.map(|_| "--uncertainty");
+    let drawing = drawing.or(arguments.sensitivity.map(|_| "--sensitivity"));
+    if let Some(option) = drawing.filter(|_| arguments.machine.as_deref() == Some("host")) {
+        return Err(Failure::Input(format!(
+            "{option}: 'host' has no file: write one with `ceasefire calibrate -o FILE`, and name it with --machine"
+        )));
     }
     let output = Output::check(arguments, &inputs(arguments, &plans))?;
     for plan in &mut plans {

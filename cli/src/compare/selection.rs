@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use ceasefire_experiments::{
-    available_memory, machine_file, with_values, Experiment, Mechanism, Payment, Plan, Schedule, Sweep,
-    EXPERIMENTS,
+    available_memory, machine_file, named as one_named, with_values, Experiment, Mechanism, Payment, Plan,
+    Schedule, Sweep, EXPERIMENTS,
 };
 use ceasefire_machine::config::{Change, Effect, Machine, MachineFile};
 
 use crate::args::CompareArguments;
-use crate::failure::{unknown, Failure};
+use crate::failure::Failure;
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
@@ -52,12 +52,8 @@ pub(crate) fn mechanisms(given: &[String]) -> Result<Vec<Mechanism>, Failure> {
 
 /// The effects that are left out.
 pub(super) fn effects(arguments: &CompareArguments) -> Result<Vec<Effect>, Failure> {
-    let known = Effect::ALL.map(Effect::name);
-    let find = |name: &String| {
-        let effect = Effect::ALL.into_iter().find(|effect| effect.name() == name);
-        effect.ok_or_else(|| unknown("effect", name, &known, &[]))
-    };
-    arguments.without.iter().map(find).collect()
+    let known = Effect::ALL.map(|effect| (effect.name(), effect));
+    arguments.without.iter().map(|name| one_named("effect", name, &known).map_err(Failure::input)).collect()
 }
 
 /// Selects and checks every run that the command line asks for.

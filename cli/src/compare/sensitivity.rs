@@ -1,7 +1,7 @@
 //! `compare --sensitivity`: the numbers of the machine on which each predicted ratio depends.
 
 use ceasefire_experiments::{Plan, Report};
-use ceasefire_studies::{indices, Draws, Index};
+use ceasefire_studies::{indices, Draws, Index, Indices};
 use serde::Serialize;
 
 use super::drawn::{draw, Prediction};
@@ -49,12 +49,9 @@ pub(super) fn sensitivity(
     let mut rows = Vec::new();
     for group in &groups {
         for prediction in group.predictions().into_iter().filter(|one| group.ours(one).is_some()) {
-            let drawn = group.drawn(&prediction);
-            let pairs = drawn.chunks_exact(group.keys.len() + 2);
-            let pairs = pairs.filter(|pair| pair.iter().all(Option::is_some)).count();
-            let found = indices(&drawn, group.keys.len()).unwrap_or_default();
+            let Indices { pairs, of } = indices(&group.drawn(&prediction), group.keys.len());
             let number = |(key, index): (&String, Index)| Number { key: key.clone(), index };
-            let mut numbers: Vec<Number> = group.keys.iter().zip(found).map(number).collect();
+            let mut numbers: Vec<Number> = group.keys.iter().zip(of).map(number).collect();
             numbers.sort_by(|one, other| other.index.total.total_cmp(&one.index.total));
             rows.push(Influence { prediction, pairs, numbers });
         }
@@ -70,6 +67,9 @@ impl Sensitivity {
 }
 
 impl Influence {
+    /// The most numbers that are shown.
+    pub(crate) const SHOWN: usize = 6;
+
     /// The numbers that matter: those whose total index is at least a twentieth, at most `most`; and the others.
     pub(crate) fn split(&self, most: usize) -> (&[Number], &[Number]) {
         let few = self.numbers.iter().take(most).take_while(|number| number.index.total >= 0.05).count();

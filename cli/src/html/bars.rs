@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::group::groups;
-    use super::super::testing::{plans, report};
+    use super::super::testing::{plans, rectangles, report};
     use super::*;
     use crate::results::cases;
 
@@ -196,12 +196,7 @@ mod tests {
             let figure = figure(&groups(&cases(&plans(&reports), &reports))[0]);
             let shown = figure.shown("a").into_string();
             prop_assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
-            for rect in figure.content.into_string().split("<rect ").skip(1) {
-                let number = |name: &str| -> f64 {
-                    let rest = rect.split(&format!(" {name}=\"")).nth(1).expect("the attribute");
-                    rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")
-                };
-                let (x, width) = (number("x"), number("width"));
+            for (x, width) in rectangles(&figure.content.into_string()) {
                 prop_assert!(x >= START && width >= 0.0 && x + width <= RIGHT + 0.2, "{x} {width}");
             }
         }

@@ -21,8 +21,6 @@ const GAP: f64 = 12.0;
 /// The ends of the bars, and the start of their numbers.
 const BARS: (f64, f64) = (172.0, 312.0);
 const NUMBERS: f64 = 320.0;
-/// The most numbers shown for one ratio.
-const SHOWN: usize = 6;
 
 /// The figure. `None` if the sensitivity of this group's ratios is not known.
 pub(super) fn figure(group: &Group, sensitivity: Option<&Sensitivity>) -> Option<Figure> {
@@ -36,7 +34,7 @@ pub(super) fn figure(group: &Group, sensitivity: Option<&Sensitivity>) -> Option
     if rows.is_empty() {
         return None;
     }
-    let ends = rows.iter().flat_map(|row| row.split(SHOWN).0).map(|number| number.index);
+    let ends = rows.iter().flat_map(|row| row.split(Influence::SHOWN).0).map(|number| number.index);
     let scale = Scale::linear(
         ends.map(|index| index.total + index.total_error).chain([1.0]).map(|end| end.min(2.0)),
         BARS.0,
@@ -44,7 +42,7 @@ pub(super) fn figure(group: &Group, sensitivity: Option<&Sensitivity>) -> Option
     );
     let (height, content) = drawn(&rows, &scale);
     let said = rows.iter().map(|row| {
-        let numbers = row.split(SHOWN).0.iter().map(said).collect::<Vec<_>>();
+        let numbers = row.split(Influence::SHOWN).0.iter().map(said).collect::<Vec<_>>();
         format!("{}: {}", name(row), numbers.join(", "))
     });
     let key = |class: &str, name: &str| Key { sample: hatching::sample(class), width: 18, name: name.into() };
@@ -83,12 +81,12 @@ fn drawn(rows: &[&Influence], scale: &Scale) -> (f64, Markup) {
     let mut bottom = 0.0;
     for row in rows {
         tops.push(bottom);
-        bottom += NAME + ROW * row.split(SHOWN).0.len().max(1) as f64 + GAP;
+        bottom += NAME + ROW * row.split(Influence::SHOWN).0.len().max(1) as f64 + GAP;
     }
     let content = html! {
         @for (row, top) in rows.iter().zip(&tops) {
             text.name x="0" y=(at(top + 13.0)) { (name(row)) }
-            @let (shown, _) = row.split(SHOWN);
+            @let (shown, _) = row.split(Influence::SHOWN);
             @if shown.is_empty() {
                 text x="8" y=(at(top + NAME + 11.5)) {
                     @if row.pairs < 2 { "unknown" } @else if row.numbers.is_empty() { "the same on all machines" } @else { "no number alone matters much" }
@@ -163,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::group::groups;
-    use super::super::testing::{plans, report};
+    use super::super::testing::{plans, rectangles, report};
     use super::*;
     use crate::compare::Prediction;
     use crate::results::cases;
@@ -217,12 +215,7 @@ mod tests {
             let (plans, sensitivity) = (plans(&reports), sensitivity(&totals));
             let cases = cases(&plans, &reports);
             let figure = figure(&groups(&cases)[0], Some(&sensitivity)).expect("a figure");
-            for rect in figure.content.into_string().split("<rect ").skip(1) {
-                let number = |name: &str| -> f64 {
-                    let rest = rect.split(&format!(" {name}=\"")).nth(1).expect("the attribute");
-                    rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")
-                };
-                let (x, width) = (number("x"), number("width"));
+            for (x, width) in rectangles(&figure.content.into_string()) {
                 prop_assert!(x >= BARS.0 && width >= 0.0 && x + width <= BARS.1 + 0.2, "{x} {width}");
             }
         }

@@ -33,3 +33,15 @@ pub(super) fn plans(reports: &[Report]) -> Vec<Plan> {
 pub(super) fn comparison(before: f64, after: f64, ours: Option<f64>, measured: f64) -> Comparison {
     Comparison { unit: "1/s", before, after, ratio: after / before, ours, measured }
 }
+
+/// The start and the width of each rectangle of a drawing.
+pub(super) fn rectangles(drawing: &str) -> Vec<(f64, f64)> {
+    let rectangle = |rect: &str| {
+        let number = |name: &str| -> f64 {
+            let rest = rect.split(&format!(" {name}=\"")).nth(1).expect("the attribute");
+            rest.split('"').next().and_then(|text| text.parse().ok()).expect("a number")
+        };
+        (number("x"), number("width"))
+    };
+    drawing.split("<rect ").skip(1).map(rectangle).collect()
+}

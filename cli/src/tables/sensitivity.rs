@@ -12,8 +12,6 @@ const COLUMNS: &[Column] = &[
     Column::numbers("in all", 0),
     Column::words("", 1),
 ];
-/// The most numbers shown for one prediction.
-const SHOWN: usize = 6;
 
 /// The table, with a heading for each prediction.
 pub(super) fn text(sensitivity: &Sensitivity, look: Look) -> String {
@@ -48,7 +46,7 @@ fn rows(row: &Influence, look: Look) -> Vec<Vec<String>> {
     if row.numbers.is_empty() {
         return vec![vec!["  no number: the ratio is the same on all machines".to_owned()]];
     }
-    let (shown, others) = row.split(if look.all { usize::MAX } else { SHOWN });
+    let (shown, others) = row.split(if look.all { usize::MAX } else { Influence::SHOWN });
     let mut rows: Vec<Vec<String>> = shown
         .iter()
         .map(|number| {

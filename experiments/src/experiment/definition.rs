@@ -37,6 +37,8 @@ pub struct Experiment {
     pub machines: &'static [&'static str],
     /// The mechanisms that the paper compares: its baseline first, its proposal second.
     pub mechanisms: &'static [Mechanism],
+    /// The values of a workload file's parameters, by name.
+    pub parameters: &'static [(String, String)],
     /// The default scale, as a fraction of the paper's size.
     pub scale: f64,
     /// The smallest scale at which its ratios are known to be those of scale 1. Below it, they are marked.

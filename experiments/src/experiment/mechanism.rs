@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ceasefire::Schedule;
 use serde::{Serialize, Serializer};
 
-use crate::names::UnknownName;
+use crate::names::{named, UnknownName};
 
 /// The schedule of flushes for unmaps that the kernel does on its own account, and the transport of all flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +85,6 @@ impl FromStr for Mechanism {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let found = Self::ALL.into_iter().find(|mechanism| mechanism.name() == name);
-        found.ok_or_else(|| UnknownName::new("mechanism", name, &Self::ALL.map(Self::name), &[]))
+        named("mechanism", name, &Self::ALL.map(|mechanism| (mechanism.name(), mechanism)))
     }
 }

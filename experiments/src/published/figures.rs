@@ -2,7 +2,7 @@
 
 use ceasefire_memory::LruDrain;
 
-use crate::run::drain_name;
+use crate::names::LRU_DRAINS;
 
 /// The unit of a figure for which the paper gives only the ratio.
 pub(crate) const RELATIVE: &str = "relative";
@@ -44,8 +44,8 @@ pub struct Case {
 impl Case {
     /// The time at which new pages were listed.
     pub(crate) fn lru_drain(self) -> LruDrain {
-        let all = [LruDrain::Eager, LruDrain::Batched];
-        all.into_iter().find(|drain| drain_name(*drain) == self.lru_drain).unwrap_or_default()
+        let found = LRU_DRAINS.iter().find(|(name, _)| *name == self.lru_drain);
+        found.map(|(_, drain)| *drain).unwrap_or_default()
     }
 
     /// Whether a run has these settings.

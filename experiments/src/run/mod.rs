@@ -17,4 +17,4 @@ pub use available_memory::available_memory;
 pub use caught::caught;
 pub use host::{Admitted, Host};
 pub use plan::{Plan, TraceFile, MOST_CONTENTS};
-pub use report::{drain_name, payment_name, Report, SettledBy};
+pub use report::{Report, SettledBy};

@@ -9,8 +9,8 @@ use ceasefire_machine::config::Machine;
 use ceasefire_machine::{Options, TraceFormat, TraceOutput};
 use ceasefire_memory::{LruDrain, NodeId};
 
-use super::report::{drain_name, payment_name};
 use crate::experiment::{Experiment, Mechanism, RunError, Setup};
+use crate::names::{drain_name, payment_name};
 use crate::published::Influences;
 
 /// The maximum amount of simulated memory, in bytes, that the host keeps the contents of.

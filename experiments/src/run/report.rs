@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ceasefire::Payment;
 use ceasefire_machine::config::{builtin, Machine, MachineError};
 use ceasefire_machine::{Outcome, Reading};
-use ceasefire_memory::{LruDrain, CLASSES, PAGE_BYTES};
+use ceasefire_memory::{CLASSES, PAGE_BYTES};
 use serde::Serialize;
 
 use super::plan::Plan;
@@ -305,22 +304,6 @@ fn deviation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
-}
-
-/// The name of a value of `settle` on the command line and in JSON.
-pub const fn payment_name(payment: Payment) -> &'static str {
-    match payment {
-        Payment::Free => "free",
-        Payment::Demand => "demand",
-    }
-}
-
-/// The name of a value of `lru_drain` on the command line and in JSON.
-pub const fn drain_name(drain: LruDrain) -> &'static str {
-    match drain {
-        LruDrain::Eager => "eager",
-        LruDrain::Batched => "batched",
-    }
 }
 
 fn mib(pages: u64) -> f64 {

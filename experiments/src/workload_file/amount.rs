@@ -211,7 +211,7 @@ fn number(text: &str) -> Option<(u128, u128)> {
 }
 
 /// Whether a text may be the name of a process, a mapping, an allocator or a parameter.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let mut letters = text.chars();
     letters.next().is_some_and(|first| first.is_ascii_alphabetic())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))

@@ -27,17 +27,19 @@ use std::path::Path;
 use ceasefire_machine::config::Machine;
 use ceasefire_machine::document::{Error, Problem};
 
+pub(crate) use self::amount::is_name;
 use self::amount::{Amount, Words};
 use self::language::{Sweep as Varied, Workload};
 use self::layout::Layout;
+use self::variants::name_of;
 pub use self::variants::Given;
 use crate::experiment::{Experiment, Footprint, Frames, RunError, Sweep};
 use crate::workloads::files;
 
 impl Experiment {
     /// The experiments that a workload file describes, one for each combination of its parameters, some of which may be
-    /// `given` other values. Their names begin with the path. They are never compared with published figures, and are kept until the program ends, as the
-    /// built-in experiments are.
+    /// `given` other values. Their names begin with the path. They are never compared with published figures, and are
+    /// kept until the program ends, as the built-in experiments are.
     ///
     /// # Errors
     /// The file cannot be read or is not valid. The error names the place.
@@ -57,6 +59,7 @@ impl Experiment {
     }
 }
 
+/// Keeps experiments until the program ends.
 fn kept(experiments: Vec<Experiment>) -> Vec<&'static Experiment> {
     experiments.into_iter().map(|experiment| &*Box::leak(Box::new(experiment))).collect()
 }
@@ -79,8 +82,9 @@ fn experiments(
     by_default: bool,
 ) -> Result<Vec<Experiment>, Error> {
     let experiment = |(values, workload): variants::Variant| {
-        let name = if values.is_empty() { name.to_owned() } else { format!("{name}:{values}") };
-        of_workload(name, Box::leak(Box::new(workload)), by_default)
+        let values = &*values.leak();
+        let name = if values.is_empty() { name.to_owned() } else { format!("{name}:{}", name_of(values)) };
+        Experiment { parameters: values, ..of_workload(name, Box::leak(Box::new(workload)), by_default) }
     };
     Ok(variants::read_all(file, text, given)?.into_iter().map(experiment).collect())
 }
@@ -105,6 +109,7 @@ fn of_workload(name: String, workload: &'static Workload, by_default: bool) -> E
         description: &workload.description,
         machines: machines.leak(),
         mechanisms: &workload.mechanisms,
+        parameters: &[],
         scale: workload.scale,
         faithful_from: workload.faithful_from,
         repeats: workload.repeats,

@@ -12,7 +12,7 @@ use super::language::{
 use super::operations::{read_phase, Names};
 use super::time::Time;
 use crate::experiment::Mechanism;
-use crate::run::drain_name;
+use crate::names::LRU_DRAINS;
 
 /// The most items of a list, and the most whole numbers that a key counts.
 const MOST: u32 = 1 << 20;
@@ -142,8 +142,7 @@ fn read_threads(entry: Entry<'_>) -> Result<Vec<Amount>, Error> {
 }
 
 fn read_drains(entry: Entry<'_>) -> Result<Vec<LruDrain>, Error> {
-    let known = [LruDrain::Eager, LruDrain::Batched].map(|drain| (drain_name(drain), drain));
-    some_items(entry)?.iter().map(|entry| entry.one_of(&known)).collect()
+    some_items(entry)?.iter().map(|entry| entry.one_of(&LRU_DRAINS)).collect()
 }
 
 /// The items of a list that is not empty.

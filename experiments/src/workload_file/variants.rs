@@ -15,11 +15,16 @@ const MOST: usize = 256;
 /// The parameters that the command line can choose.
 const CHOSEN: [&str; 2] = ["threads", "lru_drain"];
 
-/// A workload and the values of its parameters, as in `batch=10,purge=never`. The text is empty without parameters.
-pub(super) type Variant = (String, Workload);
+/// A workload and the values of its parameters, by name.
+pub(super) type Variant = (Vec<(String, String)>, Workload);
 
 /// Parameters, each with its values as they would stand in the file, without quotation marks.
 pub type Given = [(String, Vec<String>)];
+
+/// The values in the name of a variant: `batch=10,purge=never`.
+pub(super) fn name_of(values: &[(String, String)]) -> String {
+    values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+}
 
 /// Reads all variants of the workload that `text` describes, with the `given` values of some parameters. Errors name
 /// `file`.
@@ -112,8 +117,8 @@ fn variant(file: &str, text: &str, parameters: &Parameters<'_>, number: usize) -
         _ => Ok(None),
     };
     root.replace_texts(&find)?;
-    let values = chosen.iter().map(|(name, value)| format!("{name}={}", value.written().unwrap_or_default()));
-    Ok((values.collect::<Vec<_>>().join(","), read(root)?))
+    let values = chosen.iter().map(|&(name, value)| (name.to_owned(), value.written().unwrap_or_default()));
+    Ok((values.collect(), read(root)?))
 }
 
 fn unknown(place: &Place<'_>, text: &str, chosen: &[(&str, &Entry<'_>)]) -> Error {
@@ -143,7 +148,7 @@ mod tests {
         let given: Vec<(String, Vec<String>)> =
             given.iter().map(|&(name, values)| (name.to_owned(), owned(values))).collect();
         let variants = read_all("f", text, &given).map_err(|error| error.to_string())?;
-        Ok(variants.into_iter().map(|(name, _)| name).collect())
+        Ok(variants.into_iter().map(|(values, _)| name_of(&values)).collect())
     }
 
     #[test]

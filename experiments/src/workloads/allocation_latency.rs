@@ -49,6 +49,7 @@ const EXPERIMENT: Experiment = Experiment {
     description: "the latencies of single allocations while other processes read ten times the memory",
     machines: &["1-socket", "4-node-48-cpu"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
+    parameters: &[],
     scale: 1.0 / 32.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -46,6 +46,7 @@ const EXPERIMENT: Experiment = Experiment {
     description: "processes that fork, touch memory and exit, while others read more than the memory",
     machines: &["1-socket"],
     mechanisms: &[Mechanism::PerPage, Mechanism::Batched, Mechanism::Lazy],
+    parameters: &[],
     scale: 1.0 / 64.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -63,6 +63,7 @@ const EXPERIMENT: Experiment = Experiment {
     description: "two processes whose threads take turns on every CPU",
     machines: &["2-socket-intel", "milan-8192"],
     mechanisms: &[Mechanism::Batched],
+    parameters: &[],
     scale: 1.0,
     faithful_from: 0.0,
     repeats: 1,

@@ -70,6 +70,7 @@ const EXPERIMENT: Experiment = Experiment {
     repeats: 3,
     by_default: true,
     mechanisms: &[Mechanism::Batched, Mechanism::Lazy],
+    parameters: &[],
     scale: 1.0 / 256.0,
     nodes: 1,
     windowed: true,

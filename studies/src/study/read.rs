@@ -172,11 +172,11 @@ fn selected(folder: &Path, name: &str, given: &Given) -> Result<Vec<Named>, Sele
 
 /// The parameters of a variant of a workload.
 fn parameters_of(experiment: &Experiment) -> Vec<Setting> {
-    let (_, values) = with_values(experiment.name);
-    let settings = values
-        .into_iter()
-        .map(|(name, values)| Setting { key: format!("{OF_WORKLOAD}{name}"), value: values.concat() });
-    settings.collect()
+    let setting = |(name, value): &(String, String)| Setting {
+        key: format!("{OF_WORKLOAD}{name}"),
+        value: value.clone(),
+    };
+    experiment.parameters.iter().map(setting).collect()
 }
 
 /// A name as the library finds it: that of a file begins at the study's folder.

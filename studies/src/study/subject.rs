@@ -1,6 +1,6 @@
 //! An experiment on one machine, with the numbers that every point of the study has.
 
-use ceasefire_experiments::{drain_name, payment_name, Experiment, LruDrain, Mechanism, Payment, Plan};
+use ceasefire_experiments::{named, Experiment, LruDrain, Mechanism, Payment, Plan, LRU_DRAINS, PAYMENTS};
 use ceasefire_machine::config::{Change, Machine, MachineError, MachineFile};
 
 use super::axis::Setting;
@@ -55,12 +55,6 @@ impl Chosen {
     /// # Errors
     /// The allowed values, if the value is none of them.
     pub(crate) fn take(&mut self, Setting { key, value }: &Setting) -> Result<(), &'static str> {
-        fn of<T>(known: &[(&str, T)], value: &str) -> Option<T>
-        where
-            T: Copy,
-        {
-            known.iter().find(|(name, _)| *name == value).map(|(_, one)| *one)
-        }
         fn count<T: std::str::FromStr>(value: &str) -> Option<T> {
             value.parse().ok()
         }
@@ -72,12 +66,11 @@ impl Chosen {
             "cpus" => self.cpus = Some(count(value).ok_or("a whole number")?),
             "threads" => self.threads = Some(count(value).ok_or("a whole number, 1 to 65535")?),
             "lru_drain" => {
-                let known = [LruDrain::Eager, LruDrain::Batched].map(|drain| (drain_name(drain), drain));
-                self.lru_drain = Some(of(&known, value).ok_or("\"eager\" or \"batched\"")?);
+                self.lru_drain =
+                    Some(named(key, value, &LRU_DRAINS).map_err(|_| "\"eager\" or \"batched\"")?);
             }
             "settle" => {
-                let known = [Payment::Free, Payment::Demand].map(|payment| (payment_name(payment), payment));
-                self.settle = Some(of(&known, value).ok_or("\"free\" or \"demand\"")?);
+                self.settle = Some(named(key, value, &PAYMENTS).map_err(|_| "\"free\" or \"demand\"")?);
             }
             _ => self
                 .changes
