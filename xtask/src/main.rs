@@ -3,6 +3,7 @@
 //! Each task is one module with a plain function. `failure` is how a task fails, `workspace` the information of cargo
 //! and git about this repository.
 
+mod adopt;
 mod bench;
 mod failure;
 mod guests;
@@ -27,6 +28,8 @@ usage: cargo xtask <task>
 
 tasks:
   test                            all checks of a change, in order; stops at the first failure
+  adopt ostd [--stock] [--cpus N] ostd's own tests in QEMU on the engine, for machines of N CPUs (4); --stock: without it
+                                    --rounds     counts interrupts of unmaps instead, without and with the engine
   bench [--quick] [--json FILE|-] the engine's costs in instructions, and the simulator's speed
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
@@ -59,6 +62,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         }
         ["test"] => test::run(),
         ["test", surplus, ..] => Err(Failure::usage(format!("`test` takes no arguments, got `{surplus}`"))),
+        ["adopt", options @ ..] => adopt::run(&adopt::Options::parse(options)?),
         ["bench", options @ ..] => bench::run(&bench::Options::parse(options)?),
         ["guests", versions @ ..] => guests::run(versions),
         ["kernel", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {
@@ -76,7 +80,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, bench, guests, kernel, page, picture, programs, python and help"
+            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, page, picture, programs, python and help"
         ))),
     }
 }

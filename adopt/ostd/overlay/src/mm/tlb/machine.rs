@@ -1,0 +1,158 @@
+//! What this kernel does for the engine: interrupts, per-CPU data, CR3.
+
+use core::{
+    mem,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Platform, Root};
+
+use super::space::Loaded;
+use crate::{
+    arch::{irq, mm},
+    cpu_local,
+    mm::{Paddr, kspace::KERNEL_PAGE_TABLE},
+    smp::IPI_SENDER,
+    task::{DisabledPreemptGuard, disable_preempt},
+    timer::Jiffies,
+};
+
+/// The engine. It serves spaces and kernel ranges.
+pub(crate) static ENGINE: Engine<Machine> = Engine::new(Machine);
+
+cpu_local! {
+    static CPU: Cpu<Loaded> = Cpu::new();
+}
+
+/// The first CPU is online, so that flushes go through the engine. The others have a copy of its data from before.
+static UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether flushes go through the engine.
+pub(super) fn is_up() -> bool {
+    UP.load(Ordering::Acquire)
+}
+
+/// Makes this CPU known to the engine: from here on flushes of kernel ranges reach it. It must then flush everything
+/// once.
+pub(crate) fn online() {
+    ENGINE.online();
+    UP.store(true, Ordering::Release);
+}
+
+/// Answers the flushes of other CPUs. For the handler of interrupts between CPUs, with interrupts off.
+pub(crate) fn answer() {
+    ENGINE.handle_interrupt();
+}
+
+/// This kernel, as the engine sees it.
+#[derive(Debug)]
+pub(crate) struct Machine;
+
+// SAFETY: `current_racy` names this CPU, which is the same with interrupts off and under a preemption guard. Only code
+// with interrupts off and the handler above call the engine for this CPU; the kernel's NMI handler does not. The
+// per-CPU data gives each CPU its own `Cpu`. None of these functions calls the engine but `wait`, while interrupts are
+// on.
+unsafe impl Platform for Machine {
+    type Space = Loaded;
+    type Saved = bool;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { clean_stores_walk: cfg!(target_arch = "x86_64"), asids: false, broadcast: None }
+    }
+
+    fn this_cpu(&self) -> CpuId {
+        number(crate::cpu::CpuId::current_racy())
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu<Loaded> {
+        let cpu = crate::cpu::CpuId::try_from(cpu.index());
+        CPU.get_on_cpu(cpu.expect("the engine knows CPUs that are online"))
+    }
+
+    fn save_interrupts(&self) -> bool {
+        let were_on = irq::is_local_enabled();
+        irq::disable_local();
+        were_on
+    }
+
+    fn restore_interrupts(&self, were_on: bool) {
+        if were_on {
+            irq::enable_local();
+        }
+    }
+
+    fn interrupts_on(&self) -> bool {
+        irq::is_local_enabled()
+    }
+
+    fn pin(&self) {
+        mem::forget(disable_preempt());
+    }
+
+    fn unpin(&self) {
+        let guard = NonNull::<DisabledPreemptGuard>::dangling();
+        const { assert!(size_of::<DisabledPreemptGuard>() == 0) }
+        // SAFETY: a guard has no bytes, and `pin` has forgotten one on this CPU.
+        unsafe { ptr::drop_in_place(guard.as_ptr()) }
+    }
+
+    fn load_root(&self, root: Root, _: Asid, _: bool) {
+        // SAFETY: the root is that of a `VmSpace`, which maps the kernel as all do. The engine holds a reference to it.
+        unsafe { mm::activate_page_table(root.0 as Paddr) }
+        if cfg!(not(target_arch = "x86_64")) {
+            mm::tlb_flush_all_excluding_global();
+        }
+    }
+
+    fn load_kernel_root(&self) {
+        let table = KERNEL_PAGE_TABLE.get().expect("a CPU is online after the kernel's tables were made");
+        // SAFETY: these are the kernel's own tables, which are never freed.
+        unsafe { mm::activate_page_table(table.root_paddr()) }
+        if cfg!(not(target_arch = "x86_64")) {
+            mm::tlb_flush_all_excluding_global();
+        }
+    }
+
+    fn invalidate(&self, _: Asid, flush: Flush) {
+        match flush.addresses() {
+            // Only x86 drops the entries on the way to a page with the page.
+            Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
+                addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
+            }
+            _ => mm::tlb_flush_all_excluding_global(),
+        }
+    }
+
+    fn invalidate_all(&self) {
+        mm::tlb_flush_all_excluding_global();
+    }
+
+    fn invalidate_kernel(&self, flush: Flush) {
+        match flush.addresses() {
+            Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
+                addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
+            }
+            _ => mm::tlb_flush_all_including_global(),
+        }
+    }
+
+    fn interrupt(&self, targets: &CpuSet) {
+        let sender = IPI_SENDER.get().expect("flushes begin after the CPUs have started");
+        targets.iter().for_each(|cpu| sender.interrupt(cpu.index()));
+    }
+
+    fn wait(&self, done: &dyn Fn() -> bool) {
+        while !done() {
+            core::hint::spin_loop();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        Jiffies::elapsed().as_duration().as_nanos() as u64
+    }
+}
+
+fn number(cpu: crate::cpu::CpuId) -> CpuId {
+    CpuId::new(u32::from(cpu) as usize).expect("CEASEFIRE_MAX_CPUS is too small for this machine")
+}

@@ -1,0 +1,85 @@
+//! `cargo xtask adopt ostd`: ostd, a framework for kernels that others wrote, on this project's engine.
+//!
+//! ostd is fetched from the registry in the version that `adopt/ostd` is for. Our files are laid over its own, and a few
+//! lines are edited. Then its own tests run in QEMU, without KVM; or `rounds` counts what unmaps cost there, beside ostd
+//! as it is published.
+//!
+//! `edits` changes lines of another project, `port` makes a copy of ostd, `rounds` compares two copies.
+
+mod edits;
+mod port;
+mod rounds;
+
+use crate::failure::{self, Failure};
+use port::{Copy, Ostd};
+
+/// What to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    what: What,
+    cpus: u32,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    /// ostd's own tests, on the engine or as it is published.
+    Tests {
+        on_engine: bool,
+    },
+    Rounds,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, Failure> {
+        let mut options = Self { what: What::Tests { on_engine: true }, cpus: 4 };
+        let mut arguments = arguments.iter();
+        match arguments.next() {
+            Some(&"ostd") => {}
+            Some(other) => return Err(Failure::usage(format!("`adopt {other}`: known: adopt ostd"))),
+            None => return Err(Failure::usage("`adopt` needs the name of a kernel; known: ostd")),
+        }
+        while let Some(argument) = arguments.next() {
+            match *argument {
+                "--stock" => options.what = What::Tests { on_engine: false },
+                "--rounds" => options.what = What::Rounds,
+                "--cpus" => {
+                    let cpus = arguments.next().and_then(|cpus| cpus.parse().ok());
+                    let cpus = cpus.filter(|cpus| (1..=64).contains(cpus));
+                    options.cpus = cpus.ok_or_else(|| Failure::usage("`--cpus` needs a number, 1 to 64"))?;
+                }
+                other => {
+                    let line = format!("unknown option `{other}`; known: --stock, --rounds and --cpus N");
+                    return Err(Failure::usage(line));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let ostd = Ostd::fetch()?;
+    match options.what {
+        What::Tests { on_engine } => {
+            let copy = Copy { on_engine, counted: false };
+            let folder = ostd.lay_out(copy)?;
+            failure::run(&mut ostd.osdk("test", &folder, copy, options.cpus)?)
+        }
+        What::Rounds => rounds::run(&ostd, options.cpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_others_refused() {
+        let parsed = Options::parse(&["ostd", "--cpus", "8", "--stock"]).expect("options");
+        assert_eq!(parsed, Options { what: What::Tests { on_engine: false }, cpus: 8 });
+        for wrong in [&[][..], &["linux"], &["ostd", "--cpus"], &["ostd", "--cpus", "0"], &["ostd", "--fast"]]
+        {
+            assert_eq!(Options::parse(wrong).expect_err("must be refused").code(), 2, "{wrong:?}");
+        }
+    }
+}

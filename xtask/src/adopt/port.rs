@@ -1,0 +1,236 @@
+//! ostd in a folder of its own: as it is published, or on this project's engine.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::edits;
+use crate::failure::{self, Failure};
+use crate::workspace::Workspace;
+
+/// The version of ostd and of its build tool.
+const VERSION: &str = "0.19.0";
+/// The version of the crate `unwinding`. Later ones do not build with the toolchain that ostd pins.
+const UNWINDING: &str = "0.2.10";
+
+/// ostd as cargo has fetched it, with the tools that build it.
+pub(super) struct Ostd {
+    /// This repository, and its folder for the port.
+    root: PathBuf,
+    ours: PathBuf,
+    /// The folder of all that is made.
+    made: PathBuf,
+    published: PathBuf,
+    tool: PathBuf,
+}
+
+/// A copy of ostd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Copy {
+    /// On the engine, or as it is published.
+    pub(super) on_engine: bool,
+    /// With the counters of `adopt/ostd/counters.toml`.
+    pub(super) counted: bool,
+}
+
+impl Ostd {
+    /// Installs the toolchain and the build tool if they are missing, and fetches ostd.
+    pub(super) fn fetch() -> Result<Self, Failure> {
+        let workspace = Workspace::load()?;
+        let (ours, made) = (workspace.root.join("adopt/ostd"), workspace.target.join("adopt/ostd"));
+        let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
+        toolchain(&channel)?;
+        let tool = tool(&channel, &made)?;
+        let published = fetch(&channel, &made)?;
+        Ok(Self { root: workspace.root, ours, made, published, tool })
+    }
+
+    /// Writes a copy and returns its folder. Files that are the same stay as they are, so that the next build is short.
+    pub(super) fn lay_out(&self, copy: Copy) -> Result<PathBuf, Failure> {
+        let to = self.made.join(format!(
+            "{}{}",
+            if copy.on_engine { "ceasefire" } else { "stock" },
+            if copy.counted { "-counted" } else { "" }
+        ));
+        let mut list = Vec::new();
+        if copy.on_engine {
+            list.extend(edits::read(&read(&self.ours.join("edits.toml"))?)?);
+        }
+        if copy.counted {
+            list.extend(edits::read(&read(&self.ours.join("counters.toml"))?)?);
+        }
+        let overlay = self.ours.join("overlay");
+        let laid_over = if copy.on_engine { files(&overlay)? } else { vec![] };
+        for file in files(&self.published)? {
+            if laid_over.contains(&file) {
+                continue;
+            }
+            let mut text = read(&self.published.join(&file))?;
+            for edit in list.iter().filter(|edit| Path::new(&edit.file) == file) {
+                text = edit.apply(&text)?;
+            }
+            if file == Path::new("Cargo.toml") {
+                text = self.manifest(&text, copy);
+            }
+            write(&to.join(&file), &text)?;
+        }
+        for file in laid_over {
+            write(&to.join(&file), &read(&overlay.join(&file))?)?;
+        }
+        Ok(to)
+    }
+
+    fn manifest(&self, text: &str, copy: Copy) -> String {
+        let unwinding = |version| format!("dependencies.unwinding]\nversion = \"{version}\"");
+        let pinned = unwinding(format!("={UNWINDING}"));
+        let mut text = text.replace(&unwinding(UNWINDING.to_owned()), &pinned);
+        text.push_str("\n[workspace]\n");
+        if copy.on_engine {
+            let engine = self.root.join("engine");
+            let _ = write!(text, "\n[dependencies.ceasefire]\npath = \"{}\"\n", engine.display());
+        }
+        text
+    }
+
+    /// Copies the kernel `adopt/ostd/NAME` for a copy of ostd, and returns its folder.
+    pub(super) fn kernel(&self, name: &str, copy: Copy) -> Result<PathBuf, Failure> {
+        let (from, to) = (self.ours.join(name), self.lay_out(copy)?.with_extension(name));
+        for file in files(&from)? {
+            write(&to.join(&file), &read(&from.join(&file))?)?;
+        }
+        Ok(to)
+    }
+
+    /// The command of the build tool in a folder, with ostd from a copy, for a machine with so many CPUs.
+    pub(super) fn osdk(&self, line: &str, folder: &Path, copy: Copy, cpus: u32) -> Result<Command, Failure> {
+        let ostd = self.lay_out(copy)?;
+        // The tool builds a package that asks for ostd by its version.
+        let patch = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
+        write(&folder.join(".cargo/config.toml"), &patch)?;
+        write(&folder.join("rust-toolchain.toml"), &read(&self.ours.join("rust-toolchain.toml"))?)?;
+        let kind = if folder == ostd { "library" } else { "kernel" };
+        let settings = read(&self.ours.join("OSDK.toml"))?;
+        let settings = settings.replace("{kind}", kind).replace("{cpus}", &cpus.to_string());
+        write(&folder.join("OSDK.toml"), &settings)?;
+        let mut command = Command::new(&self.tool);
+        command.arg("osdk").args(line.split_whitespace()).current_dir(folder);
+        // cargo takes the toolchain that the folder names. A CPU leaves a space's set when it leaves the space, as in
+        // ostd, so that the space is dropped as early.
+        command.env_remove("RUSTUP_TOOLCHAIN");
+        command.envs([("CEASEFIRE_MAX_CPUS", "64"), ("CEASEFIRE_MAX_ASIDS", "0"), ("CEASEFIRE_PLACES", "1")]);
+        Ok(command)
+    }
+}
+
+/// The toolchain that ostd pins.
+fn channel(text: &str) -> Result<String, Failure> {
+    let channel = text.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
+    Ok(channel.ok_or_else(|| Failure::new("adopt/ostd/rust-toolchain.toml names no channel"))?.to_owned())
+}
+
+/// Installs the toolchain if it is missing.
+fn toolchain(channel: &str) -> Result<(), Failure> {
+    let installed = failure::stdout(Command::new("rustup").args(["toolchain", "list"]))?;
+    if installed.lines().any(|line| line.starts_with(channel)) {
+        return Ok(());
+    }
+    let install = ["toolchain", "install", channel, "--profile", "minimal", "--component", "rust-src"];
+    failure::run(Command::new("rustup").args(install).args(["--target", "x86_64-unknown-none"]))
+}
+
+/// The build tool's program, which is installed if it is missing.
+fn tool(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
+    let root = folder.join("tools");
+    let program = root.join("bin/cargo-osdk");
+    if !program.exists() {
+        let version = format!("={VERSION}");
+        let mut install = Command::new("cargo");
+        install.args([
+            &format!("+{channel}"),
+            "install",
+            "cargo-osdk",
+            "--locked",
+            "--version",
+            &version,
+            "--root",
+        ]);
+        failure::run(install.arg(&root))?;
+    }
+    Ok(program)
+}
+
+/// The folder to which cargo has fetched ostd. The registry vouches for its content.
+fn fetch(channel: &str, folder: &Path) -> Result<PathBuf, Failure> {
+    let package = folder.join("fetch");
+    let manifest = format!(
+        "[package]\nname = \"fetch\"\nedition = \"2021\"\n[lib]\npath = \"lib.rs\"\n[dependencies]\nostd = \"={VERSION}\"\n[workspace]\n"
+    );
+    write(&package.join("Cargo.toml"), &manifest)?;
+    write(&package.join("lib.rs"), "")?;
+    let mut metadata = Command::new("cargo");
+    metadata.args([&format!("+{channel}"), "metadata", "--format-version", "1"]).current_dir(&package);
+    let metadata: Value = serde_json::from_str(&failure::stdout(&mut metadata)?)
+        .map_err(|error| Failure::new(format!("`cargo metadata` of ostd: {error}")))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let ostd = packages
+        .filter(|package| package["name"] == "ostd")
+        .find_map(|package| package["manifest_path"].as_str());
+    let ostd = ostd.and_then(|manifest| Path::new(manifest).parent());
+    Ok(ostd.ok_or_else(|| Failure::new("cargo has not fetched ostd"))?.to_owned())
+}
+
+/// The files under a folder, by their paths inside it.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(inner) = folders.pop() {
+        let path = folder.join(&inner);
+        let wrong = |error| Failure::new(format!("{}: {error}", path.display()));
+        for entry in fs::read_dir(&path).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            let name = inner.join(entry.file_name());
+            if entry.file_type().map_err(wrong)?.is_dir() {
+                folders.push(name);
+            } else {
+                found.push(name);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// Writes a file, unless it has this content.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if fs::read_to_string(path).is_ok_and(|is| is == text) {
+        return Ok(());
+    }
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| fs::write(path, text))
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_of_edits_are_readable() {
+        for (list, file) in [
+            (include_str!("../../../adopt/ostd/edits.toml"), "src/mm/vm_space.rs"),
+            (include_str!("../../../adopt/ostd/counters.toml"), "src/smp.rs"),
+        ] {
+            let edits = edits::read(list).expect("edits");
+            assert!(edits.iter().any(|edit| edit.file == file), "{file}");
+        }
+        let toolchain = include_str!("../../../adopt/ostd/rust-toolchain.toml");
+        assert_eq!(channel(toolchain).expect("a channel"), "nightly-2026-07-21");
+    }
+}
