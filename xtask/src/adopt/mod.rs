@@ -11,7 +11,7 @@ mod port;
 mod rounds;
 
 use crate::failure::{self, Failure};
-use port::{Copy, Ostd};
+use port::{Layer, Ostd};
 
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 #[derive(Debug, PartialEq, Eq)]
 enum What {
-    /// ostd's own tests, on the engine or as it is published.
+    /// ostd's own tests and our probes, on the engine or as it is published.
     Tests {
         on_engine: bool,
     },
@@ -61,9 +61,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let ostd = Ostd::fetch()?;
     match options.what {
         What::Tests { on_engine } => {
-            let copy = Copy { on_engine, counted: false };
-            let folder = ostd.lay_out(copy)?;
-            failure::run(&mut ostd.osdk("test", &folder, copy, options.cpus)?)
+            let layers = if on_engine { &[Layer::Engine, Layer::Probes][..] } else { &[Layer::Probes] };
+            let folder = ostd.lay_out(layers)?;
+            failure::run(&mut ostd.osdk("test", &folder, layers, options.cpus)?)
         }
         What::Rounds => rounds::run(&ostd, options.cpus),
     }

@@ -27,13 +27,25 @@ pub(super) struct Ostd {
     tool: PathBuf,
 }
 
-/// A copy of ostd.
+/// A part of the port: files to lay over ostd's own, and edits of others. Each is a folder of `adopt/ostd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Copy {
-    /// On the engine, or as it is published.
-    pub(super) on_engine: bool,
-    /// With the counters of `adopt/ostd/counters.toml`.
-    pub(super) counted: bool,
+pub(super) enum Layer {
+    /// The engine.
+    Engine,
+    /// Counters for the kernel `rounds`.
+    Counters,
+    /// Tests of our own.
+    Probes,
+}
+
+impl Layer {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Counters => "counters",
+            Self::Probes => "probes",
+        }
+    }
 }
 
 impl Ostd {
@@ -48,65 +60,72 @@ impl Ostd {
         Ok(Self { root: workspace.root, ours, made, published, tool })
     }
 
-    /// Writes a copy and returns its folder. Files that are the same stay as they are, so that the next build is short.
-    pub(super) fn lay_out(&self, copy: Copy) -> Result<PathBuf, Failure> {
-        let to = self.made.join(format!(
-            "{}{}",
-            if copy.on_engine { "ceasefire" } else { "stock" },
-            if copy.counted { "-counted" } else { "" }
-        ));
-        let mut list = Vec::new();
-        if copy.on_engine {
-            list.extend(edits::read(&read(&self.ours.join("edits.toml"))?)?);
-        }
-        if copy.counted {
-            list.extend(edits::read(&read(&self.ours.join("counters.toml"))?)?);
-        }
-        let overlay = self.ours.join("overlay");
-        let laid_over = if copy.on_engine { files(&overlay)? } else { vec![] };
-        for file in files(&self.published)? {
-            if laid_over.contains(&file) {
-                continue;
+    /// Writes a copy with these layers and returns its folder. Files that are the same stay as they are, so that the
+    /// next build is short. An edit of a file that a layer lays over is left out.
+    pub(super) fn lay_out(&self, layers: &[Layer]) -> Result<PathBuf, Failure> {
+        let names: Vec<&str> = ["ostd"].into_iter().chain(layers.iter().map(|layer| layer.name())).collect();
+        let to = self.made.join(names.join("-"));
+        let published = files(&self.published)?;
+        let (mut list, mut laid_over) = (Vec::new(), Vec::new());
+        for layer in layers {
+            let folder = self.ours.join(layer.name());
+            list.extend(edits::read(&read(&folder.join("edits.toml"))?)?);
+            let overlay = folder.join("overlay");
+            if overlay.exists() {
+                laid_over.extend(files(&overlay)?.into_iter().map(|file| (overlay.join(&file), file)));
             }
-            let mut text = read(&self.published.join(&file))?;
+        }
+        if let Some(edit) =
+            list.iter().find(|edit| !published.iter().any(|file| file == Path::new(&edit.file)))
+        {
+            return Err(Failure::new(format!("ostd {VERSION} has no {}, which an edit changes", edit.file)));
+        }
+        for file in published.iter().filter(|file| !laid_over.iter().any(|(_, over)| over == *file)) {
+            let mut text = read(&self.published.join(file))?;
             for edit in list.iter().filter(|edit| Path::new(&edit.file) == file) {
                 text = edit.apply(&text)?;
             }
             if file == Path::new("Cargo.toml") {
-                text = self.manifest(&text, copy);
+                text = self.manifest(&text, layers);
             }
-            write(&to.join(&file), &text)?;
+            write(&to.join(file), &text)?;
         }
-        for file in laid_over {
-            write(&to.join(&file), &read(&overlay.join(&file))?)?;
+        for (from, file) in laid_over {
+            write(&to.join(file), &read(&from)?)?;
         }
         Ok(to)
     }
 
-    fn manifest(&self, text: &str, copy: Copy) -> String {
+    fn manifest(&self, text: &str, layers: &[Layer]) -> String {
         let unwinding = |version| format!("dependencies.unwinding]\nversion = \"{version}\"");
         let pinned = unwinding(format!("={UNWINDING}"));
         let mut text = text.replace(&unwinding(UNWINDING.to_owned()), &pinned);
         text.push_str("\n[workspace]\n");
-        if copy.on_engine {
+        if layers.contains(&Layer::Engine) {
             let engine = self.root.join("engine");
             let _ = write!(text, "\n[dependencies.ceasefire]\npath = \"{}\"\n", engine.display());
         }
         text
     }
 
-    /// Copies the kernel `adopt/ostd/NAME` for a copy of ostd, and returns its folder.
-    pub(super) fn kernel(&self, name: &str, copy: Copy) -> Result<PathBuf, Failure> {
-        let (from, to) = (self.ours.join(name), self.lay_out(copy)?.with_extension(name));
+    /// Copies the kernel `adopt/ostd/NAME` for ostd with these layers, and returns its folder.
+    pub(super) fn kernel(&self, name: &str, layers: &[Layer]) -> Result<PathBuf, Failure> {
+        let (from, to) = (self.ours.join(name), self.lay_out(layers)?.with_extension(name));
         for file in files(&from)? {
             write(&to.join(&file), &read(&from.join(&file))?)?;
         }
         Ok(to)
     }
 
-    /// The command of the build tool in a folder, with ostd from a copy, for a machine with so many CPUs.
-    pub(super) fn osdk(&self, line: &str, folder: &Path, copy: Copy, cpus: u32) -> Result<Command, Failure> {
-        let ostd = self.lay_out(copy)?;
+    /// The command of the build tool in a folder, with ostd in these layers, for a machine with so many CPUs.
+    pub(super) fn osdk(
+        &self,
+        line: &str,
+        folder: &Path,
+        layers: &[Layer],
+        cpus: u32,
+    ) -> Result<Command, Failure> {
+        let ostd = self.lay_out(layers)?;
         // The tool builds a package that asks for ostd by its version.
         let patch = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
         write(&folder.join(".cargo/config.toml"), &patch)?;
@@ -224,8 +243,9 @@ mod tests {
     #[test]
     fn the_lists_of_edits_are_readable() {
         for (list, file) in [
-            (include_str!("../../../adopt/ostd/edits.toml"), "src/mm/vm_space.rs"),
-            (include_str!("../../../adopt/ostd/counters.toml"), "src/smp.rs"),
+            (include_str!("../../../adopt/ostd/engine/edits.toml"), "src/mm/vm_space.rs"),
+            (include_str!("../../../adopt/ostd/counters/edits.toml"), "src/smp.rs"),
+            (include_str!("../../../adopt/ostd/probes/edits.toml"), "src/mm/kspace/mod.rs"),
         ] {
             let edits = edits::read(list).expect("edits");
             assert!(edits.iter().any(|edit| edit.file == file), "{file}");

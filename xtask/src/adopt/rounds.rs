@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::port::{Copy, Ostd};
+use super::port::{Layer, Ostd};
 use crate::failure::{self, Failure};
 
 /// The counts of one unmap.
@@ -20,11 +20,11 @@ type Count = fn(&Unmap) -> u64;
 /// engine.
 pub(super) fn run(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
     let mut counts = Vec::new();
-    for on_engine in [false, true] {
-        let copy = Copy { on_engine, counted: true };
-        let folder = ostd.kernel("rounds", copy)?;
-        let line = if on_engine { "run --features ceasefire" } else { "run" };
-        let output = failure::stdout(&mut ostd.osdk(line, &folder, copy, cpus)?)?;
+    for (line, layers) in
+        [("run", &[Layer::Counters][..]), ("run --features ceasefire", &[Layer::Engine, Layer::Counters])]
+    {
+        let folder = ostd.kernel("rounds", layers)?;
+        let output = failure::stdout(&mut ostd.osdk(line, &folder, layers, cpus)?)?;
         counts.push(read(&output)?);
     }
     let (table, worse) = table(&counts[0], &counts[1]);

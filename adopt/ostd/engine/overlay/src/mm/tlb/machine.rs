@@ -25,7 +25,7 @@ cpu_local! {
     static CPU: Cpu<Loaded> = Cpu::new();
 }
 
-/// The first CPU is online, so that flushes go through the engine. The others have a copy of its data from before.
+/// Flushes go through the engine.
 static UP: AtomicBool = AtomicBool::new(false);
 
 /// Whether flushes go through the engine.
@@ -33,10 +33,17 @@ pub(super) fn is_up() -> bool {
     UP.load(Ordering::Acquire)
 }
 
-/// Makes this CPU known to the engine: from here on flushes of kernel ranges reach it. It must then flush everything
-/// once.
+/// Makes this CPU known to the engine: flushes of kernel ranges reach it. Each CPU but the first calls it before the
+/// first goes on with the boot.
 pub(crate) fn online() {
     ENGINE.online();
+}
+
+/// Makes the first CPU known, and has flushes go through the engine. All others are known, and can be interrupted.
+///
+/// Not earlier: the others have copies of the first CPU's data.
+pub(crate) fn start() {
+    online();
     UP.store(true, Ordering::Release);
 }
 

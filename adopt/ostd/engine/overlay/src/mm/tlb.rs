@@ -23,7 +23,7 @@ use core::{mem, ops::Range};
 
 use ceasefire::Pending;
 
-pub(crate) use self::machine::{answer, online};
+pub(crate) use self::machine::{answer, online, start};
 pub use self::space::Space;
 use self::{
     changed::Changed,

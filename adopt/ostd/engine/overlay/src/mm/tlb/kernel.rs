@@ -1,7 +1,8 @@
 //! Ranges of the kernel's own addresses: they are used again only after a flush on every CPU.
 //!
 //! A range may be given up with interrupts off. A flush there could wait for a CPU that waits for a lock of the caller
-//! with interrupts off. So such a range is kept until a caller with interrupts on comes by.
+//! with interrupts off. So such a range is kept until a caller with interrupts on gives up another one, and so are those
+//! from the boot.
 
 use alloc::vec::Vec;
 use core::{mem, ops::Range};
@@ -10,7 +11,6 @@ use ceasefire::{Flush, PageSize};
 
 use super::machine::{ENGINE, is_up};
 use crate::{
-    arch::mm::tlb_flush_all_including_global,
     mm::{Vaddr, kspace::KernelPtConfig, page_table::PageTableFrag},
     sync::{LocalIrqDisabled, SpinLock},
 };
@@ -34,26 +34,17 @@ pub(in crate::mm) fn retire(range: Range<Vaddr>, held: Vec<Held>, free: fn(Range
     purge();
 }
 
-/// Flushes all retired ranges in one round and frees them, if interrupts are on.
+/// Flushes all retired ranges in one round and frees them, if interrupts are on and all CPUs can be reached.
 fn purge() {
-    if is_up() && !crate::arch::irq::is_local_enabled() {
+    if !is_up() || !crate::arch::irq::is_local_enabled() {
         return;
     }
     let retired = mem::take(&mut *RETIRED.lock());
-    let Some(span) = retired
-        .iter()
-        .map(|one| one.range.clone())
-        .reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
-    else {
-        return;
-    };
-    if is_up() {
-        let flush = Flush::range(span.start as u64, span.end as u64, PageSize::KIB_4);
-        ENGINE.flush_kernel(Flush { tables: true, mixed: true, ..flush });
-    } else {
-        // The other CPUs have not started.
-        tlb_flush_all_including_global();
-    }
+    let ranges = retired.iter().map(|one| one.range.clone());
+    let span = ranges.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
+    let Some(span) = span else { return };
+    let flush = Flush::range(span.start as u64, span.end as u64, PageSize::KIB_4);
+    ENGINE.flush_kernel(Flush { tables: true, mixed: true, ..flush });
     for Retired { range, free, .. } in retired {
         free(range);
     }
