@@ -1,9 +1,8 @@
 //! What unmaps cost on ostd, as it is published and on the engine.
 
-use std::fmt::Write as _;
-
 use super::port::{Layer, Ostd};
 use crate::failure::{self, Failure};
+use crate::table;
 
 /// The counts of one unmap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,19 +74,19 @@ fn table(stock: &[Unmap], ours: &[Unmap]) -> (String, Vec<String>) {
         ("locks of other CPUs", |unmap| unmap.remote_locks),
         ("allocations", |unmap| unmap.allocations),
     ];
-    let mut text = format!("{:<12} {:<20} {:>9} {:>9}\n", "case", "", "published", "engine");
+    let mut rows = Vec::new();
     let mut worse = Vec::new();
     for case in cases {
         for (name, count) in counts {
             let [before, after] = [stock, ours].map(|unmaps| median(unmaps, case, count));
             let shown = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
-            let _ = writeln!(text, "{case:<12} {name:<20} {:>9} {:>9}", shown(before), shown(after));
+            rows.push([case.to_owned(), name.to_owned(), shown(before), shown(after)]);
             if name == "interrupts" && after > before {
                 worse.push(case.to_owned());
             }
         }
     }
-    (text, worse)
+    (table::format(["case", "", "published", "engine"], &rows), worse)
 }
 
 #[cfg(test)]

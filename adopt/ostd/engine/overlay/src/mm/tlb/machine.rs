@@ -106,29 +106,17 @@ unsafe impl Platform for Machine {
 
     fn load_root(&self, root: Root, _: Asid, _: bool) {
         // SAFETY: the root is that of a `VmSpace`, which maps the kernel as all do. The engine holds a reference to it.
-        unsafe { mm::activate_page_table(root.0 as Paddr) }
-        if cfg!(not(target_arch = "x86_64")) {
-            mm::tlb_flush_all_excluding_global();
-        }
+        unsafe { load(root.0 as Paddr) }
     }
 
     fn load_kernel_root(&self) {
         let table = KERNEL_PAGE_TABLE.get().expect("a CPU is online after the kernel's tables were made");
         // SAFETY: these are the kernel's own tables, which are never freed.
-        unsafe { mm::activate_page_table(table.root_paddr()) }
-        if cfg!(not(target_arch = "x86_64")) {
-            mm::tlb_flush_all_excluding_global();
-        }
+        unsafe { load(table.root_paddr()) }
     }
 
     fn invalidate(&self, _: Asid, flush: Flush) {
-        match flush.addresses() {
-            // Only x86 drops the entries on the way to a page with the page.
-            Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
-                addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
-            }
-            _ => mm::tlb_flush_all_excluding_global(),
-        }
+        invalidate(flush, mm::tlb_flush_all_excluding_global);
     }
 
     fn invalidate_all(&self) {
@@ -136,12 +124,7 @@ unsafe impl Platform for Machine {
     }
 
     fn invalidate_kernel(&self, flush: Flush) {
-        match flush.addresses() {
-            Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
-                addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
-            }
-            _ => mm::tlb_flush_all_including_global(),
-        }
+        invalidate(flush, mm::tlb_flush_all_including_global);
     }
 
     fn interrupt(&self, targets: &CpuSet) {
@@ -162,4 +145,27 @@ unsafe impl Platform for Machine {
 
 fn number(cpu: crate::cpu::CpuId) -> CpuId {
     CpuId::new(u32::from(cpu) as usize).expect("CEASEFIRE_MAX_CPUS is too small for this machine")
+}
+
+/// Loads a root, and drops the entries of the one before: they have no tags.
+///
+/// # Safety
+/// The root maps the kernel, and its tables live while it is loaded.
+unsafe fn load(root: Paddr) {
+    // SAFETY: the caller's promise.
+    unsafe { mm::activate_page_table(root) }
+    if cfg!(not(target_arch = "x86_64")) {
+        mm::tlb_flush_all_excluding_global();
+    }
+}
+
+/// Invalidates pages one by one, or everything.
+fn invalidate(flush: Flush, everything: fn()) {
+    match flush.addresses() {
+        // Only x86 drops the entries on the way to a page with the page.
+        Some(addresses) if cfg!(target_arch = "x86_64") || !flush.tables => {
+            addresses.for_each(|address| mm::tlb_flush_addr(address as usize));
+        }
+        _ => everything(),
+    }
 }
