@@ -41,10 +41,12 @@ pub(crate) enum Flaw {
     ForgetsAway,
     /// A flush while another is under way is left out.
     ForgetsSecond,
+    /// It does not wait for CPUs that have interrupts off.
+    ForgetsToWait,
 }
 
 /// All flaws, by their names on the command line.
-pub(crate) const FLAWS: [(&str, Flaw); 10] = [
+pub(crate) const FLAWS: [(&str, Flaw); 11] = [
     ("forgets-others", Flaw::ForgetsOthers),
     ("forgets-ranges", Flaw::ForgetsRanges),
     ("forgets-rights", Flaw::ForgetsRights),
@@ -55,6 +57,7 @@ pub(crate) const FLAWS: [(&str, Flaw); 10] = [
     ("forgets-idle", Flaw::ForgetsIdle),
     ("forgets-away", Flaw::ForgetsAway),
     ("forgets-second", Flaw::ForgetsSecond),
+    ("forgets-to-wait", Flaw::ForgetsToWait),
 ];
 
 const FRAMES: usize = 2048;
@@ -71,6 +74,17 @@ struct Tlb {
     /// The frames of tables (a page-walk cache).
     tables: HashMap<usize, usize>,
     away: Option<Away>,
+    /// What to flush when interrupts are on again; none while they are on.
+    waiting: Option<Vec<Range<usize>>>,
+}
+
+impl Tlb {
+    fn flush(&mut self, ranges: &[Range<usize>], tables: bool) {
+        self.entries.retain(|page, _| !ranges.iter().any(|range| range.contains(page)));
+        if tables {
+            self.tables.clear();
+        }
+    }
 }
 
 /// What the lock of the address space protects.
@@ -173,14 +187,24 @@ impl Thread {
             if forgotten && cpu != self.number {
                 continue;
             }
-            tlb.entries.retain(|page, _| !ranges.iter().any(|range| range.contains(page)));
-            if !toy.has(Flaw::KeepsTables) {
-                tlb.tables.clear();
+            if let Some(waiting) = &mut tlb.waiting {
+                waiting.extend_from_slice(ranges);
+                drop(tlb);
+                self.wait(cpu);
+            } else {
+                tlb.flush(ranges, !toy.has(Flaw::KeepsTables));
             }
-            drop(tlb);
             thread::yield_now();
         }
         toy.flushes.fetch_sub(1, SeqCst);
+    }
+
+    /// Waits until a CPU has flushed what waited there.
+    fn wait(&self, cpu: usize) {
+        let is_left = || lock(&self.toy.tlbs[cpu]).waiting.as_ref().is_some_and(|ranges| !ranges.is_empty());
+        while !self.toy.has(Flaw::ForgetsToWait) && is_left() {
+            thread::yield_now();
+        }
     }
 
     fn take_away(&self, ranges: &[Range<usize>]) {
@@ -205,6 +229,12 @@ impl Thread {
     /// An access, through the TLB. The lock makes it one instant for a flush.
     fn access<R>(&self, page: usize, rights: u64, act: impl FnOnce(&AtomicU64) -> R) -> Option<R> {
         let mut tlb = lock(&self.toy.tlbs[self.number]);
+        if tlb.waiting.is_some() {
+            // The host may run all CPUs on one of its own: the others get a turn before this one has interrupts on.
+            drop(tlb);
+            thread::yield_now();
+            tlb = lock(&self.toy.tlbs[self.number]);
+        }
         let entry = match tlb.entries.get(&page) {
             Some(entry) if entry & rights == rights => *entry,
             _ => {
@@ -281,6 +311,15 @@ impl Cpu for Thread {
             thread::yield_now();
         }
         go(None);
+    }
+
+    fn with_interrupts_off(&self, act: &mut dyn FnMut()) {
+        let tlb = || lock(&self.toy.tlbs[self.number]);
+        tlb().waiting = Some(Vec::new());
+        act();
+        let mut tlb = tlb();
+        let waiting = tlb.waiting.take().unwrap_or_default();
+        tlb.flush(&waiting, !self.toy.has(Flaw::KeepsTables));
     }
 
     fn remap(&self, from: usize, to: usize) -> Result<(), Failed> {

@@ -281,6 +281,13 @@ impl<C: Cpu> Actor<'_, C> {
         self.judge(address, newest, loaded, newest).map(drop)
     }
 
+    /// Loads from a page so many times, with interrupts off.
+    pub(crate) fn stare(&self, page: usize, times: usize) -> Done {
+        let mut done = Ok(());
+        self.cpu.with_interrupts_off(&mut || done = (0..times).try_for_each(|_| self.look(page).map(drop)));
+        done
+    }
+
     /// Leaves the space until something is true, or the scenario ends. Counts on the stage that it has left.
     pub(crate) fn away(&self, to: Away, until: impl Fn() -> bool) -> Done {
         let counted = core::cell::Cell::new(false);

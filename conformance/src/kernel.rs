@@ -22,6 +22,8 @@ pub enum Ability {
     OtherSpace,
     /// [`Cpu::map_kernel`] and its like
     KernelRanges,
+    /// [`Cpu::with_interrupts_off`]
+    InterruptsOff,
 }
 
 /// Where a CPU goes when it stops using the address space.
@@ -108,20 +110,31 @@ pub trait Cpu {
     /// after the CPU has left, and now and then; it may run while the CPU is away.
     fn away(&self, to: Away, until: &dyn Fn() -> bool);
 
+    /// Runs `act` with interrupts off: the CPU does not answer flushes meanwhile.
+    fn with_interrupts_off(&self, act: &mut dyn FnMut()) {
+        let _ = act;
+        lacking(Ability::InterruptsOff)
+    }
+
     /// Moves a page and its frame to another page, which is not mapped (`mremap`).
     ///
     /// # Errors
     /// If the kernel cannot do so.
     fn remap(&self, from: usize, to: usize) -> Result<(), Failed> {
-        lacking(Ability::Remap, (from, to))
+        let _ = (from, to);
+        lacking(Ability::Remap)
     }
 
     /// Maps a fresh frame whose first word is `word` at addresses of the kernel. Returns the address.
     ///
+    /// The word is stored before the frame is mapped, or by another way into the frame. A store through the new address
+    /// would reach an old frame by a stale entry, as the loads of all CPUs would.
+    ///
     /// # Errors
     /// If there is no memory.
     fn map_kernel(&self, word: u64) -> Result<u64, Failed> {
-        lacking(Ability::KernelRanges, word)
+        let _ = word;
+        lacking(Ability::KernelRanges)
     }
 
     /// Unmaps what [`Cpu::map_kernel`] has mapped.
@@ -129,16 +142,18 @@ pub trait Cpu {
     /// # Errors
     /// If the kernel cannot do so.
     fn unmap_kernel(&self, address: u64) -> Result<(), Failed> {
-        lacking(Ability::KernelRanges, address)
+        let _ = address;
+        lacking(Ability::KernelRanges)
     }
 
     /// Loads the word at an address that [`Cpu::map_kernel`] has returned, where a frame is mapped.
     fn load_kernel(&self, address: u64) -> Option<u64> {
-        lacking(Ability::KernelRanges, address)
+        let _ = address;
+        lacking(Ability::KernelRanges)
     }
 }
 
 /// A call that only a kernel with an ability implements.
-fn lacking<A, R>(ability: Ability, _arguments: A) -> R {
+fn lacking(ability: Ability) -> ! {
     panic!("the kernel does not say that it lacks {ability:?}, and does not implement its calls")
 }

@@ -32,7 +32,7 @@ fn a_kernel_without_flaws_passes_on_any_number_of_cpus() {
 }
 
 /// The flaw that each scenario finds.
-const FOUND_BY: [(&str, Flaw); 12] = [
+const FOUND_BY: [(&str, Flaw); 13] = [
     ("unmap-then-read", Flaw::ForgetsOthers),
     ("protect-then-store", Flaw::ForgetsRights),
     ("remap-elsewhere", Flaw::ForgetsMoves),
@@ -40,6 +40,7 @@ const FOUND_BY: [(&str, Flaw); 12] = [
     ("kernel-ranges", Flaw::ForgetsKernel),
     ("idle-cpu", Flaw::ForgetsIdle),
     ("replace-under-read", Flaw::ForgetsOthers),
+    ("interrupts-off", Flaw::ForgetsToWait),
     ("protect-under-store", Flaw::ForgetsRights),
     ("frame-reuse", Flaw::FreesEarly),
     ("freed-tables", Flaw::KeepsTables),

@@ -39,8 +39,7 @@ pub enum Guard {
     /// The interrupts to CPUs that do not run under a space's global ASID yet, or no longer do: without it R1 and R3
     /// break.
     Transition = 1024,
-    /// The flush of kernel ranges before what a [`KernelGather`](crate::KernelGather) holds is released: without it R1
-    /// and R2 break.
+    /// Flushes of kernel ranges: without them R1 and R2 break.
     KernelFlush = 2048,
     /// The flush at an entry into the kernel to which flushes were deferred: without it R1 breaks.
     KernelEntry = 4096,
@@ -55,6 +54,10 @@ pub enum Guard {
     Nested = 65536,
     /// The flush of a translation whose debt a batch may not defer: without it R1 breaks.
     AtOnce = 131_072,
+    /// The request to the other CPUs that may use entries of a space: without it R1 and R3 break.
+    Others = 262_144,
+    /// The wait for the answers to a request: without it R1 and R3 break.
+    Answers = 524_288,
 }
 
 /// The guards that were removed, each by its bit. Without the cfg it takes no memory.

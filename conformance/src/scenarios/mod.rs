@@ -29,7 +29,7 @@ impl<C> fmt::Debug for Scenario<C> {
 }
 
 /// All scenarios, the simplest first.
-pub fn scenarios<C: Cpu>() -> [Scenario<C>; 12] {
+pub fn scenarios<C: Cpu>() -> [Scenario<C>; 13] {
     [
         Scenario {
             name: "unmap-then-read",
@@ -72,6 +72,12 @@ pub fn scenarios<C: Cpu>() -> [Scenario<C>; 12] {
             about: "a page is replaced over and over while all other CPUs read it: none reads an old one",
             needs: &[],
             body: races::replace_under_read,
+        },
+        Scenario {
+            name: "interrupts-off",
+            about: "CPUs read a page with interrupts off while it is replaced: none reads an old one afterwards",
+            needs: &[Ability::InterruptsOff],
+            body: races::interrupts_off,
         },
         Scenario {
             name: "protect-under-store",

@@ -8,6 +8,8 @@ use crate::kernel::{Away, Cpu, PAGES, TABLE};
 
 /// The page that is changed.
 const PAGE: usize = 3;
+/// The times that a CPU looks with interrupts off. A flush that does not wait for it returns long before the last.
+const LOOKS: usize = 256;
 /// The times that a CPU tries to store after the right to do so has gone.
 const TRIES: u64 = 4;
 
@@ -21,6 +23,10 @@ fn replace<C: Cpu>(actor: &Actor<'_, C>, first: usize, before_the_next: impl FnO
 
 pub(super) fn replace_under_read<C: Cpu>(actor: &Actor<'_, C>) -> Done {
     actor.race(|_| replace(actor, 1, || Ok(())), || actor.look(PAGE).map(drop))
+}
+
+pub(super) fn interrupts_off<C: Cpu>(actor: &Actor<'_, C>) -> Done {
+    actor.race(|_| replace(actor, 1, || Ok(())), || actor.stare(PAGE, LOOKS))
 }
 
 pub(super) fn protect_under_store<C: Cpu>(actor: &Actor<'_, C>) -> Done {

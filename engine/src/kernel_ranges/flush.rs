@@ -4,6 +4,7 @@ use crate::cpu::{Asked, Cpu, Reach};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::flush::{work, Flush, Work};
 use crate::platform::{Platform, Reason};
+use crate::sabotage::Guard;
 use crate::space::{Generation, SpaceId};
 use crate::Engine;
 
@@ -20,6 +21,9 @@ impl<P: Platform> Engine<P> {
     /// Every CPU must call [`Engine::online`] before it uses a range that may be flushed. Interrupts should be on. With
     /// interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else.
     pub fn flush_kernel(&self, flush: Flush) {
+        if !self.guarded(Guard::KernelFlush) {
+            return;
+        }
         let limited = flush.limited(self.ceiling);
         let platform = self.platform();
         platform.pinned(|| {

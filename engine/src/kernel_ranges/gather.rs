@@ -9,9 +9,8 @@ use core::fmt;
 
 use crate::debt::Room;
 use crate::entry::{may_be_held_in_kernel, Translation};
-use crate::flush::{Flush, PageSize};
+use crate::flush::PageSize;
 use crate::platform::Platform;
-use crate::sabotage::Guard;
 use crate::Engine;
 
 /// Translations of kernel ranges changed and not flushed yet, with the things that they led to.
@@ -87,13 +86,13 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts should be on.
     pub fn hold(&mut self, held: T) {
-        self.room.hold(held, |flush| pay(self.engine, flush));
+        self.room.hold(held, |flush| self.engine.flush_kernel(flush));
     }
 
     /// Flushes the changes so far and releases the things that it held. Interrupts should be on, as for
     /// [`Engine::flush_kernel`].
     pub fn flush(&mut self) {
-        self.room.flush(|flush| pay(self.engine, flush));
+        self.room.flush(|flush| self.engine.flush_kernel(flush));
     }
 
     /// Whether anything was changed since the last flush.
@@ -103,12 +102,6 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Flushes and releases.
     pub fn finish(self) {}
-}
-
-fn pay<P: Platform>(engine: &Engine<P>, flush: Flush) {
-    if engine.guarded(Guard::KernelFlush) {
-        engine.flush_kernel(flush);
-    }
 }
 
 /// Written by hand, so that `release` may be a closure.

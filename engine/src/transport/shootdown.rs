@@ -34,7 +34,7 @@ impl<P: Platform> Engine<P> {
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
-        if space.cpus().any_but(me) {
+        if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
             let reaches_lazy = flush.tables && self.guarded(Guard::LazyTables);
@@ -106,7 +106,9 @@ impl<P: Platform> Engine<P> {
     /// Waits for the answers to a request, on whatever CPU the task is by now. True if there was a request.
     pub(crate) fn await_answers(&self, ticket: Option<Ticket>) -> bool {
         let Some(ticket) = ticket else { return false };
-        self.wait_until(&|| self.is_answered(ticket));
+        if self.guarded(Guard::Answers) {
+            self.wait_until(&|| self.is_answered(ticket));
+        }
         true
     }
 

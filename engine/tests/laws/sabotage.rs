@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Batch, Gather, PageSize, Root, Schedule, Stamp};
+use ceasefire::{Batch, Flush, Gather, PageSize, Root, Schedule, Stamp};
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::hands::{let_go, room, unmap, was, Hands, SpaceLock};
@@ -75,6 +75,31 @@ fn without_the_gather_flush_a_frame_is_released_while_it_can_be_reached() {
     assert!(reached.get(), "R1");
     assert!(m.cached(1, PAGE).is_some(), "R3");
     found_by_chance(Guard::GatherFlush, "after its frame was released");
+}
+
+#[test]
+fn without_the_request_to_other_cpus_a_flush_leaves_their_entries() {
+    for (guard, reached) in [(None, false), (Some(Guard::Others), true)] {
+        let (m, p) = busy(machine(2), guard);
+        m.switch(0, &p);
+        m.fill(0, PAGE, 1);
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+        assert_eq!(m.cached(1, PAGE).is_some(), reached, "R1 and R3, without {guard:?}");
+        assert_eq!(m.cached(0, PAGE), None, "this CPU does its own part");
+    }
+    found_by_chance(Guard::Others, "after munmap returned");
+}
+
+#[test]
+fn without_the_wait_for_answers_a_flush_returns_before_other_cpus_have_done_it() {
+    for (guard, reached) in [(None, false), (Some(Guard::Answers), true)] {
+        let (m, p) = busy(machine(2), guard);
+        m.flush(&p, Flush::page(PAGE, PageSize::KIB_4));
+        assert_eq!(m.cached(1, PAGE).is_some(), reached, "R1 and R3, without {guard:?}");
+        m.deliver_all();
+        assert_eq!(m.cached(1, PAGE), None, "the other CPU was asked");
+    }
+    found_by_chance(Guard::Answers, "after munmap returned");
 }
 
 #[test]

@@ -141,7 +141,7 @@ numbers! {
         Nodes,
         /// Frames of the memory manager.
         Frames,
-        /// How long `stale` and `migrate` measure, in seconds.
+        /// How long `stale`, `migrate` and `conformance` measure, in seconds.
         Seconds,
         /// After how many seconds `stale` ends even if some scenario has not done its least work.
         Limit,
@@ -247,7 +247,8 @@ impl Error {
 }
 
 /// The programs, by their names on the command line. The last four end in failures, to show that failures are reported.
-pub const PROGRAMS: &[&str] = &["mmap-read", "migrate", "stale", "hello", "panic", "fault", "hang", LOCKUP];
+pub const PROGRAMS: &[&str] =
+    &["mmap-read", "migrate", "stale", "conformance", "hello", "panic", "fault", "hang", LOCKUP];
 /// The program whose last CPU turns its interrupts off for good.
 pub const LOCKUP: &str = "lockup";
 /// The code with which a first process ends that found nothing wrong, but could not test enough in time.

@@ -8,6 +8,7 @@
 
 mod arch;
 mod call;
+mod conformance;
 mod line;
 mod machine;
 mod memory;
@@ -28,6 +29,7 @@ fn run(_argument: u64) -> ! {
         "mmap-read" => mmap_read::run(&machine),
         "migrate" => migrate::run(&machine),
         "stale" => stale::run(&machine),
+        "conformance" => conformance::run(&machine),
         "hello" => small::hello(&machine),
         "panic" => small::panic(),
         "fault" => small::fault(),

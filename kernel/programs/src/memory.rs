@@ -12,6 +12,10 @@ pub(crate) const WORDS: u64 = PAGE / 8;
 /// The most bytes of an image.
 const IMAGE_BYTES: u64 = 512 << 10;
 
+/// Addresses from here on are the programs' own choice. They lie far above those that the kernel chooses by itself, the
+/// lowest that are free.
+pub(crate) const FAR: u64 = 0x10_0000_0000;
+
 /// The last address at which the image can end.
 pub(crate) const fn image_end() -> u64 {
     IMAGE + IMAGE_BYTES

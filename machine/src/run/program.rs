@@ -40,8 +40,8 @@ impl Use {
     }
 }
 
-/// A thread of a program on the simulated machine, as its own code sees it.
-#[derive(Debug)]
+/// A thread of a program on the simulated machine, as its own code sees it. A copy is for the same thread.
+#[derive(Debug, Clone)]
 pub struct Program {
     pub(crate) sim: Sim,
     pub(crate) memory: Rc<Memory<Sim>>,
@@ -194,7 +194,7 @@ impl Program {
         space: &SpaceHandle<Sim>,
         body: impl FnOnce(&Self) + 'static,
     ) -> Result<(), SetupError> {
-        let program = Self { sim: self.sim.clone(), memory: self.memory.clone(), space: space.clone() };
+        let program = Self { space: space.clone(), ..self.clone() };
         program.start(name.into(), cpu, self.now(), body)
     }
 

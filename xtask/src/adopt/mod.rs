@@ -6,12 +6,13 @@
 //!
 //! `edits` changes lines of another project, `port` makes a copy of ostd, `rounds` compares two copies.
 
+mod conformance;
 mod edits;
 mod port;
 mod rounds;
 
 use crate::failure::{self, Failure};
-use port::{Layer, Ostd};
+use port::{Layer, Ostd, Run};
 
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +28,10 @@ enum What {
         on_engine: bool,
     },
     Rounds,
+    Instructions,
+    Conformance,
+    /// The same on the engine without a guard.
+    Without(String),
 }
 
 impl Options {
@@ -42,13 +47,21 @@ impl Options {
             match *argument {
                 "--stock" => options.what = What::Tests { on_engine: false },
                 "--rounds" => options.what = What::Rounds,
+                "--instructions" => options.what = What::Instructions,
+                "--conformance" => options.what = What::Conformance,
+                "--without" => {
+                    let guard = arguments.next().copied().filter(|guard| !guard.starts_with('-'));
+                    let guard =
+                        guard.ok_or_else(|| Failure::usage("`--without` needs the name of a guard"))?;
+                    options.what = What::Without(guard.to_owned());
+                }
                 "--cpus" => {
                     let cpus = arguments.next().and_then(|cpus| cpus.parse().ok());
                     let cpus = cpus.filter(|cpus| (1..=64).contains(cpus));
                     options.cpus = cpus.ok_or_else(|| Failure::usage("`--cpus` needs a number, 1 to 64"))?;
                 }
                 other => {
-                    let line = format!("unknown option `{other}`; known: --stock, --rounds and --cpus N");
+                    let line = format!("unknown option `{other}`; known: --stock, --rounds, --instructions, --conformance, --without GUARD and --cpus N");
                     return Err(Failure::usage(line));
                 }
             }
@@ -59,13 +72,16 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let ostd = Ostd::fetch()?;
-    match options.what {
+    match &options.what {
         What::Tests { on_engine } => {
-            let layers = if on_engine { &[Layer::Engine, Layer::Probes][..] } else { &[Layer::Probes] };
+            let layers = if *on_engine { &[Layer::Engine, Layer::Probes][..] } else { &[Layer::Probes] };
             let folder = ostd.lay_out(layers)?;
-            failure::run(&mut ostd.osdk("test", &folder, layers, options.cpus)?)
+            failure::run(&mut ostd.osdk(&folder, &Run::new("test", layers, options.cpus))?)
         }
-        What::Rounds => rounds::run(&ostd, options.cpus),
+        What::Rounds => rounds::compare(&ostd, options.cpus),
+        What::Instructions => rounds::instructions(&ostd, options.cpus),
+        What::Conformance => conformance::compare(&ostd, options.cpus),
+        What::Without(guard) => conformance::without(&ostd, options.cpus, guard),
     }
 }
 

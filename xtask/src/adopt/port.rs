@@ -36,6 +36,8 @@ pub(super) enum Layer {
     Counters,
     /// Tests of our own.
     Probes,
+    /// Ways for the kernel `conformance` into what is private to ostd.
+    Doors,
 }
 
 impl Layer {
@@ -44,7 +46,27 @@ impl Layer {
             Self::Engine => "engine",
             Self::Counters => "counters",
             Self::Probes => "probes",
+            Self::Doors => "doors",
         }
+    }
+}
+
+/// What the build tool does.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    /// Its command and options.
+    pub(super) line: &'a str,
+    pub(super) layers: &'a [Layer],
+    pub(super) cpus: u32,
+    /// Options of QEMU besides those for all runs.
+    pub(super) machine: &'a str,
+    /// The engine's guards can be removed.
+    pub(super) removable: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(line: &'a str, layers: &'a [Layer], cpus: u32) -> Self {
+        Self { line, layers, cpus, machine: "", removable: false }
     }
 }
 
@@ -112,30 +134,31 @@ impl Ostd {
     pub(super) fn kernel(&self, name: &str, layers: &[Layer]) -> Result<PathBuf, Failure> {
         let (from, to) = (self.ours.join(name), self.lay_out(layers)?.with_extension(name));
         for file in files(&from)? {
-            write(&to.join(&file), &read(&from.join(&file))?)?;
+            // A manifest names packages of this repository by their place in it.
+            let text = read(&from.join(&file))?.replace("{repository}", &self.root.display().to_string());
+            write(&to.join(&file), &text)?;
         }
         Ok(to)
     }
 
-    /// The command of the build tool in a folder, with ostd in these layers, for a machine with so many CPUs.
-    pub(super) fn osdk(
-        &self,
-        line: &str,
-        folder: &Path,
-        layers: &[Layer],
-        cpus: u32,
-    ) -> Result<Command, Failure> {
-        let ostd = self.lay_out(layers)?;
+    /// The command of the build tool in a folder.
+    pub(super) fn osdk(&self, folder: &Path, run: &Run<'_>) -> Result<Command, Failure> {
+        let ostd = self.lay_out(run.layers)?;
         // The tool builds a package that asks for ostd by its version.
-        let patch = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
-        write(&folder.join(".cargo/config.toml"), &patch)?;
+        let mut config = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
+        if run.removable {
+            // The tool passes no `RUSTFLAGS` on, so the flag stands in the profile.
+            config.push_str("\n[unstable]\nprofile-rustflags = true\n");
+            config.push_str("[profile.dev]\nrustflags = [\"--cfg\", \"ceasefire_sabotage\"]\n");
+        }
+        write(&folder.join(".cargo/config.toml"), &config)?;
         write(&folder.join("rust-toolchain.toml"), &read(&self.ours.join("rust-toolchain.toml"))?)?;
         let kind = if folder == ostd { "library" } else { "kernel" };
         let settings = read(&self.ours.join("OSDK.toml"))?;
-        let settings = settings.replace("{kind}", kind).replace("{cpus}", &cpus.to_string());
-        write(&folder.join("OSDK.toml"), &settings)?;
+        let settings = settings.replace("{kind}", kind).replace("{cpus}", &run.cpus.to_string());
+        write(&folder.join("OSDK.toml"), &settings.replace("{more}", run.machine))?;
         let mut command = Command::new(&self.tool);
-        command.arg("osdk").args(line.split_whitespace()).current_dir(folder);
+        command.arg("osdk").args(run.line.split_whitespace()).current_dir(folder);
         // cargo takes the toolchain that the folder names. A CPU leaves a space's set when it leaves the space, as in
         // ostd, so that the space is dropped as early.
         command.env_remove("RUSTUP_TOOLCHAIN");
@@ -246,6 +269,7 @@ mod tests {
             (include_str!("../../../adopt/ostd/engine/edits.toml"), "src/mm/vm_space.rs"),
             (include_str!("../../../adopt/ostd/counters/edits.toml"), "src/smp.rs"),
             (include_str!("../../../adopt/ostd/probes/edits.toml"), "src/mm/kspace/mod.rs"),
+            (include_str!("../../../adopt/ostd/doors/edits.toml"), "src/lib.rs"),
         ] {
             let edits = edits::read(list).expect("edits");
             assert!(edits.iter().any(|edit| edit.file == file), "{file}");

@@ -1,6 +1,6 @@
 //! What unmaps cost on ostd, as it is published and on the engine.
 
-use super::port::{Layer, Ostd};
+use super::port::{Layer, Ostd, Run};
 use crate::failure::{self, Failure};
 use crate::table;
 
@@ -17,21 +17,43 @@ type Count = fn(&Unmap) -> u64;
 
 /// Runs the kernel `adopt/ostd/rounds` on both, prints a table, and fails if any unmap needs more interrupts on the
 /// engine.
-pub(super) fn run(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
-    let mut counts = Vec::new();
-    for (line, layers) in
-        [("run", &[Layer::Counters][..]), ("run --features ceasefire", &[Layer::Engine, Layer::Counters])]
-    {
-        let folder = ostd.kernel("rounds", layers)?;
-        let output = failure::stdout(&mut ostd.osdk(line, &folder, layers, cpus)?)?;
-        counts.push(read(&output)?);
-    }
-    let (table, worse) = table(&counts[0], &counts[1]);
+pub(super) fn compare(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
+    let [published, ours] = outputs(ostd, cpus, "", "")?;
+    let (table, worse) = table(&read(&published)?, &read(&ours)?);
     println!("ostd on {cpus} CPUs, five unmaps each: as published, and on the engine\n{table}");
     if worse.is_empty() {
         return Ok(());
     }
     Err(Failure::new(format!("more interrupts on the engine: {}", worse.join(", "))))
+}
+
+/// Runs it on both with an emulator that counts instructions, and prints those of a flush of one page.
+pub(super) fn instructions(ostd: &Ostd, cpus: u32) -> Result<(), Failure> {
+    let outputs = outputs(ostd, cpus, " --release --kcmd-args=instructions", " -icount shift=0")?;
+    let [published, ours] = outputs.map(|output| flush(&output));
+    let (published, ours) = (published?, ours?);
+    let row = |part: usize| [PARTS[part].1.to_owned(), published[part].to_string(), ours[part].to_string()];
+    let rows = [0, 1, 2].map(row);
+    println!("ostd on {cpus} CPUs, the instructions of a flush of one page: as published, and on the engine");
+    println!("{}", table::format(["", "published", "engine"], &rows));
+    Ok(())
+}
+
+/// The parts of a flush, by their names in the kernel's line.
+const PARTS: [(&str, &str); 3] = [
+    ("dispatch", "sender, until the others are asked"),
+    ("sync", "sender, once they have answered"),
+    ("receiver", "each receiver"),
+];
+
+/// The kernel's output, as published and on the engine.
+fn outputs(ostd: &Ostd, cpus: u32, options: &str, machine: &str) -> Result<[String; 2], Failure> {
+    let one = |line: &str, layers: &[Layer]| {
+        let folder = ostd.kernel("rounds", layers)?;
+        let line = format!("{line}{options}");
+        failure::stdout(&mut ostd.osdk(&folder, &Run { machine, ..Run::new(&line, layers, cpus) })?)
+    };
+    Ok([one("run", &[Layer::Counters])?, one("run --features ceasefire", &[Layer::Engine, Layer::Counters])?])
 }
 
 /// The lines of the kernel's output.
@@ -44,16 +66,32 @@ fn read(output: &str) -> Result<Vec<Unmap>, Failure> {
     Ok(output.lines().filter_map(unmap).collect())
 }
 
-fn unmap(line: &str) -> Option<Unmap> {
+/// A field of a line of the kernel's.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let rest = line.trim().strip_prefix("rounds: ")?;
-    let field = |name: &str| rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-    let number = |name| field(name)?.parse().ok();
+    rest.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn unmap(line: &str) -> Option<Unmap> {
+    let number = |name| field(line, name)?.parse().ok();
     Some(Unmap {
-        case: field("case")?.to_owned(),
+        case: field(line, "case")?.to_owned(),
         interrupts: number("interrupts")?,
         remote_locks: number("remote_locks")?,
         allocations: number("allocations")?,
     })
+}
+
+/// The instructions of the parts of a flush.
+fn flush(output: &str) -> Result<[u64; 3], Failure> {
+    let line = output.lines().find(|line| field(line, "case") == Some("flush")).unwrap_or_default();
+    let mut parts = [0; 3];
+    for (part, (name, _)) in parts.iter_mut().zip(PARTS) {
+        let number = field(line, name).and_then(|number| number.parse().ok());
+        *part =
+            number.ok_or_else(|| Failure::new(format!("the kernel has not measured `{name}` of a flush")))?;
+    }
+    Ok(parts)
 }
 
 /// A table of the medians, and the cases that need more interrupts on the engine.
@@ -107,6 +145,14 @@ mod tests {
         assert!(text.lines().any(|line| words(line) == ["1-page", "interrupts", "6", "3"]), "{text}");
         assert_eq!(worse, [""; 0]);
         assert_eq!(table(&read([3, 3, 3]), &read([3, 4, 4])).1, ["1-page"]);
+    }
+
+    #[test]
+    fn the_parts_of_a_flush_are_read() {
+        let line = "rounds: cpus=4 case=flush dispatch=900 sync=60 receiver=300\r\n";
+        assert_eq!(flush(line).expect("all parts"), [900, 60, 300]);
+        let failure = flush("rounds: cpus=4 case=flush dispatch=900\n").expect_err("parts are missing");
+        assert!(failure.to_string().contains("`sync`"), "{failure}");
     }
 
     #[test]

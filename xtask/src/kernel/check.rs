@@ -45,8 +45,13 @@ const X86_64: &[Case] = &[
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
     case(
         "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
+        Must::BeCaught(CAUGHT),
+    ),
+    case(
+        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
         Must::BeCaught(CAUGHT),
     ),
     // On a busy host readers often run again only after their tick. Debts that grow old are still there then.
@@ -57,6 +62,10 @@ const X86_64: &[Case] = &[
     case(
         "--program migrate --cpus 4 --memory 256M --mechanism per-page,batched --pages 4096 --seconds 3",
         Must::Save("pages_migrated", 0.015),
+    ),
+    case(
+        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
+        Must::Do("operations"),
     ),
     case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
     case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),
@@ -79,8 +88,13 @@ const AARCH64: &[Case] = &[
     case("--program panic --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "kernel: ")),
     case("--program fault --cpus 4 --memory 256M", Must::Fail(Ending::Fault, "program: ")),
     case("--program stale --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
+    case("--program conformance --cpus 4 --memory 256M --mechanism none", Must::BeCaught(CAUGHT)),
     case(
         "--program stale --cpus 4 --memory 256M --mechanism batched --without kernel-flush",
+        Must::BeCaught(CAUGHT),
+    ),
+    case(
+        "--program conformance --cpus 4 --memory 256M --mechanism batched --without kernel-flush --seconds 4",
         Must::BeCaught(CAUGHT),
     ),
     case(
@@ -94,6 +108,14 @@ const AARCH64: &[Case] = &[
     case(
         "--program migrate --cpus 4 --memory 256M --mechanism broadcast,all --pages 4096 --seconds 2",
         Must::Broadcast("pages_migrated"),
+    ),
+    case(
+        "--program conformance --cpus 4 --memory 256M --mechanism per-page,batched,lazy --seconds 4",
+        Must::Do("operations"),
+    ),
+    case(
+        "--program conformance --cpus 4 --memory 256M --mechanism broadcast,all --seconds 4",
+        Must::Broadcast("operations"),
     ),
     case("--program hang --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: no progress")),
     case("--program lockup --cpus 4 --memory 256M", Must::Fail(Ending::Hang, "hang: CPU 3 took no tick")),

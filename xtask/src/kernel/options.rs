@@ -18,7 +18,7 @@ const COMPARED_PROGRAMS: &[&str] = &["mmap-read", "migrate"];
 const COMPARED_MECHANISMS: &[&str] = &["per-page", "batched"];
 
 /// Programs that measure for a given number of seconds.
-const MEASURING: &[&str] = &["migrate", "stale"];
+const MEASURING: &[&str] = &["migrate", "stale", "conformance"];
 
 pub(super) const MIB: u64 = 1 << 20;
 /// The most memory: it must be one range, below the hole that PCI devices have in the first 4 GiB.
@@ -527,7 +527,7 @@ mod tests {
             ("--fast", "`kernel` has no option `--fast`: `cargo xtask kernel --help` lists its options"),
             (
                 "--program stail",
-                "unknown program `stail`; known: mmap-read, migrate, stale, hello, panic, fault, hang, lockup",
+                "unknown program `stail`; known: mmap-read, migrate, stale, conformance, hello, panic, fault, hang, lockup",
             ),
             (
                 "--mechanism batched,fast",

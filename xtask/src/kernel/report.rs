@@ -8,7 +8,7 @@ use super::protocol::{self, Ending};
 use super::watch::Record;
 
 /// Programs that measure something. A run of one of them without a result is a failure.
-const MEASURED: &[&str] = &["mmap-read", "migrate", "stale"];
+const MEASURED: &[&str] = &["mmap-read", "migrate", "stale", "conformance"];
 const NANOSECONDS: f64 = 1e9;
 
 /// One run and its outcome.

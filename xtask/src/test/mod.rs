@@ -40,6 +40,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     failure::run(&mut small(&workspace))?;
     failure::run(&mut workspace.cargo("run --package ceasefire --example port"))?;
     failure::run(&mut workspace.cargo("run --package ceasefire-machine --example own_workload"))?;
+    failure::run(&mut workspace.cargo("run --package ceasefire-conformance --example template"))?;
     failure::run(workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))?;
 
     // These need components that a fresh installation of Rust or of the system lacks. A step that is left out is no
@@ -95,13 +96,13 @@ fn python_package(workspace: &Workspace) -> Result<Option<String>, Failure> {
     python::check(workspace, true).map(|()| None)
 }
 
-/// Builds engine and memory manager without an operating system, and lints the kernel as it is booted. Returns the
+/// Builds what kernels depend on without an operating system, and lints the kernel as it is booted. Returns the
 /// command that installs the target, if it is missing.
 fn bare_metal(workspace: &Workspace, target: &str) -> Result<Option<String>, Failure> {
     if !rustup_lists(&["target", "list", "--installed"], target) {
         return Ok(Some(format!("`rustup target add {target}`")));
     }
-    let build = format!("build --package ceasefire --package ceasefire-memory --target {target}");
+    let build = format!("build --package ceasefire --package ceasefire-memory --package ceasefire-conformance --target {target}");
     failure::run(&mut workspace.cargo(&build))?;
     // The rest of the workspace has been linted already, but most of the kernel exists on this target alone.
     let packages =

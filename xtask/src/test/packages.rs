@@ -5,8 +5,8 @@
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// The packages that kernels depend on.
-const PACKAGES: [&str; 2] = ["ceasefire", "ceasefire-memory"];
+/// The packages that kernels depend on, or test with.
+const PACKAGES: [&str; 3] = ["ceasefire", "ceasefire-memory", "ceasefire-conformance"];
 
 /// The files that each package must contain.
 const FILES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_packages_have_the_licences_of_the_root() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for folder in ["engine", "memory"] {
+        for folder in ["engine", "memory", "conformance"] {
             for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
                 let read = |folder: &str| fs::read(root.join(folder).join(licence)).unwrap();
                 assert_eq!(read(folder), read("."), "{folder}/{licence}");

@@ -9,11 +9,10 @@ use super::region::Region;
 use super::sizes::{LARGE, TABLE};
 use crate::call;
 use crate::machine::Machine;
-use crate::memory::PAGE;
+use crate::memory::{FAR, PAGE};
 
-/// The first address of the scenarios' places, far above the addresses that the kernel chooses by itself. No other
-/// mapping ever lies there.
-const FIRST_PLACE: u64 = 0x10_0000_0000;
+/// The first address of the scenarios' places. No other mapping ever lies there.
+const FIRST_PLACE: u64 = FAR;
 /// Bytes from one place to the next.
 const APART: u64 = 1 << 30;
 /// Pages by which the places of small regions are shifted from scenario to scenario, and within one. So they do not

@@ -23,6 +23,8 @@ use core::{mem, ops::Range};
 
 use ceasefire::Pending;
 
+#[cfg(ceasefire_sabotage)]
+pub use self::machine::remove_guard;
 pub(crate) use self::machine::{answer, online, start};
 pub use self::space::Space;
 use self::{

@@ -47,6 +47,24 @@ pub(crate) fn start() {
     UP.store(true, Ordering::Release);
 }
 
+/// Removes one of the engine's guards, by its name, for the rest of the run. Returns whether it has such a guard.
+///
+/// A test that still passes tests nothing. It exists in builds with `--cfg ceasefire_sabotage`, which no crate can set
+/// for another.
+#[cfg(ceasefire_sabotage)]
+pub fn remove_guard(name: &str) -> bool {
+    use ceasefire::sabotage::Guard;
+
+    let guard = match name {
+        "others" => Guard::Others,
+        "answers" => Guard::Answers,
+        "kernel-flush" => Guard::KernelFlush,
+        _ => return false,
+    };
+    ENGINE.remove_guard(guard);
+    true
+}
+
 /// Answers the flushes of other CPUs. For the handler of interrupts between CPUs, with interrupts off.
 pub(crate) fn answer() {
     ENGINE.handle_interrupt();
