@@ -27,6 +27,11 @@ pub use stage::{Job, Stage, CPUS};
 pub use verdict::{Broken, Finding, Verdict};
 pub use word::POISON;
 
+/// The chapter of the book, whose kernel is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/conformance.md")]
+struct Chapter;
+
 /// Runs a scenario on all CPUs of a kernel, `rounds` times over.
 ///
 /// A round takes pages away once. Scenarios that race find more in more rounds; 200 are a good start.

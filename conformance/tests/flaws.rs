@@ -7,7 +7,7 @@ mod template;
 use ceasefire_conformance::{check, scenarios, Ability, Cpu, Job, Kernel, Scenario, Stage, Verdict};
 use template::{Flaw, Thread, Threads};
 
-const ROUNDS: u32 = 200;
+const ROUNDS: u32 = 50;
 
 fn stage() -> &'static Stage {
     Box::leak(Box::default())

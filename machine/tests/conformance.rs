@@ -202,10 +202,10 @@ fn every_mechanism_conforms() {
             let mechanism = (kernel.schedule, kernel.broadcast);
             match verdict {
                 Verdict::Passed { accesses } => {
-                    assert!(accesses >= ROUNDS.into(), "{}: {verdict}", scenario.name)
+                    assert!(accesses >= ROUNDS.into(), "{}: {verdict}", scenario.name);
                 }
                 Verdict::Lacks(ability) => {
-                    assert!(LACKING.contains(&ability), "{}: {verdict}", scenario.name)
+                    assert!(LACKING.contains(&ability), "{}: {verdict}", scenario.name);
                 }
                 other => panic!("{} with {mechanism:?}: {other}", scenario.name),
             }
