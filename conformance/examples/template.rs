@@ -43,10 +43,12 @@ pub(crate) enum Flaw {
     ForgetsSecond,
     /// It does not wait for CPUs that have interrupts off.
     ForgetsToWait,
+    /// It frees the frame of a page that it took on its own account, and has not flushed.
+    ForgetsDebts,
 }
 
 /// All flaws, by their names on the command line.
-pub(crate) const FLAWS: [(&str, Flaw); 11] = [
+pub(crate) const FLAWS: [(&str, Flaw); 12] = [
     ("forgets-others", Flaw::ForgetsOthers),
     ("forgets-ranges", Flaw::ForgetsRanges),
     ("forgets-rights", Flaw::ForgetsRights),
@@ -58,6 +60,7 @@ pub(crate) const FLAWS: [(&str, Flaw); 11] = [
     ("forgets-away", Flaw::ForgetsAway),
     ("forgets-second", Flaw::ForgetsSecond),
     ("forgets-to-wait", Flaw::ForgetsToWait),
+    ("forgets-debts", Flaw::ForgetsDebts),
 ];
 
 const FRAMES: usize = 2048;
@@ -92,6 +95,8 @@ impl Tlb {
 struct Space {
     tables: [Option<usize>; TABLES],
     free: Vec<usize>,
+    /// Frames that wait for the flush of the page that they were.
+    owing: Vec<(usize, usize)>,
 }
 
 /// The kernel.
@@ -213,6 +218,9 @@ impl Thread {
             let mut space = lock(&self.toy.space);
             for range in ranges {
                 frames.extend(self.clear(&mut space, range.clone()));
+                frames.extend(
+                    space.owing.extract_if(.., |(page, _)| range.contains(page)).map(|(_, frame)| frame),
+                );
             }
         }
         let free = |frames: Vec<usize>| lock(&self.toy.space).free.extend(frames);
@@ -313,6 +321,17 @@ impl Cpu for Thread {
         go(None);
     }
 
+    fn evict(&self, page: usize) -> Result<(), Failed> {
+        let mut space = lock(&self.toy.space);
+        let frames = self.clear(&mut space, page..page + 1);
+        if self.toy.has(Flaw::ForgetsDebts) {
+            space.free.extend(frames);
+        } else {
+            space.owing.extend(frames.into_iter().map(|frame| (page, frame)));
+        }
+        Ok(())
+    }
+
     fn with_interrupts_off(&self, act: &mut dyn FnMut()) {
         let tlb = || lock(&self.toy.tlbs[self.number]);
         tlb().waiting = Some(Vec::new());
@@ -358,7 +377,11 @@ impl Threads {
     pub(crate) fn new(cpus: usize, flaw: Option<Flaw>) -> Self {
         Self(Arc::new(Toy {
             frames: (0..FRAMES).map(|_| [const { AtomicU64::new(0) }; TABLE]).collect(),
-            space: Mutex::new(Space { tables: [None; TABLES], free: (0..FRAMES).collect() }),
+            space: Mutex::new(Space {
+                tables: [None; TABLES],
+                free: (0..FRAMES).collect(),
+                owing: Vec::new(),
+            }),
             tlbs: (0..cpus).map(|_| Mutex::default()).collect(),
             flushes: AtomicUsize::new(0),
             flaw,
@@ -397,7 +420,7 @@ fn main() -> ExitCode {
     let kernel = Threads::new(4, flaw.map(|(_, flaw)| *flaw));
     let mut broken = false;
     for scenario in scenarios() {
-        let verdict = check(&kernel, &STAGE, &scenario, 200);
+        let verdict = check(&kernel, &STAGE, &scenario, 50);
         println!("{}: {verdict}", scenario.name);
         broken |= matches!(verdict, Verdict::Broken(_));
     }

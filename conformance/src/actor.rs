@@ -187,6 +187,12 @@ impl<C: Cpu> Actor<'_, C> {
         Ok(())
     }
 
+    /// Has the kernel take a page on its own account. CPUs may still read its version.
+    pub(crate) fn evict(&self, page: usize) -> Done {
+        self.leaving(page);
+        Ok(self.cpu.evict(page)?)
+    }
+
     /// Has free frames used for something else.
     pub(crate) fn reuse(&self) -> Done {
         Ok(self.cpu.reuse(POISON)?)
@@ -198,9 +204,14 @@ impl<C: Cpu> Actor<'_, C> {
         Stop::Because(Verdict::Broken(Finding { cpu: self.number(), place, broken }))
     }
 
-    /// The accesses that a CPU has made.
-    pub(crate) fn accesses(&self, cpu: usize) -> u64 {
-        self.stage.accesses[cpu].load(SeqCst)
+    /// Waits until every other CPU has made so many accesses.
+    pub(crate) fn used_again(&self, times: u64) -> Done {
+        let accesses = |cpu: usize| self.stage.accesses[cpu].load(SeqCst);
+        let mut others = (0..self.cpus()).filter(|cpu| *cpu != self.number());
+        others.try_for_each(|cpu| {
+            let before = accesses(cpu);
+            self.wait(|| accesses(cpu) >= before + times)
+        })
     }
 
     fn accessed(&self) {

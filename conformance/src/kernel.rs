@@ -24,6 +24,8 @@ pub enum Ability {
     KernelRanges,
     /// [`Cpu::with_interrupts_off`]
     InterruptsOff,
+    /// [`Cpu::evict`]
+    Evict,
 }
 
 /// Where a CPU goes when it stops using the address space.
@@ -114,6 +116,16 @@ pub trait Cpu {
     fn with_interrupts_off(&self, act: &mut dyn FnMut()) {
         let _ = act;
         lacking(Ability::InterruptsOff)
+    }
+
+    /// Takes away a page that programs may only read, on the kernel's own account, as reclaim does. No program was promised
+    /// anything: CPUs may read the page until it is [unmapped](Cpu::unmap), and the kernel may bring it back.
+    ///
+    /// # Errors
+    /// If the kernel cannot do so.
+    fn evict(&self, page: usize) -> Result<(), Failed> {
+        let _ = page;
+        lacking(Ability::Evict)
     }
 
     /// Moves a page and its frame to another page, which is not mapped (`mremap`).

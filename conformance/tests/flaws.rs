@@ -32,7 +32,7 @@ fn a_kernel_without_flaws_passes_on_any_number_of_cpus() {
 }
 
 /// The flaw that each scenario finds.
-const FOUND_BY: [(&str, Flaw); 13] = [
+const FOUND_BY: [(&str, Flaw); 14] = [
     ("unmap-then-read", Flaw::ForgetsOthers),
     ("protect-then-store", Flaw::ForgetsRights),
     ("remap-elsewhere", Flaw::ForgetsMoves),
@@ -43,6 +43,7 @@ const FOUND_BY: [(&str, Flaw); 13] = [
     ("interrupts-off", Flaw::ForgetsToWait),
     ("protect-under-store", Flaw::ForgetsRights),
     ("frame-reuse", Flaw::FreesEarly),
+    ("evicted", Flaw::ForgetsDebts),
     ("freed-tables", Flaw::KeepsTables),
     ("switch-under-way", Flaw::ForgetsAway),
     ("many-flushes", Flaw::ForgetsSecond),

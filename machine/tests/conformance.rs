@@ -21,8 +21,9 @@ const CPUS: u16 = 4;
 const ROUNDS: u32 = 20;
 /// The address of the first page under test. Mappings without an address of their own lie far below.
 const BASE: u64 = 1 << 40;
-/// It has no addresses of the kernel, and programs cannot turn interrupts off.
-const LACKING: [Ability; 2] = [Ability::KernelRanges, Ability::InterruptsOff];
+/// It has no addresses of the kernel, and programs cannot turn interrupts off. Their memory is no file's, so it is written
+/// out before it is taken: `luf` tests that.
+const LACKING: [Ability; 3] = [Ability::KernelRanges, Ability::InterruptsOff, Ability::Evict];
 /// Pages of free memory that are used at a time.
 const REUSED: u64 = 32;
 

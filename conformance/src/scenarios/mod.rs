@@ -29,7 +29,7 @@ impl<C> fmt::Debug for Scenario<C> {
 }
 
 /// All scenarios, the simplest first.
-pub fn scenarios<C: Cpu>() -> [Scenario<C>; 13] {
+pub fn scenarios<C: Cpu>() -> [Scenario<C>; 14] {
     [
         Scenario {
             name: "unmap-then-read",
@@ -90,6 +90,12 @@ pub fn scenarios<C: Cpu>() -> [Scenario<C>; 13] {
             about: "frames of pages that are read go to others at once: no CPU reads what those put there",
             needs: &[],
             body: races::frame_reuse,
+        },
+        Scenario {
+            name: "evicted",
+            about: "the kernel takes a page on its own account: CPUs read it or nothing, until it is unmapped",
+            needs: &[Ability::Evict],
+            body: races::evicted,
         },
         Scenario {
             name: "freed-tables",

@@ -9,8 +9,10 @@ use crate::kernel::{Away, Cpu, PAGES, TABLE};
 /// The page that is changed.
 const PAGE: usize = 3;
 /// The times that a CPU looks with interrupts off. A flush that does not wait for it returns long before the last.
-const LOOKS: usize = 256;
-/// The times that a CPU tries to store after the right to do so has gone.
+const LOOKS: usize = 64;
+/// Looks of a CPU between two uses of free frames.
+const EACH: u64 = 16;
+/// The times that each CPU uses a page after it has changed.
 const TRIES: u64 = 4;
 
 /// Replaces the page, after every other CPU from `first` on has seen it.
@@ -34,10 +36,7 @@ pub(super) fn protect_under_store<C: Cpu>(actor: &Actor<'_, C>) -> Done {
         let version = actor.map(PAGE)?;
         actor.seen_by(1, version)?;
         actor.protect(PAGE)?;
-        (1..actor.cpus()).try_for_each(|cpu| {
-            let before = actor.accesses(cpu);
-            actor.wait(|| actor.accesses(cpu) >= before + TRIES)
-        })?;
+        actor.used_again(TRIES)?;
         actor.unmap(PAGE..PAGE + 1)
     };
     actor.race(act, || actor.touch(PAGE).map(drop))
@@ -48,6 +47,31 @@ pub(super) fn frame_reuse<C: Cpu>(actor: &Actor<'_, C>) -> Done {
     let first = if actor.cpus() > 2 { 2 } else { 1 };
     let act = |_| replace(actor, first, || if first == 1 { actor.reuse() } else { Ok(()) });
     actor.race(act, || if actor.number() < first { actor.reuse() } else { actor.look(PAGE).map(drop) })
+}
+
+pub(super) fn evicted<C: Cpu>(actor: &Actor<'_, C>) -> Done {
+    let act = |round: usize| {
+        actor.map(PAGE)?;
+        actor.protect(PAGE)?;
+        actor.used_again(TRIES)?;
+        actor.evict(PAGE)?;
+        // Every other time the unmap follows at once. Otherwise whatever the kernel waits for has come before, and the
+        // frame may be free.
+        if round.is_multiple_of(2) {
+            actor.reuse()?;
+            actor.used_again(4 * EACH)?;
+        }
+        actor.unmap(PAGE..PAGE + 1)
+    };
+    let mut looks = 0_u64;
+    actor.race(act, || {
+        // A free frame may lie with the CPU that has freed it.
+        looks += 1;
+        if looks.is_multiple_of(EACH) {
+            actor.reuse()?;
+        }
+        actor.look(PAGE).map(drop)
+    })
 }
 
 pub(super) fn freed_tables<C: Cpu>(actor: &Actor<'_, C>) -> Done {

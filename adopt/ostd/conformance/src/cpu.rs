@@ -3,13 +3,14 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
 
-use ceasefire_conformance::{Away, Cpu, Failed, PAGES, TABLE};
+use ceasefire_conformance::{Away, Cpu, Failed, PAGES};
 use ostd::kernel_range::KernelRange;
 use ostd::mm::io::util::HasVmReaderWriter;
 use ostd::mm::tlb::TlbFlushOp;
 use ostd::mm::vm_space::VmQueriedItem;
 use ostd::mm::{
-    CachePolicy, Frame, FrameAllocOptions, PAGE_SIZE, PageFlags, PageProperty, UFrame, Vaddr, VmSpace,
+    CachePolicy, Frame, FrameAllocOptions, PAGE_SIZE, PageFlags, PageProperty, UFrame, Vaddr, VmReader,
+    VmSpace,
 };
 use ostd::task::{Task, disable_preempt, halt_cpu};
 
@@ -80,14 +81,21 @@ const fn place(page: usize) -> Vaddr {
     BASE + page * PAGE_SIZE
 }
 
+/// Fresh frames, full of a word.
+fn frames(count: usize, word: u64) -> Result<Vec<Frame<()>>, Failed> {
+    let mut bytes = [0; PAGE_SIZE];
+    bytes.chunks_exact_mut(8).for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
+    let one = |_| {
+        let frame = FrameAllocOptions::new().zeroed(false).alloc_frame().map_err(|_| Failed::NoMemory)?;
+        frame.writer().write(&mut VmReader::from(&bytes[..]));
+        Ok(frame)
+    };
+    (0..count).map(one).collect()
+}
+
 /// A fresh frame, full of a word.
 fn frame(word: u64) -> Result<Frame<()>, Failed> {
-    let frame = FrameAllocOptions::new().zeroed(false).alloc_frame().map_err(|_| Failed::NoMemory)?;
-    let mut writer = frame.writer();
-    for _ in 0..TABLE {
-        writer.write_val(&word).map_err(|_| Failed::Error(0))?;
-    }
-    Ok(frame)
+    Ok(frames(1, word)?.remove(0))
 }
 
 impl Cpu for Here {
@@ -128,9 +136,7 @@ impl Cpu for Here {
     }
 
     fn reuse(&self, word: u64) -> Result<(), Failed> {
-        let frames: Vec<Frame<()>> = (0..REUSED).map(|_| frame(word)).collect::<Result<_, _>>()?;
-        drop(frames);
-        Ok(())
+        frames(REUSED, word).map(drop)
     }
 
     fn away(&self, to: Away, until: &dyn Fn() -> bool) {
@@ -150,6 +156,19 @@ impl Cpu for Here {
                 self.space.activate();
             }
         }
+    }
+
+    /// As published, ostd has no other way than for programs.
+    fn evict(&self, page: usize) -> Result<(), Failed> {
+        #[cfg(not(feature = "ceasefire"))]
+        self.unmap_all(core::slice::from_ref(&(page..page + 1)));
+        #[cfg(feature = "ceasefire")]
+        {
+            let guard = disable_preempt();
+            let mut cursor = self.space.cursor_mut(&guard, &(place(page)..place(page + 1))).expect("a page");
+            cursor.evict(PAGE_SIZE);
+        }
+        Ok(())
     }
 
     fn with_interrupts_off(&self, act: &mut dyn FnMut()) {

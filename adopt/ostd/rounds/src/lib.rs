@@ -29,9 +29,12 @@ use ostd::mm::{CachePolicy, FrameAllocOptions, PAGE_SIZE, PageFlags, PagePropert
 use ostd::prelude::*;
 use ostd::smp::{ALLOCATIONS, HANDLED_IN, INTERRUPTS, REMOTE_LOCKS};
 use ostd::task::disable_preempt;
+use ostd::timer::Jiffies;
 
 static SPACE: spin::Once<Arc<VmSpace>> = spin::Once::new();
 static READY: AtomicUsize = AtomicUsize::new(0);
+/// How often other CPUs have read all pages.
+static READ: AtomicUsize = AtomicUsize::new(0);
 
 /// The address of the first page.
 const BASE: Vaddr = 0x1000_0000;
@@ -50,15 +53,20 @@ fn read_for_ever() {
                 let _ = reader.read_val::<u64>();
             }
         }
+        READ.fetch_add(1, SeqCst);
     }
 }
 
 fn map(space: &VmSpace, start: Vaddr, pages: usize) {
+    map_with(space, start, pages, PageFlags::RW);
+}
+
+fn map_with(space: &VmSpace, start: Vaddr, pages: usize, rights: PageFlags) {
     let guard = disable_preempt();
     let mut cursor = space.cursor_mut(&guard, &(start..start + pages * PAGE_SIZE)).expect("a range");
     for _ in 0..pages {
         let frame: UFrame = FrameAllocOptions::new().alloc_frame().expect("a frame").into();
-        cursor.map(frame, PageProperty::new_user(PageFlags::RW, CachePolicy::Writeback));
+        cursor.map(frame, PageProperty::new_user(rights, CachePolicy::Writeback));
     }
 }
 
@@ -91,6 +99,34 @@ fn unmap_all(space: &VmSpace, mappings: usize) {
     }
     all.dispatch_tlb_flush();
     all.sync_tlb_flush();
+}
+
+/// Takes pages that are only read from the program, as reclaim does, and waits until their frames are free.
+#[cfg(not(feature = "ceasefire"))]
+fn reclaim(space: &VmSpace, pages: usize) {
+    unmap(space, BASE, pages);
+}
+
+#[cfg(feature = "ceasefire")]
+fn reclaim(space: &VmSpace, pages: usize) {
+    {
+        let guard = disable_preempt();
+        let mut cursor = space.cursor_mut(&guard, &(BASE..BASE + pages * PAGE_SIZE)).expect("a range");
+        assert_eq!(cursor.evict(pages * PAGE_SIZE), pages);
+    }
+    // Debts are settled after 10 ms, or a tick later.
+    let end = Jiffies::elapsed().as_u64() + 30;
+    while Jiffies::elapsed().as_u64() < end {
+        core::hint::spin_loop();
+    }
+}
+
+/// Waits until every other CPU has read all pages, for as long as one of them could do it alone.
+fn wait_for_readers() {
+    let enough = READ.load(SeqCst) + 4 * num_cpus();
+    while num_cpus() > 1 && READ.load(SeqCst) < enough {
+        core::hint::spin_loop();
+    }
 }
 
 fn count(case: &str, prepare: impl Fn(), change: impl Fn()) {
@@ -163,6 +199,11 @@ fn main() {
     }
     let prepare = || (0..64).for_each(|mapping| map(space, BASE + mapping * APART, 1));
     count("64-mappings", prepare, || unmap_all(space, 64));
+    let prepare = || {
+        map_with(space, BASE, 64, PageFlags::R);
+        wait_for_readers();
+    };
+    count("64-reclaimed", prepare, || reclaim(space, 64));
     end();
 }
 

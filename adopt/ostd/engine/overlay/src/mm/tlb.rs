@@ -8,12 +8,14 @@
 //! - `changed` adds up changes to one flush.
 //! - `space` is what a `VmSpace` has for the engine, in the place of a set of CPUs.
 //! - `frames` keeps frames until they can be dropped.
+//! - `evict` takes pages away without a flush.
 //! - `kernel` is for ranges of the kernel's own addresses.
 //!
 //! Flushes use no queue. A CPU posts one request for all its targets, and waits until each has reached the generation
 //! of the flush. It allocates nothing for that, and takes no lock of another CPU.
 
 mod changed;
+mod evict;
 mod frames;
 mod kernel;
 mod machine;
@@ -32,7 +34,11 @@ use self::{
     frames::Frames,
     machine::{ENGINE, Machine, is_up},
 };
-pub(in crate::mm) use self::{kernel::retire, space::Loaded};
+pub(in crate::mm) use self::{
+    evict::{Evicting, Taken, settle},
+    kernel::retire,
+    space::Loaded,
+};
 use super::{
     PAGE_SIZE, Vaddr,
     frame::{Frame, meta::AnyFrameMeta},

@@ -32,12 +32,23 @@ impl Frames {
         Self(None)
     }
 
+    /// Takes a frame that must be dropped after a grace period: by [`Self::add`] or [`Self::drop_later`].
+    pub(super) fn keep(frame: RcuDrop<AnyFrame>) -> AnyFrame {
+        // SAFETY: this module's callers pass it on to a list, whose frames are dropped by `Waited`, after a grace
+        // period.
+        let (frame, panic_guard) = unsafe { RcuDrop::into_inner(frame) };
+        panic_guard.forget();
+        frame
+    }
+
     /// Adds a frame. Like all frames here, it is dropped after a grace period.
     pub(super) fn add(&mut self, frame: RcuDrop<AnyFrame>) {
-        // SAFETY: the frames of a list are dropped by `Waited`, after a grace period.
-        let (frame, panic_guard) = unsafe { RcuDrop::into_inner(frame) };
-        self.list().push(frame);
-        panic_guard.forget();
+        self.list().push(Self::keep(frame));
+    }
+
+    /// Drops a frame after a grace period. No CPU has a translation to it.
+    pub(super) fn drop_later(frame: Option<AnyFrame>) {
+        LIMBO.lock().enter(frame);
     }
 
     /// Adds all frames of another list.
@@ -60,7 +71,7 @@ impl Frames {
     /// Drops all frames after a grace period. No CPU has a translation to them.
     pub(super) fn release(&mut self) {
         if let Some(frames) = self.0.as_mut().filter(|frames| !frames.is_empty()) {
-            LIMBO.lock().enter(frames);
+            LIMBO.lock().enter(frames.drain(..));
         }
     }
 
@@ -100,8 +111,8 @@ struct Limbo {
 }
 
 impl Limbo {
-    fn enter(&mut self, frames: &mut List) {
-        self.next.append(frames);
+    fn enter(&mut self, frames: impl IntoIterator<Item = AnyFrame>) {
+        self.next.extend(frames);
         if !self.is_waiting {
             self.wait();
         }

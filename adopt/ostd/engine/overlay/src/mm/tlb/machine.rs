@@ -8,18 +8,18 @@ use core::{
 
 use ceasefire::{Asid, Capabilities, Cpu, CpuId, CpuSet, Engine, Flush, Platform, Root};
 
-use super::space::Loaded;
+use super::{evict, space::Loaded};
 use crate::{
     arch::{irq, mm},
     cpu_local,
     mm::{Paddr, kspace::KERNEL_PAGE_TABLE},
     smp::IPI_SENDER,
     task::{DisabledPreemptGuard, disable_preempt},
-    timer::Jiffies,
+    timer::{self, Jiffies},
 };
 
 /// The engine. It serves spaces and kernel ranges.
-pub(crate) static ENGINE: Engine<Machine> = Engine::new(Machine);
+pub(crate) static ENGINE: Engine<Machine> = Engine::new(Machine).with_bounds(evict::BOUNDS);
 
 cpu_local! {
     static CPU: Cpu<Loaded> = Cpu::new();
@@ -34,9 +34,10 @@ pub(super) fn is_up() -> bool {
 }
 
 /// Makes this CPU known to the engine: flushes of kernel ranges reach it. Each CPU but the first calls it before the
-/// first goes on with the boot.
+/// first goes on with the boot. From then on its ticks settle what it owes.
 pub(crate) fn online() {
     ENGINE.online();
+    timer::register_callback_on_cpu(evict::tick);
 }
 
 /// Makes the first CPU known, and has flushes go through the engine. All others are known, and can be interrupted.
@@ -59,6 +60,9 @@ pub fn remove_guard(name: &str) -> bool {
         "others" => Guard::Others,
         "answers" => Guard::Answers,
         "kernel-flush" => Guard::KernelFlush,
+        "settle" => Guard::Settle,
+        "stamp" => Guard::Stamp,
+        "sweep" => Guard::Sweep,
         _ => return false,
     };
     ENGINE.remove_guard(guard);
