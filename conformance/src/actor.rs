@@ -113,6 +113,16 @@ impl<C: Cpu> Actor<'_, C> {
         (first..self.cpus()).try_for_each(|cpu| self.wait(|| seen(cpu)))
     }
 
+    /// Waits until every other CPU has made so many accesses.
+    pub(crate) fn used_again(&self, times: u64) -> Done {
+        let accesses = |cpu: usize| self.stage.accesses[cpu].load(SeqCst);
+        let mut others = (0..self.cpus()).filter(|cpu| *cpu != self.number());
+        others.try_for_each(|cpu| {
+            let before = accesses(cpu);
+            self.wait(|| accesses(cpu) >= before + times)
+        })
+    }
+
     // What pages may show.
 
     fn next(&self) -> u64 {
@@ -202,16 +212,6 @@ impl<C: Cpu> Actor<'_, C> {
 
     fn found(&self, place: u64, broken: Broken) -> Stop {
         Stop::Because(Verdict::Broken(Finding { cpu: self.number(), place, broken }))
-    }
-
-    /// Waits until every other CPU has made so many accesses.
-    pub(crate) fn used_again(&self, times: u64) -> Done {
-        let accesses = |cpu: usize| self.stage.accesses[cpu].load(SeqCst);
-        let mut others = (0..self.cpus()).filter(|cpu| *cpu != self.number());
-        others.try_for_each(|cpu| {
-            let before = accesses(cpu);
-            self.wait(|| accesses(cpu) >= before + times)
-        })
     }
 
     fn accessed(&self) {
