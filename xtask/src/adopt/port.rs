@@ -16,8 +16,64 @@ const VERSION: &str = "0.19.0";
 /// The version of the crate `unwinding`. Later ones do not build with the toolchain that ostd pins.
 const UNWINDING: &str = "0.2.10";
 
+/// An architecture for which ostd is built. `adopt/ostd/OSDK.toml` has a scheme for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arch {
+    X86_64,
+    Riscv64,
+}
+
+impl Arch {
+    const ALL: [Self; 2] = [Self::X86_64, Self::Riscv64];
+
+    /// The architecture of that name.
+    pub(super) fn find(name: &str) -> Result<Self, Failure> {
+        Self::ALL.into_iter().find(|arch| arch.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Failure::usage(format!("unknown architecture `{name}`; known: {names}"))
+        })
+    }
+
+    /// Its name, which is that of its scheme too.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
+
+    /// Rust's target.
+    const fn target(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64-unknown-none",
+            Self::Riscv64 => "riscv64imac-unknown-none-elf",
+        }
+    }
+
+    /// The layers that ostd needs there in any case, as published too.
+    const fn layers(self) -> &'static [Layer] {
+        match self {
+            Self::X86_64 => &[],
+            Self::Riscv64 => &[Layer::Console, Layer::Interrupts],
+        }
+    }
+
+    /// Settings of cargo for it.
+    const fn config(self) -> &'static str {
+        match self {
+            Self::X86_64 => "",
+            // There the unwinder has no index, and searches all functions for each one on the stack. Unoptimised that takes
+            // tens of seconds for each test that panics.
+            Self::Riscv64 => {
+                "\n[profile.dev.package]\ngimli = { opt-level = 3 }\nunwinding = { opt-level = 3 }\n"
+            }
+        }
+    }
+}
+
 /// ostd as cargo has fetched it, with the tools that build it.
 pub(super) struct Ostd {
+    arch: Arch,
     /// This repository, and its folder for the port.
     root: PathBuf,
     ours: PathBuf,
@@ -38,6 +94,10 @@ pub(super) enum Layer {
     Probes,
     /// Ways for the kernel `conformance` into what is private to ostd.
     Doors,
+    /// A console on riscv64 with old firmware.
+    Console,
+    /// Interrupts between CPUs of riscv64 that are not lost.
+    Interrupts,
 }
 
 impl Layer {
@@ -47,6 +107,8 @@ impl Layer {
             Self::Counters => "counters",
             Self::Probes => "probes",
             Self::Doors => "doors",
+            Self::Console => "console",
+            Self::Interrupts => "interrupts",
         }
     }
 }
@@ -71,20 +133,21 @@ impl<'a> Run<'a> {
 }
 
 impl Ostd {
-    /// Installs the toolchain and the build tool if they are missing, and fetches ostd.
-    pub(super) fn fetch() -> Result<Self, Failure> {
+    /// Installs the toolchain, its target and the build tool if they are missing, and fetches ostd.
+    pub(super) fn fetch(arch: Arch) -> Result<Self, Failure> {
         let workspace = Workspace::load()?;
         let (ours, made) = (workspace.root.join("adopt/ostd"), workspace.target.join("adopt/ostd"));
         let channel = channel(&read(&ours.join("rust-toolchain.toml"))?)?;
-        toolchain(&channel)?;
+        toolchain(&channel, arch)?;
         let tool = tool(&channel, &made)?;
         let published = fetch(&channel, &made)?;
-        Ok(Self { root: workspace.root, ours, made, published, tool })
+        Ok(Self { arch, root: workspace.root, ours, made, published, tool })
     }
 
-    /// Writes a copy with these layers and returns its folder. Files that are the same stay as they are, so that the
-    /// next build is short. An edit of a file that a layer lays over is left out.
+    /// Writes a copy with these layers and those of the architecture, and returns its folder. Files that are the same
+    /// stay as they are, so that the next build is short. An edit of a file that a layer lays over is left out.
     pub(super) fn lay_out(&self, layers: &[Layer]) -> Result<PathBuf, Failure> {
+        let layers = &[self.arch.layers(), layers].concat();
         let names: Vec<&str> = ["ostd"].into_iter().chain(layers.iter().map(|layer| layer.name())).collect();
         let to = self.made.join(names.join("-"));
         let published = files(&self.published)?;
@@ -146,6 +209,7 @@ impl Ostd {
         let ostd = self.lay_out(run.layers)?;
         // The tool builds a package that asks for ostd by its version.
         let mut config = format!("[patch.crates-io]\nostd = {{ path = \"{}\" }}\n", ostd.display());
+        config.push_str(self.arch.config());
         if run.removable {
             // The tool passes no `RUSTFLAGS` on, so the flag stands in the profile.
             config.push_str("\n[unstable]\nprofile-rustflags = true\n");
@@ -159,9 +223,12 @@ impl Ostd {
         write(&folder.join("OSDK.toml"), &settings.replace("{more}", run.machine))?;
         let mut command = Command::new(&self.tool);
         command.arg("osdk").args(run.line.split_whitespace()).current_dir(folder);
+        command.args(["--target-arch", self.arch.name(), "--scheme", self.arch.name()]);
         // cargo takes the toolchain that the folder names. A CPU leaves a space's set when it leaves the space, as in
         // ostd, so that the space is dropped as early.
         command.env_remove("RUSTUP_TOOLCHAIN");
+        // Each copy has its own target folder: the tool makes packages there that need the copy's toolchain.
+        command.env_remove("CARGO_TARGET_DIR");
         command.envs([("CEASEFIRE_MAX_CPUS", "64"), ("CEASEFIRE_MAX_ASIDS", "0"), ("CEASEFIRE_PLACES", "1")]);
         Ok(command)
     }
@@ -173,14 +240,23 @@ fn channel(text: &str) -> Result<String, Failure> {
     Ok(channel.ok_or_else(|| Failure::new("adopt/ostd/rust-toolchain.toml names no channel"))?.to_owned())
 }
 
-/// Installs the toolchain if it is missing.
-fn toolchain(channel: &str) -> Result<(), Failure> {
-    let installed = failure::stdout(Command::new("rustup").args(["toolchain", "list"]))?;
-    if installed.lines().any(|line| line.starts_with(channel)) {
+/// Installs the toolchain and the target if they are missing.
+fn toolchain(channel: &str, arch: Arch) -> Result<(), Failure> {
+    let rustup = |line: &str| {
+        let mut command = Command::new("rustup");
+        command.args(line.split_whitespace());
+        command
+    };
+    let installed = failure::stdout(&mut rustup("toolchain list"))?;
+    if !installed.lines().any(|line| line.starts_with(channel)) {
+        let line = format!("toolchain install {channel} --profile minimal --component rust-src");
+        failure::run(&mut rustup(&line))?;
+    }
+    let targets = failure::stdout(&mut rustup(&format!("target list --installed --toolchain {channel}")))?;
+    if targets.lines().any(|line| line == arch.target()) {
         return Ok(());
     }
-    let install = ["toolchain", "install", channel, "--profile", "minimal", "--component", "rust-src"];
-    failure::run(Command::new("rustup").args(install).args(["--target", "x86_64-unknown-none"]))
+    failure::run(&mut rustup(&format!("target add --toolchain {channel} {}", arch.target())))
 }
 
 /// The build tool's program, which is installed if it is missing.
@@ -270,6 +346,8 @@ mod tests {
             (include_str!("../../../adopt/ostd/counters/edits.toml"), "src/smp.rs"),
             (include_str!("../../../adopt/ostd/probes/edits.toml"), "src/mm/kspace/mod.rs"),
             (include_str!("../../../adopt/ostd/doors/edits.toml"), "src/lib.rs"),
+            (include_str!("../../../adopt/ostd/console/edits.toml"), "src/arch/riscv/serial.rs"),
+            (include_str!("../../../adopt/ostd/interrupts/edits.toml"), "src/arch/riscv/trap/mod.rs"),
         ] {
             let edits = edits::read(list).expect("edits");
             assert!(edits.iter().any(|edit| edit.file == file), "{file}");

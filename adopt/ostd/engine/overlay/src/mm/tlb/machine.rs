@@ -87,7 +87,10 @@ unsafe impl Platform for Machine {
     type Saved = bool;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { clean_stores_walk: cfg!(target_arch = "x86_64"), asids: false, broadcast: None }
+        // RISC-V: a store through a clean entry faults, or sets D and checks in one step that the entry is still valid (The
+        // RISC-V Instruction Set Manual, Volume II, "Supervisor-Level ISA", Sv32).
+        let clean_stores_walk = cfg!(any(target_arch = "x86_64", target_arch = "riscv64"));
+        Capabilities { clean_stores_walk, asids: false, broadcast: None }
     }
 
     fn this_cpu(&self) -> CpuId {
