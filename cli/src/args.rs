@@ -9,6 +9,9 @@ use ceasefire_machine::config::{Change, MAX_CPUS};
 use clap::{value_parser, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+/// The most schedules of a scenario in one search.
+const MOST_SCHEDULES: u64 = 1_000_000_000;
+
 /// Measure on simulated machines how much TLB-flush mechanisms save, and compare with the papers' figures
 ///
 /// Without a command, runs the experiments (all that run by default, or those that are named) with each mechanism and
@@ -58,6 +61,11 @@ pub(crate) enum Command {
     Top(TopArguments),
     /// Compare two recordings: do they differ, and in what?
     Diff(DiffArguments),
+    /// Try the known TLB bugs on a machine that does the worst it may
+    ///
+    /// Each scenario runs on many schedules with its guards, and must hold. Then it runs without a guard, and must
+    /// break. A schedule that breaks a rule is printed as a timeline, with the command that repeats it.
+    Check(CheckArguments),
     /// List experiments, machines or mechanisms
     List(ListArguments),
     /// Measure what the operations of this computer cost, for `--machine host`
@@ -502,6 +510,12 @@ fn change(text: &str) -> Result<Change, &'static str> {
     text.parse().map_err(|_| "must be KEY=NUMBER or KEY=NUMBER UNIT, such as 'costs.fault=900 ns'")
 }
 
+/// Parses a number of schedules.
+fn schedules(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| (1..=MOST_SCHEDULES).contains(count));
+    count.ok_or_else(|| format!("must be a whole number, 1 to {MOST_SCHEDULES}"))
+}
+
 /// Parses any number that fits.
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("must be a whole number, 0 to {}", u64::MAX))
@@ -519,6 +533,25 @@ pub(crate) struct CalibrateArguments {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The scenarios, by their names or by how the names begin [default: all]
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<String>,
+    /// Take away a guard of the engine or a promise of the hardware, and show how a rule breaks
+    #[arg(long, value_name = "GUARD")]
+    pub(crate) without: Option<String>,
+    /// Try only the schedule with this seed, and show it
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    /// The schedules to try of each scenario with its guards; each is run twice and compared
+    #[arg(long, value_name = "N", value_parser = schedules, default_value_t = 1000, conflicts_with = "seed", allow_negative_numbers = true)]
+    pub(crate) schedules: u64,
+    /// The number of scenarios at a time [default: the number of processors of this computer]
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
+    pub(crate) jobs: Option<u16>,
 }
 
 #[derive(Debug, Args)]

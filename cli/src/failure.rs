@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     /// Coherence rules were broken, or loads returned wrong values: the numbers of both, and a line for each known
     /// case.
     Broken { rules: u64, loads: u64, lines: Vec<String> },
+    /// A scenario did not end as it must: a line for each.
+    Checked(Vec<String>),
     /// The reader of the output has closed it. This is not an error.
     NoReader,
 }
@@ -60,6 +62,12 @@ impl Failure {
             Self::Input(message) => {
                 complain(&message);
                 ExitCode::from(2)
+            }
+            Self::Checked(lines) => {
+                for line in lines {
+                    complain(&line);
+                }
+                ExitCode::from(1)
             }
             Self::Broken { rules, loads, lines } => {
                 for line in lines {

@@ -2,6 +2,7 @@
 
 mod args;
 mod calibrate;
+mod check;
 mod compare;
 mod diff;
 mod failure;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Diff(arguments)) => diff::run(&arguments),
         Some(Command::Replay(arguments)) => replay::run(&arguments),
         Some(Command::Top(arguments)) => top::run(&arguments),
+        Some(Command::Check(arguments)) => check::run(&arguments),
         Some(Command::List(arguments)) => list::run(&arguments),
         Some(Command::Calibrate(arguments)) => calibrate::run(&arguments),
         Some(Command::Completions { shell }) => manual::completions(shell),

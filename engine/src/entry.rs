@@ -6,6 +6,7 @@
 
 use crate::flush::{Flush, PageSize};
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::AddressSpace;
 use crate::Engine;
 
@@ -92,7 +93,9 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn may_be_held(&self, space: &AddressSpace, entry: Entry) -> bool {
         match entry.access {
             Access::Usable => true,
-            Access::Hidden => space.downgrade_in_flight() || self.owes(space),
+            Access::Hidden => {
+                self.guarded(Guard::Hidden) && (space.downgrade_in_flight() || self.owes(space))
+            }
             Access::None => false,
         }
     }

@@ -31,6 +31,9 @@
 #![no_std]
 #![warn(unreachable_pub)]
 
+#[cfg(ceasefire_checked)]
+#[doc(hidden)]
+pub mod cores;
 mod counters;
 mod cpu;
 mod cpu_set;

@@ -1,5 +1,8 @@
 //! The atomic types on which the crate is built.
 //!
-//! They are named in this one place, so a model checker can substitute its own without a change elsewhere.
+//! They are named in this one place. The build for the adversary puts its own there, which a checker schedules.
 
+#[cfg(ceasefire_checked)]
+pub(crate) use ceasefire_atomics::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(ceasefire_checked))]
 pub(crate) use core::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -8,11 +8,12 @@
 
 use crate::platform::Platform;
 #[cfg(ceasefire_sabotage)]
-use crate::primitive::{AtomicU32, Ordering};
+use crate::primitive::{AtomicU64, Ordering};
 use crate::Engine;
 
 /// A guard of the engine that a test can remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
 pub enum Guard {
     /// The flush at the end of a batch, before the batch releases its pages: without it R1 breaks.
     BatchFlush = 1,
@@ -58,6 +59,89 @@ pub enum Guard {
     Others = 262_144,
     /// The wait for the answers to a request: without it R1 and R3 break.
     Answers = 524_288,
+    /// The announcement that a CPU is switching, before it reads the generation: without it R1 and R3 break.
+    Switching = 1 << 20,
+    /// A CPU joins a space's set before it loads the space's root: without that order R1 and R3 break.
+    JoinFirst = 1 << 21,
+    /// A CPU leaves a space's set only after it has loaded another root: without that order R2 breaks.
+    LeaveLast = 1 << 22,
+    /// The flush at a return to a space that was flushed meanwhile: without it R1 and R3 break.
+    Behind = 1 << 23,
+    /// The flush of a slot that changes its owner: without it R4 breaks.
+    Recycled = 1 << 24,
+    /// The flush when a CPU leaves lazy mode: without it R1 and R3 break.
+    CatchUp = 1 << 25,
+    /// The flush of everything by a CPU that is behind by more than one flush: without it R1 and R3 break.
+    OneBehind = 1 << 26,
+    /// A request of no generation is for the newest: without that R1 and R3 break.
+    NoGeneration = 1 << 27,
+    /// The flush of all global ASIDs before any is given out again: without it R4 breaks.
+    Rollover = 1 << 28,
+    /// The note in a flush that tables are freed: without it R2 breaks.
+    Tables = 1 << 29,
+    /// The note in a flush that translations of several sizes lie in its range: without it R1 and R3 break.
+    Mixed = 1 << 30,
+    /// The invalidation of everything on a CPU that comes online: without it R1 and R4 break.
+    Online = 1 << 31,
+    /// The look at a target's inbox, which is closed while the target is offline: without it a flush never ends.
+    Closed = 1 << 32,
+    /// A batch that broadcast pages reaches only its own generations: without that R3 breaks.
+    Reached = 1 << 33,
+    /// The flush of devices that walk a space's tables: without it R1 breaks.
+    Devices = 1 << 34,
+    /// A hidden translation counts as held until the flush for its hiding: without that R1 breaks.
+    Hidden = 1 << 35,
+    /// The flush of devices that share the kernel's tables: without it R2 breaks.
+    KernelDevices = 1 << 36,
+    /// Where entries carry no ASIDs, every space has the shared one: without that R4 breaks.
+    Untagged = 1 << 37,
+    /// A flush raises the generation before it looks at the CPUs: without that order R1 and R3 break.
+    RaiseFirst = 1 << 38,
+}
+
+impl Guard {
+    /// All guards.
+    pub const ALL: [Self; 39] = [
+        Self::BatchFlush,
+        Self::Settle,
+        Self::GatherFlush,
+        Self::WritableFlush,
+        Self::LazyTables,
+        Self::BroadcastWait,
+        Self::Stamp,
+        Self::Downgrade,
+        Self::Sweep,
+        Self::UnlockFlush,
+        Self::Transition,
+        Self::KernelFlush,
+        Self::KernelEntry,
+        Self::SecondCpu,
+        Self::Narrowing,
+        Self::Leaving,
+        Self::Nested,
+        Self::AtOnce,
+        Self::Others,
+        Self::Answers,
+        Self::Switching,
+        Self::JoinFirst,
+        Self::LeaveLast,
+        Self::Behind,
+        Self::Recycled,
+        Self::CatchUp,
+        Self::OneBehind,
+        Self::NoGeneration,
+        Self::Rollover,
+        Self::Tables,
+        Self::Mixed,
+        Self::Online,
+        Self::Closed,
+        Self::Reached,
+        Self::Devices,
+        Self::Hidden,
+        Self::KernelDevices,
+        Self::Untagged,
+        Self::RaiseFirst,
+    ];
 }
 
 /// The guards that were removed, each by its bit. Without the cfg it takes no memory.
@@ -65,7 +149,7 @@ pub enum Guard {
 /// It is public for crates above the engine that have guards of their own.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Removed(#[cfg(ceasefire_sabotage)] AtomicU32);
+pub struct Removed(#[cfg(ceasefire_sabotage)] AtomicU64);
 
 impl Removed {
     /// No guard is removed.
@@ -73,7 +157,7 @@ impl Removed {
     pub const fn new() -> Self {
         Self(
             #[cfg(ceasefire_sabotage)]
-            AtomicU32::new(0),
+            AtomicU64::new(0),
         )
     }
 
@@ -81,20 +165,20 @@ impl Removed {
     #[cfg(not(ceasefire_sabotage))]
     #[allow(clippy::unused_self)]
     #[inline]
-    pub const fn stands(&self, _: u32) -> bool {
+    pub const fn stands(&self, _: u64) -> bool {
         true
     }
 
     /// Whether the guard with this bit stands.
     #[cfg(ceasefire_sabotage)]
     #[inline]
-    pub fn stands(&self, guard: u32) -> bool {
+    pub fn stands(&self, guard: u64) -> bool {
         self.0.load(Ordering::Relaxed) & guard == 0
     }
 
     /// Removes the guard with this bit.
     #[cfg(ceasefire_sabotage)]
-    pub fn remove(&self, guard: u32) {
+    pub fn remove(&self, guard: u64) {
         self.0.fetch_or(guard, Ordering::Relaxed);
     }
 }
@@ -103,7 +187,7 @@ impl<P: Platform> Engine<P> {
     /// Removes `guard` for the rest of this engine's life.
     #[cfg(ceasefire_sabotage)]
     pub fn remove_guard(&self, guard: Guard) {
-        self.removed.remove(guard as u32);
+        self.removed.remove(guard as u64);
     }
 
     /// Whether a guard stands. Never inlined with the cfg: its symbol is in every program that asks for a guard and was
@@ -111,6 +195,21 @@ impl<P: Platform> Engine<P> {
     #[cfg_attr(ceasefire_sabotage, inline(never))]
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
-        self.removed.stands(guard as u32)
+        self.removed.stands(guard as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guard_is_listed_and_has_a_bit_of_its_own() {
+        let listed = include_str!("sabotage.rs")
+            .lines()
+            .filter(|line| line.starts_with("    ") && line.contains(" = "));
+        let named = listed.filter(|line| line.trim_end().ends_with(',')).count();
+        let bits = Guard::ALL.iter().fold(0, |bits, &guard| bits | guard as u64);
+        assert_eq!((named, bits), (Guard::ALL.len(), (1 << Guard::ALL.len()) - 1));
     }
 }

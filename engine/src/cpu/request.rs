@@ -44,10 +44,11 @@ impl Inbox {
     ///
     /// The sender joins the set, then reads whether the inbox is closed; [`Inbox::close`] is the other half. So either
     /// the CPU that goes offline finds the request, or the sender finds the inbox closed, or both. If both do, the one
-    /// that removes the sender from the set answers the request.
-    pub(crate) fn post(&self, sender: CpuId) -> Posted {
+    /// that removes the sender from the set answers the request. Without `looks` it takes every inbox for open.
+    #[inline]
+    pub(crate) fn post(&self, sender: CpuId, looks: bool) -> Posted {
         self.from.insert(sender);
-        if self.is_closed() {
+        if looks && self.is_closed() {
             return if self.from.remove(sender) { Posted::Closed } else { Posted::Expected };
         }
         if self.interrupted.swap(true, Ordering::SeqCst) {
@@ -71,7 +72,11 @@ impl Inbox {
 
     /// Opens the inbox of a CPU that comes online. The CPU publishes a switch to a space only afterwards, so a flush
     /// that reads the switch reads an open inbox.
+    ///
+    /// A sender may have read an open inbox, and interrupted the CPU after it had gone. Hardware drops such an interrupt
+    /// when it resets the CPU. So none counts as being on its way; otherwise no sender would ever interrupt again.
     pub(crate) fn open(&self) {
+        self.interrupted.store(false, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
     }
 
@@ -199,5 +204,21 @@ impl Request {
             generation: self.generation(),
             flush: Flush { extent, tables: kind & TABLES != 0, mixed: kind & MIXED != 0 },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_that_was_lost_while_the_cpu_was_offline_keeps_no_other_away() {
+        let (inbox, sender) = (Inbox::new(), CpuId::new(1).expect("there are two"));
+        inbox.close();
+        inbox.empty(|_| ());
+        // A sender that read an open inbox interrupts only now, and the hardware drops the interrupt.
+        assert!(!inbox.interrupted.swap(true, Ordering::SeqCst));
+        inbox.open();
+        assert_eq!(inbox.post(sender, true), Posted::Interrupt);
     }
 }

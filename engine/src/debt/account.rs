@@ -71,11 +71,12 @@ impl<S: AsRef<AddressSpace>> Recorded<S> {
     }
 
     /// Closes the account with the space. The batch has flushed, and entered under `stamp` the debts that it let go of.
-    pub(super) fn close(self, paid: Paid, stamp: Stamp) {
+    /// With `only_own`, broadcasts of pages count for the batch's own generations alone.
+    pub(super) fn close(self, paid: Paid, stamp: Stamp, only_own: bool) {
         let space = self.space.as_ref();
         if self.lazy && stamp != Stamp::SETTLED {
             space.owe_until(stamp, self.newest);
-        } else if paid == Paid::Pages {
+        } else if paid == Paid::Pages && only_own {
             // Another batch's broadcasts may still be under way, so only this batch's generations are reached.
             space.reached.extend(self.first, self.newest);
         } else {

@@ -492,9 +492,10 @@ impl<'e, P: Platform, T, R: FnMut(Owed<T>), const N: usize> Batch<'e, P, T, R, N
             }
             _ => Stamp::SETTLED,
         };
+        let only_own = self.engine.guarded(Guard::Reached);
         for entry in &mut self.spaces[..self.known] {
             if let Some(recorded) = entry.take() {
-                recorded.close(paid, stamp);
+                recorded.close(paid, stamp, only_own);
             }
         }
         (self.known, self.writable) = (0, false);

@@ -210,7 +210,18 @@ impl<'e, P: Platform, T, R: FnMut(T)> Gather<'e, P, T, R> {
 
 fn pay<P: Platform>(engine: &Engine<P>, space: &AddressSpace, flush: Flush) {
     if engine.guarded(Guard::GatherFlush) {
-        engine.flush(space, flush);
+        engine.flush(space, engine.noted(flush));
+    }
+}
+
+impl<P: Platform> Engine<P> {
+    /// The flush of a gather, with the notes on what lies in its range.
+    pub(crate) fn noted(&self, flush: Flush) -> Flush {
+        Flush {
+            tables: flush.tables && self.guarded(Guard::Tables),
+            mixed: flush.mixed && self.guarded(Guard::Mixed),
+            ..flush
+        }
     }
 }
 

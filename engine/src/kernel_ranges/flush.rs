@@ -35,7 +35,9 @@ impl<P: Platform> Engine<P> {
                 self.ask_everyone(generation, limited);
             }
         });
-        platform.invalidate_kernel_devices(flush);
+        if self.guarded(Guard::KernelDevices) {
+            platform.invalidate_kernel_devices(flush);
+        }
     }
 
     /// Interrupts every online CPU to which the flush is not deferred, does this CPU's part, and waits. The caller is

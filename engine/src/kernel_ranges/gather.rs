@@ -86,13 +86,13 @@ impl<'e, P: Platform, T, R: FnMut(T)> KernelGather<'e, P, T, R> {
 
     /// Keeps `held` until the next flush is done. Flushes by itself if there is no room; interrupts should be on.
     pub fn hold(&mut self, held: T) {
-        self.room.hold(held, |flush| self.engine.flush_kernel(flush));
+        self.room.hold(held, |flush| self.engine.flush_kernel(self.engine.noted(flush)));
     }
 
     /// Flushes the changes so far and releases the things that it held. Interrupts should be on, as for
     /// [`Engine::flush_kernel`].
     pub fn flush(&mut self) {
-        self.room.flush(|flush| self.engine.flush_kernel(flush));
+        self.room.flush(|flush| self.engine.flush_kernel(self.engine.noted(flush)));
     }
 
     /// Whether anything was changed since the last flush.

@@ -58,6 +58,11 @@ impl AtomicGeneration {
         Generation(self.0.load(Ordering::SeqCst))
     }
 
+    /// The generation that the next [`AtomicGeneration::raise`] returns, if no other comes before.
+    pub(crate) fn next(&self) -> Generation {
+        Generation(self.load().0 + 1)
+    }
+
     /// Raises the generation to at least `to`.
     pub(crate) fn raise_to(&self, to: Generation) {
         // Mostly the value is there already, and a load is cheaper than a failed exchange.

@@ -9,6 +9,7 @@ use crate::cpu::{Cpu, Own, Slots};
 use crate::cpu_set::CpuId;
 use crate::limits::PLACES;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::Engine;
 
 impl<P: Platform> Engine<P> {
@@ -46,7 +47,9 @@ impl<P: Platform> Engine<P> {
     pub(super) fn arrive(&self, id: CpuId, cpu: &Cpu<P::Space>, own: &mut Own<P::Space>) {
         // The entries left behind are older than any slot records, and ASIDs may have changed owners.
         own.slots = Slots::new();
-        self.platform().invalidate_all();
+        if self.guarded(Guard::Online) {
+            self.platform().invalidate_all();
+        }
         // Before the inbox is open: a flusher that finds it closed has raised the generation that is read below.
         self.kernel.join(id);
         cpu.inbox.open();

@@ -93,7 +93,7 @@ impl<P: Platform> Engine<P> {
         let newest = space.generation();
         // On a slot: no CPU is lazy under a global ASID.
         if let Some(Loaded { asid, .. }) = here.own.loaded {
-            if here.own.slots.generation(asid) < newest {
+            if here.own.slots.generation(asid) < newest && self.guarded(Guard::CatchUp) {
                 self.platform().load_root(space.root(), asid, true);
                 here.own.slots.reach(asid, newest);
                 here.cpu.tally.flushes_free.add(1);
@@ -111,15 +111,23 @@ impl<P: Platform> Engine<P> {
         if cpu.inbox.is_closed() {
             self.arrive(id, cpu, own);
         }
-        cpu.seen.set_loaded(SpaceId::SWITCHING);
+        if self.guarded(Guard::Switching) {
+            cpu.seen.set_loaded(SpaceId::SWITCHING);
+        }
         cpu.seen.set_lazy(false);
         let kept = own.left.take(space.id());
-        if kept.is_none() {
-            space.cpus().insert(id);
-            cpu.tally.places_taken.add(1);
+        let joins = kept.is_none();
+        if joins && self.guarded(Guard::JoinFirst) {
+            join(id, cpu, space);
+        }
+        if let (Some(Loaded { space: left, .. }), false) = (&own.loaded, self.guarded(Guard::LeaveLast)) {
+            leave(id, cpu, left.as_ref());
         }
         let (asid, global, flushed) = self.choose(id, &mut own.slots, space);
         self.platform().load_root(space.root(), asid, flushed != Flushed::No);
+        if joins && !self.guarded(Guard::JoinFirst) {
+            join(id, cpu, space);
+        }
         self.account_load(cpu, space, flushed);
         let reference = kept.unwrap_or_else(|| next.clone());
         if let Some(Loaded { space: left, .. }) =
@@ -154,7 +162,12 @@ impl<P: Platform> Engine<P> {
             None => {
                 let tagged = self.platform().capabilities().asids;
                 let (asid, flushed) = slots.choose(space.id(), newest, tagged);
-                (asid, false, flushed)
+                let stands = match flushed {
+                    Flushed::No => true,
+                    Flushed::Behind => self.guarded(Guard::Behind),
+                    Flushed::Recycled => self.guarded(Guard::Recycled),
+                };
+                (asid, false, if stands { flushed } else { Flushed::No })
             }
             Some(Asid::SHARED) => (Asid::SHARED, true, Flushed::Recycled),
             // The ASID is the space's own on every CPU. Broadcasts keep it current, wherever the space runs.
@@ -214,6 +227,12 @@ pub(super) fn give_up_places<P: Platform>(here: &mut Here<'_, P>) -> Previous<P:
         leave(here.id, here.cpu, space.as_ref());
     }
     Previous(left)
+}
+
+/// Joins the set of a space whose root the CPU is about to load.
+fn join<S>(id: CpuId, cpu: &Cpu<S>, space: &AddressSpace) {
+    space.cpus().insert(id);
+    cpu.tally.places_taken.add(1);
 }
 
 /// Leaves the set of a space whose root the CPU has not loaded. If it left earlier, a flush could skip a CPU that still

@@ -23,7 +23,7 @@ impl<P: Platform> Engine<P> {
     pub(crate) fn first_asid(&self) -> Option<Asid> {
         let capabilities = self.platform().capabilities();
         let broadcast = capabilities.broadcast.filter(|broadcast| broadcast.holders() == Holders::Every)?;
-        if !capabilities.asids {
+        if !capabilities.asids && self.guarded(Guard::Untagged) {
             return Some(Asid::SHARED);
         }
         Some(self.take_asid(broadcast).unwrap_or(Asid::SHARED))
@@ -38,7 +38,7 @@ impl<P: Platform> Engine<P> {
             self.asids.take(
                 asids,
                 broadcast.worth_a_flush(),
-                || self.flush_everywhere(),
+                || self.flush_for_new_owners(),
                 |done| self.wait_until(done),
             )
         })
@@ -117,6 +117,13 @@ impl<P: Platform> Engine<P> {
         platform.broadcast_everything();
         self.await_broadcasts(None, SpaceId::NONE);
         platform.cpu(platform.this_cpu()).tally.flushes_full.add_at_once(1);
+    }
+
+    /// Cleans all ASIDs that were given back.
+    fn flush_for_new_owners(&self) {
+        if self.guarded(Guard::Rollover) {
+            self.flush_everywhere();
+        }
     }
 
     pub(crate) fn await_broadcasts(&self, pages: Option<u32>, space: SpaceId) {

@@ -10,6 +10,7 @@ use core::mem;
 use super::shootdown::Ticket;
 use crate::flush::Flush;
 use crate::platform::Platform;
+use crate::sabotage::Guard;
 use crate::space::{AddressSpace, Generation, Reading, Tagged};
 use crate::Engine;
 
@@ -46,6 +47,10 @@ impl<P: Platform> Engine<P> {
     /// on. With interrupts off, this CPU answers other CPUs' requests while it waits, and nothing else. Every CPU has
     /// reached the generation that is returned.
     pub fn flush(&self, space: &AddressSpace, flush: Flush) -> Generation {
+        if !self.guarded(Guard::RaiseFirst) {
+            self.flush_to(space.generation.next(), space, flush);
+            return space.generation.raise();
+        }
         let generation = space.generation.raise();
         self.flush_to(generation, space, flush);
         generation
@@ -97,7 +102,7 @@ impl<P: Platform> Engine<P> {
 
     /// Makes devices that walk the space's tables invalidate what `flush` covers.
     pub(crate) fn flush_devices(&self, space: &AddressSpace, flush: Flush) {
-        if space.has_devices() {
+        if space.has_devices() && self.guarded(Guard::Devices) {
             self.platform().invalidate_devices(space, flush);
         }
     }

@@ -205,7 +205,8 @@ impl<P: Platform> Engine<P> {
             if request.is_free() {
                 tally.shootdowns.add(1);
                 let number = request.begin(asked, count as u32);
-                targets.retain(|target| match platform.cpu(target).inbox.post(me) {
+                let looks = self.guarded(Guard::Closed);
+                targets.retain(|target| match platform.cpu(target).inbox.post(me, looks) {
                     Posted::Interrupt => true,
                     Posted::Expected => false,
                     // It uses no entry, and comes back without any.
@@ -273,7 +274,9 @@ impl<P: Platform> Engine<P> {
             return self.catch_up_by_tag(here);
         }
         let local = here.own.slots.generation(asid);
-        if asked.generation.is_covered_by(local) {
+        if asked.generation.is_covered_by(local)
+            || !self.guarded(Guard::NoGeneration) && asked.generation <= local
+        {
             return false;
         }
         let newest = space.generation();
@@ -283,6 +286,7 @@ impl<P: Platform> Engine<P> {
                 return false;
             }
             Work::Pages => asked.flush,
+            Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush,
             // The CPU may have missed flushes of page-table pages too.
             Work::Everything => Flush::ALL,
         };

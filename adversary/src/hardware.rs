@@ -1,0 +1,799 @@
+//! The machine: its CPUs, TLBs, walkers, interrupts and broadcasts, each as unhelpful as the architecture allows.
+//!
+//! Every access to shared memory and every call of the platform is a step. At a step another CPU may go on, the
+//! hardware may fill an entry or begin, continue or finish a walk on any CPU, a broadcast may take effect on one CPU
+//! and not yet on another, and an interrupt that has long been sent may arrive. What the hardware promises, it keeps;
+//! `promise` names each promise, and a scenario can take it away.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ceasefire::{Capabilities, CpuId};
+use ceasefire_atomics::{Checker, Ordering};
+use shuttle::sync::atomic::AtomicBool;
+
+use crate::ordering::{Memory, View};
+use crate::promise::Promise;
+use crate::rule::Rule;
+use crate::scenario::Removed;
+use crate::schedule::{self, below, give_up, steps};
+use crate::tables::{Pte, Table, BITS, PAGES, TOP};
+use crate::timeline::Timeline;
+use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
+
+/// The frames of a machine.
+pub(crate) const FRAMES: usize = 160;
+
+/// What a machine is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Model {
+    pub(crate) cpus: usize,
+    pub(crate) devices: usize,
+    pub(crate) capabilities: Capabilities,
+    /// A hypervisor may flush for CPUs that are not running.
+    pub(crate) elsewhere: bool,
+    /// The hardware acts by itself at one step in this many; 0 for never.
+    pub(crate) eagerness: u32,
+    /// What is taken away: promises that the hardware does not keep.
+    pub(crate) removed: &'static [Removed],
+}
+
+/// One CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    pub(crate) tlb: RefCell<Tlb>,
+    /// The root that is loaded, with its allocation, and the tag.
+    pub(crate) root: Cell<Option<(u32, u32, Tag)>>,
+    pub(crate) off: Cell<u32>,
+    pub(crate) pins: Cell<u32>,
+    /// An interrupt is on its way, with what its senders had stored.
+    pub(crate) interrupt: RefCell<Option<View>>,
+    /// What walks must see, because an invalidation said so.
+    floor: RefCell<View>,
+    /// Broadcasts that it started and has not waited for, with what it had stored.
+    pub(crate) started: RefCell<Vec<(Invalidation, View)>>,
+    /// An access has been translated and has not landed yet: when it began.
+    pub(crate) in_flight: Cell<Option<u64>>,
+    /// How often its walks were ended.
+    drained: Cell<u64>,
+    /// It is offline: broadcasts do not reach it.
+    pub(crate) gone: Cell<bool>,
+    /// It runs its program undisturbed.
+    pub(crate) isolated: Cell<bool>,
+}
+
+/// A device that walks a space's tables, or the kernel's.
+#[derive(Debug, Default)]
+pub(crate) struct Device {
+    tlb: RefCell<Tlb>,
+    pub(crate) root: Cell<Option<(u32, u32)>>,
+    floor: RefCell<View>,
+}
+
+/// A frame of memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Frame {
+    allocated: bool,
+    /// How often it was handed out.
+    allocation: u32,
+    /// When it was last declared clean.
+    clean: u64,
+}
+
+/// One mapping of a frame, from the entry's store to its end.
+#[derive(Debug, Clone, Copy)]
+struct Mapping {
+    page: u64,
+    frame: u32,
+    allocation: u32,
+    /// No CPU may use it any more, by this rule.
+    ended: Option<Rule>,
+    /// No CPU may store through it any more, by this rule.
+    narrowed: Option<Rule>,
+}
+
+/// A rule that was broken, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) rule: Rule,
+    pub(crate) what: String,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(crate) struct Hardware {
+    pub(crate) model: Model,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) devices: Vec<Device>,
+    tables: Vec<Table>,
+    frames: RefCell<Vec<Frame>>,
+    free: RefCell<Vec<u32>>,
+    mappings: RefCell<Vec<Mapping>>,
+    /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
+    hot: RefCell<Vec<(Tag, u64)>>,
+    pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
+    views: RefCell<Memory>,
+    moment: Cell<u64>,
+    time: Cell<u64>,
+    /// Where shuttle may let another CPU go on.
+    point: AtomicBool,
+    /// The CPU for which the setting up is done, before the CPUs start.
+    acting: Cell<Option<usize>>,
+    /// The thread on whose behalf a walker reads.
+    walker: Cell<Option<usize>>,
+    handler: fn(),
+    /// The programs that have not ended.
+    running: Cell<usize>,
+    pub(crate) timeline: RefCell<Timeline>,
+    broken: RefCell<Option<Broken>>,
+}
+
+impl Hardware {
+    pub(crate) fn new(model: Model, recorded: bool, handler: fn()) -> Self {
+        let threads = model.cpus + model.devices;
+        let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
+        Self {
+            model,
+            cores: (0..model.cpus).map(|_| Core::default()).collect(),
+            devices: (0..model.devices).map(|_| Device::default()).collect(),
+            tables: (0..FRAMES).map(|_| Table::new()).collect(),
+            frames: RefCell::new(vec![Frame::default(); FRAMES]),
+            // The frame freed last is handed out first.
+            free: RefCell::new((0..FRAMES as u32).rev().collect()),
+            mappings: RefCell::default(),
+            hot: RefCell::default(),
+            kernel_root: Cell::new(None),
+            views: RefCell::new(Memory::new(threads, atomic)),
+            moment: Cell::new(1),
+            time: Cell::new(0),
+            point: AtomicBool::new(false),
+            acting: Cell::new(Some(0)),
+            walker: Cell::new(None),
+            handler,
+            running: Cell::new(threads),
+            timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
+            broken: RefCell::new(None),
+        }
+    }
+
+    /// The tag as this hardware knows it: without ASIDs, all entries are alike.
+    pub(crate) fn tag(&self, tag: Tag) -> Tag {
+        match tag {
+            Tag::Asid(_) if !self.model.capabilities.asids => Tag::Asid(0),
+            tag => tag,
+        }
+    }
+
+    // Which thread acts.
+
+    /// The number of the thread that acts: a CPU, or after the CPUs a device.
+    pub(crate) fn me(&self) -> usize {
+        self.acting.get().unwrap_or_else(|| usize::from(shuttle::current::me()) - 1)
+    }
+
+    pub(crate) fn this_cpu(&self) -> CpuId {
+        CpuId::new(self.me()).expect("the machine has no more CPUs than the engine was built for")
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.cores[self.me()]
+    }
+
+    /// Does a part of the setting up as a CPU. Nothing else happens meanwhile.
+    pub(crate) fn act<R>(&self, cpu: usize, body: impl FnOnce() -> R) -> R {
+        let before = self.acting.replace(Some(cpu));
+        let result = body();
+        self.acting.set(before);
+        result
+    }
+
+    /// The setting up is done: every CPU knows of it, and they start.
+    pub(crate) fn start(&self) {
+        self.views.borrow_mut().settle();
+        self.acting.set(None);
+    }
+
+    /// The thread's program has ended. A CPU goes on answering interrupts until all programs have ended.
+    pub(crate) fn retire(&self) {
+        self.running.set(self.running.get() - 1);
+        while self.running.get() > 0 {
+            if self.me() < self.cores.len() {
+                self.take_interrupt();
+            }
+            self.yield_here();
+        }
+    }
+
+    /// Everything has ended, and the checks at the end are made as CPU 0.
+    pub(crate) fn end(&self) {
+        self.views.borrow_mut().settle();
+        self.acting.set(Some(0));
+    }
+
+    // Steps.
+
+    /// A point at which anything may happen.
+    pub(crate) fn step(&self) {
+        if self.pause() && self.me() < self.cores.len() && below(2) == 0 {
+            self.take_interrupt();
+        }
+    }
+
+    /// A point at which other CPUs and the hardware may act, but no interrupt arrives here. True if it was one.
+    pub(crate) fn pause(&self) -> bool {
+        if self.acting.get().is_some() || self.walker.get().is_some() {
+            return false;
+        }
+        self.point.load(Ordering::SeqCst);
+        self.act_by_itself();
+        true
+    }
+
+    /// A CPU that waits lets others go first.
+    pub(crate) fn yield_here(&self) {
+        if self.acting.get().is_none() {
+            shuttle::thread::yield_now();
+            self.act_by_itself();
+        }
+    }
+
+    pub(crate) fn take_interrupt(&self) {
+        let core = self.core();
+        if core.off.get() > 0 {
+            return;
+        }
+        let Some(view) = core.interrupt.take() else { return };
+        if self.keeps(Promise::InterruptCarries) {
+            self.views.borrow_mut().learn(self.me(), &view);
+        }
+        self.note(|| "deliver".to_owned());
+        core.off.set(1);
+        (self.handler)();
+        core.off.set(0);
+    }
+
+    pub(crate) fn send(&self, target: usize) {
+        self.note(|| format!("send to CPU {target}"));
+        let mine = self.views.borrow().view(self.me());
+        self.cores[target].interrupt.borrow_mut().get_or_insert_default().join(&mine);
+    }
+
+    /// A full barrier of the hardware's own.
+    pub(crate) fn fence(&self) {
+        if self.keeps(Promise::Consistent) {
+            self.views.borrow_mut().fence(self.me(), Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.time.get()
+    }
+
+    pub(crate) fn pass(&self, nanoseconds: u64) {
+        self.time.set(self.time.get() + nanoseconds);
+    }
+
+    pub(crate) fn keeps(&self, promise: Promise) -> bool {
+        !self.model.removed.contains(&Removed::Promise(promise))
+    }
+
+    /// What this thread has stored and seen, for another thread that learns it by a lock.
+    pub(crate) fn view(&self) -> View {
+        self.views.borrow().view(self.me())
+    }
+
+    pub(crate) fn learn(&self, view: &View) {
+        self.views.borrow_mut().learn(self.me(), view);
+    }
+
+    // The history.
+
+    /// Notes an event in the column of the thread that acts.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        self.note_on(self.me(), text);
+    }
+
+    fn note_on(&self, column: usize, text: impl FnOnce() -> String) {
+        let mut timeline = self.timeline.borrow_mut();
+        timeline.mix(column as u64 | u64::from(steps()) << 8);
+        if timeline.recorded() {
+            timeline.add(steps(), column, text());
+        }
+    }
+
+    /// A rule is broken. The run ends.
+    pub(crate) fn break_rule(&self, rule: Rule, column: usize, what: String) {
+        if self.broken.borrow().is_some() {
+            return;
+        }
+        self.note_on(column, || format!("!! {rule}: {what}"));
+        *self.broken.borrow_mut() = Some(Broken { rule, what });
+        give_up();
+    }
+
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        self.broken.borrow().clone()
+    }
+
+    // Frames and mappings.
+
+    /// Takes a free frame.
+    pub(crate) fn allocate(&self) -> Option<u32> {
+        let frame = self.free.borrow_mut().pop()?;
+        let mut frames = self.frames.borrow_mut();
+        let state = &mut frames[frame as usize];
+        state.allocated = true;
+        state.allocation += 1;
+        let reused = state.allocation > 1;
+        drop(frames);
+        if reused {
+            self.note(|| format!("reuse frame {frame}"));
+        }
+        Some(frame)
+    }
+
+    /// Puts a frame back.
+    pub(crate) fn free(&self, frame: u32) {
+        self.note(|| format!("free frame {frame}"));
+        self.frames.borrow_mut()[frame as usize].allocated = false;
+        self.free.borrow_mut().push(frame);
+    }
+
+    pub(crate) fn allocation(&self, frame: u32) -> u32 {
+        self.frames.borrow()[frame as usize].allocation
+    }
+
+    /// The allocation of a frame that is in use.
+    pub(crate) fn allocation_in_use(&self, frame: u32) -> Option<u32> {
+        let state = self.frames.borrow()[frame as usize];
+        state.allocated.then_some(state.allocation)
+    }
+
+    pub(crate) fn table(&self, frame: u32) -> &Table {
+        &self.tables[frame as usize]
+    }
+
+    /// From now on, stores to the frame must set its mark anew.
+    pub(crate) fn declare_clean(&self, frame: u32) {
+        let now = self.tick();
+        self.frames.borrow_mut()[frame as usize].clean = now;
+    }
+
+    /// The number of a new mapping. The hardware may look at the page from now on.
+    pub(crate) fn mapping(&self, tag: Tag, page: u64, frame: u32) -> u32 {
+        let allocation = self.allocation(frame);
+        let mut mappings = self.mappings.borrow_mut();
+        mappings.push(Mapping { page, frame, allocation, ended: None, narrowed: None });
+        let mut hot = self.hot.borrow_mut();
+        if !hot.contains(&(tag, page)) {
+            hot.push((tag, page));
+        }
+        mappings.len() as u32 - 1
+    }
+
+    /// No CPU may use the mapping any more.
+    pub(crate) fn end_mapping(&self, mapping: u32, rule: Rule) {
+        self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
+    }
+
+    /// No CPU may store through the mapping any more.
+    pub(crate) fn narrow_mapping(&self, mapping: u32, rule: Rule) {
+        self.mappings.borrow_mut()[mapping as usize].narrowed.get_or_insert(rule);
+    }
+
+    /// Judges the use of an entry.
+    fn judge(&self, column: usize, entry: &Filled, root: u32, store: bool) {
+        let mapping = self.mappings.borrow()[entry.mapping as usize];
+        let Frame { allocated, allocation, clean } = self.frames.borrow()[mapping.frame as usize];
+        let page = mapping.page;
+        let what = |end: &str| format!("page {page} leads to frame {}, {end}", mapping.frame);
+        let found = if entry.tag != Tag::Global && entry.root != root {
+            Some((Rule::R4, "of another space".to_owned()))
+        } else if !allocated || allocation != mapping.allocation {
+            Some((Rule::R1, "which was freed".to_owned()))
+        } else if let Some(rule) = mapping.ended {
+            Some((rule, "by a translation that is gone".to_owned()))
+        } else if let (Some(rule), true) = (mapping.narrowed, store) {
+            Some((rule, "by a right that is gone".to_owned()))
+        } else if store && clean > entry.read {
+            Some((Rule::R5, "which was declared clean".to_owned()))
+        } else {
+            None
+        };
+        if let Some((rule, end)) = found {
+            self.break_rule(rule, column, what(&end));
+        }
+    }
+
+    // Walks.
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.moment.set(self.moment.get() + 1);
+        self.moment.get()
+    }
+
+    /// Reads as the walker of a thread.
+    fn as_walker<R>(&self, thread: usize, body: impl FnOnce() -> R) -> R {
+        let before = self.walker.replace(Some(thread));
+        let result = body();
+        self.walker.set(before);
+        result
+    }
+
+    /// The first table of a walk: the lowest that the walker remembers, or the root.
+    fn begin_walk(&self, tlb: &Tlb, tag: Tag, (root, allocation): (u32, u32), page: u64) -> Walking {
+        let at = self.tick();
+        match tlb.way(tag, page) {
+            // As old as the way that it takes.
+            Some(Walked { level, table, allocation, at, .. }) => {
+                Walking { tag, root, page, level, table, allocation, at, read: at }
+            }
+            None => Walking { tag, root, page, level: TOP, table: root, allocation, at, read: at },
+        }
+    }
+
+    /// Reads one entry on the way. A walk that ends fills an entry, or finds nothing.
+    fn walk_on(&self, thread: usize, tlb: &mut Tlb, walk: Walking) -> Walk {
+        let state = self.frames.borrow()[walk.table as usize];
+        if !state.allocated || state.allocation != walk.allocation {
+            let what = format!("the walk to page {} reads table {}, which was freed", walk.page, walk.table);
+            self.break_rule(Rule::R2, thread, what);
+            return Walk::Nothing;
+        }
+        let index = Table::index(walk.page, walk.level);
+        let pte = self.as_walker(thread, || self.table(walk.table).get(index));
+        if !pte.present() {
+            return Walk::Nothing;
+        }
+        if pte.leaf() {
+            return Walk::Leaf(Walking { read: self.tick(), ..walk }, pte);
+        }
+        if walk.level == 0 {
+            return Walk::Nothing;
+        }
+        let (level, table, allocation) = (walk.level - 1, pte.frame(), pte.number());
+        let prefix = walk.page >> (BITS * (level + 1));
+        tlb.remember(Walked { tag: walk.tag, level, prefix, table, allocation, at: walk.at });
+        Walk::On(Walking { level, table, allocation, ..walk })
+    }
+
+    fn filled(walk: Walking, pte: Pte) -> Filled {
+        let order = BITS * walk.level;
+        let page = walk.page >> order << order;
+        Filled {
+            tag: walk.tag,
+            root: walk.root,
+            page,
+            order,
+            frame: pte.frame(),
+            mapping: pte.number(),
+            writable: pte.writable(),
+            dirty: pte.dirty(),
+            at: walk.at,
+            read: walk.read,
+        }
+    }
+
+    fn fill(&self, column: usize, tlb: &mut Tlb, entry: Filled) {
+        self.note_on(column, || {
+            format!("fill page {} -> frame {}{}", entry.page, entry.frame, rights(&entry))
+        });
+        tlb.fill(entry);
+    }
+
+    /// The hardware may do something that nobody asked for.
+    fn act_by_itself(&self) {
+        if self.model.eagerness == 0 || below(self.model.eagerness) != 0 {
+            return;
+        }
+        let thread = below((self.cores.len() + self.devices.len()) as u32) as usize;
+        let hot = self.hot.borrow();
+        if hot.is_empty() {
+            return;
+        }
+        let (tag, page) = hot[below(hot.len() as u32) as usize];
+        drop(hot);
+        if thread >= self.cores.len() {
+            let tlb = &self.devices[thread - self.cores.len()].tlb;
+            let root = if tag == Tag::Global { self.kernel_root.get() } else { self.device_root(thread) };
+            if let Some(root) = root {
+                let tag = if tag == Tag::Global { tag } else { Tag::Asid(0) };
+                self.walk_by_itself(thread, &mut tlb.borrow_mut(), tag, root, page);
+            }
+            return;
+        }
+        self.carry_by_itself(thread);
+        let core = &self.cores[thread];
+        let root = if tag == Tag::Global {
+            self.kernel_root.get().map(|root| (root, tag))
+        } else {
+            core.root.get().map(|(root, allocation, tag)| ((root, allocation), tag))
+        };
+        if let Some((root, tag)) = root {
+            self.walk_by_itself(thread, &mut core.tlb.borrow_mut(), tag, root, page);
+        }
+    }
+
+    fn walk_by_itself(&self, thread: usize, tlb: &mut Tlb, tag: Tag, root: (u32, u32), page: u64) {
+        let mut walk = if tlb.walking.is_empty() || below(2) == 0 {
+            Walk::On(self.begin_walk(tlb, tag, root, page))
+        } else {
+            let chosen = below(tlb.walking.len() as u32) as usize;
+            match tlb.walking.swap_remove(chosen) {
+                (walking, Some(pte)) => Walk::Leaf(walking, pte),
+                (walking, None) => Walk::On(walking),
+            }
+        };
+        loop {
+            // It may stop half-way, and go on later: also between the last read and the fill.
+            let stops = below(4) == 0;
+            match walk {
+                Walk::Nothing => return,
+                Walk::On(walking) if stops => return tlb.walking.push((walking, None)),
+                Walk::Leaf(walking, pte) if stops => return tlb.walking.push((walking, Some(pte))),
+                Walk::On(walking) => walk = self.walk_on(thread, tlb, walking),
+                Walk::Leaf(walking, pte) => return self.fill(thread, tlb, Self::filled(walking, pte)),
+            }
+        }
+    }
+
+    /// A broadcast of another CPU takes effect on this one now.
+    fn carry_by_itself(&self, thread: usize) {
+        let issuer = &self.cores[below(self.cores.len() as u32) as usize];
+        let started = issuer.started.borrow();
+        if !started.is_empty() {
+            let (what, view) = &started[below(started.len() as u32) as usize];
+            self.forget(thread, *what, Some(view));
+        }
+    }
+
+    // Invalidations.
+
+    /// Removes entries of a CPU's TLB.
+    pub(crate) fn forget(&self, thread: usize, mut what: Invalidation, stored: Option<&View>) {
+        let core = &self.cores[thread];
+        what.drains = self.keeps(Promise::WalksEnd);
+        what.tag = what.tag.map(|tag| self.tag(tag));
+        if what.drains {
+            core.drained.set(core.drained.get() + 1);
+        }
+        if let Some(view) = stored {
+            core.floor.borrow_mut().join(view);
+        }
+        core.tlb.borrow_mut().forget(what);
+    }
+
+    /// Removes entries of the devices that walk from this root, or of all.
+    pub(crate) fn forget_in_devices(&self, root: Option<u32>, what: Invalidation) {
+        let stored = self.view();
+        for device in &self.devices {
+            if root.is_none() || root == device.root.get().map(|(root, _)| root) {
+                device.floor.borrow_mut().join(&stored);
+                device.tlb.borrow_mut().forget(what);
+            }
+        }
+    }
+
+    /// What this CPU has stored, walks see from here on.
+    pub(crate) fn publish(&self) -> View {
+        let stored = self.view();
+        self.cores.iter().for_each(|core| core.floor.borrow_mut().join(&stored));
+        stored
+    }
+
+    /// Whether every access that was translated before now has landed.
+    pub(crate) fn has_landed(&self, before: u64) -> bool {
+        let me = self.me();
+        let lands = |(number, core): (usize, &Core)| {
+            number == me || core.in_flight.get().is_none_or(|at| at > before)
+        };
+        self.cores.iter().enumerate().all(lands)
+    }
+
+    // Accesses.
+
+    /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.
+    pub(crate) fn access(&self, kernel: bool, page: u64, store: bool) -> Option<u32> {
+        assert!(page < PAGES, "a space has {PAGES} pages");
+        self.step();
+        let thread = self.me();
+        let core = self.core();
+        let (root, allocation, tag) = if kernel {
+            self.kernel_root.get().map(|(root, allocation)| (root, allocation, Tag::Global))?
+        } else {
+            core.root.get()?
+        };
+        let entry = loop {
+            let hit = core.tlb.borrow().find(tag, page);
+            if let Some(entry) = hit.filter(|entry| !store || entry.writable && entry.dirty) {
+                break entry;
+            }
+            core.tlb.borrow_mut().drop_page(tag, page);
+            let drained = core.drained.get();
+            let walking = self.begin_walk(&core.tlb.borrow(), tag, (root, allocation), page);
+            let mut walk = Walk::On(walking);
+            let leaf = loop {
+                match walk {
+                    Walk::Nothing => break None,
+                    Walk::Leaf(walking, pte) => break Some((walking, pte)),
+                    Walk::On(walking) => {
+                        self.pause();
+                        if core.drained.get() != drained {
+                            break None;
+                        }
+                        walk = self.walk_on(thread, &mut core.tlb.borrow_mut(), walking);
+                    }
+                }
+            };
+            if core.drained.get() != drained {
+                continue;
+            }
+            let Some((walking, mut pte)) = leaf else {
+                self.note(|| format!("fault at page {page}"));
+                return None;
+            };
+            if store {
+                if !pte.writable() {
+                    self.note(|| format!("fault at page {page}"));
+                    return None;
+                }
+                if !pte.dirty() {
+                    self.pause();
+                    let index = Table::index(page, walking.level);
+                    let marked = self.as_walker(thread, || {
+                        self.table(walking.table).mark(index, pte, self.keeps(Promise::MarksAtomic))
+                    });
+                    let Some(marked) = marked else { continue };
+                    pte = marked;
+                }
+            }
+            let entry = Self::filled(Walking { read: self.tick(), ..walking }, pte);
+            self.fill(thread, &mut core.tlb.borrow_mut(), entry);
+            break entry;
+        };
+        // It is translated, and lands a moment later.
+        core.in_flight.set(Some(self.tick()));
+        self.pause();
+        core.in_flight.set(None);
+        let what = if store { "store" } else { "load" };
+        self.note(|| format!("{what} page {page} in frame {}", entry.frame));
+        self.judge(thread, &entry, root, store);
+        Some(entry.frame + (page - entry.page) as u32)
+    }
+
+    fn device_root(&self, thread: usize) -> Option<(u32, u32)> {
+        self.devices[thread - self.cores.len()].root.get()
+    }
+
+    /// An access of a device, to a space or to the kernel's ranges.
+    pub(crate) fn device_access(&self, kernel: bool, page: u64, store: bool) -> Option<u32> {
+        self.pause();
+        let thread = self.me();
+        let tlb = &self.devices[thread - self.cores.len()].tlb;
+        let (root, tag) = if kernel {
+            (self.kernel_root.get()?, Tag::Global)
+        } else {
+            (self.device_root(thread)?, Tag::Asid(0))
+        };
+        let hit = tlb.borrow().find(tag, page);
+        let entry = if let Some(entry) = hit.filter(|entry| !store || entry.writable) {
+            entry
+        } else {
+            let mut tlb = tlb.borrow_mut();
+            tlb.drop_page(tag, page);
+            let mut walk = Walk::On(self.begin_walk(&tlb, tag, root, page));
+            loop {
+                match walk {
+                    Walk::Nothing => return None,
+                    Walk::On(walking) => walk = self.walk_on(thread, &mut tlb, walking),
+                    Walk::Leaf(walking, pte) => {
+                        let entry = Self::filled(walking, pte);
+                        if store && !entry.writable {
+                            return None;
+                        }
+                        self.fill(thread, &mut tlb, entry);
+                        break entry;
+                    }
+                }
+            }
+        };
+        self.note(|| {
+            format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
+        });
+        self.judge(thread, &entry, root.0, store);
+        Some(entry.frame)
+    }
+}
+
+fn rights(entry: &Filled) -> &'static str {
+    match (entry.writable, entry.dirty) {
+        (_, true) => " dirty",
+        (true, false) => " rw",
+        (false, false) => " ro",
+    }
+}
+
+/// How far a walk has come.
+enum Walk {
+    Nothing,
+    On(Walking),
+    Leaf(Walking, Pte),
+}
+
+/// The machine whose CPUs make this thread's accesses.
+pub(crate) struct Memories(pub(crate) Rc<Hardware>);
+
+impl Memories {
+    /// The ordering as this hardware keeps it.
+    fn kept(&self, order: Ordering, weaker: Ordering) -> Ordering {
+        if order == Ordering::SeqCst && !self.0.keeps(Promise::Consistent) {
+            weaker
+        } else {
+            order
+        }
+    }
+
+    fn pick(bound: u32) -> u32 {
+        // Mostly the newest value: a CPU that misses everything gets nowhere.
+        if below(4) == 0 {
+            below(bound)
+        } else {
+            0
+        }
+    }
+}
+
+impl Checker for Memories {
+    fn run(&self) -> u32 {
+        schedule::run()
+    }
+
+    fn register(&self, value: u64) -> u32 {
+        self.0.views.borrow_mut().add(value)
+    }
+
+    fn load(&self, location: u32, order: Ordering) -> u64 {
+        let machine = &*self.0;
+        if let Some(thread) = machine.walker.get() {
+            let cpus = machine.cores.len();
+            let floor = machine
+                .cores
+                .get(thread)
+                .map_or_else(|| &machine.devices[thread - cpus].floor, |core| &core.floor);
+            return machine.views.borrow().peek(thread, location, &floor.borrow(), &mut Self::pick);
+        }
+        machine.step();
+        let order = self.kept(order, Ordering::Acquire);
+        machine.views.borrow_mut().load(machine.me(), location, order, &mut Self::pick)
+    }
+
+    fn store(&self, location: u32, value: u64, order: Ordering) {
+        let machine = &*self.0;
+        machine.step();
+        let order = self.kept(order, Ordering::Release);
+        machine.views.borrow_mut().store(machine.me(), location, value, order);
+    }
+
+    fn update(
+        &self,
+        location: u32,
+        success: Ordering,
+        failure: Ordering,
+        change: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        let machine = &*self.0;
+        if machine.walker.get().is_some() {
+            return machine.views.borrow_mut().mark(location, change);
+        }
+        machine.step();
+        let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
+        machine.views.borrow_mut().update(machine.me(), location, orders, change, &mut Self::pick)
+    }
+
+    fn fence(&self, order: Ordering) {
+        let machine = &*self.0;
+        machine.step();
+        let order = self.kept(order, Ordering::AcqRel);
+        machine.views.borrow_mut().fence(machine.me(), order);
+    }
+}

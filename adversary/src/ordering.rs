@@ -1,0 +1,452 @@
+//! What a load may read: the memory model of C11, for a search at random.
+//!
+//! A location keeps all values that were stored to it, oldest first. A thread has a *view*: for each location, the
+//! oldest value that the thread may still read. A load reads any value from there on, chosen at random, so it may miss
+//! stores that other CPUs made long ago. What moves a view on:
+//!
+//! - A thread's own accesses: it never reads an older value of a location than before.
+//! - An acquiring load of a value that was stored with release: the reader's view takes in that of the storer.
+//! - A sequentially consistent load: it reads nothing older than the newest sequentially consistent store to its
+//!   location, nor than what was published.
+//! - A sequentially consistent fence: it takes in all sequentially consistent stores, and what was published.
+//!
+//! A thread *publishes* its view at every sequentially consistent fence. At a sequentially consistent store it does so
+//! only where stores are multi-copy atomic: where a store that one other CPU sees, all see, as on x86, Arm and RISC-V.
+//! The language promises less. The engine relies on the hardware here (`Promise::MultiCopyAtomic`).
+//!
+//! A read-modify-write reads the newest value, and continues the release sequence of the value that it replaces.
+//!
+//! The model is stronger than C11 in two points: new values always come last in a location's order, and no load reads a
+//! value that is stored later. The published models say how far that goes (Lahav et al., "Repairing sequential
+//! consistency in C/C++11", PLDI 2017; Kang et al., "A promising semantics", POPL 2017).
+
+use std::rc::Rc;
+
+use ceasefire_atomics::Ordering;
+
+/// For each location, the number of a value: no older one may be read. What is missing counts as 0.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct View(Vec<u32>);
+
+impl View {
+    fn at(&self, location: usize) -> u32 {
+        self.0.get(location).copied().unwrap_or(0)
+    }
+
+    fn raise(&mut self, location: usize, to: u32) {
+        if self.0.len() <= location {
+            self.0.resize(location + 1, 0);
+        }
+        self.0[location] = self.0[location].max(to);
+    }
+
+    pub(crate) fn join(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+}
+
+/// A stored value, and the view that an acquiring load of it takes in.
+#[derive(Debug)]
+struct Stored {
+    value: u64,
+    view: Option<Rc<View>>,
+}
+
+#[derive(Debug)]
+struct Location {
+    stored: Vec<Stored>,
+    /// The newest value that was stored with `SeqCst`.
+    consistent: u32,
+}
+
+impl Location {
+    fn newest(&self) -> u32 {
+        self.stored.len() as u32 - 1
+    }
+}
+
+/// One thread's knowledge.
+#[derive(Debug, Default)]
+struct Thread {
+    view: View,
+    /// The views of values that were read without acquiring: an acquiring fence takes them in.
+    read: View,
+    /// The view at the last releasing fence, which relaxed stores carry.
+    released: Option<Rc<View>>,
+}
+
+/// All locations and all threads.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    locations: Vec<Location>,
+    threads: Vec<Thread>,
+    /// The views that were published.
+    published: View,
+    /// Stores are multi-copy atomic.
+    atomic: bool,
+}
+
+/// Chooses a number below the bound.
+pub(crate) type Pick<'a> = &'a mut dyn FnMut(u32) -> u32;
+
+fn acquires(order: Ordering) -> bool {
+    matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl Memory {
+    pub(crate) fn new(threads: usize, atomic: bool) -> Self {
+        // Number 0 is no location's.
+        let nowhere = Location { stored: vec![Stored { value: 0, view: None }], consistent: 0 };
+        Self {
+            locations: vec![nowhere],
+            threads: (0..threads).map(|_| Thread::default()).collect(),
+            published: View::default(),
+            atomic,
+        }
+    }
+
+    /// Adds a location and returns its number.
+    pub(crate) fn add(&mut self, value: u64) -> u32 {
+        self.locations.push(Location { stored: vec![Stored { value, view: None }], consistent: 0 });
+        self.locations.len() as u32 - 1
+    }
+
+    /// The number of the value that a load reads.
+    fn choose(&self, thread: usize, location: usize, order: Ordering, pick: Pick<'_>) -> u32 {
+        let at = &self.locations[location];
+        let mut oldest = self.threads[thread].view.at(location);
+        if order == Ordering::SeqCst {
+            oldest = oldest.max(at.consistent).max(self.published.at(location));
+        }
+        let newest = at.newest();
+        if oldest == newest {
+            return newest;
+        }
+        newest - pick(newest - oldest + 1)
+    }
+
+    /// The thread has read this value.
+    fn see(&mut self, thread: usize, location: usize, number: u32, order: Ordering) -> u64 {
+        let stored = &self.locations[location].stored[number as usize];
+        let thread = &mut self.threads[thread];
+        thread.view.raise(location, number);
+        if let Some(view) = &stored.view {
+            if acquires(order) { &mut thread.view } else { &mut thread.read }.join(view);
+        }
+        stored.value
+    }
+
+    pub(crate) fn load(&mut self, thread: usize, location: u32, order: Ordering, pick: Pick<'_>) -> u64 {
+        let number = self.choose(thread, location as usize, order, pick);
+        self.see(thread, location as usize, number, order)
+    }
+
+    pub(crate) fn store(&mut self, thread: usize, location: u32, value: u64, order: Ordering) {
+        self.push(thread, location as usize, value, order, None);
+    }
+
+    fn push(
+        &mut self,
+        thread: usize,
+        location: usize,
+        value: u64,
+        order: Ordering,
+        follows: Option<Rc<View>>,
+    ) {
+        let number = self.locations[location].stored.len() as u32;
+        let thread = &mut self.threads[thread];
+        thread.view.raise(location, number);
+        let own = if releases(order) { Some(Rc::new(thread.view.clone())) } else { thread.released.clone() };
+        let view = match (own, follows) {
+            (Some(own), Some(follows)) => {
+                let mut both = (*own).clone();
+                both.join(&follows);
+                Some(Rc::new(both))
+            }
+            (own, follows) => own.or(follows),
+        };
+        let at = &mut self.locations[location];
+        at.stored.push(Stored { value, view });
+        if order == Ordering::SeqCst {
+            at.consistent = number;
+            if self.atomic {
+                self.published.join(&thread.view);
+            }
+        }
+    }
+
+    /// A read-modify-write. It may fail with an older value, if it would fail with that.
+    pub(crate) fn update(
+        &mut self,
+        thread: usize,
+        location: u32,
+        (success, failure): (Ordering, Ordering),
+        change: &mut dyn FnMut(u64) -> Option<u64>,
+        pick: Pick<'_>,
+    ) -> Result<u64, u64> {
+        let location = location as usize;
+        let newest = self.locations[location].newest();
+        let number = self.choose(thread, location, failure, pick);
+        let read = self.locations[location].stored[number as usize].value;
+        if number != newest && change(read).is_none() {
+            return Err(self.see(thread, location, number, failure));
+        }
+        let (old, follows) = {
+            let last = &self.locations[location].stored[newest as usize];
+            (last.value, last.view.clone())
+        };
+        let Some(value) = change(old) else { return Err(self.see(thread, location, newest, failure)) };
+        self.see(thread, location, newest, success);
+        self.push(thread, location, value, success, follows);
+        Ok(old)
+    }
+
+    pub(crate) fn fence(&mut self, thread: usize, order: Ordering) {
+        let thread = &mut self.threads[thread];
+        if acquires(order) {
+            thread.view.join(&thread.read);
+        }
+        if order == Ordering::SeqCst {
+            for (number, location) in self.locations.iter().enumerate() {
+                if location.consistent > 0 {
+                    thread.view.raise(number, location.consistent);
+                }
+            }
+            thread.view.join(&self.published);
+            self.published.join(&thread.view);
+        }
+        if releases(order) {
+            thread.released = Some(Rc::new(thread.view.clone()));
+        }
+    }
+
+    /// What a walk on behalf of a thread reads: any value that the thread itself might read next, but none older than
+    /// `floor` says. The thread learns nothing from it.
+    pub(crate) fn peek(&self, thread: usize, location: u32, floor: &View, pick: Pick<'_>) -> u64 {
+        let location = location as usize;
+        let at = &self.locations[location];
+        let oldest = self.threads[thread].view.at(location).max(floor.at(location));
+        let newest = at.newest();
+        let number = if oldest == newest { newest } else { newest - pick(newest - oldest + 1) };
+        at.stored[number as usize].value
+    }
+
+    /// A walker's read-modify-write of the newest value. No thread learns from it, and it hides nothing that the value
+    /// before carried.
+    pub(crate) fn mark(
+        &mut self,
+        location: u32,
+        change: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        let stored = &mut self.locations[location as usize].stored;
+        let last = &stored[stored.len() - 1];
+        let (old, view) = (last.value, last.view.clone());
+        let value = change(old).ok_or(old)?;
+        stored.push(Stored { value, view });
+        Ok(old)
+    }
+
+    /// The view of a thread, for a message that carries its stores: an interrupt.
+    pub(crate) fn view(&self, thread: usize) -> View {
+        self.threads[thread].view.clone()
+    }
+
+    /// A thread takes in the stores that a message carried.
+    pub(crate) fn learn(&mut self, thread: usize, view: &View) {
+        self.threads[thread].view.join(view);
+    }
+
+    /// Every thread knows every store so far.
+    pub(crate) fn settle(&mut self) {
+        let mut all = View::default();
+        for (number, location) in self.locations.iter().enumerate() {
+            all.raise(number, location.newest());
+        }
+        for thread in &mut self.threads {
+            thread.view.join(&all);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Runs `body` with every sequence of choices.
+    fn outcomes<R: Ord>(body: impl Fn(&mut Memory, Pick<'_>) -> R) -> BTreeSet<R> {
+        outcomes_where(true, body)
+    }
+
+    fn outcomes_where<R: Ord>(atomic: bool, body: impl Fn(&mut Memory, Pick<'_>) -> R) -> BTreeSet<R> {
+        let (mut found, mut choices) = (BTreeSet::new(), Vec::<(u32, u32)>::new());
+        loop {
+            let mut at = 0;
+            let mut memory = Memory::new(3, atomic);
+            found.insert(body(&mut memory, &mut |bound| {
+                if at == choices.len() {
+                    choices.push((0, bound));
+                }
+                at += 1;
+                choices[at - 1].0
+            }));
+            while choices.last().is_some_and(|&(chosen, bound)| chosen + 1 == bound) {
+                choices.pop();
+            }
+            match choices.last_mut() {
+                Some((chosen, _)) => *chosen += 1,
+                None => return found,
+            }
+        }
+    }
+
+    /// Message passing: thread 0 stores data and then a flag, thread 1 reads the flag and then the data.
+    fn message(store: Ordering, load: Ordering) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (data, flag) = (memory.add(0), memory.add(0));
+            memory.store(0, data, 1, Ordering::Relaxed);
+            memory.store(0, flag, 1, store);
+            (memory.load(1, flag, load, pick), memory.load(1, data, Ordering::Relaxed, pick))
+        })
+    }
+
+    #[test]
+    fn a_message_arrives_with_what_was_stored_before_if_it_is_released_and_acquired() {
+        let all = BTreeSet::from([(0, 0), (0, 1), (1, 0), (1, 1)]);
+        assert_eq!(message(Ordering::Relaxed, Ordering::Acquire), all);
+        assert_eq!(message(Ordering::Release, Ordering::Relaxed), all);
+        let ordered = BTreeSet::from([(0, 0), (0, 1), (1, 1)]);
+        assert_eq!(message(Ordering::Release, Ordering::Acquire), ordered);
+        assert_eq!(
+            message(Ordering::SeqCst, Ordering::SeqCst),
+            BTreeSet::from([(1, 1)]),
+            "it is stored already"
+        );
+    }
+
+    /// Store buffering: each thread stores to one location and then reads the other.
+    fn buffers(store: Ordering, load: Ordering, fence: bool) -> BTreeSet<(u64, u64)> {
+        outcomes(|memory, pick| {
+            let (x, y) = (memory.add(0), memory.add(0));
+            memory.store(0, x, 1, store);
+            memory.store(1, y, 1, store);
+            if fence {
+                memory.fence(0, Ordering::SeqCst);
+                memory.fence(1, Ordering::SeqCst);
+            }
+            (memory.load(0, y, load, pick), memory.load(1, x, load, pick))
+        })
+    }
+
+    #[test]
+    fn two_stores_may_both_be_missed_unless_all_four_accesses_are_consistent() {
+        for (store, load) in [
+            (Ordering::Release, Ordering::Acquire),
+            (Ordering::SeqCst, Ordering::Acquire),
+            (Ordering::Release, Ordering::SeqCst),
+        ] {
+            assert!(buffers(store, load, false).contains(&(0, 0)), "{store:?} {load:?}");
+        }
+        assert!(!buffers(Ordering::SeqCst, Ordering::SeqCst, false).contains(&(0, 0)));
+        assert!(
+            !buffers(Ordering::Relaxed, Ordering::Relaxed, true).contains(&(0, 0)),
+            "the second fence sees the first"
+        );
+    }
+
+    #[test]
+    fn a_fence_sees_consistent_stores_and_a_consistent_load_sees_what_was_fenced() {
+        let after_fence = outcomes(|memory, pick| {
+            let x = memory.add(0);
+            memory.store(0, x, 1, Ordering::SeqCst);
+            memory.fence(1, Ordering::SeqCst);
+            memory.load(1, x, Ordering::Relaxed, pick)
+        });
+        assert_eq!(after_fence, BTreeSet::from([1]));
+        let fenced = |load| {
+            outcomes(move |memory, pick| {
+                let x = memory.add(0);
+                memory.store(0, x, 1, Ordering::Relaxed);
+                memory.fence(0, Ordering::SeqCst);
+                memory.load(1, x, load, pick)
+            })
+        };
+        assert_eq!(
+            (fenced(Ordering::SeqCst), fenced(Ordering::Acquire)),
+            (BTreeSet::from([1]), BTreeSet::from([0, 1]))
+        );
+    }
+
+    /// A table entry is cleared, then a generation raised and a set read; the other CPU joins the set, and walks.
+    #[test]
+    fn a_consistent_exchange_stands_for_a_fence_where_stores_are_multi_copy_atomic() {
+        let walks = |atomic| {
+            outcomes_where(atomic, |memory, pick| {
+                let (entry, generation, set) = (memory.add(1), memory.add(0), memory.add(0));
+                memory.store(0, entry, 0, Ordering::Relaxed);
+                let raise = &mut |old| Some(old + 1);
+                let consistent = (Ordering::SeqCst, Ordering::SeqCst);
+                assert_eq!(memory.update(0, generation, consistent, raise, pick), Ok(0));
+                assert_eq!(memory.load(0, set, Ordering::SeqCst, pick), 0);
+                memory.store(1, set, 1, Ordering::SeqCst);
+                memory.fence(1, Ordering::SeqCst);
+                memory.load(1, entry, Ordering::Relaxed, pick)
+            })
+        };
+        assert_eq!((walks(true), walks(false)), (BTreeSet::from([0]), BTreeSet::from([0, 1])));
+    }
+
+    #[test]
+    fn a_read_modify_write_reads_the_newest_and_continues_a_release_sequence() {
+        let seen = outcomes(|memory, pick| {
+            let (data, count) = (memory.add(0), memory.add(0));
+            memory.store(0, data, 1, Ordering::Relaxed);
+            memory.store(0, count, 1, Ordering::Release);
+            let add = &mut |old| Some(old + 1);
+            let relaxed = (Ordering::Relaxed, Ordering::Relaxed);
+            assert_eq!(memory.update(1, count, relaxed, add, pick), Ok(1));
+            (memory.load(2, count, Ordering::Acquire, pick), memory.load(2, data, Ordering::Relaxed, pick))
+        });
+        assert!(!seen.contains(&(2, 0)) && seen.contains(&(2, 1)) && seen.contains(&(0, 0)), "{seen:?}");
+    }
+
+    #[test]
+    fn an_exchange_may_fail_with_an_old_value_and_never_succeeds_with_one() {
+        let results = outcomes(|memory, pick| {
+            let x = memory.add(0);
+            memory.store(0, x, 1, Ordering::Relaxed);
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            let exchange = |memory: &mut Memory, from: u64, pick: Pick<'_>| {
+                memory.update(1, x, order, &mut |old| (old == from).then_some(7), pick)
+            };
+            let first = exchange(memory, 1, pick);
+            (first, exchange(memory, 0, pick))
+        });
+        let wrong = results.iter().any(|&(first, second)| first == Ok(0) || second.is_ok());
+        assert!(
+            !wrong && results.contains(&(Err(0), Err(1))) && results.contains(&(Ok(1), Err(7))),
+            "{results:?}"
+        );
+    }
+
+    #[test]
+    fn a_thread_never_reads_an_older_value_than_before() {
+        let pairs = outcomes(|memory, pick| {
+            let x = memory.add(0);
+            memory.store(0, x, 1, Ordering::Relaxed);
+            memory.store(0, x, 2, Ordering::Relaxed);
+            (memory.load(1, x, Ordering::Relaxed, pick), memory.load(1, x, Ordering::Relaxed, pick))
+        });
+        assert!(pairs.iter().all(|(first, second)| first <= second) && pairs.len() == 6, "{pairs:?}");
+    }
+}

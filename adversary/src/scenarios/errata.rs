@@ -1,0 +1,71 @@
+//! J. Processors that do not keep what they promise.
+
+use super::{breaking, one_page, stores, unmaps};
+use crate::promise::Promise;
+use crate::rule::Rule::{R1, R2, R3};
+use crate::scenario::{Carried, Scenario, PLAIN};
+
+pub(super) static SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "J1-global-entries-stay",
+        source: "Intel, Alder Lake, INVLPG with PCIDs",
+        guards: &[(&[breaking(Promise::GlobalToo)], &[R1, R3])],
+        before: |kernel| {
+            kernel.map_kernel(1);
+        },
+        programs: &[
+            |kernel| kernel.unmap_kernel(1, false),
+            |kernel| {
+                (0..8).for_each(|_| {
+                    kernel.load_kernel(1);
+                });
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J2-store-that-lands-later",
+        source: "Arm, CVE-2025-10263; Xen, XSA-493; Linux, cfd391e74134",
+        guards: &[(&[breaking(Promise::AccessesLand)], &[R1, R3])],
+        carried: Carried::Broadcasts,
+        before: one_page,
+        programs: &[unmaps, stores],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J3-broadcast-that-must-be-repeated",
+        source: "Arm, errata 1286807 and 2441009",
+        guards: &[(&[breaking(Promise::WaitIsForOwn)], &[R1, R2, R3])],
+        carried: Carried::Broadcasts,
+        before: one_page,
+        programs: &[|kernel| kernel.unmap_with_table(&kernel.space(0), 0), stores],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J4-entry-that-survives-in-a-device",
+        source: "Tegra264, 06b15ddcfbc0",
+        guards: &[(&[breaking(Promise::DevicesDone)], &[R1, R2, R3])],
+        devices: 1,
+        before: |kernel| {
+            one_page(kernel);
+            kernel.attach_device(&kernel.space(0));
+        },
+        programs: &[
+            |kernel| kernel.unmap_with_table(&kernel.space(0), 0),
+            |kernel| {
+                (0..8).for_each(|_| {
+                    kernel.device_store(1);
+                });
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "J5-mark-that-is-not-atomic",
+        source: "AMD, errata 298 and 383",
+        guards: &[(&[breaking(Promise::MarksAtomic)], &[R1, R2, R3])],
+        before: one_page,
+        programs: &[unmaps, stores],
+        ..PLAIN
+    },
+];
