@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
     use crate::promise::{Promise, PROMISES};
-    use crate::scenarios::all;
+    use crate::scenarios::{all, random};
 
     /// The schedules within which a missing guard must be found.
     const MOST: u64 = 100_000;
@@ -127,6 +127,14 @@ mod tests {
     fn every_scenario_holds_with_its_guards_and_every_run_repeats() {
         for scenario in all() {
             let checked = check(scenario, &[], 0, 300, true);
+            assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
+        }
+    }
+
+    #[test]
+    fn random_programs_break_no_rule() {
+        for scenario in random() {
+            let checked = check(scenario, &[], 0, 1000, true);
             assert_eq!(checked.verdict, Verdict::Holds, "{}", scenario.name);
         }
     }

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ceasefire::{Capabilities, CpuId};
-use ceasefire_atomics::{Checker, Ordering};
+use ceasefire_atomics::{Checker, Ordering, Place};
 use shuttle::sync::atomic::AtomicBool;
 
 use crate::ordering::{Memory, View};
@@ -17,6 +17,7 @@ use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::scenario::Removed;
 use crate::schedule::{self, below, give_up, steps};
+use crate::sites::{self, Site};
 use crate::tables::{Pte, Table, BITS, PAGES, TOP};
 use crate::timeline::Timeline;
 use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
@@ -58,6 +59,8 @@ pub(crate) struct Core {
     drained: Cell<u64>,
     /// It is offline: broadcasts do not reach it.
     pub(crate) gone: Cell<bool>,
+    /// It keeps a space loaded and runs no program.
+    pub(crate) resting: Cell<bool>,
     /// It runs its program undisturbed.
     pub(crate) isolated: Cell<bool>,
 }
@@ -78,6 +81,8 @@ struct Frame {
     allocation: u32,
     /// When it was last declared clean.
     clean: u64,
+    /// Its content: every access is a store there.
+    content: u32,
 }
 
 /// One mapping of a frame, from the entry's store to its end.
@@ -108,6 +113,8 @@ pub(crate) struct Hardware {
     tables: Vec<Table>,
     frames: RefCell<Vec<Frame>>,
     free: RefCell<Vec<u32>>,
+    /// What CPUs had stored and seen that gave frames back: the allocator's lock carries it.
+    freed: RefCell<View>,
     mappings: RefCell<Vec<Mapping>>,
     /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
     hot: RefCell<Vec<(Tag, u64)>>,
@@ -122,6 +129,10 @@ pub(crate) struct Hardware {
     /// The thread on whose behalf a walker reads.
     walker: Cell<Option<usize>>,
     handler: fn(),
+    /// The place of the access that is made now.
+    site: Cell<Site>,
+    /// The access whose ordering is weaker than its source says.
+    weakened: Option<(Site, Ordering)>,
     /// The programs that have not ended.
     running: Cell<usize>,
     pub(crate) timeline: RefCell<Timeline>,
@@ -132,24 +143,32 @@ impl Hardware {
     pub(crate) fn new(model: Model, recorded: bool, handler: fn()) -> Self {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
+        let mut views = Memory::new(threads, atomic);
+        let frames = (0..FRAMES).map(|_| Frame { content: views.add(0), ..Frame::default() }).collect();
         Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
             devices: (0..model.devices).map(|_| Device::default()).collect(),
             tables: (0..FRAMES).map(|_| Table::new()).collect(),
-            frames: RefCell::new(vec![Frame::default(); FRAMES]),
+            frames: RefCell::new(frames),
             // The frame freed last is handed out first.
             free: RefCell::new((0..FRAMES as u32).rev().collect()),
+            freed: RefCell::default(),
             mappings: RefCell::default(),
             hot: RefCell::default(),
             kernel_root: Cell::new(None),
-            views: RefCell::new(Memory::new(threads, atomic)),
+            views: RefCell::new(views),
             moment: Cell::new(1),
             time: Cell::new(0),
             point: AtomicBool::new(false),
             acting: Cell::new(Some(0)),
             walker: Cell::new(None),
             handler,
+            site: Cell::new(Site::NOWHERE),
+            weakened: model.removed.iter().find_map(|removed| match removed {
+                Removed::Ordering(site, to) => Some((*site, *to)),
+                _ => None,
+            }),
             running: Cell::new(threads),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
@@ -320,6 +339,7 @@ impl Hardware {
     /// Takes a free frame.
     pub(crate) fn allocate(&self) -> Option<u32> {
         let frame = self.free.borrow_mut().pop()?;
+        self.learn(&self.freed.borrow());
         let mut frames = self.frames.borrow_mut();
         let state = &mut frames[frame as usize];
         state.allocated = true;
@@ -332,9 +352,17 @@ impl Hardware {
         Some(frame)
     }
 
-    /// Puts a frame back.
+    /// Puts a frame back. Whoever gets it next overwrites it, so every access to it must have happened before.
     pub(crate) fn free(&self, frame: u32) {
         self.note(|| format!("free frame {frame}"));
+        let content = self.frames.borrow()[frame as usize].content;
+        // Without a guard the run goes on to the use of a stale entry, which says more.
+        let looks = self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..)));
+        if looks && !self.views.borrow().knows(self.me(), content) {
+            let what = format!("frame {frame} is freed by a CPU that does not know of the last access to it");
+            self.break_rule(Rule::R1, self.me(), what);
+        }
+        self.freed.borrow_mut().join(&self.view());
         self.frames.borrow_mut()[frame as usize].allocated = false;
         self.free.borrow_mut().push(frame);
     }
@@ -384,7 +412,7 @@ impl Hardware {
     /// Judges the use of an entry.
     fn judge(&self, column: usize, entry: &Filled, root: u32, store: bool) {
         let mapping = self.mappings.borrow()[entry.mapping as usize];
-        let Frame { allocated, allocation, clean } = self.frames.borrow()[mapping.frame as usize];
+        let Frame { allocated, allocation, clean, .. } = self.frames.borrow()[mapping.frame as usize];
         let page = mapping.page;
         let what = |end: &str| format!("page {page} leads to frame {}, {end}", mapping.frame);
         let found = if entry.tag != Tag::Global && entry.root != root {
@@ -572,6 +600,7 @@ impl Hardware {
                 device.tlb.borrow_mut().forget(what);
             }
         }
+        self.outlast();
     }
 
     /// What this CPU has stored, walks see from here on.
@@ -579,6 +608,21 @@ impl Hardware {
         let stored = self.view();
         self.cores.iter().for_each(|core| core.floor.borrow_mut().join(&stored));
         stored
+    }
+
+    /// An access lands in a frame.
+    fn touch(&self, frame: u32) {
+        let content = self.frames.borrow()[frame as usize].content;
+        self.views.borrow_mut().store(self.me(), content, 0, Ordering::Relaxed);
+    }
+
+    /// Every access by the hardware so far has happened before what this CPU does next: an invalidation of all TLBs, or
+    /// of a device's, is done.
+    pub(crate) fn outlast(&self) {
+        let mut views = self.views.borrow_mut();
+        for frame in self.frames.borrow().iter() {
+            views.teach(self.me(), frame.content);
+        }
     }
 
     /// Whether every access that was translated before now has landed.
@@ -655,6 +699,7 @@ impl Hardware {
         core.in_flight.set(Some(self.tick()));
         self.pause();
         core.in_flight.set(None);
+        self.touch(entry.frame);
         let what = if store { "store" } else { "load" };
         self.note(|| format!("{what} page {page} in frame {}", entry.frame));
         self.judge(thread, &entry, root, store);
@@ -700,6 +745,7 @@ impl Hardware {
         self.note(|| {
             format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
         });
+        self.touch(entry.frame);
         self.judge(thread, &entry, root.0, store);
         Some(entry.frame)
     }
@@ -724,12 +770,15 @@ enum Walk {
 pub(crate) struct Memories(pub(crate) Rc<Hardware>);
 
 impl Memories {
-    /// The ordering as this hardware keeps it.
+    /// The ordering as this machine keeps it. `weaker` is what is left of `SeqCst` without consistency.
     fn kept(&self, order: Ordering, weaker: Ordering) -> Ordering {
-        if order == Ordering::SeqCst && !self.0.keeps(Promise::Consistent) {
-            weaker
-        } else {
-            order
+        let site = self.0.site.get();
+        sites::note(site, order, weaker);
+        match self.0.weakened {
+            Some((weakened, Ordering::AcqRel)) if weakened == site => weaker,
+            Some((weakened, order)) if weakened == site => order,
+            _ if order == Ordering::SeqCst && !self.0.keeps(Promise::Consistent) => weaker,
+            _ => order,
         }
     }
 
@@ -748,6 +797,10 @@ impl Checker for Memories {
         schedule::run()
     }
 
+    fn at(&self, place: &'static Place<'static>) {
+        self.0.site.set(Site { file: place.file(), line: place.line(), column: place.column() });
+    }
+
     fn register(&self, value: u64) -> u32 {
         self.0.views.borrow_mut().add(value)
     }
@@ -762,15 +815,18 @@ impl Checker for Memories {
                 .map_or_else(|| &machine.devices[thread - cpus].floor, |core| &core.floor);
             return machine.views.borrow().peek(thread, location, &floor.borrow(), &mut Self::pick);
         }
-        machine.step();
         let order = self.kept(order, Ordering::Acquire);
-        machine.views.borrow_mut().load(machine.me(), location, order, &mut Self::pick)
+        // A weakened access mostly shows what it may: that is what the run is for.
+        let weakened = machine.weakened.is_some_and(|(site, _)| site == machine.site.get());
+        machine.step();
+        let pick = if weakened { below } else { Self::pick };
+        machine.views.borrow_mut().load(machine.me(), location, order, &mut |bound| pick(bound))
     }
 
     fn store(&self, location: u32, value: u64, order: Ordering) {
         let machine = &*self.0;
-        machine.step();
         let order = self.kept(order, Ordering::Release);
+        machine.step();
         machine.views.borrow_mut().store(machine.me(), location, value, order);
     }
 
@@ -785,15 +841,15 @@ impl Checker for Memories {
         if machine.walker.get().is_some() {
             return machine.views.borrow_mut().mark(location, change);
         }
-        machine.step();
         let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
+        machine.step();
         machine.views.borrow_mut().update(machine.me(), location, orders, change, &mut Self::pick)
     }
 
     fn fence(&self, order: Ordering) {
         let machine = &*self.0;
-        machine.step();
         let order = self.kept(order, Ordering::AcqRel);
+        machine.step();
         machine.views.borrow_mut().fence(machine.me(), order);
     }
 }

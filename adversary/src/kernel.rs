@@ -161,19 +161,24 @@ impl Kernel {
 
     // Spaces.
 
-    /// Makes a space.
+    /// Makes a space that all CPUs know by its number.
     pub(crate) fn add_space(&self) -> Space {
+        let space = self.new_space();
+        self.spaces.borrow_mut().push(space.clone());
+        space
+    }
+
+    /// Makes a space.
+    pub(crate) fn new_space(&self) -> Space {
         let root = self.new_table();
         let address = u64::from(root) << PAGE_SHIFT | u64::from(self.hardware().allocation(root));
-        let space = Space(Rc::new(Parts {
+        Space(Rc::new(Parts {
             coherence: self.engine.new_space(Root(address)),
             root,
             table_lock: Lock::default(),
             range_lock: Lock::default(),
             mapped: RefCell::default(),
-        }));
-        self.spaces.borrow_mut().push(space.clone());
-        space
+        }))
     }
 
     pub(crate) fn space(&self, number: usize) -> Space {
@@ -427,6 +432,7 @@ impl Kernel {
 
     /// The same with room for so many things.
     pub(crate) fn unmap_with_table_in<const ROOM: usize>(&self, space: &Space, first: u64) {
+        let first = first / HUGE_PAGES * HUGE_PAGES;
         let pages = first..first + HUGE_PAGES;
         self.doing(
             || format!("munmap pages {pages:?} with their table"),
@@ -922,6 +928,7 @@ impl Kernel {
     /// This CPU runs no program, and keeps its space loaded.
     pub(crate) fn rest(&self) {
         self.hardware().note(|| "lazy".to_owned());
+        self.hardware().core().resting.set(true);
         self.engine.enter_lazy();
     }
 
@@ -994,17 +1001,23 @@ impl Kernel {
     pub(crate) fn run(&self, space: &Space) {
         self.hardware().note(|| format!("> switch to space {}", space.coherence.id().get()));
         drop(self.engine.switch_to(space));
+        self.hardware().core().resting.set(false);
         self.hardware().note(|| format!("< switch to space {}", space.coherence.id().get()));
     }
 
-    /// This CPU's program loads from a page.
+    /// This CPU's program loads from a page. A CPU that rests runs no program.
     pub(crate) fn load(&self, page: u64) -> Option<u32> {
-        self.hardware().access(false, page, false)
+        self.use_page(page, false)
     }
 
     /// This CPU's program stores to a page.
     pub(crate) fn store(&self, page: u64) -> Option<u32> {
-        self.hardware().access(false, page, true)
+        self.use_page(page, true)
+    }
+
+    fn use_page(&self, page: u64, store: bool) -> Option<u32> {
+        let runs = !self.hardware().core().resting.get();
+        runs.then(|| self.hardware().access(false, page, store)).flatten()
     }
 
     /// The kernel loads from a page of its ranges on this CPU.

@@ -12,6 +12,7 @@ mod platform;
 mod promise;
 mod rule;
 mod schedule;
+mod sites;
 mod tables;
 mod timeline;
 mod tlb;
@@ -25,4 +26,5 @@ mod scenarios;
 
 pub use check::{check, history, Checked, Found, Verdict};
 pub use scenario::{Removed, Scenario};
-pub use scenarios::all;
+pub use scenarios::{all, random};
+pub use sites::{weakenings, Site, Weakening};

@@ -265,6 +265,19 @@ impl Memory {
         self.threads[thread].view.join(view);
     }
 
+    /// Whether a thread knows the newest value of a location.
+    pub(crate) fn knows(&self, thread: usize, location: u32) -> bool {
+        let location = location as usize;
+        self.threads[thread].view.at(location) == self.locations[location].newest()
+    }
+
+    /// A thread comes to know the newest value of a location by other means than an access.
+    pub(crate) fn teach(&mut self, thread: usize, location: u32) {
+        let location = location as usize;
+        let newest = self.locations[location].newest();
+        self.threads[thread].view.raise(location, newest);
+    }
+
     /// Every thread knows every store so far.
     pub(crate) fn settle(&mut self) {
         let mut all = View::default();

@@ -188,6 +188,7 @@ unsafe impl Platform for Adverse {
             hardware.note(|| format!("flush for CPU {target:?}"));
             let what = self.invalidation(None, Flush { tables: flush.tables, ..Flush::ALL });
             hardware.forget(target.index(), what, Some(&stored));
+            hardware.outlast();
             false
         });
         hardware.step();
@@ -247,6 +248,7 @@ unsafe impl Platform for Adverse {
         while hardware.keeps(Promise::AccessesLand) && !hardware.has_landed(now) {
             hardware.yield_here();
         }
+        hardware.outlast();
         hardware.note(|| "waited".to_owned());
         hardware.step();
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use ceasefire::sabotage::Guard;
 use ceasefire::{Bounds, Broadcast, Capabilities, Engine, Holders, Payment};
+use ceasefire_atomics::Ordering;
 
 use crate::hardware::{Broken, Hardware, Memories, Model};
 use crate::kernel::Kernel;
@@ -13,6 +14,7 @@ use crate::platform::Adverse;
 use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::schedule::{self, give_up, Ran};
+use crate::sites::Site;
 
 /// What a scenario takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Removed {
     Guard(Guard),
     /// A promise of the hardware or of the platform.
     Promise(Promise),
+    /// The ordering of an access, down to this one.
+    Ordering(Site, Ordering),
 }
 
 impl Removed {
@@ -29,6 +33,7 @@ impl Removed {
         let name = match self {
             Self::Guard(guard) => format!("{guard:?}"),
             Self::Promise(promise) => format!("{promise:?}"),
+            Self::Ordering(site, to) => return format!("{site}={to:?}"),
         };
         let mut words = String::new();
         for letter in name.chars() {

@@ -543,9 +543,12 @@ pub(crate) struct CheckArguments {
     /// Take away a guard of the engine or a promise of the hardware, and show how a rule breaks
     #[arg(long, value_name = "GUARD")]
     pub(crate) without: Option<String>,
-    /// Try only the schedule with this seed, and show it
+    /// Try only the schedule with this seed, and show it; with --random, the first seed
     #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
+    /// Try so many schedules of random operations, on five machines in turn
+    #[arg(long, value_name = "N", value_parser = schedules, conflicts_with_all = ["scenarios", "without", "schedules"], allow_negative_numbers = true)]
+    pub(crate) random: Option<u64>,
     /// The schedules to try of each scenario with its guards; each is run twice and compared
     #[arg(long, value_name = "N", value_parser = schedules, default_value_t = 1000, conflicts_with = "seed", allow_negative_numbers = true)]
     pub(crate) schedules: u64,

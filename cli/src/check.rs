@@ -1,11 +1,11 @@
 //! `ceasefire check`: the known TLB bugs, each with its guards and without.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use ceasefire_adversary::{all, check, history, Checked, Found, Removed, Rule, Scenario, Verdict};
+use ceasefire_adversary::{all, check, history, random, Checked, Found, Removed, Rule, Scenario, Verdict};
 
 use crate::args::CheckArguments;
 use crate::failure::{unknown, Done, Failure};
@@ -17,6 +17,11 @@ use crate::terminal;
 const MOST: u64 = 100_000;
 
 pub(crate) fn run(arguments: &CheckArguments) -> Done {
+    let jobs =
+        arguments.jobs.map_or_else(|| thread::available_parallelism().map_or(1, Into::into), usize::from);
+    if let Some(schedules) = arguments.random {
+        return random_programs(arguments.seed.unwrap_or(0), schedules, jobs);
+    }
     let scenarios = chosen(&arguments.scenarios)?;
     if let Some(name) = &arguments.without {
         return without(&scenarios, name, arguments.seed);
@@ -24,8 +29,6 @@ pub(crate) fn run(arguments: &CheckArguments) -> Done {
     if let Some(seed) = arguments.seed {
         return show(&scenarios, None, seed);
     }
-    let jobs =
-        arguments.jobs.map_or_else(|| thread::available_parallelism().map_or(1, Into::into), usize::from);
     let results = in_parallel(&scenarios, jobs, |scenario| Result::of(scenario, arguments.schedules));
     let mut grid = Grid::new(&[
         Column::words("scenario", 0),
@@ -48,14 +51,15 @@ pub(crate) fn run(arguments: &CheckArguments) -> Done {
 
 /// The scenarios whose names begin like one of `names`, or all.
 fn chosen(names: &[String]) -> std::result::Result<Vec<&'static Scenario>, Failure> {
+    let every = || all().chain(random());
     for name in names {
-        if !all().any(|scenario| begins(scenario, name)) {
+        if !every().any(|scenario| begins(scenario, name)) {
             let known: Vec<&str> = all().map(|scenario| scenario.name).collect();
             return Err(unknown("scenario", name, &known, &[]));
         }
     }
-    let chosen = |scenario: &&Scenario| names.is_empty() || names.iter().any(|name| begins(scenario, name));
-    Ok(all().filter(chosen).collect())
+    let chosen = |scenario: &&Scenario| names.iter().any(|name| begins(scenario, name));
+    Ok(if names.is_empty() { all().collect() } else { every().filter(chosen).collect() })
 }
 
 /// Whether a name stands for a scenario: its whole name, or the part before a hyphen.
@@ -63,27 +67,70 @@ fn begins(scenario: &Scenario, name: &str) -> bool {
     scenario.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Runs `body` for each scenario on several threads.
-fn in_parallel<R: Send>(
-    scenarios: &[&'static Scenario],
-    jobs: usize,
-    body: impl Fn(&'static Scenario) -> R + Sync,
-) -> Vec<R> {
+/// Runs `body` for each task on several threads, and returns the results in the order of the tasks.
+fn in_parallel<T: Copy + Sync, R: Send>(tasks: &[T], jobs: usize, body: impl Fn(T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..jobs.min(scenarios.len()) {
-            scope.spawn(|| {
-                while let Some(&scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let at = scenarios.iter().position(|other| other.name == scenario.name);
-                    let result = body(scenario);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
-                }
+        for _ in 0..jobs.min(tasks.len()) {
+            scope.spawn(|| loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&task) = tasks.get(at) else { return };
+                let result = body(task);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
             });
         }
     });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The schedules of one task of a search: enough to keep a processor busy, and few enough to stop soon.
+const PART: u64 = 5000;
+
+/// Tries random operations on each machine in turn, from `first` on.
+fn random_programs(first: u64, schedules: u64, jobs: usize) -> Done {
+    let machines = random();
+    let each = schedules.div_ceil(machines.len() as u64);
+    let parts = |machine: usize| {
+        (0..each).step_by(PART as usize).map(move |from| (machine, from, PART.min(each - from)))
+    };
+    let tasks: Vec<(usize, u64, u64)> = (0..machines.len()).flat_map(parts).collect();
+    let broken = AtomicBool::new(false);
+    let results = in_parallel(&tasks, jobs, |(machine, from, count)| {
+        if broken.load(Ordering::Relaxed) {
+            return None;
+        }
+        let checked = check(&machines[machine], &[], first.wrapping_add(from), count, false);
+        broken.fetch_or(checked.verdict != Verdict::Holds, Ordering::Relaxed);
+        Some((machine, checked))
+    });
+    let mut grid = Grid::new(&[
+        Column::words("machine", 0),
+        Column::words("guarded", 0),
+        Column::numbers("schedules", 0),
+        Column::numbers("steps", 0),
+    ]);
+    let mut wrong = Vec::new();
+    for (number, machine) in machines.iter().enumerate() {
+        let of_this =
+            || results.iter().flatten().filter(|(other, _)| *other == number).map(|(_, checked)| checked);
+        let total = |count: fn(&Checked) -> u64| of_this().map(count).sum::<u64>().to_string();
+        let found = of_this().find(|checked| checked.verdict != Verdict::Holds);
+        let end = found.map_or(Verdict::Holds, |checked| checked.verdict.clone());
+        grid.row([
+            machine.name.to_owned(),
+            verdict(&end),
+            total(|checked| checked.schedules),
+            total(|checked| checked.steps),
+        ]);
+        if let Verdict::Broken(Found { seed, rule, what }) = end {
+            let repeat = repeat(machine, &[], seed);
+            wrong.push(format!("{}: {rule}: {what}; repeat it: {repeat}", machine.name));
+        }
+    }
+    let printed = print(&grid.text(terminal::width()));
+    Failure::both(printed, if wrong.is_empty() { Ok(()) } else { Err(Failure::Checked(wrong)) })
 }
 
 /// What was taken away, and the rules of which one must break.

@@ -41,6 +41,17 @@ fn one_schedule_with_all_guards_can_be_looked_at() {
 }
 
 #[test]
+fn random_operations_break_no_rule_on_any_machine() {
+    let (code, table) = output(&["--random", "500", "--seed", "7"]);
+    assert_eq!(code, Some(0), "{table}");
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 5, "{table}");
+    assert!(rows.iter().all(|row| row[1..3] == ["holds", "100"]), "{table}");
+    let (code, shown) = output(&["R3", "--seed", "7"]);
+    assert!(code == Some(0) && shown.ends_with("ceasefire check R3-broadcasts --seed 7\n\n"), "{shown}");
+}
+
+#[test]
 fn unknown_names_and_numbers_are_refused_with_what_is_known() {
     for (arguments, part) in [
         (&["A33"][..], "no scenario is called 'A33'"),
@@ -48,6 +59,7 @@ fn unknown_names_and_numbers_are_refused_with_what_is_known() {
         (&["--without", "setle"], "did you mean 'settle'?"),
         (&["A1", "--without", "settle"], "no scenario that is named has the guard 'settle'"),
         (&["--schedules", "0"], "must be a whole number, 1 to 1000000000"),
+        (&["--random", "5", "A1"], "cannot be used with"),
         (&["--seed", "-1"], "must be a whole number, 0 to"),
     ] {
         let message = refusal(command().arg("check").args(arguments));

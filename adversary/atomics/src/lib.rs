@@ -15,6 +15,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+pub use std::panic::Location as Place;
 use std::rc::Rc;
 use std::sync::atomic as plain;
 pub use std::sync::atomic::Ordering;
@@ -25,6 +26,11 @@ pub trait Checker {
     /// than a run.
     fn run(&self) -> u32 {
         0
+    }
+
+    /// The next access, or the next fence, stands at this place of the source.
+    fn at(&self, place: &'static Place<'static>) {
+        let _ = place;
     }
 
     /// The number of a new location, which holds `value`. Numbers start at 1.
@@ -66,9 +72,13 @@ fn checker() -> Option<Rc<dyn Checker>> {
 }
 
 /// A fence, like [`std::sync::atomic::fence`].
+#[track_caller]
 pub fn fence(order: Ordering) {
     match checker() {
-        Some(checker) => checker.fence(order),
+        Some(checker) => {
+            checker.at(Place::caller());
+            checker.fence(order);
+        }
         None => plain::fence(order),
     }
 }
@@ -94,16 +104,22 @@ impl Location {
         number
     }
 
+    #[track_caller]
     fn load(&self, order: Ordering) -> u64 {
         match checker() {
-            Some(checker) => checker.load(self.number(&*checker), order),
+            Some(checker) => {
+                checker.at(Place::caller());
+                checker.load(self.number(&*checker), order)
+            }
             None => self.value.load(order),
         }
     }
 
+    #[track_caller]
     fn store(&self, value: u64, order: Ordering) {
         match checker() {
             Some(checker) => {
+                checker.at(Place::caller());
                 checker.store(self.number(&*checker), value, order);
                 self.value.store(value, Ordering::Relaxed);
             }
@@ -111,6 +127,7 @@ impl Location {
         }
     }
 
+    #[track_caller]
     fn update(
         &self,
         success: Ordering,
@@ -118,6 +135,7 @@ impl Location {
         mut change: impl FnMut(u64) -> Option<u64>,
     ) -> Result<u64, u64> {
         let Some(checker) = checker() else { return self.value.fetch_update(success, failure, change) };
+        checker.at(Place::caller());
         let mut stored = None;
         let result = checker.update(self.number(&*checker), success, failure, &mut |old| {
             stored = change(old);
@@ -156,16 +174,19 @@ macro_rules! integers {
             }
 
             /// Reads the value.
+            #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
                 self.0.load(order) as $value
             }
 
             /// Stores a value.
+            #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
                 self.0.store(value as u64, order);
             }
 
             /// Replaces the value and returns the old one.
+            #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.change(order, |_| value)
             }
@@ -174,6 +195,7 @@ macro_rules! integers {
             ///
             /// # Errors
             /// The value, if it is another.
+            #[track_caller]
             pub fn compare_exchange(
                 &self,
                 current: $value,
@@ -188,6 +210,7 @@ macro_rules! integers {
             ///
             /// # Errors
             /// The value, if it is another.
+            #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -202,6 +225,7 @@ macro_rules! integers {
             ///
             /// # Errors
             /// The value, if `change` returned `None`.
+            #[track_caller]
             pub fn fetch_update(
                 &self,
                 success: Ordering,
@@ -213,35 +237,42 @@ macro_rules! integers {
             }
 
             /// Adds to the value, and wraps; returns the old value.
+            #[track_caller]
             pub fn fetch_add(&self, count: $value, order: Ordering) -> $value {
                 self.change(order, |old| old.wrapping_add(count))
             }
 
             /// Subtracts from the value, and wraps; returns the old value.
+            #[track_caller]
             pub fn fetch_sub(&self, count: $value, order: Ordering) -> $value {
                 self.change(order, |old| old.wrapping_sub(count))
             }
 
             /// Sets bits and returns the old value.
+            #[track_caller]
             pub fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
                 self.change(order, |old| old | bits)
             }
 
             /// Keeps only these bits and returns the old value.
+            #[track_caller]
             pub fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
                 self.change(order, |old| old & bits)
             }
 
             /// Raises the value to at least `least` and returns the old one.
+            #[track_caller]
             pub fn fetch_max(&self, least: $value, order: Ordering) -> $value {
                 self.change(order, |old| old.max(least))
             }
 
             /// Lowers the value to at most `most` and returns the old one.
+            #[track_caller]
             pub fn fetch_min(&self, most: $value, order: Ordering) -> $value {
                 self.change(order, |old| old.min(most))
             }
 
+            #[track_caller]
             fn change(&self, order: Ordering, change: impl Fn($value) -> $value) -> $value {
                 let (Ok(old) | Err(old)) = self.fetch_update(order, of_failure(order), |old| Some(change(old)));
                 old
@@ -291,16 +322,19 @@ impl AtomicBool {
     }
 
     /// Reads the value.
+    #[track_caller]
     pub fn load(&self, order: Ordering) -> bool {
         self.0.load(order) != 0
     }
 
     /// Stores a value.
+    #[track_caller]
     pub fn store(&self, value: bool, order: Ordering) {
         self.0.store(value.into(), order);
     }
 
     /// Replaces the value and returns the old one.
+    #[track_caller]
     pub fn swap(&self, value: bool, order: Ordering) -> bool {
         let (Ok(old) | Err(old)) = self.0.update(order, of_failure(order), |_| Some(value.into()));
         old != 0
@@ -310,6 +344,7 @@ impl AtomicBool {
     ///
     /// # Errors
     /// The value, if it is another.
+    #[track_caller]
     pub fn compare_exchange(
         &self,
         current: bool,

@@ -8,6 +8,7 @@ mod errata;
 mod fills;
 mod frames;
 mod holes;
+mod random;
 mod ranges;
 mod rights;
 mod tables;
@@ -36,6 +37,11 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         holes::SCENARIOS,
     ];
     chapters.into_iter().flatten()
+}
+
+/// Programs of random operations, each on another machine.
+pub fn random() -> &'static [Scenario] {
+    random::SCENARIOS
 }
 
 /// Without a guard of the engine.

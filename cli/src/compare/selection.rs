@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::host::host;
 
 /// The commands, which a misspelt experiment may have meant.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "compare",
     "run",
     "sweep",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 13] = [
     "diff",
     "top",
     "calibrate",
+    "check",
     "list",
     "completions",
     "man",
