@@ -716,11 +716,14 @@ impl Kernel {
                 drop(lock);
                 batch.flush();
                 drop(batch);
+                // No translation appears while another operation keeps them out.
+                let range = self.lock_range(space);
                 let lock = self.settled(space);
                 if !self.peek(space, page).present() {
                     self.install(space, page, 0, new, old.writable());
                 }
                 drop(lock);
+                drop(range);
                 if let Some(owed) = from.take() {
                     self.free(self.engine.pay(owed));
                 }
@@ -738,6 +741,12 @@ impl Kernel {
         } else {
             self.install(space, page, 0, new, true);
         }
+    }
+
+    /// A fault that waits for operations that keep faults out.
+    pub(crate) fn fault_in(&self, space: &Space, page: u64) {
+        let _range = self.lock_range(space);
+        self.fault(space, page);
     }
 
     /// A store fault on a page that is shared: maps a copy. The old frame stays somebody else's.

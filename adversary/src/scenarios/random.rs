@@ -44,7 +44,7 @@ fn act(kernel: &Kernel) {
         9 => kernel.run(&space),
         10 => kernel.rest(),
         11 => kernel.tick(),
-        12 => kernel.fault(&space, page),
+        12 => kernel.fault_in(&space, page),
         13 => kernel.unmap(&space, page..page + 1 + u64::from(below(3))),
         14 => kernel.discard(&space, page),
         15 => kernel.protect(&space, page..page + 1),
