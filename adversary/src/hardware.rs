@@ -503,10 +503,11 @@ impl Hardware {
     }
 
     fn fill(&self, column: usize, tlb: &mut Tlb, entry: Filled) {
-        self.note_on(column, || {
-            format!("fill page {} -> frame {}{}", entry.page, entry.frame, rights(&entry))
-        });
-        tlb.fill(entry);
+        if tlb.fill(entry) {
+            self.note_on(column, || {
+                format!("fill page {} -> frame {}{}", entry.page, entry.frame, rights(&entry))
+            });
+        }
     }
 
     /// The hardware may do something that nobody asked for.

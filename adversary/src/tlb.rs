@@ -142,12 +142,14 @@ impl Tlb {
         self.filled.iter().find(|entry| entry.tag == tag && entry.covers(page)).copied()
     }
 
-    /// Adds an entry. The hardware keeps an older one for the same address, if there is one.
-    pub(crate) fn fill(&mut self, entry: Filled) {
+    /// Adds an entry; true if it did. The hardware keeps an older one for the same address, if there is one.
+    pub(crate) fn fill(&mut self, entry: Filled) -> bool {
         let held = |old: &Filled| old.tag == entry.tag && old.page == entry.page && old.order == entry.order;
-        if !self.filled.iter().any(held) {
+        let new = !self.filled.iter().any(held);
+        if new {
             self.filled.push(entry);
         }
+        new
     }
 
     pub(crate) fn drop_page(&mut self, tag: Tag, page: u64) {

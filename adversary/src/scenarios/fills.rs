@@ -29,6 +29,14 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "H6-interrupt-that-carries-nothing",
+        source: "contract, Platform::interrupt",
+        guards: &[(&[breaking(Promise::InterruptCarries), breaking(Promise::Consistent)], &[R1, R3, Ends])],
+        before: one_page,
+        programs: &[unmaps, stores],
+        ..PLAIN
+    },
+    Scenario {
         name: "H7-store-that-others-see-first",
         source: "C++20, [atomics.order]; engine, AtomicGeneration::raise",
         guards: &[(&[breaking(Promise::MultiCopyAtomic)], &[R1, R2, R3])],
@@ -44,14 +52,6 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         carried: Carried::Broadcasts,
         before: one_page,
         programs: &[|kernel| kernel.unmap_with_table(&kernel.space(0), 0), stores],
-        ..PLAIN
-    },
-    Scenario {
-        name: "H6-interrupt-that-carries-nothing",
-        source: "contract, Platform::interrupt",
-        guards: &[(&[breaking(Promise::InterruptCarries), breaking(Promise::Consistent)], &[R1, R3, Ends])],
-        before: one_page,
-        programs: &[unmaps, stores],
         ..PLAIN
     },
 ];
