@@ -400,13 +400,12 @@ mod tests {
                     model.insert(number);
                 } else {
                     set.remove(cpu(number));
-                    shared.remove(cpu(number));
-                    model.remove(&number);
+                    prop_assert_eq!(shared.remove(cpu(number)), model.remove(&number));
                 }
                 prop_assert_eq!(set.contains(cpu(number)), model.contains(&number));
                 prop_assert_eq!(shared.contains(cpu(number)), model.contains(&number));
                 prop_assert_eq!(shared.any_but(cpu(number)), model.iter().any(|&m| m != number));
-                prop_assert_eq!(set.is_empty(), model.is_empty());
+                prop_assert_eq!((set.is_empty(), shared.is_empty()), (model.is_empty(), model.is_empty()));
             }
             prop_assert_eq!(set.iter().map(CpuId::index).collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(set.len(), model.len());
@@ -420,6 +419,9 @@ mod tests {
             let mut united = CpuSet::new();
             united.unite(&shared);
             prop_assert_eq!(united.iter().collect::<Vec<_>>(), set.iter().collect::<Vec<_>>());
+            let mut visited = Vec::new();
+            shared.for_each(|member| visited.push(member.index()));
+            prop_assert_eq!(&visited, &model.iter().copied().collect::<Vec<_>>());
             let mut drained = BTreeSet::new();
             shared.drain(|member| { drained.insert(member.index()); });
             prop_assert_eq!(&drained, &model);

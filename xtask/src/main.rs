@@ -9,6 +9,7 @@ mod failure;
 mod guests;
 mod json_file;
 mod kernel;
+mod mutants;
 mod page;
 mod picture;
 mod programs;
@@ -35,6 +36,9 @@ tasks:
                                     --quick      only the instruction counts: exact, within a minute
                                     --json FILE  the results as JSON; - for standard output, without tables
   guests [6.1|6.12|7.2]...        records loads on Linux guests of these kernels; needs Debian's `qemu-system-x86`
+  mutants engine|memory           changes the crate in one place at a time; a change that no test notices must be explained
+                                    --shard K/N  only every N-th change, from the K-th on
+                                    --check      only checks that each explanation is of a change; runs no tests
   page                            checks a page of `ceasefire compare --html` in a browser; needs Debian's `chromium`
   picture                         draws the picture of the README from the default experiments
   programs [N] [--from NUMBER]    N random programs (100000) against a plain model of memory; shrinks one that fails
@@ -71,6 +75,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         ["kernel", options @ ..] => kernel::run(&kernel::Options::parse(options)?),
+        ["mutants", options @ ..] => mutants::run(&mutants::Options::parse(options)?),
         ["page"] => page::run(),
         ["page", surplus, ..] => Err(Failure::usage(format!("`page` takes no arguments, got `{surplus}`"))),
         ["picture"] => picture::run(),
@@ -81,7 +86,7 @@ fn task(arguments: &[String]) -> Result<(), Failure> {
         ["python", surplus, ..] => Err(Failure::usage(format!("`python` takes no arguments, got `{surplus}`"))),
         ["programs", options @ ..] => programs::run(&programs::Options::parse(options)?),
         [unknown, ..] => Err(Failure::usage(format!(
-            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, page, picture, programs, python and help"
+            "unknown task `{unknown}`; known: test, adopt, bench, guests, kernel, mutants, page, picture, programs, python and help"
         ))),
     }
 }
@@ -97,6 +102,7 @@ mod tests {
             &["test", "--fast"],
             &["bench", "--json"],
             &["bench", "--slow"],
+            &["mutants"],
             &["page", "--wide"],
             &["picture", "--dark"],
             &["python", "--fast"],

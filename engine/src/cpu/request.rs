@@ -212,6 +212,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_target_reads_what_the_sender_asked_and_the_last_answer_is_known() {
+        let request = Request::new();
+        for at in 0..8_u32 {
+            let is = |bit: u32| at >> bit & 1 != 0;
+            let pages = Extent::Pages { start: 4096, count: 3, size: PageSize::KIB_4 };
+            let flush =
+                Flush { extent: if is(0) { pages } else { Extent::All }, tables: is(1), mixed: is(2) };
+            let (space, generation) = (SpaceId::new(7), Generation::from_raw(9));
+            let number = request.begin(Asked { space, generation, flush }, 2);
+            let read = request.read();
+            assert_eq!((read.space, read.generation, read.flush), (space, generation, flush));
+            assert!(!request.answered_by_one() && !request.is_answered(number));
+            assert!(request.answered_by_one() && request.is_answered(number) && request.is_free());
+        }
+    }
+
+    #[test]
     fn an_interrupt_that_was_lost_while_the_cpu_was_offline_keeps_no_other_away() {
         let (inbox, sender) = (Inbox::new(), CpuId::new(1).expect("there are two"));
         inbox.close();

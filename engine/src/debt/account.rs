@@ -27,6 +27,7 @@ impl Part {
 
     /// Moves everything into `other`.
     pub(super) fn pour(&mut self, other: &mut Self) {
+        // Equivalent mutant `replace > with >=`: a part without translations names no CPU.
         if self.recorded > 0 {
             self.cpus.pour(&mut other.cpus);
             other.everywhere |= core::mem::take(&mut self.everywhere);
@@ -147,5 +148,23 @@ impl<P: Platform> Engine<P> {
             settled.add_at_once(debts);
             tally.debt_age_max_ns.at_least(platform.now().saturating_sub(since));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_nobodys_if_neither_some_cpu_nor_any_cpu_may_hold_an_entry() {
+        let cpu = CpuId::new(1).expect("there are two");
+        for (cpus, everywhere) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut part = Part { cpus: cpus.then_some(cpu).into_iter().collect(), everywhere, recorded: 1 };
+            assert_eq!(part.is_nobodys(), !cpus && !everywhere);
+            let mut whole = Part::new();
+            part.pour(&mut whole);
+            assert!(part.is_nobodys() && whole.is_nobodys() == (!cpus && !everywhere));
+            assert_eq!((part.recorded, whole.recorded), (0, 1));
+        }
     }
 }

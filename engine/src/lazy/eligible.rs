@@ -73,12 +73,23 @@ mod tests {
 
     #[test]
     fn one_translation_of_many_is_enough() {
-        let mut met = Met::default();
         let clean = Entry::READ_ONLY;
+        let mut met = Met::default();
         met.add(clean, false);
         assert!(may_owe(Condition::default(), met));
-        met.add(Entry { writable: true, ..clean }, false);
-        met.add(clean, false);
-        assert!(!may_owe(Condition::default(), met));
+        for (entry, in_flight) in [
+            (Entry { writable: true, ..clean }, false),
+            (Entry { dirty: true, ..clean }, false),
+            (clean, true),
+        ] {
+            let mut added = met;
+            added.add(entry, in_flight);
+            added.add(clean, false);
+            assert!(!may_owe(Condition::default(), added), "{entry:?} {in_flight}");
+            let (mut to, mut from) = (met, added);
+            to.join(added);
+            from.join(met);
+            assert_eq!((to, from), (added, added));
+        }
     }
 }

@@ -153,6 +153,7 @@ impl Ledger {
                 if !anyone {
                     return Stamp::SETTLED;
                 }
+                // Equivalent mutant `replace < with <=`: the minimum of two equal values is either.
                 if now < epoch.opened.load(Ordering::SeqCst) {
                     epoch.opened.fetch_min(now, Ordering::SeqCst);
                 }
@@ -177,6 +178,9 @@ impl Ledger {
         self.epoch(next).opened.fetch_max(now, Ordering::SeqCst);
         match self.open.compare_exchange(number, next, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
+            // Equivalent mutant `replace > with >=`: the exchange fails only if the epoch is closed.
+            // Equivalent mutant `replace > with ==`: a caller that goes on finds the epoch closed.
+            // Equivalent mutant `replace > with <`: a caller that goes on finds the epoch closed.
             Err(open) => open > number,
         }
     }
@@ -223,6 +227,7 @@ impl Ledger {
             let Epoch { cpus, everywhere, .. } = self.epoch(number);
             cpus.clear(number);
             let needed = number << 1 | 1;
+            // Equivalent mutant `replace - with +`: this number belongs to no epoch either, and is below the next one's.
             let _ = everywhere.compare_exchange(needed, needed - 1, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
@@ -417,6 +422,76 @@ mod tests {
         enter(19);
         enter(3);
         assert!(epoch.needs_broadcast(19) && !epoch.needs_broadcast(3));
+    }
+
+    #[test]
+    fn a_cpu_broadcasts_again_after_the_last_broadcast_has_ended() {
+        let ledger = Ledger::new();
+        for time in 1..4 {
+            let stamp = ledger.enter((&cpus(&[]), true), 1, (time * 20, 10), |_| true);
+            ledger.close_all(time * 20 + 10);
+            let closed = ledger.closed();
+            assert!(ledger.begin_broadcast(closed), "{time}");
+            ledger.leave_all(closed);
+            ledger.end_broadcast();
+            assert_eq!((advance(&ledger), ledger.settled()), (1, stamp));
+        }
+    }
+
+    #[test]
+    fn only_cpus_with_debts_are_in_closed_epochs_and_only_debts_are_accounted() {
+        let ledger = Ledger::new();
+        assert!(ledger.closed().is_empty());
+        let stamp = enter(&ledger, 1, 12);
+        assert!(ledger.closed().is_empty() || !ledger.has(ledger.closed(), cpu(1)));
+        assert!(ledger.knows(stamp) && !ledger.knows(Stamp::new(stamp.get() + 1)));
+        ledger.close_all(22);
+        let closed = ledger.closed();
+        assert!(!closed.is_empty() && ledger.has(closed, cpu(1)) && !ledger.has(closed, cpu(2)));
+        for number in 0..2 {
+            ledger.leave(closed, cpu(number));
+        }
+        let mut accounts = 0;
+        ledger.advance(|ended| {
+            assert_eq!((ended.debts, ended.since), (1, 12));
+            accounts += 1;
+        });
+        assert_eq!((accounts, ledger.settled()), (1, stamp));
+    }
+
+    #[test]
+    fn a_cpu_that_goes_offline_leaves_the_open_epoch_too() {
+        let ledger = Ledger::new();
+        enter(&ledger, 1, 12);
+        ledger.leave_for_good(cpu(1));
+        ledger.close_all(22);
+        assert!(!ledger.has(ledger.closed(), cpu(1)) && ledger.has(ledger.closed(), cpu(0)));
+    }
+
+    #[test]
+    fn an_epoch_is_as_old_as_its_oldest_debt() {
+        let ledger = Ledger::new();
+        for (now, oldest) in [(15, 15), (12, 12), (14, 12)] {
+            enter(&ledger, 1, now);
+            assert_eq!(ledger.oldest(), Some(oldest));
+        }
+    }
+
+    #[test]
+    fn a_debt_whose_epoch_is_closed_while_it_is_entered_belongs_to_the_next() {
+        let ledger = Ledger::new();
+        let first = enter(&ledger, 1, 12);
+        let mut closed = core::cell::Cell::new(false);
+        let stamp = ledger.enter((&cpus(&[2]), false), 1, (15, 10), |_| {
+            if !closed.replace(true) {
+                ledger.close_all(22);
+            }
+            true
+        });
+        assert!(*closed.get_mut() && stamp > first);
+        ledger.leave_all(ledger.closed());
+        assert_eq!(advance(&ledger), 1);
+        assert!(ledger.is_settled(first) && !ledger.is_settled(stamp));
     }
 
     #[test]

@@ -258,6 +258,89 @@ fn unclaimed(function: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::space::SpaceId;
+
+    /// A platform that relies on every default.
+    #[derive(Debug)]
+    struct Plain;
+
+    // SAFETY: no engine is made on it, so none of the promises is relied on.
+    unsafe impl Platform for Plain {
+        type Space = &'static AddressSpace;
+        type Saved = ();
+
+        fn capabilities(&self) -> Capabilities {
+            unreachable!()
+        }
+        fn this_cpu(&self) -> CpuId {
+            unreachable!()
+        }
+        fn cpu(&self, _: CpuId) -> &Cpu<Self::Space> {
+            unreachable!()
+        }
+        fn save_interrupts(&self) {}
+        fn restore_interrupts(&self, (): ()) {}
+        fn interrupts_on(&self) -> bool {
+            true
+        }
+        fn pin(&self) {}
+        fn unpin(&self) {}
+        fn load_root(&self, _: Root, _: Asid, _: bool) {}
+        fn load_kernel_root(&self) {}
+        fn invalidate(&self, _: Asid, _: Flush) {}
+        fn invalidate_all(&self) {}
+        fn interrupt(&self, _: &CpuSet) {}
+        fn wait(&self, _: &dyn Fn() -> bool) {}
+        fn now(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn by_default_wide_spaces_deserve_an_asid_and_one_flush_of_many_looks() {
+        let space = AddressSpace::new(SpaceId::new(SpaceId::FIRST), Root(1), None);
+        let looks =
+            (1..=4 * crate::LOOK_EVERY).filter(|&raw| Plain.looks_at(&space, Generation::from_raw(raw)));
+        assert_eq!(looks.count(), 4);
+        let look = |running| Look { running, holds: false, narrow: 0, interrupt_ns: 1, broadcast_ns: 1 };
+        assert!(Plain.deserves_asid(&space, look(WIDE)) && !Plain.deserves_asid(&space, look(WIDE - 1)));
+    }
+
+    #[test]
+    fn by_default_every_cpu_is_interrupted_for_kernel_ranges() {
+        assert!(!Plain.broadcast_kernel(Flush::TRANSLATIONS));
+        assert!(!Plain.runs_undisturbed(CpuId::new(0).expect("there is one")));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "states that it can broadcast and has no `broadcast`")]
+    fn a_broadcast_that_the_platform_has_not_is_caught() {
+        Plain.broadcast(Asid::new(1), Flush::TRANSLATIONS);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "has no `broadcast_everything`")]
+    fn a_broadcast_of_everything_that_the_platform_has_not_is_caught() {
+        Plain.broadcast_everything();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "has no `broadcast_wait`")]
+    fn a_wait_that_the_platform_has_not_is_caught() {
+        Plain.broadcast_wait();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "has no `invalidate_kernel`")]
+    fn a_flush_of_kernel_ranges_that_the_platform_has_not_is_caught() {
+        Plain.invalidate_kernel(Flush::TRANSLATIONS);
+    }
+
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "states that it can broadcast and has no `broadcast_wait`")]

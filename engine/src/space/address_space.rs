@@ -195,6 +195,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_space_whose_deferred_flushes_are_reached_owes_nothing() {
+        let space = AddressSpace::new(SpaceId::new(SpaceId::FIRST), Root(1), None);
+        let owes = || (space.has_unpaid(), space.owes_lazily());
+        assert_eq!(owes(), (false, false));
+        let generation = space.generation.raise();
+        space.deferred.raise_to(generation);
+        assert_eq!(owes(), (true, false));
+        space.owe_until(Stamp::new(1), generation);
+        assert_eq!(owes(), (true, true));
+        space.reached.raise_to(generation);
+        assert_eq!(owes(), (false, false));
+    }
+
+    #[test]
     fn an_asid_that_is_not_given_back_is_counted() {
         let space = |asid| AddressSpace::new(SpaceId::new(SpaceId::FIRST), Root(1), asid);
         let before = leaked_asids();

@@ -67,6 +67,7 @@ impl AtomicGeneration {
     pub(crate) fn raise_to(&self, to: Generation) {
         // Mostly the value is there already, and a load is cheaper than a failed exchange.
         let mut at = self.0.load(Ordering::Acquire);
+        // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < to.0 {
             match self.0.compare_exchange_weak(at, to.0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -79,6 +80,7 @@ impl AtomicGeneration {
     /// `self` says that all up to it are. If one is missing, `self` stays, which claims too little and never too much.
     pub(crate) fn extend(&self, first: Generation, last: Generation) {
         let mut at = self.0.load(Ordering::Acquire);
+        // Equivalent mutant `replace < with <=`: to exchange a value for itself changes nothing.
         while at < last.0 && at + 1 >= first.0 {
             match self.0.compare_exchange_weak(at, last.0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -94,6 +96,21 @@ mod tests {
 
     fn generation(raw: u64) -> Generation {
         Generation::from_raw(raw)
+    }
+
+    #[test]
+    fn the_next_generation_is_the_one_that_is_raised() {
+        let at = AtomicGeneration::new(generation(4));
+        assert_eq!((at.next(), at.raise(), at.load()), (generation(5), generation(5), generation(5)));
+        at.raise_to(generation(3));
+        assert_eq!(at.load(), generation(5), "it never falls");
+    }
+
+    #[test]
+    fn a_cpu_covers_requests_up_to_its_generation_and_none_for_the_newest() {
+        let covered = |request: u64| generation(request).is_covered_by(generation(5));
+        assert!(covered(5) && covered(1) && !covered(6));
+        assert!(!Generation::NONE.is_covered_by(generation(5)));
     }
 
     #[test]

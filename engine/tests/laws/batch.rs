@@ -28,6 +28,27 @@ pub(crate) fn busy(cpus: usize, pages: u64) -> (Machine, Space) {
 }
 
 #[test]
+fn a_batch_counts_the_pages_that_it_holds() {
+    let (m, p) = busy(2, 3);
+    let mut batch = batch(&m, Schedule::Batched);
+    assert!(batch.is_empty());
+    for page in 1..=3 {
+        batch.unmap(&p, was(page * PAGE, false), page);
+    }
+    let mut unmapping = batch.take(4);
+    let change = |page: &mut u64| {
+        *page += 1;
+        *page
+    };
+    assert_eq!(unmapping.update(change), Some(5));
+    unmapping.withhold();
+    assert!(batch.len() == 4 && !batch.is_empty(), "three wait, and one is withheld");
+    assert_eq!(batch.write_permit().map(WritePermit::into_page), Some(5));
+    batch.flush();
+    assert!(batch.is_empty());
+}
+
+#[test]
 fn per_page_flushes_each_translation_at_once() {
     let (m, p) = busy(2, 3);
     let mut batch = batch(&m, Schedule::PerPage);
