@@ -20,6 +20,7 @@ mod retirement;
 mod sabotage;
 mod script;
 mod settled;
+mod settling;
 mod sizes;
 mod switching;
 mod threads;
