@@ -155,6 +155,7 @@ impl<P: Platform> Engine<P> {
         // In this order: a flush that saw another tag than this one has raised the generation before.
         let tag = space.asid();
         let newest = space.generation();
+        // Equivalent mutant `replace == with !=`: it is read only where a test removes the guard.
         if tag.is_some() && (self.guarded(Guard::SecondCpu) || space.used_on.read() == Users::None) {
             space.used_on.note(id);
         }

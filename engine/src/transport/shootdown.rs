@@ -34,6 +34,7 @@ impl<P: Platform> Engine<P> {
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
+        // Equivalent mutant `replace && with ||`: a request to no CPU is not sent.
         if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());
@@ -143,6 +144,7 @@ impl<P: Platform> Engine<P> {
                 true
             }
         });
+        // Equivalent mutant `replace > with >=`: to add 0 changes nothing.
         if passed_over > 0 {
             platform.cpu(me).tally.passed_over.add_at_once(passed_over);
         }
@@ -275,6 +277,7 @@ impl<P: Platform> Engine<P> {
         }
         let local = here.own.slots.generation(asid);
         if asked.generation.is_covered_by(local)
+            // Equivalent mutant `replace <= with >`: it is read only where a test removes the guard.
             || !self.guarded(Guard::NoGeneration) && asked.generation <= local
         {
             return false;
@@ -286,6 +289,7 @@ impl<P: Platform> Engine<P> {
                 return false;
             }
             Work::Pages => asked.flush,
+            // Equivalent mutant `replace match guard !self.guarded(Guard::OneBehind) with false`: it is that, but in tests.
             Work::Everything if !self.guarded(Guard::OneBehind) => asked.flush,
             // The CPU may have missed flushes of page-table pages too.
             Work::Everything => Flush::ALL,

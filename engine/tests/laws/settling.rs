@@ -1,8 +1,8 @@
 //! The ends of lazy debts: ticks, switches to the kernel's own tables, flushes of everything, payments.
 
-use ceasefire::{Engine, Flush, Payment, Reason, Stamp};
+use ceasefire::{Batch, Engine, Payment, Reason, Schedule, Stamp};
 
-use crate::hands::let_go;
+use crate::hands::{let_go, was, Hands};
 use crate::script::{id, lazy, lazy_until, Machine, Space};
 
 const PAGE: u64 = 0x1000;
@@ -97,11 +97,34 @@ fn a_flush_of_everything_on_a_cpu_settles_what_it_owes() {
     let counters = m.counters([id(0), id(1)]);
     assert_eq!((counters.debts_by_local, counters.flushes_free), (1, 1));
     // The slot says that its entries are current.
-    m.flush(&p, Flush::ALL);
-    m.events();
     m.switch(1, &m.space(3));
     m.switch(1, &p);
     assert_eq!(m.traced().last(), Some(&(1, Reason::TaskSwitch, Some(0))));
+}
+
+#[test]
+fn a_lazy_cpu_keeps_its_tables_at_its_own_tick() {
+    let m = lazy(2);
+    let (_, stamp) = owing(&m);
+    m.lazy(1);
+    close(&m);
+    let root = m.root(1);
+    assert!(!m.tick(1) && m.is_settled(stamp), "it uses no entry of the space");
+    assert_eq!((m.root(1), m.interrupted()), (root, vec![]));
+}
+
+#[test]
+fn a_page_that_owes_comes_out_when_its_debt_is_paid() {
+    let m = lazy_until(2, Payment::Demand);
+    let (p, _) = owing(&m);
+    m.fill(1, 2 * PAGE, 1);
+    let mut let_go = None;
+    let mut batch: Batch<'_, _, u64, _> = Batch::new(&m, Schedule::Lazy, |page| let_go = Some(page));
+    batch.unmap_and_let_go(&p, was(2 * PAGE, false), 7);
+    drop(batch);
+    m.events();
+    assert_eq!(m.pay(let_go.expect("it came out owing")), 7);
+    assert_eq!((m.usable(1), m.interrupted()), (vec![], vec![1]));
 }
 
 #[test]

@@ -388,3 +388,23 @@ fn a_debt_of_a_space_that_no_cpu_runs_is_settled_at_once() {
     m.switch(1, &p);
     assert_eq!(m.cached(1, PAGE), None);
 }
+
+#[test]
+fn a_space_that_is_loaded_takes_one_place_and_gives_it_up_once() {
+    let m = machine(1);
+    let p = m.space(1);
+    m.switch(0, &p);
+    let places = || {
+        let counters = m.counters([id(0)]);
+        (counters.places_taken, counters.places_given_up)
+    };
+    assert_eq!(places(), (1, 0));
+    m.switch(0, &p);
+    assert_eq!(places(), (1, 0));
+    for root in 2..100 {
+        m.switch(0, &m.space(root));
+        let (taken, given_up) = places();
+        assert_eq!(taken, root);
+        assert!(given_up < taken);
+    }
+}
