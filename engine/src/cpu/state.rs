@@ -195,3 +195,19 @@ impl<S> fmt::Debug for Cpu<S> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_global_tag_is_told_from_a_slot_of_the_same_number() {
+        let cpu = Cpu::<()>::new();
+        for global in [true, false] {
+            cpu.seen.set_tag(Asid::new(9), global);
+            assert_eq!((cpu.seen.is_global(), cpu.seen.asid()), (global, Asid::new(9)));
+            assert_eq!(cpu.seen.runs_under(Asid::new(9)), global);
+            assert!(!cpu.seen.runs_under(Asid::new(8)));
+        }
+    }
+}

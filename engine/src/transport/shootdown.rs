@@ -34,7 +34,7 @@ impl<P: Platform> Engine<P> {
     ) -> Option<Ticket> {
         let me = self.platform().this_cpu();
         let asked = Asked { space: space.id(), generation, flush };
-        // Equivalent mutant `replace && with ||`: a request to no CPU is not sent.
+        // Equivalent mutant `replace && with ||`: for no other CPU, `ask` sends nothing and does this CPU's part.
         if space.cpus().any_but(me) && self.guarded(Guard::Others) {
             let mut targets = CpuSet::new();
             targets.unite(space.cpus());

@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
     let mut report = Report::default();
     for (number, pass) in subject.passes.iter().enumerate() {
-        let folder = workspace.target.join(format!("mutants-report/{}-{number}", subject.folder));
+        let folder = workspace.target.join(format!("mutants-{}-{number}", subject.folder));
         let mut command = pass.command(&workspace, subject, &folder);
         if number > 0 {
             command.args(report.survivors.iter().flat_map(|mutant| ["--re".to_owned(), mutant.pattern()]));
