@@ -107,6 +107,15 @@ mod tests {
     use crate::flush::Extent;
 
     #[test]
+    fn an_entry_that_has_seen_a_store_allows_stores() {
+        let rights = [Entry::NONE, Entry::READ_ONLY, Entry::WRITABLE, Entry::DIRTY]
+            .map(|entry| (entry.access == Access::None, entry.writable, entry.dirty));
+        let expected =
+            [(true, false, false), (false, false, false), (false, true, false), (false, true, true)];
+        assert_eq!(rights, expected);
+    }
+
+    #[test]
     fn a_debt_starts_where_its_translation_does() {
         let debt = Debt::new(0x40_3fff, PageSize::MIB_2, Entry::READ_ONLY);
         assert_eq!(debt.flush().extent, Extent::Pages { start: 0x40_0000, count: 1, size: PageSize::MIB_2 });

@@ -7,7 +7,7 @@ use ceasefire::{
 };
 
 use crate::hands::{room, small, unmap, was, Hands, TableLock};
-use crate::script::{machine, machine_with, Machine, Script, Space, PROMISES};
+use crate::script::{lazy, machine, machine_with, Machine, Script, Space, PROMISES};
 
 const PAGE: u64 = 0x1000;
 
@@ -46,6 +46,13 @@ fn a_batch_counts_the_pages_that_it_holds() {
     assert_eq!(batch.write_permit().map(WritePermit::into_page), Some(5));
     batch.flush();
     assert!(batch.is_empty());
+    let m = lazy(2);
+    let p = m.space(1);
+    m.switch(1, &p);
+    m.fill(1, PAGE, 1);
+    let mut batch = Batch::<_, u64, _>::new(&m, Schedule::Lazy, |_| ());
+    batch.unmap_and_let_go(&p, was(PAGE, false), 1);
+    assert!(batch.len() == 1 && !batch.is_empty(), "it leaves at the end");
 }
 
 #[test]

@@ -209,8 +209,11 @@ impl Report {
             self.tested.clone_from(&survivors);
             self.tested.extend_from_slice(&hanging);
             self.tested.extend(read("caught")?);
+            self.survivors = survivors;
+        } else {
+            // `--re` leaves out no deleted fields, so a pass may test mutants that were noticed before.
+            self.survivors.retain(|mutant| survivors.contains(mutant));
         }
-        self.survivors = survivors;
         self.hanging += hanging.len();
         self.unviable += unviable.len();
         Ok(())
