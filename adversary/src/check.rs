@@ -160,7 +160,8 @@ mod tests {
         // The requests themselves carry what the sender stored, as long as accesses are consistent.
         let carried = Promise::InterruptCarries;
         let promises = PROMISES.into_iter().filter(|promise| *promise != carried).map(Removed::Promise);
-        for removed in Guard::ALL.into_iter().map(Removed::Guard).chain(promises) {
+        let managers = ceasefire_memory::sabotage::Guard::ALL.into_iter().map(Removed::Manager);
+        for removed in Guard::ALL.into_iter().map(Removed::Guard).chain(managers).chain(promises) {
             assert!(missed.contains(&removed.name()), "{} has no scenario", removed.name());
         }
         let other = [Removed::Promise(carried), Removed::Promise(Promise::Consistent)];

@@ -16,46 +16,12 @@ use ceasefire::{
 use ceasefire_atomics::Ordering;
 
 use crate::hardware::Hardware;
+use crate::lock::{Held, Lock};
 use crate::ordering::View;
-use crate::platform::{Adverse, KERNEL_BASE};
+use crate::platform::{Adverse, System};
 use crate::rule::Rule;
-use crate::tables::{Pte, Table, BITS, HUGE, HUGE_PAGES, PAGE_SHIFT, TOP};
+use crate::tables::{Pte, Table, Tables, BITS, HUGE, HUGE_PAGES, PAGE_SHIFT, TOP};
 use crate::tlb::Tag;
-
-/// A lock of the kernel. A CPU that waits for it answers interrupts.
-#[derive(Debug, Default)]
-pub(crate) struct Lock {
-    held: Cell<bool>,
-    /// What the last holder had stored.
-    view: RefCell<View>,
-}
-
-/// A lock that is held.
-#[derive(Debug)]
-pub(crate) struct Held<'a> {
-    lock: &'a Lock,
-    hardware: &'a Hardware,
-}
-
-impl Lock {
-    fn take<'a>(&'a self, hardware: &'a Hardware) -> Held<'a> {
-        hardware.step();
-        while self.held.replace(true) {
-            hardware.take_interrupt();
-            hardware.yield_here();
-        }
-        hardware.learn(&self.view.borrow());
-        Held { lock: self, hardware }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        *self.lock.view.borrow_mut() = self.hardware.view();
-        self.lock.held.set(false);
-        self.hardware.step();
-    }
-}
 
 /// A program's address space.
 #[derive(Debug, Clone)]
@@ -121,10 +87,35 @@ struct Gone(RefCell<Vec<u32>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page(pub(crate) u32);
 
+/// The first address of the kernel's ranges.
+const KERNEL_BASE: u64 = 1 << 40;
+
+/// The small kernel as the platform sees it.
+#[derive(Debug)]
+pub(crate) struct Small;
+
+impl System for Small {
+    type Space = Space;
+
+    const KERNEL_BASE: u64 = KERNEL_BASE;
+
+    /// A root carries its allocation, so a root that was freed is not taken for its successor.
+    fn root(_: &Hardware, root: Root) -> (u32, u32) {
+        ((root.0 >> PAGE_SHIFT) as u32, root.0 as u32 % (1 << PAGE_SHIFT))
+    }
+}
+
+/// The frames of the machine that it runs on.
+pub(crate) const FRAMES: usize = 160;
+
 /// The kernel on a machine.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) engine: Engine<Adverse>,
+    tables: Rc<Tables>,
+    free: RefCell<Vec<u32>>,
+    /// What CPUs had stored and seen that gave frames back: the allocator's lock carries it.
+    freed: RefCell<View>,
     pub(crate) spaces: RefCell<Vec<Space>>,
     /// Guards the kernel's ranges, and every mapping that a page of them ever had.
     range_lock: Lock,
@@ -136,9 +127,13 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn new(engine: Engine<Adverse>) -> Self {
+    pub(crate) fn new(engine: Engine<Adverse>, tables: Rc<Tables>) -> Self {
         Self {
             engine,
+            tables,
+            // The frame freed last is handed out first.
+            free: RefCell::new((0..FRAMES as u32).rev().collect()),
+            freed: RefCell::default(),
             spaces: RefCell::default(),
             range_lock: Lock::default(),
             range_mapped: RefCell::default(),
@@ -185,9 +180,16 @@ impl Kernel {
         self.spaces.borrow()[number].clone()
     }
 
+    fn take_frame(&self) -> u32 {
+        let frame = self.free.borrow_mut().pop().expect("scenarios use few frames");
+        self.hardware().learn(&self.freed.borrow());
+        self.hardware().hand_out(frame);
+        frame
+    }
+
     fn new_table(&self) -> u32 {
-        let frame = self.hardware().allocate().expect("scenarios use few frames");
-        (0..1 << BITS).for_each(|index| self.hardware().table(frame).set(index, Pte::NONE));
+        let frame = self.take_frame();
+        (0..1 << BITS).for_each(|index| self.tables.table(frame).set(index, Pte::NONE));
         frame
     }
 
@@ -209,7 +211,7 @@ impl Kernel {
     fn find_table(&self, root: u32, page: u64, level: u32) -> Option<u32> {
         let mut table = root;
         for above in (level + 1..=TOP).rev() {
-            let pte = self.hardware().table(table).get(Table::index(page, above));
+            let pte = self.tables.table(table).get(Table::index(page, above));
             if !pte.present() || pte.leaf() {
                 return None;
             }
@@ -223,12 +225,12 @@ impl Kernel {
         let mut table = root;
         for above in (level + 1..=TOP).rev() {
             let (hardware, index) = (self.hardware(), Table::index(page, above));
-            let pte = hardware.table(table).get(index);
+            let pte = self.tables.table(table).get(index);
             table = if pte.present() {
                 pte.frame()
             } else {
                 let new = self.new_table();
-                hardware.table(table).set(index, Pte::table(new, hardware.allocation(new)));
+                self.tables.table(table).set(index, Pte::table(new, hardware.allocation(new)));
                 new
             };
         }
@@ -239,24 +241,24 @@ impl Kernel {
     fn install(&self, space: &Space, page: u64, level: u32, frame: u32, writable: bool) {
         let hardware = self.hardware();
         let table = self.make_table(space.root, page, level);
-        let mapping = hardware.mapping(Tag::Asid(0), page, frame);
+        let mapping = self.tables.mapping(hardware, Tag::Asid(0), page, frame);
         let mut mapped = space.mapped.borrow_mut();
         let list = mapped.entry(page).or_default();
         // From now on a CPU may see the new translation.
         for &old in list.iter() {
-            hardware.end_mapping(old, Rule::R7);
+            self.tables.end_mapping(old, Rule::R7);
         }
         list.push(mapping);
         drop(mapped);
         hardware.note(|| format!("set page {page} -> frame {frame} {}", if writable { "rw" } else { "ro" }));
-        hardware.table(table).set(Table::index(page, level), Pte::page(frame, mapping, writable));
+        self.tables.table(table).set(Table::index(page, level), Pte::page(frame, mapping, writable));
     }
 
     /// Clears a translation under the lock and returns the old entry. All mappings of the page are `gone`.
     fn take(&self, space: &Space, page: u64, level: u32, gone: &Gone) -> Pte {
         gone.0.borrow_mut().extend(space.mapped.borrow().get(&page).into_iter().flatten());
         let Some(table) = self.find_table(space.root, page, level) else { return Pte::NONE };
-        let old = self.hardware().table(table).exchange(Table::index(page, level), Pte::NONE);
+        let old = self.tables.table(table).exchange(Table::index(page, level), Pte::NONE);
         self.hardware().note(|| format!("clear page {page}, was {old:?}"));
         old
     }
@@ -265,7 +267,7 @@ impl Kernel {
     fn narrow(&self, space: &Space, page: u64, gone: &Gone) -> Pte {
         gone.0.borrow_mut().extend(space.mapped.borrow().get(&page).into_iter().flatten());
         let Some(table) = self.find_table(space.root, page, 0) else { return Pte::NONE };
-        let old = self.hardware().table(table).narrow(Table::index(page, 0));
+        let old = self.tables.table(table).narrow(Table::index(page, 0));
         self.hardware().note(|| format!("narrow page {page}, was {old:?}"));
         old
     }
@@ -273,25 +275,27 @@ impl Kernel {
     /// What a page's table says, read without a promise.
     pub(crate) fn peek(&self, space: &Space, page: u64) -> Pte {
         let table = self.find_table(space.root, page, 0);
-        table.map_or(Pte::NONE, |table| self.hardware().table(table).get(Table::index(page, 0)))
+        table.map_or(Pte::NONE, |table| self.tables.table(table).get(Table::index(page, 0)))
     }
 
     fn free(&self, Page(frame): Page) {
         self.hardware().step();
-        self.hardware().free(frame);
+        self.hardware().take_back(frame);
+        self.freed.borrow_mut().join(&self.hardware().view());
+        self.free.borrow_mut().push(frame);
     }
 
     /// Puts a hidden entry in a translation's place under the lock, and returns the old entry.
     fn conceal(&self, space: &Space, page: u64) -> Pte {
         let Some(table) = self.find_table(space.root, page, 0) else { return Pte::NONE };
-        let old = self.hardware().table(table).hide(Table::index(page, 0));
+        let old = self.tables.table(table).hide(Table::index(page, 0));
         self.hardware().note(|| format!("hide page {page}, was {old:?}"));
         old
     }
 
     /// A call that took mappings away has returned.
-    fn promise(&self, gone: &Gone, promise: impl Fn(&Hardware, u32)) {
-        gone.0.borrow().iter().for_each(|&mapping| promise(self.hardware(), mapping));
+    fn promise(&self, gone: &Gone, promise: impl Fn(&Tables, u32)) {
+        gone.0.borrow().iter().for_each(|&mapping| promise(&self.tables, mapping));
     }
 
     // Operations.
@@ -328,7 +332,7 @@ impl Kernel {
                 Err(owed) => self.owing.borrow_mut().push(owed),
             }
         }
-        self.hardware().allocate().expect("scenarios use few frames")
+        self.take_frame()
     }
 
     /// Unmaps pages and frees their frames, as munmap does.
@@ -354,7 +358,7 @@ impl Kernel {
                     }
                 }
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
             },
         );
     }
@@ -374,7 +378,7 @@ impl Kernel {
                         changes.hold(Page(old.frame()));
                     }
                 });
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
             },
         );
     }
@@ -394,8 +398,8 @@ impl Kernel {
                         .narrow(address(page), PageSize::KIB_4, |lock| self.narrow(lock.space, page, &gone));
                 }
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| {
-                    hardware.narrow_mapping(mapping, Rule::R3);
+                self.promise(&gone, |tables, mapping| {
+                    tables.narrow_mapping(mapping, Rule::R3);
                 });
             },
         );
@@ -419,7 +423,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
                 drop(range);
             },
         );
@@ -456,7 +460,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
             },
         );
     }
@@ -487,7 +491,7 @@ impl Kernel {
                 }
                 // The old translations are gone everywhere before the new one is visible.
                 changes.flush();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R7));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R7));
                 self.install(space, first, 1, new, true);
                 drop(changes);
                 gather.finish();
@@ -511,7 +515,7 @@ impl Kernel {
                 }
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
             },
         );
     }
@@ -533,7 +537,7 @@ impl Kernel {
                 changes.hold(Page(old.frame()));
                 drop(changes);
                 gather.finish();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R3));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R3));
             },
         );
     }
@@ -798,7 +802,7 @@ impl Kernel {
                 let old = changes.clear(address(first), HUGE, |lock| self.take(lock.space, first, 1, &gone));
                 // One size has gone everywhere before another is visible.
                 changes.flush();
-                self.promise(&gone, |hardware, mapping| hardware.end_mapping(mapping, Rule::R7));
+                self.promise(&gone, |tables, mapping| tables.end_mapping(mapping, Rule::R7));
                 for page in first..first + HUGE_PAGES {
                     let frame = self.allocate();
                     self.install(space, page, 0, frame, false);
@@ -817,7 +821,7 @@ impl Kernel {
         let Some(table) = self.find_table(from.root, first, 0) else { return };
         let above = self.make_table(to.root, first, 1);
         let pte = Pte::table(table, self.hardware().allocation(table));
-        self.hardware().table(above).set(Table::index(first, 1), pte);
+        self.tables.table(above).set(Table::index(first, 1), pte);
     }
 
     /// Takes a shared table out of a space. The table and its pages stay the other's.
@@ -850,7 +854,7 @@ impl Kernel {
                 self.hardware().break_rule(Rule::R2, self.hardware().me(), what);
                 return;
             }
-            let pte = self.hardware().table(expected.0).get(Table::index(page, level));
+            let pte = self.tables.table(expected.0).get(Table::index(page, level));
             if !pte.present() || pte.leaf() {
                 return;
             }
@@ -872,16 +876,16 @@ impl Kernel {
             (root, hardware.allocation(root))
         });
         let table = self.make_table(root.0, page, 0);
-        let mapping = hardware.mapping(Tag::Global, page, frame);
+        let mapping = self.tables.mapping(hardware, Tag::Global, page, frame);
         let mut mapped = self.range_mapped.borrow_mut();
         let list = mapped.entry(page).or_default();
         for &old in list.iter() {
-            hardware.end_mapping(old, Rule::R7);
+            self.tables.end_mapping(old, Rule::R7);
         }
         list.push(mapping);
         drop(mapped);
         hardware.note(|| format!("set kernel page {page} -> frame {frame}"));
-        hardware.table(table).set(Table::index(page, 0), Pte::page(frame, mapping, true));
+        self.tables.table(table).set(Table::index(page, 0), Pte::page(frame, mapping, true));
         frame
     }
 
@@ -898,7 +902,7 @@ impl Kernel {
                 let mut gather = KernelGather::new(&self.engine, &mut places, |page| self.free(page));
                 let at = KERNEL_BASE + address(page);
                 let old = gather.clear(at, PageSize::KIB_4, || {
-                    hardware.table(table).exchange(Table::index(page, 0), Pte::NONE)
+                    self.tables.table(table).exchange(Table::index(page, 0), Pte::NONE)
                 });
                 hardware.note(|| format!("clear kernel page {page}"));
                 if old.present() {
@@ -907,13 +911,13 @@ impl Kernel {
                 if with_table {
                     let above = self.find_table(root, page, 1).expect("there is a lowest one");
                     let unlinked = gather.unlink(at, PageSize::KIB_4, || {
-                        hardware.table(above).exchange(Table::index(page, 1), Pte::NONE)
+                        self.tables.table(above).exchange(Table::index(page, 1), Pte::NONE)
                     });
                     gather.hold(Page(unlinked.frame()));
                 }
                 gather.finish();
                 for mapping in self.range_mapped.borrow().get(&page).into_iter().flatten() {
-                    hardware.end_mapping(*mapping, Rule::R3);
+                    self.tables.end_mapping(*mapping, Rule::R3);
                 }
                 drop(lock);
             },

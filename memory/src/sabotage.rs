@@ -33,6 +33,21 @@ pub enum Guard {
     Stable = 128,
 }
 
+impl Guard {
+    /// All guards.
+    #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
+    pub const ALL: [Self; 8] = [
+        Self::Slot,
+        Self::Around,
+        Self::Unhook,
+        Self::DirtyTable,
+        Self::Holders,
+        Self::Listing,
+        Self::Restore,
+        Self::Stable,
+    ];
+}
+
 impl<P: Machine> Memory<P> {
     /// Removes `guard` for the rest of this memory manager's life.
     #[cfg(ceasefire_sabotage)]
@@ -46,5 +61,18 @@ impl<P: Machine> Memory<P> {
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
         self.removed.stands(guard as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guard_is_listed_and_has_a_bit_of_its_own() {
+        let listed = include_str!("sabotage.rs").lines().filter(|line| line.starts_with("    "));
+        let named = listed.filter(|line| line.contains(" = ") && line.ends_with(',')).count();
+        let bits = Guard::ALL.iter().fold(0, |bits, &guard| bits | guard as u64);
+        assert_eq!((named, bits), (Guard::ALL.len(), (1 << Guard::ALL.len()) - 1));
     }
 }
