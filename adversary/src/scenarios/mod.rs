@@ -9,6 +9,7 @@ mod fills;
 mod frames;
 mod holes;
 mod memory;
+mod memory_random;
 mod random;
 mod ranges;
 mod rights;
