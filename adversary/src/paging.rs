@@ -23,6 +23,8 @@ impl Shape {
 }
 
 /// An entry as a walker reads it.
+// Each is a bit of the entry.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
     pub(crate) bits: u64,

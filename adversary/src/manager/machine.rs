@@ -185,13 +185,17 @@ impl Machine for Adverse<Managed> {
     fn write_out(&self, pages: &[(Block, FrameNumber)]) {
         self.assert_may_sleep();
         let record = &self.system.record;
-        pages.iter().for_each(|(_, frame)| record.writes(frame.get(), true));
+        for (_, frame) in pages {
+            record.writes(frame.get(), true);
+        }
         for &(block, frame) in pages {
             self.device_works();
             record.put_block(block, record.word(frame.get()));
         }
         self.device_works();
-        pages.iter().for_each(|(_, frame)| record.writes(frame.get(), false));
+        for (_, frame) in pages {
+            record.writes(frame.get(), false);
+        }
     }
 
     fn read_in(&self, pages: &[(Block, FrameNumber)]) {

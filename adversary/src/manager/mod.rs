@@ -391,8 +391,9 @@ impl Manager {
 
     /// Gives the frames back.
     pub(crate) fn relent(&self) {
-        let taken = std::mem::take(&mut *self.taken.borrow_mut());
-        taken.into_iter().for_each(|frame| self.memory.free(frame));
+        for frame in self.taken.take() {
+            self.memory.free(frame);
+        }
     }
 
     /// The mappings of a space, as first addresses and pages.

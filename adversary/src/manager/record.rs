@@ -51,13 +51,15 @@ struct Returned {
     there: BTreeMap<u64, (u32, bool)>,
 }
 
+/// For each page of each space, by its root, the frames that it was given, and when.
+type Installed = BTreeMap<(u32, u64), Vec<(u64, u32)>>;
+
 /// The record.
 #[derive(Debug)]
 pub(crate) struct Record {
     pages: Box<[Page]>,
     returned: RefCell<Vec<Returned>>,
-    /// For each page of each space, the frames that it was given, and when.
-    installed: RefCell<BTreeMap<(u32, u64), Vec<(u64, u32)>>>,
+    installed: RefCell<Installed>,
     /// Frames that were let go of, by the block of their page, until it is found again.
     left: RefCell<BTreeMap<Block, Vec<u32>>>,
     /// What the devices hold.

@@ -123,7 +123,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         guards: &[(&[unguarded(Guard::DirtyTable)], &[R5])],
         manager: Some(Managing {
             before: shared_file,
-            programs: &[unmaps, |manager| stores_and(manager, |manager| manager.sync())],
+            programs: &[unmaps, |manager| stores_and(manager, Manager::sync)],
             ..PLAYED
         }),
         ..PLAIN
@@ -248,7 +248,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "M8-write-to-a-page-whose-slot-owes",
-        source: "LUF, scenarios 3 and 9",
+        source: "LUF, scenarios 3 to 6, hole 9; Linux, page reclaim and a fault",
         guards: &[(&[unguarded(Guard::Slot)], &[R6])],
         lazy: true,
         manager: Some(Managing {
@@ -268,7 +268,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "M9-neighbour-whose-slot-owes",
-        source: "LUF, scenario 4",
+        source: "LUF, scenario 4, hole 6",
         guards: &[(&[unguarded(Guard::Around)], &[R6])],
         lazy: true,
         manager: Some(Managing {
@@ -286,6 +286,48 @@ pub(super) static SCENARIOS: &[Scenario] = &[
                 },
                 |manager| loads(manager, 1),
             ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M10-frame-that-owes-is-handed-out",
+        source: "LUF, holes 1 and 3",
+        guards: &[(&[without(Engine::Stamp)], &[R1])],
+        lazy: true,
+        manager: Some(Managing {
+            config: two_nodes,
+            before: read_file,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.migrate(&manager.space(0), 1, 0);
+                    manager.exhaust();
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M11-munmap-where-reclaim-owes",
+        source: "LUF, scenarios 1 and 2",
+        guards: &[(&[without(Engine::Settle)], &[R3])],
+        lazy: true,
+        manager: Some(Managing {
+            before: read_file,
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    manager.await_flag(0);
+                    // The first one or two find that the page was used.
+                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+                    manager.discard(&space, manager.at(0), 1);
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+            ..PLAYED
         }),
         ..PLAIN
     },
