@@ -446,6 +446,13 @@ impl Manager {
         }
     }
 
+    /// Waits until the file has fewer pages in memory, or until the operation is over.
+    pub(crate) fn await_dropped(&self, pages: u32) {
+        while !self.over.get() && self.memory.cached_pages(self.file()) >= pages.into() {
+            self.hardware().wait_a_moment();
+        }
+    }
+
     /// Accesses again and again, until some time after the operation is over or until an access fails.
     pub(crate) fn until_over(&self, access: impl Fn() -> bool) {
         let mut after = 0;
