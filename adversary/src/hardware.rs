@@ -13,22 +13,20 @@ use ceasefire_atomics::{Checker, Ordering, Place};
 use shuttle::sync::atomic::AtomicBool;
 
 use crate::ordering::{Memory, View};
+use crate::paging::{Paging, Read};
 use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::scenario::Removed;
 use crate::schedule::{self, below, give_up, steps};
 use crate::sites::{self, Site};
-use crate::tables::{Pte, Table, BITS, PAGES, TOP};
 use crate::timeline::Timeline;
 use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
-
-/// The frames of a machine.
-pub(crate) const FRAMES: usize = 160;
 
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Model {
     pub(crate) cpus: usize,
+    pub(crate) frames: usize,
     pub(crate) devices: usize,
     pub(crate) capabilities: Capabilities,
     /// A hypervisor may flush for CPUs that are not running.
@@ -75,26 +73,16 @@ pub(crate) struct Device {
 
 /// A frame of memory.
 #[derive(Debug, Clone, Copy, Default)]
-struct Frame {
-    allocated: bool,
+pub(crate) struct Frame {
+    pub(crate) allocated: bool,
     /// How often it was handed out.
-    allocation: u32,
+    pub(crate) allocation: u32,
+    /// When it was last handed out.
+    since: u64,
     /// When it was last declared clean.
-    clean: u64,
+    pub(crate) clean: u64,
     /// Its content: every access is a store there.
     content: u32,
-}
-
-/// One mapping of a frame, from the entry's store to its end.
-#[derive(Debug, Clone, Copy)]
-struct Mapping {
-    page: u64,
-    frame: u32,
-    allocation: u32,
-    /// No CPU may use it any more, by this rule.
-    ended: Option<Rule>,
-    /// No CPU may store through it any more, by this rule.
-    narrowed: Option<Rule>,
 }
 
 /// A rule that was broken, and how.
@@ -110,16 +98,16 @@ pub(crate) struct Hardware {
     pub(crate) model: Model,
     pub(crate) cores: Vec<Core>,
     pub(crate) devices: Vec<Device>,
-    tables: Vec<Table>,
+    paging: Rc<dyn Paging>,
     frames: RefCell<Vec<Frame>>,
-    free: RefCell<Vec<u32>>,
-    /// What CPUs had stored and seen that gave frames back: the allocator's lock carries it.
-    freed: RefCell<View>,
-    mappings: RefCell<Vec<Mapping>>,
     /// The pages that the hardware may look at by itself: of the loaded space, and of the kernel.
     hot: RefCell<Vec<(Tag, u64)>>,
     pub(crate) kernel_root: Cell<Option<(u32, u32)>>,
     views: RefCell<Memory>,
+    /// For each location, the values that were stored there, and when.
+    stored: RefCell<Vec<Vec<(u64, u64)>>>,
+    /// The location that a walker has read last, and how many newer values it had.
+    walked: Cell<(u32, u32)>,
     moment: Cell<u64>,
     time: Cell<u64>,
     /// Where shuttle may let another CPU go on.
@@ -128,6 +116,8 @@ pub(crate) struct Hardware {
     acting: Cell<Option<usize>>,
     /// The thread on whose behalf a walker reads.
     walker: Cell<Option<usize>>,
+    /// The record looks at the newest values, which is no access of any CPU.
+    looking: Cell<bool>,
     handler: fn(),
     /// The place of the access that is made now.
     site: Cell<Site>,
@@ -140,29 +130,28 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    pub(crate) fn new(model: Model, recorded: bool, handler: fn()) -> Self {
+    pub(crate) fn new(model: Model, paging: Rc<dyn Paging>, recorded: bool, handler: fn()) -> Self {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
         let mut views = Memory::new(threads, atomic);
-        let frames = (0..FRAMES).map(|_| Frame { content: views.add(0), ..Frame::default() }).collect();
+        let frames = (0..model.frames).map(|_| Frame { content: views.add(0), ..Frame::default() }).collect();
         Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
             devices: (0..model.devices).map(|_| Device::default()).collect(),
-            tables: (0..FRAMES).map(|_| Table::new()).collect(),
+            paging,
             frames: RefCell::new(frames),
-            // The frame freed last is handed out first.
-            free: RefCell::new((0..FRAMES as u32).rev().collect()),
-            freed: RefCell::default(),
-            mappings: RefCell::default(),
             hot: RefCell::default(),
             kernel_root: Cell::new(None),
             views: RefCell::new(views),
+            stored: RefCell::default(),
+            walked: Cell::new((0, 0)),
             moment: Cell::new(1),
             time: Cell::new(0),
             point: AtomicBool::new(false),
             acting: Cell::new(Some(0)),
             walker: Cell::new(None),
+            looking: Cell::new(false),
             handler,
             site: Cell::new(Site::NOWHERE),
             weakened: model.removed.iter().find_map(|removed| match removed {
@@ -256,6 +245,12 @@ impl Hardware {
         }
     }
 
+    /// Waits for another CPU, and answers interrupts meanwhile.
+    pub(crate) fn wait_a_moment(&self) {
+        self.take_interrupt();
+        self.yield_here();
+    }
+
     pub(crate) fn take_interrupt(&self) {
         let core = self.core();
         if core.off.get() > 0 {
@@ -336,24 +331,23 @@ impl Hardware {
 
     // Frames and mappings.
 
-    /// Takes a free frame.
-    pub(crate) fn allocate(&self) -> Option<u32> {
-        let frame = self.free.borrow_mut().pop()?;
-        self.learn(&self.freed.borrow());
+    /// The allocator hands a frame out.
+    pub(crate) fn hand_out(&self, frame: u32) {
+        let since = self.tick();
         let mut frames = self.frames.borrow_mut();
         let state = &mut frames[frame as usize];
-        state.allocated = true;
+        (state.allocated, state.since) = (true, since);
         state.allocation += 1;
         let reused = state.allocation > 1;
         drop(frames);
         if reused {
             self.note(|| format!("reuse frame {frame}"));
         }
-        Some(frame)
     }
 
-    /// Puts a frame back. Whoever gets it next overwrites it, so every access to it must have happened before.
-    pub(crate) fn free(&self, frame: u32) {
+    /// A frame goes back to the allocator. Its next user overwrites it, so every access to it must have happened
+    /// before.
+    pub(crate) fn take_back(&self, frame: u32) {
         self.note(|| format!("free frame {frame}"));
         let content = self.frames.borrow()[frame as usize].content;
         // Without a guard the run goes on to the use of a stale entry, which says more.
@@ -362,9 +356,7 @@ impl Hardware {
             let what = format!("frame {frame} is freed by a CPU that does not know of the last access to it");
             self.break_rule(Rule::R1, self.me(), what);
         }
-        self.freed.borrow_mut().join(&self.view());
         self.frames.borrow_mut()[frame as usize].allocated = false;
-        self.free.borrow_mut().push(frame);
     }
 
     pub(crate) fn allocation(&self, frame: u32) -> u32 {
@@ -377,8 +369,14 @@ impl Hardware {
         state.allocated.then_some(state.allocation)
     }
 
-    pub(crate) fn table(&self, frame: u32) -> &Table {
-        &self.tables[frame as usize]
+    /// The allocation of a frame at an earlier moment, as far as it matters: 0, which none has, if it was another.
+    pub(crate) fn allocation_at(&self, frame: u32, moment: u64) -> u32 {
+        let state = self.frames.borrow()[frame as usize];
+        if state.since <= moment {
+            state.allocation
+        } else {
+            0
+        }
     }
 
     /// From now on, stores to the frame must set its mark anew.
@@ -387,49 +385,25 @@ impl Hardware {
         self.frames.borrow_mut()[frame as usize].clean = now;
     }
 
-    /// The number of a new mapping. The hardware may look at the page from now on.
-    pub(crate) fn mapping(&self, tag: Tag, page: u64, frame: u32) -> u32 {
-        let allocation = self.allocation(frame);
-        let mut mappings = self.mappings.borrow_mut();
-        mappings.push(Mapping { page, frame, allocation, ended: None, narrowed: None });
+    /// The hardware may look at the page from now on.
+    pub(crate) fn warm(&self, tag: Tag, page: u64) {
         let mut hot = self.hot.borrow_mut();
         if !hot.contains(&(tag, page)) {
             hot.push((tag, page));
         }
-        mappings.len() as u32 - 1
-    }
-
-    /// No CPU may use the mapping any more.
-    pub(crate) fn end_mapping(&self, mapping: u32, rule: Rule) {
-        self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
-    }
-
-    /// No CPU may store through the mapping any more.
-    pub(crate) fn narrow_mapping(&self, mapping: u32, rule: Rule) {
-        self.mappings.borrow_mut()[mapping as usize].narrowed.get_or_insert(rule);
     }
 
     /// Judges the use of an entry.
     fn judge(&self, column: usize, entry: &Filled, root: u32, store: bool) {
-        let mapping = self.mappings.borrow()[entry.mapping as usize];
-        let Frame { allocated, allocation, clean, .. } = self.frames.borrow()[mapping.frame as usize];
-        let page = mapping.page;
-        let what = |end: &str| format!("page {page} leads to frame {}, {end}", mapping.frame);
+        let frame = self.frames.borrow()[entry.frame as usize];
         let found = if entry.tag != Tag::Global && entry.root != root {
-            Some((Rule::R4, "of another space".to_owned()))
-        } else if !allocated || allocation != mapping.allocation {
-            Some((Rule::R1, "which was freed".to_owned()))
-        } else if let Some(rule) = mapping.ended {
-            Some((rule, "by a translation that is gone".to_owned()))
-        } else if let (Some(rule), true) = (mapping.narrowed, store) {
-            Some((rule, "by a right that is gone".to_owned()))
-        } else if store && clean > entry.read {
-            Some((Rule::R5, "which was declared clean".to_owned()))
+            let what = format!("page {} leads to frame {}, of another space", entry.page, entry.frame);
+            Some((Rule::R4, what))
         } else {
-            None
+            self.paging.judge(entry, frame, store)
         };
-        if let Some((rule, end)) = found {
-            self.break_rule(rule, column, what(&end));
+        if let Some((rule, what)) = found {
+            self.break_rule(rule, column, what);
         }
     }
 
@@ -438,6 +412,31 @@ impl Hardware {
     pub(crate) fn tick(&self) -> u64 {
         self.moment.set(self.moment.get() + 1);
         self.moment.get()
+    }
+
+    /// The last moment at which the value that a walker has just read stood in its location, or one that is the `same`.
+    pub(crate) fn stood(&self, same: impl Fn(u64) -> bool) -> u64 {
+        let (location, newer) = self.walked.get();
+        let stored = self.stored.borrow();
+        let values = stored.get(location as usize).map_or(&[][..], |values| values);
+        let newer = &values[values.len().saturating_sub(newer as usize)..];
+        newer.iter().find(|(value, _)| !same(*value)).map_or_else(|| self.tick(), |(_, moment)| *moment)
+    }
+
+    fn note_stored(&self, location: u32, value: u64) {
+        let mut stored = self.stored.borrow_mut();
+        if stored.len() <= location as usize {
+            stored.resize(location as usize + 1, Vec::new());
+        }
+        stored[location as usize].push((value, self.moment.get()));
+    }
+
+    /// Reads the newest values, without a step.
+    pub(crate) fn look<R>(&self, body: impl FnOnce() -> R) -> R {
+        let before = self.looking.replace(true);
+        let result = body();
+        self.looking.set(before);
+        result
     }
 
     /// Reads as the walker of a thread.
@@ -456,7 +455,16 @@ impl Hardware {
             Some(Walked { level, table, allocation, at, .. }) => {
                 Walking { tag, root, page, level, table, allocation, at, read: at }
             }
-            None => Walking { tag, root, page, level: TOP, table: root, allocation, at, read: at },
+            None => Walking {
+                tag,
+                root,
+                page,
+                level: self.paging.shape().top,
+                table: root,
+                allocation,
+                at,
+                read: at,
+            },
         }
     }
 
@@ -468,35 +476,46 @@ impl Hardware {
             self.break_rule(Rule::R2, thread, what);
             return Walk::Nothing;
         }
-        let index = Table::index(walk.page, walk.level);
-        let pte = self.as_walker(thread, || self.table(walk.table).get(index));
-        if !pte.present() {
+        let shape = self.paging.shape();
+        let index = shape.index(walk.page, walk.level);
+        let pte = self.as_walker(thread, || self.paging.read(self, walk.table, index, walk.level));
+        if !pte.present {
             return Walk::Nothing;
         }
-        if pte.leaf() {
-            return Walk::Leaf(Walking { read: self.tick(), ..walk }, pte);
+        if pte.leaf {
+            return Walk::Leaf(Walking { read: pte.stood, ..walk }, pte);
         }
         if walk.level == 0 {
             return Walk::Nothing;
         }
-        let (level, table, allocation) = (walk.level - 1, pte.frame(), pte.number());
-        let prefix = walk.page >> (BITS * (level + 1));
-        tlb.remember(Walked { tag: walk.tag, level, prefix, table, allocation, at: walk.at });
+        let (level, table, allocation) = (walk.level - 1, pte.frame, pte.number);
+        let shift = shape.bits * walk.level;
+        let prefix = walk.page >> shift;
+        tlb.remember(Walked { tag: walk.tag, level, shift, prefix, table, allocation, at: walk.at });
         Walk::On(Walking { level, table, allocation, ..walk })
     }
 
-    fn filled(walk: Walking, pte: Pte) -> Filled {
-        let order = BITS * walk.level;
+    /// Marks the entry that a walk has read. `None` if it is another by now.
+    fn mark(&self, thread: usize, walk: Walking, pte: Read, store: bool) -> Option<(Walking, Read)> {
+        let (index, atomic) =
+            (self.paging.shape().index(walk.page, walk.level), self.keeps(Promise::MarksAtomic));
+        let marked = self.as_walker(thread, || self.paging.mark(walk.table, index, pte, store, atomic))?;
+        let read = if marked.bits == pte.bits { walk.read } else { self.tick() };
+        Some((Walking { read, ..walk }, marked))
+    }
+
+    fn filled(&self, walk: Walking, pte: Read) -> Filled {
+        let order = self.paging.shape().bits * walk.level;
         let page = walk.page >> order << order;
         Filled {
             tag: walk.tag,
             root: walk.root,
             page,
             order,
-            frame: pte.frame(),
-            mapping: pte.number(),
-            writable: pte.writable(),
-            dirty: pte.dirty(),
+            frame: pte.frame,
+            number: pte.number,
+            writable: pte.writable,
+            dirty: pte.dirty,
             at: walk.at,
             read: walk.read,
         }
@@ -561,7 +580,12 @@ impl Hardware {
                 Walk::On(walking) if stops => return tlb.walking.push((walking, None)),
                 Walk::Leaf(walking, pte) if stops => return tlb.walking.push((walking, Some(pte))),
                 Walk::On(walking) => walk = self.walk_on(thread, tlb, walking),
-                Walk::Leaf(walking, pte) => return self.fill(thread, tlb, Self::filled(walking, pte)),
+                Walk::Leaf(walking, pte) => {
+                    if let Some((walking, pte)) = self.mark(thread, walking, pte, false) {
+                        self.fill(thread, tlb, self.filled(walking, pte));
+                    }
+                    return;
+                }
             }
         }
     }
@@ -639,7 +663,6 @@ impl Hardware {
 
     /// An access of the program that runs here, or of the kernel to its ranges. Returns the frame; `None` if it faults.
     pub(crate) fn access(&self, kernel: bool, page: u64, store: bool) -> Option<u32> {
-        assert!(page < PAGES, "a space has {PAGES} pages");
         self.step();
         let thread = self.me();
         let core = self.core();
@@ -673,26 +696,19 @@ impl Hardware {
             if core.drained.get() != drained {
                 continue;
             }
-            let Some((walking, mut pte)) = leaf else {
+            let Some((walking, pte)) = leaf else {
                 self.note(|| format!("fault at page {page}"));
                 return None;
             };
-            if store {
-                if !pte.writable() {
-                    self.note(|| format!("fault at page {page}"));
-                    return None;
-                }
-                if !pte.dirty() {
-                    self.pause();
-                    let index = Table::index(page, walking.level);
-                    let marked = self.as_walker(thread, || {
-                        self.table(walking.table).mark(index, pte, self.keeps(Promise::MarksAtomic))
-                    });
-                    let Some(marked) = marked else { continue };
-                    pte = marked;
-                }
+            if store && !pte.writable {
+                self.note(|| format!("fault at page {page}"));
+                return None;
             }
-            let entry = Self::filled(Walking { read: self.tick(), ..walking }, pte);
+            if store && !pte.dirty {
+                self.pause();
+            }
+            let Some((walking, pte)) = self.mark(thread, walking, pte, store) else { continue };
+            let entry = self.filled(walking, pte);
             self.fill(thread, &mut core.tlb.borrow_mut(), entry);
             break entry;
         };
@@ -733,10 +749,10 @@ impl Hardware {
                     Walk::Nothing => return None,
                     Walk::On(walking) => walk = self.walk_on(thread, &mut tlb, walking),
                     Walk::Leaf(walking, pte) => {
-                        let entry = Self::filled(walking, pte);
-                        if store && !entry.writable {
+                        if store && !pte.writable {
                             return None;
                         }
+                        let entry = self.filled(walking, pte);
                         self.fill(thread, &mut tlb, entry);
                         break entry;
                     }
@@ -764,7 +780,7 @@ fn rights(entry: &Filled) -> &'static str {
 enum Walk {
     Nothing,
     On(Walking),
-    Leaf(Walking, Pte),
+    Leaf(Walking, Read),
 }
 
 /// The machine whose CPUs make this thread's accesses.
@@ -808,13 +824,23 @@ impl Checker for Memories {
 
     fn load(&self, location: u32, order: Ordering) -> u64 {
         let machine = &*self.0;
+        if machine.looking.get() {
+            return machine.views.borrow().peek(machine.me(), location, &View::default(), &mut |_| 0);
+        }
         if let Some(thread) = machine.walker.get() {
             let cpus = machine.cores.len();
             let floor = machine
                 .cores
                 .get(thread)
                 .map_or_else(|| &machine.devices[thread - cpus].floor, |core| &core.floor);
-            return machine.views.borrow().peek(thread, location, &floor.borrow(), &mut Self::pick);
+            let newer = Cell::new(0);
+            let pick: &mut dyn FnMut(u32) -> u32 = &mut |bound| {
+                newer.set(Self::pick(bound));
+                newer.get()
+            };
+            let value = machine.views.borrow().peek(thread, location, &floor.borrow(), pick);
+            machine.walked.set((location, newer.get()));
+            return value;
         }
         let order = self.kept(order, Ordering::Acquire);
         // A weakened access mostly shows what it may: that is what the run is for.
@@ -828,6 +854,8 @@ impl Checker for Memories {
         let machine = &*self.0;
         let order = self.kept(order, Ordering::Release);
         machine.step();
+        machine.tick();
+        machine.note_stored(location, value);
         machine.views.borrow_mut().store(machine.me(), location, value, order);
     }
 
@@ -839,12 +867,24 @@ impl Checker for Memories {
         change: &mut dyn FnMut(u64) -> Option<u64>,
     ) -> Result<u64, u64> {
         let machine = &*self.0;
-        if machine.walker.get().is_some() {
-            return machine.views.borrow_mut().mark(location, change);
+        let mut stored = None;
+        let mut noting = |old| {
+            stored = change(old);
+            stored
+        };
+        let result = if machine.walker.get().is_some() {
+            machine.views.borrow_mut().mark(location, &mut noting)
+        } else {
+            let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
+            machine.step();
+            let mut views = machine.views.borrow_mut();
+            views.update(machine.me(), location, orders, &mut noting, &mut Self::pick)
+        };
+        if let (Ok(_), Some(value)) = (&result, stored) {
+            machine.tick();
+            machine.note_stored(location, value);
         }
-        let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
-        machine.step();
-        machine.views.borrow_mut().update(machine.me(), location, orders, change, &mut Self::pick)
+        result
     }
 
     fn fence(&self, order: Ordering) {

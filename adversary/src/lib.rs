@@ -7,7 +7,10 @@
 
 mod hardware;
 mod kernel;
+mod lock;
+mod manager;
 mod ordering;
+mod paging;
 mod platform;
 mod promise;
 mod rule;

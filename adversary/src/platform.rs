@@ -9,29 +9,35 @@ use ceasefire::{
 };
 
 use crate::hardware::Hardware;
-use crate::kernel::Space;
+use crate::kernel::Small;
 use crate::promise::Promise;
 use crate::schedule::below;
 use crate::tables::PAGE_SHIFT;
 use crate::tlb::{Invalidation, Tag};
 
-/// The first address of the kernel's ranges.
-pub(crate) const KERNEL_BASE: u64 = 1 << 40;
+/// A kernel on the machine, as far as the platform depends on it.
+pub(crate) trait System: Sized {
+    /// Its reference to a space.
+    type Space: Clone + AsRef<AddressSpace> + fmt::Debug;
 
-/// The platform of the small kernel.
-pub(crate) struct Adverse {
-    pub(crate) hardware: Rc<Hardware>,
-    cpus: Vec<Cpu<Space>>,
+    /// The address from which its tables count the pages of its own ranges.
+    const KERNEL_BASE: u64;
+
+    /// The frame of a root, and its allocation.
+    fn root(hardware: &Hardware, root: Root) -> (u32, u32);
 }
 
-impl Adverse {
-    pub(crate) fn new(hardware: Rc<Hardware>) -> Self {
-        let cpus = (0..hardware.model.cpus).map(|_| Cpu::new()).collect();
-        Self { hardware, cpus }
-    }
+/// The platform of a kernel: the small one, or the memory manager.
+pub(crate) struct Adverse<S: System = Small> {
+    pub(crate) hardware: Rc<Hardware>,
+    pub(crate) system: S,
+    cpus: Vec<Cpu<S::Space>>,
+}
 
-    fn root(root: Root) -> (u32, u32) {
-        ((root.0 >> PAGE_SHIFT) as u32, root.0 as u32 % (1 << PAGE_SHIFT))
+impl<S: System> Adverse<S> {
+    pub(crate) fn new(hardware: Rc<Hardware>, system: S) -> Self {
+        let cpus = (0..hardware.model.cpus).map(|_| Cpu::new()).collect();
+        Self { hardware, system, cpus }
     }
 
     /// The flush as this hardware does it.
@@ -66,7 +72,7 @@ impl Adverse {
         match flush.extent {
             Extent::All => flush,
             Extent::Pages { start, count, size } => {
-                Flush { extent: Extent::Pages { start: start - KERNEL_BASE, count, size }, ..flush }
+                Flush { extent: Extent::Pages { start: start - S::KERNEL_BASE, count, size }, ..flush }
             }
         }
     }
@@ -81,7 +87,7 @@ fn covered(flush: Flush) -> String {
     }
 }
 
-impl fmt::Debug for Adverse {
+impl<S: System> fmt::Debug for Adverse<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adverse").finish_non_exhaustive()
     }
@@ -91,8 +97,8 @@ impl fmt::Debug for Adverse {
 // of its CPU, and never changes. A CPU's handler runs on its own coroutine, while its interrupts are on. `cpu` indexes
 // an array. A promise that is broken on purpose breaks rules of the simulated machine and no memory of the host: what
 // the engine keeps without a lock, it reaches on the CPU's own coroutine between two steps.
-unsafe impl Platform for Adverse {
-    type Space = Space;
+unsafe impl<S: System> Platform for Adverse<S> {
+    type Space = S::Space;
     type Saved = ();
 
     fn capabilities(&self) -> Capabilities {
@@ -103,7 +109,7 @@ unsafe impl Platform for Adverse {
         self.hardware.this_cpu()
     }
 
-    fn cpu(&self, cpu: CpuId) -> &Cpu<Space> {
+    fn cpu(&self, cpu: CpuId) -> &Cpu<S::Space> {
         &self.cpus[cpu.index()]
     }
 
@@ -134,7 +140,7 @@ unsafe impl Platform for Adverse {
     fn load_root(&self, root: Root, asid: Asid, flush: bool) {
         let hardware = &*self.hardware;
         hardware.step();
-        let (frame, allocation) = Self::root(root);
+        let (frame, allocation) = S::root(hardware, root);
         hardware.note(|| {
             let how = if flush { ", flushing" } else { "" };
             format!("root {frame} under tag {}{how}", asid.get())
@@ -270,7 +276,7 @@ unsafe impl Platform for Adverse {
     fn invalidate_devices(&self, space: &AddressSpace, flush: Flush) {
         self.hardware.step();
         if self.hardware.keeps(Promise::DevicesDone) {
-            let (root, _) = Self::root(space.root());
+            let (root, _) = S::root(&self.hardware, space.root());
             let what = self.invalidation(None, Flush { tables: true, ..flush });
             self.hardware.forget_in_devices(Some(root), what);
         }

@@ -23,6 +23,8 @@ pub enum Rule {
     R8,
     /// No allocation in atomic context waits for a flush.
     R9,
+    /// A load reads a word that a program may see: one that was stored there, and that no later store has replaced.
+    Words,
     /// Every operation ends, and no assertion of the code fails.
     Ends,
 }
@@ -40,6 +42,7 @@ impl Rule {
             Self::R7 => "an old translation was used beside a new one",
             Self::R8 => "a debt went past its bound",
             Self::R9 => "an atomic allocation waited",
+            Self::Words => "a load read what it may not see",
             Self::Ends => "an operation failed or did not end",
         }
     }
@@ -48,6 +51,7 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Words => write!(f, "words"),
             Self::Ends => write!(f, "ends"),
             other => write!(f, "{other:?}"),
         }

@@ -5,22 +5,27 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
 use ceasefire::sabotage::Guard;
-use ceasefire::{Bounds, Broadcast, Capabilities, Engine, Holders, Payment};
+use ceasefire::{Bounds, Broadcast, Capabilities, Engine, Holders, Payment, Schedule};
 use ceasefire_atomics::Ordering;
+use ceasefire_memory::{Config, Lazy};
 
 use crate::hardware::{Broken, Hardware, Memories, Model};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Small, FRAMES};
+use crate::manager::{Manager, Record};
 use crate::platform::Adverse;
 use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::schedule::{self, give_up, Ran};
 use crate::sites::Site;
+use crate::tables::Tables;
 
 /// What a scenario takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
     /// A guard of the engine.
     Guard(Guard),
+    /// A guard of the memory manager.
+    Manager(ceasefire_memory::sabotage::Guard),
     /// A promise of the hardware or of the platform.
     Promise(Promise),
     /// The ordering of an access, down to this one.
@@ -32,6 +37,7 @@ impl Removed {
     pub fn name(self) -> String {
         let name = match self {
             Self::Guard(guard) => format!("{guard:?}"),
+            Self::Manager(guard) => format!("{guard:?}"),
             Self::Promise(promise) => format!("{promise:?}"),
             Self::Ordering(site, to) => return format!("{site}={to:?}"),
         };
@@ -81,6 +87,21 @@ pub struct Scenario {
     pub(crate) before: Program,
     /// One program for each CPU, and then one for the device.
     pub(crate) programs: &'static [Program],
+    /// The memory manager in place of the small kernel.
+    pub(crate) manager: Option<Managing>,
+}
+
+/// A program of one CPU on the memory manager.
+pub(crate) type ManagedProgram = fn(&Manager);
+
+/// What runs on the memory manager.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Managing {
+    pub(crate) config: fn() -> Config,
+    /// Runs before the CPUs start, as CPU 0.
+    pub(crate) before: ManagedProgram,
+    /// One program for each CPU.
+    pub(crate) programs: &'static [ManagedProgram],
 }
 
 /// A scenario on CPUs that interrupt each other, with no device.
@@ -94,20 +115,39 @@ pub(crate) const PLAIN: Scenario = Scenario {
     devices: 0,
     before: |_| (),
     programs: &[],
+    manager: None,
 };
+
+/// What runs on the machine.
+#[derive(Debug, Clone)]
+enum Running {
+    Kernel(Rc<Kernel>),
+    Manager(Rc<Manager>),
+}
+
+impl Running {
+    fn hardware(&self) -> &Hardware {
+        match self {
+            Self::Kernel(kernel) => kernel.hardware(),
+            Self::Manager(manager) => manager.hardware(),
+        }
+    }
+}
 
 thread_local! {
     /// The kernel whose CPUs run on this thread of the host.
-    static KERNEL: RefCell<Option<Rc<Kernel>>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-fn kernel() -> Option<Rc<Kernel>> {
-    KERNEL.with_borrow(Clone::clone)
+fn running() -> Option<Running> {
+    RUNNING.with_borrow(Clone::clone)
 }
 
 fn handle_interrupt() {
-    if let Some(kernel) = kernel() {
-        kernel.engine.handle_interrupt();
+    match running() {
+        Some(Running::Kernel(kernel)) => kernel.engine.handle_interrupt(),
+        Some(Running::Manager(manager)) => manager.memory.engine().handle_interrupt(),
+        None => {}
     }
 }
 
@@ -130,44 +170,64 @@ impl Scenario {
     }
 
     fn cpus(&self) -> usize {
-        self.programs.len() - self.devices
+        self.manager.map_or(self.programs.len() - self.devices, |managing| managing.programs.len())
+    }
+
+    fn bounds(&self) -> Bounds {
+        if self.lazy {
+            Bounds::new(AGE, TICK, Payment::Free).unwrap_or(Bounds::STRICT)
+        } else {
+            Bounds::STRICT
+        }
     }
 
     /// Sets up the machine and runs it to its end, inside a run of the scheduler.
     fn play(&self, removed: &'static [Removed], recorded: bool) {
         let model = Model {
             cpus: self.cpus(),
+            frames: FRAMES,
             devices: self.devices,
             capabilities: self.capabilities(),
             elsewhere: self.elsewhere,
             eagerness: [1, 2, 4, 16][schedule::below(4) as usize],
             removed,
         };
-        let hardware = Rc::new(Hardware::new(model, recorded, handle_interrupt));
-        ceasefire_atomics::install(Some(Rc::new(Memories(Rc::clone(&hardware)))));
-        let bounds = if self.lazy {
-            Bounds::new(AGE, TICK, Payment::Free).unwrap_or(Bounds::STRICT)
-        } else {
-            Bounds::STRICT
+        let machine = |model: Model, paging| {
+            let hardware = Rc::new(Hardware::new(model, paging, recorded, handle_interrupt));
+            ceasefire_atomics::install(Some(Rc::new(Memories(Rc::clone(&hardware)))));
+            hardware
         };
-        let engine = Engine::new(Adverse::new(Rc::clone(&hardware))).with_bounds(bounds);
-        for removed in removed {
-            if let Removed::Guard(guard) = removed {
-                engine.remove_guard(*guard);
+        match self.manager {
+            None => {
+                let tables = Rc::new(Tables::new(FRAMES));
+                let hardware = machine(model, tables.clone());
+                let engine = Engine::new(Adverse::new(hardware, Small)).with_bounds(self.bounds());
+                remove_guards(&engine, removed);
+                self.play_kernel(Rc::new(Kernel::new(engine, tables)));
+            }
+            Some(managing) => {
+                let config = managing.configure(self.cpus(), self.lazy);
+                let frames = config.nodes.iter().map(|node| node.frames as usize).sum();
+                let record = Rc::new(Record::new(frames));
+                let hardware = machine(Model { frames, ..model }, record.clone());
+                let manager = Rc::new(Manager::new(hardware, record, config));
+                remove_guards(manager.memory.engine(), removed);
+                for removed in removed {
+                    if let Removed::Manager(guard) = removed {
+                        manager.memory.remove_guard(*guard);
+                    }
+                }
+                managing.play(manager);
             }
         }
-        let kernel = Rc::new(Kernel::new(engine));
-        KERNEL.set(Some(Rc::clone(&kernel)));
+    }
+
+    fn play_kernel(&self, kernel: Rc<Kernel>) {
+        RUNNING.set(Some(Running::Kernel(kernel.clone())));
+        let hardware = kernel.hardware();
         (0..self.cpus()).for_each(|cpu| hardware.act(cpu, || kernel.engine.online()));
         (self.before)(&kernel);
-        hardware.start();
-        let threads: Vec<_> =
-            self.programs.iter().map(|&program| shuttle::thread::spawn(move || act(program))).collect();
-        for thread in threads {
-            // A program that panics has said so.
-            let _ = thread.join();
-        }
-        hardware.end();
+        run_all(hardware, self.programs.iter().map(|&program| Starts::Kernel(program)));
     }
 
     /// Runs the scenario with each seed until `ended` returns false.
@@ -183,20 +243,72 @@ impl Scenario {
     }
 }
 
+impl Managing {
+    /// The configuration for so many CPUs. With `lazy`, debts wait.
+    fn configure(&self, cpus: usize, lazy: bool) -> Config {
+        let mut config = (self.config)();
+        config.cpus = cpus;
+        if lazy {
+            config.schedule = Schedule::Lazy;
+            config.lazy = Lazy { max_age: AGE, tick: TICK, ..config.lazy };
+        }
+        config
+    }
+
+    fn play(&self, manager: Rc<Manager>) {
+        RUNNING.set(Some(Running::Manager(manager.clone())));
+        let hardware = manager.hardware();
+        let engine = manager.memory.engine();
+        (0..self.programs.len()).for_each(|cpu| hardware.act(cpu, || engine.online()));
+        (self.before)(&manager);
+        run_all(hardware, self.programs.iter().map(|&program| Starts::Manager(program)));
+    }
+}
+
+fn remove_guards<P: ceasefire::Platform>(engine: &Engine<P>, removed: &[Removed]) {
+    for removed in removed {
+        if let Removed::Guard(guard) = removed {
+            engine.remove_guard(*guard);
+        }
+    }
+}
+
+/// The program of one CPU.
+#[derive(Debug, Clone, Copy)]
+enum Starts {
+    Kernel(Program),
+    Manager(ManagedProgram),
+}
+
+/// Starts a coroutine for each program, and waits until all have ended.
+fn run_all(hardware: &Hardware, programs: impl Iterator<Item = Starts>) {
+    hardware.start();
+    let threads: Vec<_> = programs.map(|program| shuttle::thread::spawn(move || act(program))).collect();
+    for thread in threads {
+        // A program that panics has said so.
+        let _ = thread.join();
+    }
+    hardware.end();
+}
+
 /// Runs the program of the CPU that this coroutine is.
-fn act(program: Program) {
-    let Some(kernel) = kernel() else { return };
-    let run = catch_unwind(AssertUnwindSafe(|| program(&kernel)));
+fn act(program: Starts) {
+    let Some(running) = running() else { return };
+    let run = catch_unwind(AssertUnwindSafe(|| match (program, &running) {
+        (Starts::Kernel(program), Running::Kernel(kernel)) => program(kernel),
+        (Starts::Manager(program), Running::Manager(manager)) => program(manager),
+        _ => unreachable!("a scenario starts programs of its own kernel"),
+    }));
     if let Err(panic) = run {
         let text =
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        let hardware = kernel.hardware();
+        let hardware = running.hardware();
         hardware.break_rule(Rule::Ends, hardware.me(), text.unwrap_or("it panicked").to_owned());
         give_up();
         return;
     }
     // A CPU that has ended its program still answers interrupts, and takes the last ones.
-    kernel.hardware().retire();
+    running.hardware().retire();
 }
 
 /// The end of one run.
@@ -213,11 +325,10 @@ impl Outcome {
     /// Takes the machine of the run that has just ended apart.
     fn take(ran: Ran) -> Self {
         ceasefire_atomics::install(None);
-        let kernel = KERNEL.take();
-        let Some(kernel) = kernel else {
+        let Some(running) = RUNNING.take() else {
             return Self { ran, broken: None, digest: 0, timeline: String::new() };
         };
-        let hardware = kernel.hardware();
+        let hardware = running.hardware();
         let endless =
             ran.endless.then(|| Broken { rule: Rule::Ends, what: format!("after {} steps", ran.steps) });
         let timeline = hardware.timeline.borrow();

@@ -3,10 +3,16 @@
 //! An entry carries the number of its mapping, so the oracle knows which mapping a TLB entry was filled from, and an
 //! entry that leads to a table carries the number of the table's allocation.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use ceasefire::{Access, Entry, PageSize, Translation};
 use ceasefire_atomics::{AtomicU64, Ordering};
+
+use crate::hardware::{Frame, Hardware};
+use crate::paging::{Paging, Read, Shape};
+use crate::rule::Rule;
+use crate::tlb::{Filled, Tag};
 
 /// log2 of the entries of a table.
 pub(crate) const BITS: u32 = 2;
@@ -18,9 +24,6 @@ pub(crate) const PAGE_SHIFT: u32 = 12;
 pub(crate) const HUGE: PageSize = PageSize::KIB_16;
 /// The pages that a huge translation spans.
 pub(crate) const HUGE_PAGES: u64 = 1 << BITS;
-/// The pages of a space, numbered from 0.
-pub(crate) const PAGES: u64 = 1 << (BITS * (TOP + 1));
-
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 2;
 const DIRTY: u64 = 4;
@@ -171,17 +174,105 @@ impl Table {
         let (Ok(old) | Err(old)) = self.0[index].fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
         Pte(old)
     }
+}
 
-    /// The walker's mark of a store. `None` if the entry is another by now. It stores whatever it finds if it is not
-    /// `atomic`.
-    pub(crate) fn mark(&self, index: usize, read: Pte, atomic: bool) -> Option<Pte> {
-        let marked = read.stored_to();
-        if !atomic {
-            self.0[index].swap(marked.0, Ordering::Relaxed);
-            return Some(marked);
+/// One mapping of a frame, from the entry's store to its end.
+#[derive(Debug, Clone, Copy)]
+struct Mapping {
+    page: u64,
+    frame: u32,
+    allocation: u32,
+    /// No CPU may use it any more, by this rule.
+    ended: Option<Rule>,
+    /// No CPU may store through it any more, by this rule.
+    narrowed: Option<Rule>,
+}
+
+/// The tables of the small kernel, and all mappings that ever were in them.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    tables: Vec<Table>,
+    mappings: RefCell<Vec<Mapping>>,
+}
+
+impl Tables {
+    pub(crate) fn new(frames: usize) -> Self {
+        Self { tables: (0..frames).map(|_| Table::new()).collect(), mappings: RefCell::default() }
+    }
+
+    pub(crate) fn table(&self, frame: u32) -> &Table {
+        &self.tables[frame as usize]
+    }
+
+    /// The number of a new mapping. The hardware may look at the page from now on.
+    pub(crate) fn mapping(&self, hardware: &Hardware, tag: Tag, page: u64, frame: u32) -> u32 {
+        let allocation = hardware.allocation(frame);
+        let mut mappings = self.mappings.borrow_mut();
+        mappings.push(Mapping { page, frame, allocation, ended: None, narrowed: None });
+        hardware.warm(tag, page);
+        mappings.len() as u32 - 1
+    }
+
+    /// No CPU may use the mapping any more.
+    pub(crate) fn end_mapping(&self, mapping: u32, rule: Rule) {
+        self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
+    }
+
+    /// No CPU may store through the mapping any more.
+    pub(crate) fn narrow_mapping(&self, mapping: u32, rule: Rule) {
+        self.mappings.borrow_mut()[mapping as usize].narrowed.get_or_insert(rule);
+    }
+}
+
+impl Paging for Tables {
+    fn shape(&self) -> Shape {
+        Shape { bits: BITS, top: TOP }
+    }
+
+    fn read(&self, hardware: &Hardware, table: u32, index: usize, _: u32) -> Read {
+        read(self.table(table).get(index), hardware.tick())
+    }
+
+    /// The small kernel has no mark for loads.
+    fn mark(&self, table: u32, index: usize, old: Read, store: bool, atomic: bool) -> Option<Read> {
+        if !store || old.dirty {
+            return Some(old);
         }
-        let exchanged =
-            self.0[index].compare_exchange(read.0, marked.0, Ordering::Relaxed, Ordering::Relaxed);
-        exchanged.is_ok().then_some(marked)
+        let (entry, marked) = (&self.table(table).0[index], Pte(old.bits).stored_to());
+        if !atomic {
+            entry.swap(marked.0, Ordering::Relaxed);
+            return Some(read(marked, old.stood));
+        }
+        let exchanged = entry.compare_exchange(old.bits, marked.0, Ordering::Relaxed, Ordering::Relaxed);
+        exchanged.is_ok().then_some(read(marked, old.stood))
+    }
+
+    fn judge(&self, entry: &Filled, frame: Frame, store: bool) -> Option<(Rule, String)> {
+        let mapping = self.mappings.borrow()[entry.number as usize];
+        let what = |end: &str| format!("page {} leads to frame {}, {end}", mapping.page, mapping.frame);
+        if !frame.allocated || frame.allocation != mapping.allocation {
+            Some((Rule::R1, what("which was freed")))
+        } else if let Some(rule) = mapping.ended {
+            Some((rule, what("by a translation that is gone")))
+        } else if let (Some(rule), true) = (mapping.narrowed, store) {
+            Some((rule, what("by a right that is gone")))
+        } else if store && frame.clean > entry.read {
+            Some((Rule::R5, what("which was declared clean")))
+        } else {
+            None
+        }
+    }
+}
+
+fn read(pte: Pte, stood: u64) -> Read {
+    Read {
+        bits: pte.0,
+        present: pte.present(),
+        leaf: pte.leaf(),
+        writable: pte.writable(),
+        dirty: pte.dirty(),
+        frame: pte.frame(),
+        number: pte.number(),
+        stood,
     }
 }

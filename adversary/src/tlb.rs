@@ -2,7 +2,8 @@
 
 use ceasefire::{Asid, Extent, Flush};
 
-use crate::tables::{Pte, BITS, PAGE_SHIFT, TOP};
+use crate::paging::Read;
+use crate::tables::PAGE_SHIFT;
 
 /// The tag of an entry: an ASID, or none for the kernel's ranges, which every tag may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,12 +28,13 @@ pub(crate) struct Filled {
     pub(crate) page: u64,
     pub(crate) order: u32,
     pub(crate) frame: u32,
-    pub(crate) mapping: u32,
+    /// What the tables count: the frame's allocation, or the mapping.
+    pub(crate) number: u32,
     pub(crate) writable: bool,
     pub(crate) dirty: bool,
     /// The age of the oldest thing that the walk relied on: an invalidation that began later removes the entry.
     pub(crate) at: u64,
-    /// The moment when the last level was read.
+    /// The last moment at which the entry of the last level is known to have stood in its table.
     pub(crate) read: u64,
 }
 
@@ -46,8 +48,9 @@ impl Filled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) tag: Tag,
-    /// The level of the table, and the pages that it translates.
+    /// The level of the table, and the pages that it translates: all that are `prefix` after a shift.
     pub(crate) level: u32,
+    pub(crate) shift: u32,
     pub(crate) prefix: u64,
     pub(crate) table: u32,
     pub(crate) allocation: u32,
@@ -65,7 +68,7 @@ pub(crate) struct Walking {
     pub(crate) allocation: u32,
     /// The age of the oldest thing that it relies on.
     pub(crate) at: u64,
-    /// When it read the last level.
+    /// The last moment at which its last level is known to have stood.
     pub(crate) read: u64,
 }
 
@@ -75,7 +78,7 @@ pub(crate) struct Tlb {
     pub(crate) filled: Vec<Filled>,
     pub(crate) walked: Vec<Walked>,
     /// Walks under way; the last entry is read already if there is one.
-    pub(crate) walking: Vec<(Walking, Option<Pte>)>,
+    pub(crate) walking: Vec<(Walking, Option<Read>)>,
 }
 
 /// What an invalidation covers.
@@ -128,9 +131,8 @@ impl Invalidation {
         self.flush.tables || self.flush.extent == Extent::All
     }
 
-    fn meets(&self, prefix: u64, level: u32) -> bool {
+    fn meets(&self, prefix: u64, shift: u32) -> bool {
         let (start, end) = self.pages();
-        let shift = BITS * (level + 1);
         let (first, last) = (prefix << shift, (prefix + 1) << shift);
         first < end && start < last
     }
@@ -158,13 +160,13 @@ impl Tlb {
 
     /// The lowest table that the walker remembers for a page.
     pub(crate) fn way(&self, tag: Tag, page: u64) -> Option<Walked> {
-        let leads = |way: &&Walked| way.tag == tag && page >> (BITS * (way.level + 1)) == way.prefix;
+        let leads = |way: &&Walked| way.tag == tag && page >> way.shift == way.prefix;
         self.walked.iter().filter(leads).min_by_key(|way| way.level).copied()
     }
 
     pub(crate) fn remember(&mut self, way: Walked) {
         let known = |old: &Walked| old.tag == way.tag && old.level == way.level && old.prefix == way.prefix;
-        if way.level < TOP && !self.walked.iter().any(known) {
+        if !self.walked.iter().any(known) {
             self.walked.push(way);
         }
     }
@@ -173,7 +175,7 @@ impl Tlb {
         self.filled.retain(|entry| !what.removes(entry));
         let clears = what.clears_ways();
         self.walked.retain(|way| {
-            !(clears && what.tagged(way.tag) && way.at <= what.before && what.meets(way.prefix, way.level))
+            !(clears && what.tagged(way.tag) && way.at <= what.before && what.meets(way.prefix, way.shift))
         });
         if what.drains {
             // An invalidation ends every walk under its tag: a walk holds tables that may be freed next.

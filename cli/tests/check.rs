@@ -45,8 +45,8 @@ fn random_operations_break_no_rule_on_any_machine() {
     let (code, table) = output(&["--random", "500", "--seed", "7"]);
     assert_eq!(code, Some(0), "{table}");
     let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows.len(), 5, "{table}");
-    assert!(rows.iter().all(|row| row[1..3] == ["holds", "100"]), "{table}");
+    assert_eq!(rows.len(), 10, "{table}");
+    assert!(rows.iter().all(|row| row[1..3] == ["holds", "50"]), "{table}");
     let (code, shown) = output(&["R3", "--seed", "7"]);
     assert!(code == Some(0) && shown.ends_with("ceasefire check R3-broadcasts --seed 7\n\n"), "{shown}");
 }

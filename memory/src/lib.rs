@@ -32,6 +32,7 @@ mod kernel_ranges;
 pub mod locks;
 mod machine;
 mod objects;
+mod primitive;
 #[cfg(ceasefire_sabotage)]
 pub mod sabotage;
 #[cfg(not(ceasefire_sabotage))]
@@ -74,9 +75,9 @@ pub use tables::huge::HUGE_BYTES;
 pub use tables::table::{Table, ENTRIES, KERNEL_ENTRIES};
 pub use upkeep::migrate::MIGRATE_BATCH;
 
+use crate::primitive::AtomicBool;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicBool;
 
 use ceasefire::sabotage::Removed;
 use ceasefire::{Counters, CpuId, Engine};

@@ -31,6 +31,24 @@ pub enum Guard {
     Restore = 64,
     /// A store fault waits for a page that is locked: without it R5 breaks.
     Stable = 128,
+    /// A file does not grow while pages behind its end are removed: without it R6 breaks.
+    Growth = 256,
+}
+
+impl Guard {
+    /// All guards.
+    #[cfg_attr(not(ceasefire_sabotage), allow(dead_code, unreachable_pub))]
+    pub const ALL: [Self; 9] = [
+        Self::Slot,
+        Self::Around,
+        Self::Unhook,
+        Self::DirtyTable,
+        Self::Holders,
+        Self::Listing,
+        Self::Restore,
+        Self::Stable,
+        Self::Growth,
+    ];
 }
 
 impl<P: Machine> Memory<P> {
@@ -46,5 +64,18 @@ impl<P: Machine> Memory<P> {
     #[cfg_attr(not(ceasefire_sabotage), inline)]
     pub(crate) fn guarded(&self, guard: Guard) -> bool {
         self.removed.stands(guard as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guard_is_listed_and_has_a_bit_of_its_own() {
+        let listed = include_str!("sabotage.rs").lines().filter(|line| line.starts_with("    "));
+        let named = listed.filter(|line| line.contains(" = ") && line.ends_with(',')).count();
+        let bits = Guard::ALL.iter().fold(0, |bits, &guard| bits | guard as u64);
+        assert_eq!((named, bits), (Guard::ALL.len(), (1 << Guard::ALL.len()) - 1));
     }
 }

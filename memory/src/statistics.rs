@@ -1,6 +1,6 @@
 //! The memory manager's counters, one set for each CPU.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::primitive::{AtomicU64, Ordering};
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {

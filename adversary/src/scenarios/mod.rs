@@ -8,6 +8,8 @@ mod errata;
 mod fills;
 mod frames;
 mod holes;
+mod memory;
+mod memory_random;
 mod random;
 mod ranges;
 mod rights;
@@ -35,6 +37,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         devices::SCENARIOS,
         errata::SCENARIOS,
         holes::SCENARIOS,
+        memory::SCENARIOS,
     ];
     chapters.into_iter().flatten()
 }

@@ -2,6 +2,7 @@
 
 use ceasefire::Schedule;
 
+use super::memory_random;
 use crate::kernel::Kernel;
 use crate::scenario::{Carried, Scenario, PLAIN};
 use crate::schedule::below;
@@ -91,4 +92,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
     Scenario { name: "R3-broadcasts", carried: Carried::Broadcasts, lazy: true, ..RANDOM },
     Scenario { name: "R4-both", carried: Carried::Both, lazy: true, ..RANDOM },
     Scenario { name: "R5-hypervisor-without-asids", carried: Carried::NoAsids, elsewhere: true, ..RANDOM },
+    memory_random::PER_PAGE,
+    memory_random::BATCHED,
+    memory_random::LAZY,
+    memory_random::BROADCAST,
+    memory_random::ALL,
 ];

@@ -344,7 +344,7 @@ mod tests {
                         let stamp = frames.get(first).stamp().get();
                         let frames_of = first.get()..first.get() + (1 << order);
                         prop_assert!(frames_of.into_iter().all(|number| (1..=stamp).contains(&owed[&number])));
-                        let next = frames.get(first).next.load(core::sync::atomic::Ordering::Relaxed);
+                        let next = frames.get(first).next.load(crate::primitive::Ordering::Relaxed);
                         block = (next != u32::MAX).then(|| FrameNumber::new(next));
                     }
                 }

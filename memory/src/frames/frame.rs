@@ -7,8 +7,8 @@
 //! A free frame belongs to no file, so the field for the file holds the [`Stamp`] of its debt instead, in 64 bits.
 //! Debts therefore need no additional byte.
 
+use crate::primitive::{AtomicU16, AtomicU32, AtomicU8, Ordering};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, Ordering};
 
 use ceasefire::Stamp;
 

@@ -3,7 +3,7 @@
 //! A list is three numbers. Its links are in [`FrameInfo`](crate::frames::frame::FrameInfo), so nothing is allocated. A
 //! task that changes a list holds the lock that guards it.
 
-use core::sync::atomic::Ordering;
+use crate::primitive::Ordering;
 
 use crate::address::FrameNumber;
 use crate::frames::frame::FrameTable;

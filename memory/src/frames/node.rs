@@ -8,8 +8,8 @@
 //! taken, within the time that a debt may stand. This supply settles as fast as frames are taken, so allocations need
 //! neither wait nor pay.
 
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ceasefire::Bounds;
 

@@ -6,7 +6,7 @@
 //! the stack of the task that took it, with its stamp. No CPU and no task stores debts, so an interrupt can never
 //! mistake them for its own.
 
-use core::sync::atomic::Ordering;
+use crate::primitive::Ordering;
 
 use ceasefire::{Stamp, BATCH};
 

@@ -4,8 +4,8 @@
 //! The first free range that is long enough is handed out. Giving a range back takes no lock and no memory, so a flush
 //! can do it.
 
+use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Which pages of an area are taken, by their number in it.
 #[derive(Debug)]

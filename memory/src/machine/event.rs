@@ -55,7 +55,8 @@ pub enum Event<'a> {
         /// The address after the last.
         end: u64,
     },
-    /// The page is declared clean and its write-out begins: no store may land in it unseen.
+    /// The page is declared clean: its write-out begins, or it is dropped because its program gave it up. No store may
+    /// land in it unseen.
     WriteOut(FrameNumber),
     /// The frame goes back to the allocator while CPUs may still read it through translations that allowed loads only.
     /// CPUs may read the frame, and with it the page of `block`, until the first of these: the frame is free

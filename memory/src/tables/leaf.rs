@@ -10,7 +10,7 @@
 //! An entry that is not present may still have a meaning: a page that no access may use for now, a page that is moving
 //! to another frame, or one on the swap device.
 
-use core::sync::atomic::Ordering;
+use crate::primitive::Ordering;
 
 use ceasefire::{Access, Changes, Owed, PageSize, Settled, TableGuard, Translation, Unmapping};
 

@@ -4,8 +4,8 @@
 //! fills it in [`Machine::share_kernel`](crate::Machine::share_kernel). The memory manager never reads it, and no walk
 //! goes there.
 
+use crate::primitive::{AtomicU64, Ordering};
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::address::PAGE_SHIFT;
 use crate::tables::entry::Entry;

@@ -417,6 +417,10 @@ impl<P: Machine> Memory<P> {
                     used = true;
                     return;
                 }
+                if lazy {
+                    // It will be dropped, because nothing was stored to it.
+                    self.platform().observe(Event::WriteOut(frame));
+                }
                 self.unmapped_isolated(entry);
             });
         }

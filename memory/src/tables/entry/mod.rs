@@ -83,12 +83,12 @@ impl<F: Format> EntryOf<F> {
     const SWAPPED: u64 = 3 * Self::LOWEST_KIND;
 
     /// An entry out of a table.
-    pub(crate) const fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits, PhantomData)
     }
 
     /// Its value in a table.
-    pub(crate) const fn bits(self) -> u64 {
+    pub const fn bits(self) -> u64 {
         self.0
     }
 

@@ -1,0 +1,298 @@
+//! The words that a program may see: for each page all stores to it, and when each began and ended.
+//!
+//! A load may read a word if its store began before the load ended, and if no other store lies wholly between the two.
+//! A call that fills pages with zeros is a store. A store that may be lost, or may not be seen in a copy, is not sure:
+//! it may be read, and hides nothing.
+
+use std::ops::Range;
+
+/// One store of a word.
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    word: u64,
+    begin: u64,
+    /// `u64::MAX` while it is under way.
+    end: u64,
+    sure: bool,
+}
+
+/// All stores to one page.
+#[derive(Debug, Clone, Default)]
+struct History(Vec<Write>);
+
+impl History {
+    fn allows(&self, word: u64, begin: u64, end: u64) -> bool {
+        let hidden =
+            |old: &Write| self.0.iter().any(|new| new.sure && new.begin > old.end && new.end < begin);
+        self.0.iter().any(|write| write.word == word && write.begin <= end && !hidden(write))
+    }
+
+    /// What a copy holds that is made between these moments.
+    fn copied(&self, begin: u64, end: u64) -> Self {
+        let write = |write: &Write| Write {
+            end: write.end.min(end),
+            sure: write.sure && write.end < begin,
+            ..*write
+        };
+        Self(self.0.iter().map(write).collect())
+    }
+}
+
+/// The store of the words of a mapping.
+#[derive(Debug, Clone)]
+enum Backing {
+    /// Memory of its own, page by page.
+    Own(Vec<History>),
+    /// The file, from this page on.
+    File(u64),
+}
+
+/// A mapping, from the beginning of the call that made it to the end of the call that removed it.
+#[derive(Debug, Clone)]
+struct Mapping {
+    space: u64,
+    pages: Range<u64>,
+    life: Range<u64>,
+    backing: Backing,
+}
+
+impl Mapping {
+    fn covers(&self, space: u64, page: u64, begin: u64, end: u64) -> bool {
+        self.space == space && self.pages.contains(&page) && self.life.start <= end && begin <= self.life.end
+    }
+}
+
+/// A store of a program, which a mapping that is made at the same time has not seen.
+#[derive(Debug)]
+struct Stored {
+    space: u64,
+    page: u64,
+    write: Write,
+}
+
+/// The words of all spaces and of the file.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    mappings: Vec<Mapping>,
+    file: Vec<History>,
+    stored: Vec<Stored>,
+    /// The spaces in which calls are making mappings now.
+    mapping: Vec<u64>,
+}
+
+impl Words {
+    /// A file with so many pages of zeros.
+    pub(super) fn file_made(&mut self, pages: u32) {
+        let zeros = History(vec![Write { word: 0, begin: 0, end: 0, sure: true }]);
+        self.file = vec![zeros; pages as usize];
+    }
+
+    pub(super) fn maps(&mut self, space: u64) {
+        self.mapping.push(space);
+    }
+
+    /// The call that [maps](Self::maps) has ended: with pages, or without. `first` is the page of the file.
+    pub(super) fn mapped(
+        &mut self,
+        space: u64,
+        pages: Option<Range<u64>>,
+        first: Option<u64>,
+        life: Range<u64>,
+    ) {
+        let at = self.mapping.iter().position(|other| *other == space).expect("the call began");
+        self.mapping.swap_remove(at);
+        let Some(pages) = pages else { return };
+        let zeros = History(vec![Write { word: 0, begin: life.start, end: life.end, sure: true }]);
+        let backing = match first {
+            Some(first) => Backing::File(first),
+            None => Backing::Own(vec![zeros; (pages.end - pages.start) as usize]),
+        };
+        let mut mapping = Mapping { space, pages, life: life.start..u64::MAX, backing };
+        // Stores of other CPUs may have found it before the call returned.
+        let found = |stored: &&Stored| {
+            stored.write.end >= life.start && stored.space == space && mapping.pages.contains(&stored.page)
+        };
+        let found: Vec<_> =
+            self.stored.iter().filter(found).map(|stored| (stored.page, stored.write)).collect();
+        for (page, write) in found {
+            Self::history(&mut self.file, &mut mapping, page).0.push(Write { sure: false, ..write });
+        }
+        self.mappings.push(mapping);
+    }
+
+    /// A call that removed mappings has ended.
+    pub(super) fn unmapped(&mut self, space: u64, start: u64, now: u64) {
+        let same = |mapping: &&mut Mapping| mapping.space == space && mapping.pages.start == start;
+        for mapping in self.mappings.iter_mut().filter(same) {
+            mapping.life.end = mapping.life.end.min(now);
+        }
+    }
+
+    /// The mappings of a space that no call has removed.
+    pub(super) fn alive(&self, space: u64) -> Vec<Range<u64>> {
+        let alive = |mapping: &&Mapping| mapping.space == space && mapping.life.end == u64::MAX;
+        self.mappings.iter().filter(alive).map(|mapping| mapping.pages.clone()).collect()
+    }
+
+    /// A child has the same mappings; its memory is a copy made between these moments.
+    pub(super) fn forked(&mut self, parent: u64, child: u64, life: Range<u64>) {
+        let there = |mapping: &&Mapping| mapping.space == parent && mapping.life.end > life.start;
+        let copy = |mapping: &Mapping| Mapping {
+            space: child,
+            life: life.start..u64::MAX,
+            backing: match &mapping.backing {
+                Backing::Own(pages) => {
+                    Backing::Own(pages.iter().map(|page| page.copied(life.start, life.end)).collect())
+                }
+                Backing::File(first) => Backing::File(*first),
+            },
+            ..mapping.clone()
+        };
+        let copies: Vec<_> = self.mappings.iter().filter(there).map(copy).collect();
+        self.mappings.extend(copies);
+    }
+
+    fn history<'a>(file: &'a mut [History], mapping: &'a mut Mapping, page: u64) -> &'a mut History {
+        let at = page - mapping.pages.start;
+        match &mut mapping.backing {
+            Backing::Own(pages) => &mut pages[at as usize],
+            Backing::File(first) => &mut file[(*first + at) as usize],
+        }
+    }
+
+    /// A program has stored a word.
+    pub(super) fn stored(&mut self, space: u64, page: u64, word: u64, begin: u64, end: u64) {
+        let mut write = Write { word, begin, end, sure: true };
+        self.stored.push(Stored { space, page, write });
+        let covers = |mapping: &&mut Mapping| mapping.covers(space, page, begin, end);
+        // While mappings come and go, the store may have been to one or to another.
+        write.sure = self.mappings.iter_mut().filter(covers).count() == 1 && !self.mapping.contains(&space);
+        for mapping in self.mappings.iter_mut().filter(covers) {
+            Self::history(&mut self.file, mapping, page).0.push(write);
+        }
+    }
+
+    /// Whether a program may have loaded a word.
+    pub(super) fn allows(&mut self, space: u64, page: u64, word: u64, begin: u64, end: u64) -> bool {
+        // Another CPU may have found a mapping of whose address its own call has not heard yet.
+        self.mapping.contains(&space)
+            || self.mappings.iter_mut().any(|mapping| {
+                mapping.covers(space, page, begin, end)
+                    && Self::history(&mut self.file, mapping, page).allows(word, begin, end)
+            })
+    }
+
+    /// A call begins to fill pages of private memory with zeros, or may do so later if it is not `sure`.
+    pub(super) fn zeroes(&mut self, space: u64, pages: &Range<u64>, begin: u64, sure: bool) {
+        for mapping in &mut self.mappings {
+            if let (true, Backing::Own(own)) = (mapping.space == space, &mut mapping.backing) {
+                for page in pages.clone().filter(|page| mapping.pages.contains(page)) {
+                    let at = (page - mapping.pages.start) as usize;
+                    own[at].0.push(Write { word: 0, begin, end: u64::MAX, sure });
+                }
+            }
+        }
+    }
+
+    /// A call begins to store a word in pages of the file.
+    pub(super) fn writes(&mut self, pages: Range<usize>, word: u64, begin: u64) {
+        let end = pages.end.min(self.file.len());
+        for page in &mut self.file[pages.start.min(end)..end] {
+            page.0.push(Write { word, begin, end: u64::MAX, sure: true });
+        }
+    }
+
+    /// Whether a call may have read a word from a page of the file.
+    pub(super) fn file_allows(&self, page: usize, word: u64, begin: u64, end: u64) -> bool {
+        self.file[page].allows(word, begin, end)
+    }
+
+    /// The call that began at this moment is done with its stores; if it failed, perhaps only with some.
+    pub(super) fn done(&mut self, begin: u64, now: u64, succeeded: bool) {
+        let own = self.mappings.iter_mut().filter_map(|mapping| match &mut mapping.backing {
+            Backing::Own(pages) => Some(pages),
+            Backing::File(_) => None,
+        });
+        let pages = own.flatten().chain(&mut self.file);
+        for write in pages.flat_map(|page| &mut page.0).filter(|write| write.begin == begin) {
+            write.end = write.end.min(now);
+            write.sure &= succeeded;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: u64 = 7;
+
+    /// A mapping of page 1 in which 5 was stored between the moments 10 and 12, and 6 between 20 and 22.
+    fn words() -> Words {
+        let mut words = Words::default();
+        words.maps(SPACE);
+        words.mapped(SPACE, Some(1..2), None, 1..2);
+        words.stored(SPACE, 1, 5, 10, 12);
+        words.stored(SPACE, 1, 6, 20, 22);
+        words
+    }
+
+    #[test]
+    fn a_load_reads_the_last_store_or_one_that_is_under_way() {
+        let mut words = words();
+        let mut allowed = |begin, end| {
+            [0, 5, 6, 7]
+                .into_iter()
+                .filter(|&word| words.allows(SPACE, 1, word, begin, end))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(allowed(3, 4), [0]);
+        assert_eq!(allowed(11, 12), [0, 5]);
+        assert_eq!(allowed(13, 14), [5]);
+        assert_eq!(allowed(13, 21), [5, 6]);
+        assert_eq!(allowed(21, 21), [5, 6]);
+        assert_eq!(allowed(23, 24), [6]);
+    }
+
+    #[test]
+    fn zeros_hide_what_was_stored_if_they_are_sure() {
+        for sure in [true, false] {
+            let mut words = words();
+            words.zeroes(SPACE, &(1..2), 30, sure);
+            assert!(words.allows(SPACE, 1, 0, 31, 31) && words.allows(SPACE, 1, 6, 31, 31));
+            words.done(30, 32, true);
+            assert!(words.allows(SPACE, 1, 0, 33, 33));
+            assert_eq!(words.allows(SPACE, 1, 6, 33, 33), !sure);
+            words.stored(SPACE, 1, 8, 40, 41);
+            assert!(!words.allows(SPACE, 1, 0, 42, 42));
+        }
+    }
+
+    #[test]
+    fn a_copy_holds_what_was_there_and_is_apart_from_then_on() {
+        let mut words = words();
+        words.stored(SPACE, 1, 9, 30, 34);
+        words.forked(SPACE, 8, 32..36);
+        words.stored(SPACE, 1, 10, 40, 41);
+        words.stored(8, 1, 11, 42, 43);
+        let mut allowed = |space| {
+            [6, 9, 10, 11]
+                .into_iter()
+                .filter(|&word| words.allows(space, 1, word, 50, 50))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((allowed(SPACE), allowed(8)), (vec![10], vec![11]));
+        let child = |words: &mut Words, word| words.allows(8, 1, word, 37, 37);
+        assert!(child(&mut words, 6) && child(&mut words, 9) && !child(&mut words, 5));
+    }
+
+    #[test]
+    fn a_mapping_that_takes_the_place_of_another_begins_with_zeros() {
+        let mut words = words();
+        words.unmapped(SPACE, 1, 50);
+        words.maps(SPACE);
+        words.mapped(SPACE, Some(1..2), None, 60..64);
+        assert!(words.allows(SPACE, 1, 6, 49, 55) && words.allows(SPACE, 1, 0, 55, 61));
+        assert!(!words.allows(SPACE, 1, 6, 65, 66) && words.allows(SPACE, 1, 0, 65, 66));
+    }
+}

@@ -1,0 +1,371 @@
+//! The guards of the memory manager, and the engine's where the memory manager asks for them.
+
+use ceasefire::sabotage::Guard as Engine;
+use ceasefire::Schedule;
+use ceasefire_memory::sabotage::Guard;
+use ceasefire_memory::{Config, NodeLayout};
+
+use super::without;
+use crate::manager::Manager;
+use crate::rule::Rule::{Words, R1, R2, R3, R5, R6};
+use crate::scenario::{Managing, Removed, Scenario, PLAIN};
+
+/// Without a guard of the memory manager.
+const fn unguarded(guard: Guard) -> Removed {
+    Removed::Manager(guard)
+}
+
+/// The frames of a node.
+const FRAMES: u32 = 64;
+
+/// Few frames, no neighbours in a fault, and pages that are listed at once.
+fn one_node() -> Config {
+    Config {
+        fault_around: 1,
+        lru_batch: 1,
+        read_ahead: 1,
+        objects: 8,
+        ..Config::new(vec![NodeLayout::new(FRAMES)], 2, Schedule::Batched)
+    }
+}
+
+/// Each CPU with a node of its own.
+fn two_nodes() -> Config {
+    Config { nodes: vec![NodeLayout::new(FRAMES); 2], ..one_node() }
+}
+
+/// The same, with faults that map neighbours.
+fn with_neighbours() -> Config {
+    Config { fault_around: 16, ..two_nodes() }
+}
+
+/// A space with two pages of memory.
+fn memory(manager: &Manager) {
+    manager.add_space();
+    manager.add_memory(2);
+}
+
+/// A space that maps the two pages of a file for stores.
+fn shared_file(manager: &Manager) {
+    manager.add_space();
+    manager.add_file(2);
+    manager.add_shared(0, 2, true);
+}
+
+/// A space that maps the two pages of a file for loads.
+fn read_file(manager: &Manager) {
+    manager.add_space();
+    manager.add_file(2);
+    manager.add_shared(0, 2, false);
+}
+
+/// The pages of a file whose removal takes a while.
+const LONG: u32 = 8;
+
+/// The pages of a second range, which are worked on before the one flush for both.
+const MORE: u64 = 4;
+
+/// The pages of which the memory manager keeps the debts together.
+const TOGETHER: u32 = 64;
+
+/// A space that maps the last page of one group of a file, and the first of the next.
+fn two_groups(manager: &Manager) {
+    manager.add_space();
+    manager.add_file(TOGETHER + 1);
+    manager.add_shared(TOGETHER - 1, 2, false);
+}
+
+/// Stores to the first page, says so, and stores again and again.
+fn stores(manager: &Manager) {
+    stores_and(manager, |_| ());
+}
+
+/// The same; between the first store and the others it does something else.
+fn stores_and(manager: &Manager, act: fn(&Manager)) {
+    let space = manager.space(0);
+    manager.run(&space);
+    manager.store(manager.at(0));
+    manager.set_flag(0);
+    act(manager);
+    manager.until_over(|| manager.store(manager.at(0)));
+    manager.leave();
+}
+
+/// Loads a page, says so, and loads again and again.
+fn loads(manager: &Manager, page: u64) {
+    let space = manager.space(0);
+    manager.run(&space);
+    manager.load(manager.at(page));
+    manager.set_flag(0);
+    manager.until_over(|| manager.load(manager.at(page)));
+    manager.leave();
+}
+
+fn unmaps(manager: &Manager) {
+    manager.await_flag(0);
+    manager.unmap(&manager.space(0), manager.at(0), 2);
+    manager.end();
+}
+
+const PLAYED: Managing = Managing { config: one_node, before: memory, programs: &[] };
+
+pub(super) static SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "M1-munmap",
+        source: "memory manager, munmap",
+        guards: &[
+            (&[without(Engine::GatherFlush)], &[R1, R2, R3]),
+            (&[without(Engine::Others)], &[R1, R2, R3]),
+        ],
+        manager: Some(Managing { programs: &[unmaps, stores], ..PLAYED }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M2-stored-page-of-a-file-is-unmapped",
+        source: "Linux, 1cf35d47712d",
+        guards: &[(&[unguarded(Guard::DirtyTable)], &[R5])],
+        manager: Some(Managing {
+            before: shared_file,
+            programs: &[unmaps, |manager| stores_and(manager, Manager::sync)],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M3-truncate-beside-munmap",
+        source: "memory manager, Guard::Unhook",
+        guards: &[(&[unguarded(Guard::Unhook)], &[Words])],
+        manager: Some(Managing {
+            before: |manager| {
+                shared_file(manager);
+                manager.write(0);
+            },
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.unmap(&manager.space(0), manager.at(0), 2);
+                },
+                |manager| loads(manager, 0),
+                |manager| {
+                    manager.await_flag(0);
+                    manager.await_entry(manager.at(0), |entry| entry.is_none());
+                    manager.truncate(0);
+                    manager.end();
+                },
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M4-write-out-beside-munmap",
+        source: "memory manager, Guard::Holders",
+        guards: &[(&[unguarded(Guard::Holders)], &[R5])],
+        manager: Some(Managing {
+            before: shared_file,
+            programs: &[unmaps, |manager| {
+                stores_and(manager, |manager| manager.invalidate(0));
+            }],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M5-given-up-page-is-listed",
+        source: "memory manager, Guard::Listing",
+        guards: &[(&[unguarded(Guard::Listing)], &[R5])],
+        manager: Some(Managing {
+            before: |manager| {
+                manager.add_space();
+                manager.add_memory(2 + MORE);
+            },
+            programs: &[
+                |manager| {
+                    manager.await_flag(1);
+                    manager.give_up(&manager.space(0), &[(manager.at(0), 1), (manager.at(2), MORE)]);
+                    manager.end();
+                },
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    for page in [0].into_iter().chain(2..2 + MORE) {
+                        manager.store(manager.at(page));
+                    }
+                    stores(manager);
+                },
+                |manager| {
+                    manager.await_flag(0);
+                    manager.exhaust();
+                    manager.set_flag(1);
+                    manager.await_entry(manager.at(0), |entry| entry.is_some_and(|entry| !entry.dirty()));
+                    manager.reclaim();
+                },
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M6-given-up-page-is-stored-to",
+        source: "memory manager, Guard::Restore",
+        guards: &[(&[unguarded(Guard::Restore)], &[Words])],
+        manager: Some(Managing {
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    manager.run(&space);
+                    manager.store(manager.at(0));
+                    manager.give_up(&space, &[(manager.at(0), 1)]);
+                    manager.store(manager.at(0));
+                    manager.set_flag(0);
+                    manager.until_over(|| manager.load(manager.at(0)));
+                    manager.leave();
+                },
+                |manager| {
+                    manager.await_flag(0);
+                    manager.page_out(&manager.space(0), manager.at(0), 1);
+                    manager.end();
+                },
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M7-store-beside-write-out",
+        source: "memory manager, Guard::Stable",
+        guards: &[(&[unguarded(Guard::Stable)], &[R5])],
+        manager: Some(Managing {
+            before: shared_file,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    (0..2).for_each(|_| manager.sync());
+                    manager.end();
+                },
+                stores,
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M8-write-to-a-page-whose-slot-owes",
+        source: "LUF, scenarios 3 to 6, hole 9; Linux, page reclaim and a fault",
+        guards: &[(&[unguarded(Guard::Slot)], &[R6])],
+        lazy: true,
+        manager: Some(Managing {
+            config: two_nodes,
+            before: read_file,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.migrate(&manager.space(0), 1, 0);
+                    manager.write(0);
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M9-neighbour-whose-slot-owes",
+        source: "LUF, scenario 4, hole 6",
+        guards: &[(&[unguarded(Guard::Around)], &[R6])],
+        lazy: true,
+        manager: Some(Managing {
+            config: with_neighbours,
+            before: two_groups,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    let space = manager.space(0);
+                    manager.migrate(&space, 1, 0);
+                    manager.run(&space);
+                    manager.load(manager.at(0));
+                    manager.end();
+                    manager.leave();
+                },
+                |manager| loads(manager, 1),
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M10-frame-that-owes-is-handed-out",
+        source: "LUF, holes 1 and 3",
+        guards: &[(&[without(Engine::Stamp)], &[R1])],
+        lazy: true,
+        manager: Some(Managing {
+            config: two_nodes,
+            before: read_file,
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.migrate(&manager.space(0), 1, 0);
+                    manager.exhaust();
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M11-munmap-where-reclaim-owes",
+        source: "LUF, scenarios 1 and 2",
+        guards: &[(&[without(Engine::Settle)], &[R3])],
+        lazy: true,
+        manager: Some(Managing {
+            before: read_file,
+            programs: &[
+                |manager| {
+                    let space = manager.space(0);
+                    manager.await_flag(0);
+                    // The first one or two find that the page was used.
+                    (0..3).for_each(|_| manager.reclaim_range(&space, manager.at(0), 1));
+                    manager.discard(&space, manager.at(0), 1);
+                    manager.end();
+                },
+                |manager| loads(manager, 0),
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+    Scenario {
+        name: "M12-write-beside-truncate",
+        source: "memory manager, Guard::Growth",
+        guards: &[(&[unguarded(Guard::Growth)], &[Words])],
+        manager: Some(Managing {
+            before: |manager| {
+                manager.add_space();
+                manager.add_file(LONG);
+                manager.add_shared(0, LONG.into(), true);
+                manager.write(0);
+            },
+            programs: &[
+                |manager| {
+                    manager.await_flag(0);
+                    manager.truncate(0);
+                    manager.end();
+                },
+                |manager| {
+                    manager.run(&manager.space(0));
+                    for page in 1..LONG {
+                        manager.load(manager.at(page.into()));
+                    }
+                    loads(manager, 0);
+                },
+                |manager| {
+                    manager.await_flag(0);
+                    manager.await_dropped(LONG);
+                    manager.write(0);
+                },
+            ],
+            ..PLAYED
+        }),
+        ..PLAIN
+    },
+];
