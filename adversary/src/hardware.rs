@@ -17,13 +17,16 @@ use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::scenario::Removed;
 use crate::schedule::{self, below, give_up, steps};
-use crate::sites::{self, Site};
+use crate::sites::{self, common, Access, Kind, Site};
 use crate::tables::{Pte, Table, BITS, PAGES, TOP};
 use crate::timeline::Timeline;
 use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
 
 /// The frames of a machine.
 pub(crate) const FRAMES: usize = 160;
+
+/// Mostly the newest value is read: a CPU that misses everything gets nowhere.
+const FRESHNESS: u32 = 4;
 
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +86,8 @@ struct Frame {
     clean: u64,
     /// Its content: every access is a store there.
     content: u32,
+    /// Every store to it is a store there.
+    stored: u32,
 }
 
 /// One mapping of a frame, from the entry's store to its end.
@@ -91,6 +96,8 @@ struct Mapping {
     page: u64,
     frame: u32,
     allocation: u32,
+    /// Every access through it is a store there.
+    used: u32,
     /// No CPU may use it any more, by this rule.
     ended: Option<Rule>,
     /// No CPU may store through it any more, by this rule.
@@ -132,9 +139,13 @@ pub(crate) struct Hardware {
     /// The place of the access that is made now.
     site: Cell<Site>,
     /// The access whose ordering is weaker than its source says.
-    weakened: Option<(Site, Ordering)>,
+    weakened: Option<(Access, Ordering)>,
+    /// A load reads an old value once in so many times.
+    freshness: u32,
     /// The programs that have not ended.
     running: Cell<usize>,
+    /// Roots with tags that were given back: no CPU may run one under the other.
+    given_back: RefCell<Vec<(u32, Tag)>>,
     pub(crate) timeline: RefCell<Timeline>,
     broken: RefCell<Option<Broken>>,
 }
@@ -144,7 +155,13 @@ impl Hardware {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
         let mut views = Memory::new(threads, atomic);
-        let frames = (0..FRAMES).map(|_| Frame { content: views.add(0), ..Frame::default() }).collect();
+        let frames = (0..FRAMES)
+            .map(|_| Frame { content: views.add(0), stored: views.add(0), ..Frame::default() })
+            .collect();
+        let weakened = model.removed.iter().find_map(|removed| match removed {
+            Removed::Ordering(access, to) => Some((*access, *to)),
+            _ => None,
+        });
         Self {
             model,
             cores: (0..model.cpus).map(|_| Core::default()).collect(),
@@ -165,11 +182,11 @@ impl Hardware {
             walker: Cell::new(None),
             handler,
             site: Cell::new(Site::NOWHERE),
-            weakened: model.removed.iter().find_map(|removed| match removed {
-                Removed::Ordering(site, to) => Some((*site, *to)),
-                _ => None,
-            }),
+            weakened,
+            // What a weakened store leaves out shows in the loads of other CPUs.
+            freshness: if weakened.is_some() { 1 << below(4) } else { FRESHNESS },
             running: Cell::new(threads),
+            given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
             broken: RefCell::new(None),
         }
@@ -214,6 +231,7 @@ impl Hardware {
 
     /// The thread's program has ended. A CPU goes on answering interrupts until all programs have ended.
     pub(crate) fn retire(&self) {
+        self.views.borrow_mut().settle_thread(self.me());
         self.running.set(self.running.get() - 1);
         while self.running.get() > 0 {
             if self.me() < self.cores.len() {
@@ -244,14 +262,23 @@ impl Hardware {
             return false;
         }
         self.point.load(Ordering::SeqCst);
+        self.make_late();
         self.act_by_itself();
         true
+    }
+
+    /// A store that the thread has gone past is made now, or still not.
+    fn make_late(&self) {
+        if self.views.borrow().is_late(self.me()) && below(2) == 0 {
+            self.views.borrow_mut().make_late(self.me());
+        }
     }
 
     /// A CPU that waits lets others go first.
     pub(crate) fn yield_here(&self) {
         if self.acting.get().is_none() {
             shuttle::thread::yield_now();
+            self.make_late();
             self.act_by_itself();
         }
     }
@@ -273,7 +300,7 @@ impl Hardware {
 
     pub(crate) fn send(&self, target: usize) {
         self.note(|| format!("send to CPU {target}"));
-        let mine = self.views.borrow().view(self.me());
+        let mine = if self.keeps(Promise::InterruptCarries) { self.view() } else { View::default() };
         self.cores[target].interrupt.borrow_mut().get_or_insert_default().join(&mine);
     }
 
@@ -298,7 +325,9 @@ impl Hardware {
 
     /// What this thread has stored and seen, for another thread that learns it by a lock.
     pub(crate) fn view(&self) -> View {
-        self.views.borrow().view(self.me())
+        let mut views = self.views.borrow_mut();
+        views.settle_thread(self.me());
+        views.view(self.me())
     }
 
     pub(crate) fn learn(&self, view: &View) {
@@ -356,15 +385,19 @@ impl Hardware {
     pub(crate) fn free(&self, frame: u32) {
         self.note(|| format!("free frame {frame}"));
         let content = self.frames.borrow()[frame as usize].content;
-        // Without a guard the run goes on to the use of a stale entry, which says more.
-        let looks = self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..)));
-        if looks && !self.views.borrow().knows(self.me(), content) {
+        if self.looks() && !self.views.borrow().knows(self.me(), content) {
             let what = format!("frame {frame} is freed by a CPU that does not know of the last access to it");
             self.break_rule(Rule::R1, self.me(), what);
         }
         self.freed.borrow_mut().join(&self.view());
         self.frames.borrow_mut()[frame as usize].allocated = false;
         self.free.borrow_mut().push(frame);
+    }
+
+    /// Whether each access is judged by what the CPU that ends it knows. Without a guard the run goes on to the use of a
+    /// stale entry, which says more.
+    fn looks(&self) -> bool {
+        self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..)))
     }
 
     pub(crate) fn allocation(&self, frame: u32) -> u32 {
@@ -383,6 +416,11 @@ impl Hardware {
 
     /// From now on, stores to the frame must set its mark anew.
     pub(crate) fn declare_clean(&self, frame: u32) {
+        let stored = self.frames.borrow()[frame as usize].stored;
+        if self.looks() && !self.views.borrow().knows(self.me(), stored) {
+            let what = format!("frame {frame} is clean for a CPU that does not know of the last store to it");
+            self.break_rule(Rule::R5, self.me(), what);
+        }
         let now = self.tick();
         self.frames.borrow_mut()[frame as usize].clean = now;
     }
@@ -390,8 +428,9 @@ impl Hardware {
     /// The number of a new mapping. The hardware may look at the page from now on.
     pub(crate) fn mapping(&self, tag: Tag, page: u64, frame: u32) -> u32 {
         let allocation = self.allocation(frame);
+        let used = self.views.borrow_mut().add(0);
         let mut mappings = self.mappings.borrow_mut();
-        mappings.push(Mapping { page, frame, allocation, ended: None, narrowed: None });
+        mappings.push(Mapping { page, frame, allocation, used, ended: None, narrowed: None });
         let mut hot = self.hot.borrow_mut();
         if !hot.contains(&(tag, page)) {
             hot.push((tag, page));
@@ -401,6 +440,11 @@ impl Hardware {
 
     /// No CPU may use the mapping any more.
     pub(crate) fn end_mapping(&self, mapping: u32, rule: Rule) {
+        let Mapping { page, used, .. } = self.mappings.borrow()[mapping as usize];
+        if self.looks() && !self.views.borrow().knows(self.me(), used) {
+            let what = format!("page {page} is gone for a CPU that does not know of the last access to it");
+            self.break_rule(rule, self.me(), what);
+        }
         self.mappings.borrow_mut()[mapping as usize].ended.get_or_insert(rule);
     }
 
@@ -430,6 +474,24 @@ impl Hardware {
         };
         if let Some((rule, end)) = found {
             self.break_rule(rule, column, what(&end));
+        }
+    }
+
+    /// The tag is not the space's any more, whose tables start at `root`.
+    pub(crate) fn give_back(&self, root: u32, tag: Tag) {
+        let tag = self.tag(tag);
+        self.given_back.borrow_mut().push((root, tag));
+        for (number, core) in self.cores.iter().enumerate() {
+            self.judge_tag(number, core.root.get());
+        }
+    }
+
+    /// Judges the tag under which a CPU runs.
+    pub(crate) fn judge_tag(&self, column: usize, loaded: Option<(u32, u32, Tag)>) {
+        let Some((root, _, tag)) = loaded else { return };
+        if self.given_back.borrow().contains(&(root, tag)) {
+            let what = format!("root {root} is loaded under a tag that was given back");
+            self.break_rule(Rule::R4, column, what);
         }
     }
 
@@ -611,19 +673,49 @@ impl Hardware {
         stored
     }
 
+    /// The device starts to walk from this root. It sees all that is published.
+    pub(crate) fn start_device(&self, root: (u32, u32)) {
+        let device = &self.devices[0];
+        device.floor.borrow_mut().join(&self.view());
+        device.floor.borrow_mut().join(&self.views.borrow().published());
+        device.root.set(Some(root));
+        self.pause();
+    }
+
+    /// The device stops, and its TLB holds no entry of a program.
+    pub(crate) fn stop_device(&self) {
+        let device = &self.devices[0];
+        device.root.set(None);
+        let before = self.tick();
+        let flush = ceasefire::Flush::ALL;
+        device.tlb.borrow_mut().forget(Invalidation { tag: None, flush, before, drains: true });
+        self.outlast();
+        self.pause();
+    }
+
     /// An access lands in a frame.
-    fn touch(&self, frame: u32) {
-        let content = self.frames.borrow()[frame as usize].content;
-        self.views.borrow_mut().store(self.me(), content, 0, Ordering::Relaxed);
+    fn touch(&self, frame: u32, mapping: u32, store: bool) {
+        let Frame { content, stored, .. } = self.frames.borrow()[frame as usize];
+        let used = self.mappings.borrow()[mapping as usize].used;
+        let mut views = self.views.borrow_mut();
+        views.touch(self.me(), content);
+        views.touch(self.me(), used);
+        if store {
+            views.touch(self.me(), stored);
+        }
     }
 
     /// Every access by the hardware so far has happened before what this CPU does next: an invalidation of all TLBs, or
     /// of a device's, is done.
     pub(crate) fn outlast(&self) {
         let mut views = self.views.borrow_mut();
-        for frame in self.frames.borrow().iter() {
-            views.teach(self.me(), frame.content);
-        }
+        let frames = self.frames.borrow();
+        let mappings = self.mappings.borrow();
+        let accessed = frames
+            .iter()
+            .flat_map(|frame| [frame.content, frame.stored])
+            .chain(mappings.iter().map(|mapping| mapping.used));
+        accessed.for_each(|location| views.teach(self.me(), location));
     }
 
     /// Whether every access that was translated before now has landed.
@@ -700,7 +792,7 @@ impl Hardware {
         core.in_flight.set(Some(self.tick()));
         self.pause();
         core.in_flight.set(None);
-        self.touch(entry.frame);
+        self.touch(entry.frame, entry.mapping, store);
         let what = if store { "store" } else { "load" };
         self.note(|| format!("{what} page {page} in frame {}", entry.frame));
         self.judge(thread, &entry, root, store);
@@ -746,7 +838,7 @@ impl Hardware {
         self.note(|| {
             format!("{} page {page} in frame {}", if store { "store" } else { "load" }, entry.frame)
         });
-        self.touch(entry.frame);
+        self.touch(entry.frame, entry.mapping, store);
         self.judge(thread, &entry, root.0, store);
         Some(entry.frame)
     }
@@ -771,21 +863,24 @@ enum Walk {
 pub(crate) struct Memories(pub(crate) Rc<Hardware>);
 
 impl Memories {
-    /// The ordering as this machine keeps it. `weaker` is what is left of `SeqCst` without consistency.
-    fn kept(&self, order: Ordering, weaker: Ordering) -> Ordering {
-        let site = self.0.site.get();
-        sites::note(site, order, weaker);
+    /// The ordering of the access that is made now, as this machine keeps it. `weaker` is what is left of `SeqCst`
+    /// without consistency.
+    fn kept(&self, kind: Kind, order: Ordering, weaker: Ordering) -> Ordering {
+        let access = Access { site: self.0.site.get(), kind };
         match self.0.weakened {
-            Some((weakened, Ordering::AcqRel)) if weakened == site => weaker,
-            Some((weakened, order)) if weakened == site => order,
+            Some((weakened, to)) if weakened == access => common(order, to),
             _ if order == Ordering::SeqCst && !self.0.keeps(Promise::Consistent) => weaker,
             _ => order,
         }
     }
 
-    fn pick(bound: u32) -> u32 {
-        // Mostly the newest value: a CPU that misses everything gets nowhere.
-        if below(4) == 0 {
+    /// Notes the access that is made now, and its ordering.
+    fn note(&self, kind: Kind, order: Ordering) {
+        sites::note(Access { site: self.0.site.get(), kind }, order);
+    }
+
+    fn pick(&self, bound: u32) -> u32 {
+        if below(self.0.freshness) == 0 {
             below(bound)
         } else {
             0
@@ -814,21 +909,32 @@ impl Checker for Memories {
                 .cores
                 .get(thread)
                 .map_or_else(|| &machine.devices[thread - cpus].floor, |core| &core.floor);
-            return machine.views.borrow().peek(thread, location, &floor.borrow(), &mut Self::pick);
+            return machine
+                .views
+                .borrow()
+                .peek(thread, location, &floor.borrow(), &mut |bound| self.pick(bound));
         }
-        let order = self.kept(order, Ordering::Acquire);
-        // A weakened access mostly shows what it may: that is what the run is for.
-        let weakened = machine.weakened.is_some_and(|(site, _)| site == machine.site.get());
+        self.note(Kind::Load, order);
+        let order = self.kept(Kind::Load, order, Ordering::Acquire);
+        // A weakened access often shows what it may: that is what the run is for.
+        let weakened = machine.weakened.is_some_and(|(access, _)| access.site == machine.site.get());
         machine.step();
-        let pick = if weakened { below } else { Self::pick };
-        machine.views.borrow_mut().load(machine.me(), location, order, &mut |bound| pick(bound))
+        let freely = weakened && below(2) == 0;
+        let mut pick = |bound| if freely { below(bound) } else { self.pick(bound) };
+        machine.views.borrow_mut().load(machine.me(), location, order, &mut pick)
     }
 
     fn store(&self, location: u32, value: u64, order: Ordering) {
         let machine = &*self.0;
-        let order = self.kept(order, Ordering::Release);
+        self.note(Kind::Store, order);
+        let order = self.kept(Kind::Store, order, Ordering::Release);
         machine.step();
-        machine.views.borrow_mut().store(machine.me(), location, value, order);
+        let mut views = machine.views.borrow_mut();
+        if order != Ordering::SeqCst && machine.acting.get().is_none() && below(2) == 0 {
+            views.store_late(machine.me(), location, value, order);
+        } else {
+            views.store(machine.me(), location, value, order);
+        }
     }
 
     fn update(
@@ -842,14 +948,23 @@ impl Checker for Memories {
         if machine.walker.get().is_some() {
             return machine.views.borrow_mut().mark(location, change);
         }
-        let orders = (self.kept(success, Ordering::AcqRel), self.kept(failure, Ordering::Acquire));
+        let orders = (
+            self.kept(Kind::Exchange, success, Ordering::AcqRel),
+            self.kept(Kind::Failure, failure, Ordering::Acquire),
+        );
+        let site = machine.site.get();
         machine.step();
-        machine.views.borrow_mut().update(machine.me(), location, orders, change, &mut Self::pick)
+        let mut pick = |bound| self.pick(bound);
+        let result = machine.views.borrow_mut().update(machine.me(), location, orders, change, &mut pick);
+        let (kind, order) = if result.is_ok() { (Kind::Exchange, success) } else { (Kind::Failure, failure) };
+        sites::note(Access { site, kind }, order);
+        result
     }
 
     fn fence(&self, order: Ordering) {
         let machine = &*self.0;
-        let order = self.kept(order, Ordering::AcqRel);
+        self.note(Kind::Fence, order);
+        let order = self.kept(Kind::Fence, order, Ordering::AcqRel);
         machine.step();
         machine.views.borrow_mut().fence(machine.me(), order);
     }

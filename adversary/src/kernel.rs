@@ -9,12 +9,13 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 use ceasefire::{
-    AddressSpace, Batch, Condition, Engine, Gather, KernelGather, Owed, PageSize, RangeGuard, Root, Schedule,
-    Settled, TableGuard, WritePermit,
+    AddressSpace, Asid, Batch, Condition, Engine, Gather, KernelGather, Owed, PageSize, RangeGuard, Root,
+    Schedule, Settled, TableGuard, WritePermit,
 };
 
 use ceasefire_atomics::Ordering;
 
+use crate::cores::Cores;
 use crate::hardware::Hardware;
 use crate::ordering::View;
 use crate::platform::{Adverse, KERNEL_BASE};
@@ -133,6 +134,8 @@ pub(crate) struct Kernel {
     owing: RefCell<Vec<Owed<Page>>>,
     /// Numbers that a scenario's CPUs tell each other, in order with all else.
     pub(crate) flags: [ceasefire_atomics::AtomicU64; 4],
+    /// Parts of the engine by themselves.
+    pub(crate) cores: Cores,
 }
 
 impl Kernel {
@@ -144,6 +147,7 @@ impl Kernel {
             range_mapped: RefCell::default(),
             owing: RefCell::default(),
             flags: std::array::from_fn(|_| 0.into()),
+            cores: Cores::default(),
         }
     }
 
@@ -564,9 +568,13 @@ impl Kernel {
 
     /// Ends a space and gives its ASID back. Its pages and tables stay.
     pub(crate) fn end_space(&self, space: &Space) {
+        let asid = space.coherence.asid().filter(|asid| *asid != Asid::SHARED);
         while self.engine.retire(space.as_ref()).is_err() {
             self.hardware().take_interrupt();
             self.hardware().yield_here();
+        }
+        if let Some(asid) = asid {
+            self.hardware().give_back(space.root, asid.into());
         }
         self.hardware().note(|| format!("end of space {}", space.coherence.id().get()));
     }
@@ -979,8 +987,13 @@ impl Kernel {
     /// The device walks the tables of a space from here on.
     pub(crate) fn attach_device(&self, space: &Space) {
         space.coherence.attach_device();
-        let root = (space.root, self.hardware().allocation(space.root));
-        self.hardware().devices[0].root.set(Some(root));
+        self.hardware().start_device((space.root, self.hardware().allocation(space.root)));
+    }
+
+    /// The device stops.
+    pub(crate) fn detach_device(&self, space: &Space) {
+        self.hardware().stop_device();
+        space.coherence.detach_device();
     }
 
     /// The device stores to a page of its space.

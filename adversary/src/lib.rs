@@ -5,6 +5,8 @@
 
 #![warn(unreachable_pub)]
 
+mod cores;
+mod equivalent;
 mod hardware;
 mod kernel;
 mod ordering;
@@ -17,6 +19,7 @@ mod tables;
 mod timeline;
 mod tlb;
 
+pub use equivalent::{sources, Mark, Named, Source};
 pub use promise::{Promise, PROMISES};
 pub use rule::Rule;
 
@@ -27,4 +30,4 @@ mod scenarios;
 pub use check::{check, history, Checked, Found, Verdict};
 pub use scenario::{Removed, Scenario};
 pub use scenarios::{all, random};
-pub use sites::{weakenings, Site, Weakening};
+pub use sites::{accesses, Access, Kind, Site, Weakening};

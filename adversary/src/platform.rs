@@ -153,6 +153,7 @@ unsafe impl Platform for Adverse {
             hardware.pause();
         }
         core.root.set(Some((frame, allocation, tag)));
+        hardware.judge_tag(hardware.me(), core.root.get());
         if flush {
             hardware.forget(hardware.me(), self.invalidation(Some(tag), Flush::ALL), None);
         }

@@ -14,7 +14,7 @@ use crate::platform::Adverse;
 use crate::promise::Promise;
 use crate::rule::Rule;
 use crate::schedule::{self, give_up, Ran};
-use crate::sites::Site;
+use crate::sites::Access;
 
 /// What a scenario takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Removed {
     /// A promise of the hardware or of the platform.
     Promise(Promise),
     /// The ordering of an access, down to this one.
-    Ordering(Site, Ordering),
+    Ordering(Access, Ordering),
 }
 
 impl Removed {
@@ -33,7 +33,7 @@ impl Removed {
         let name = match self {
             Self::Guard(guard) => format!("{guard:?}"),
             Self::Promise(promise) => format!("{promise:?}"),
-            Self::Ordering(site, to) => return format!("{site}={to:?}"),
+            Self::Ordering(Access { site, .. }, to) => return format!("{site}={to:?}"),
         };
         let mut words = String::new();
         for letter in name.chars() {

@@ -2,6 +2,7 @@
 //!
 //! A scenario's name begins with the letter and the number of its entry in the record.
 
+mod cores;
 mod deferred;
 mod devices;
 mod errata;
@@ -35,6 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         devices::SCENARIOS,
         errata::SCENARIOS,
         holes::SCENARIOS,
+        cores::SCENARIOS,
     ];
     chapters.into_iter().flatten()
 }

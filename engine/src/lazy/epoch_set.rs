@@ -43,7 +43,7 @@ impl EpochSet {
             self.summary[at].fetch_or(summary, Ordering::SeqCst);
         }
         let word = &self.words[word];
-        let mut held = word.load(Ordering::SeqCst);
+        let mut held = word.load(Ordering::Relaxed);
         loop {
             let members = match members(held, epoch) {
                 Some(members) => members,
@@ -55,7 +55,7 @@ impl EpochSet {
                 held,
                 named(epoch) | members | bit,
                 Ordering::SeqCst,
-                Ordering::SeqCst,
+                Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
                 Err(newer) => held = newer,
@@ -67,9 +67,9 @@ impl EpochSet {
     pub(crate) fn remove(&self, epoch: u64, cpu: CpuId) {
         let (word, bit) = place(cpu);
         let word = &self.words[word];
-        let mut held = word.load(Ordering::SeqCst);
+        let mut held = word.load(Ordering::Relaxed);
         while members(held, epoch).is_some_and(|members| members & bit != 0) {
-            match word.compare_exchange_weak(held, held & !bit, Ordering::SeqCst, Ordering::SeqCst) {
+            match word.compare_exchange_weak(held, held & !bit, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(newer) => held = newer,
             }
@@ -80,9 +80,9 @@ impl EpochSet {
     pub(crate) fn clear(&self, epoch: u64) {
         for (word, _) in self.occupied(epoch) {
             let word = &self.words[word];
-            let mut held = word.load(Ordering::SeqCst);
+            let mut held = word.load(Ordering::Relaxed);
             while members(held, epoch).is_some_and(|members| members != 0) {
-                match word.compare_exchange_weak(held, named(epoch), Ordering::SeqCst, Ordering::SeqCst) {
+                match word.compare_exchange_weak(held, named(epoch), Ordering::Release, Ordering::Relaxed) {
                     Ok(_) => break,
                     Err(newer) => held = newer,
                 }
