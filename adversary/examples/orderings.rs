@@ -42,14 +42,14 @@ type Users = BTreeMap<Access, (Ordering, Vec<&'static Scenario>)>;
 fn examine(sources: &[Source], schedules: u64, place: &str) -> ExitCode {
     let users = users();
     let mut wrong = unmade(sources, &users, place);
+    let scenarios: Vec<_> = all().chain(random()).collect();
     // A scenario that breaks by itself would miss everything.
-    let broken = all().chain(random()).filter_map(|scenario| {
+    wrong.extend(in_parallel(&scenarios, |scenario| {
         match check(scenario, &[], 0, schedules, false).verdict {
             Verdict::Broken(found) => Some(format!("{} breaks by itself: {found:?}", scenario.name)),
             _ => None,
         }
-    });
-    wrong.extend(broken);
+    }));
     let questions: Vec<_> = users
         .iter()
         .filter(|(access, _)| access.site.to_string().contains(place))
@@ -57,22 +57,11 @@ fn examine(sources: &[Source], schedules: u64, place: &str) -> ExitCode {
             questions(sources, *access, *order).into_iter().map(move |asked| (asked, scenarios))
         })
         .collect();
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let jobs = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                while let Some((question, scenarios)) = questions.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (line, holds) = question.answer(scenarios, schedules);
-                    println!("{line}");
-                    if !holds {
-                        failed.lock().expect("no thread fails under it").push(line);
-                    }
-                }
-            });
-        }
-    });
-    wrong.extend(failed.into_inner().expect("no thread failed under it"));
+    wrong.extend(in_parallel(&questions, |(question, scenarios)| {
+        let (line, holds) = question.answer(scenarios, schedules);
+        println!("{line}");
+        (!holds).then_some(line)
+    }));
     let marked = |equivalent: bool| {
         let of_kind = |mark: &&Mark| mark.equivalent == equivalent;
         questions.iter().filter_map(|(question, _)| question.mark).filter(of_kind).count()
@@ -89,7 +78,24 @@ fn examine(sources: &[Source], schedules: u64, place: &str) -> ExitCode {
     ExitCode::from(u8::from(!wrong.is_empty()))
 }
 
-/// Who makes which access.
+/// What `wrong` says of the items, each on a CPU of the host.
+fn in_parallel<T: Sync>(items: &[T], wrong: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let line = wrong(item);
+                    found.lock().expect("no thread fails under it").extend(line);
+                }
+            });
+        }
+    });
+    found.into_inner().expect("no thread failed under it")
+}
+
+/// The accesses of the engine.
 fn users() -> Users {
     let mut users = Users::new();
     for scenario in all().chain(random()) {

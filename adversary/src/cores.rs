@@ -63,6 +63,12 @@ impl Cores {
         (generation, self.debts.enter(&cpus.iter().map(|&number| cpu(number)).collect(), (0, 10)))
     }
 
+    /// The same at a time at which the open epoch is too old, which closes it.
+    pub(crate) fn owe_later(&self, cpus: &[usize], now: u64) {
+        cores::raise(&self.space);
+        self.debts.enter(&cpus.iter().map(|&number| cpu(number)).collect(), (now, 10));
+    }
+
     /// The same for any CPU.
     pub(crate) fn owe_everywhere(&self) -> (u64, Stamp) {
         (cores::raise(&self.space).get(), self.debts.enter_everywhere((0, 10)))

@@ -25,9 +25,6 @@ use crate::tlb::{Filled, Invalidation, Tag, Tlb, Walked, Walking};
 /// The frames of a machine.
 pub(crate) const FRAMES: usize = 160;
 
-/// Mostly the newest value is read: a CPU that misses everything gets nowhere.
-const FRESHNESS: u32 = 4;
-
 /// What a machine is like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Model {
@@ -36,6 +33,8 @@ pub(crate) struct Model {
     pub(crate) capabilities: Capabilities,
     /// A hypervisor may flush for CPUs that are not running.
     pub(crate) elsewhere: bool,
+    /// Interrupts arrive that cannot be masked.
+    pub(crate) unmasked: bool,
     /// The hardware acts by itself at one step in this many; 0 for never.
     pub(crate) eagerness: u32,
     /// What is taken away: promises that the hardware does not keep.
@@ -136,11 +135,15 @@ pub(crate) struct Hardware {
     /// The thread on whose behalf a walker reads.
     walker: Cell<Option<usize>>,
     handler: fn(),
+    /// Handles an interrupt that cannot be masked.
+    unmasked: fn(),
+    /// A CPU handles one now.
+    handles: Cell<bool>,
     /// The place of the access that is made now.
     site: Cell<Site>,
     /// The access whose ordering is weaker than its source says.
     weakened: Option<(Access, Ordering)>,
-    /// A load reads an old value once in so many times.
+    /// A load may read an old value once in so many times. What a store leaves out shows in old values.
     freshness: u32,
     /// The programs that have not ended.
     running: Cell<usize>,
@@ -151,7 +154,7 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    pub(crate) fn new(model: Model, recorded: bool, handler: fn()) -> Self {
+    pub(crate) fn new(model: Model, recorded: bool, (handler, unmasked): (fn(), fn())) -> Self {
         let threads = model.cpus + model.devices;
         let atomic = !model.removed.contains(&Removed::Promise(Promise::MultiCopyAtomic));
         let mut views = Memory::new(threads, atomic);
@@ -181,10 +184,11 @@ impl Hardware {
             acting: Cell::new(Some(0)),
             walker: Cell::new(None),
             handler,
+            unmasked,
+            handles: Cell::new(false),
             site: Cell::new(Site::NOWHERE),
             weakened,
-            // What a weakened store leaves out shows in the loads of other CPUs.
-            freshness: if weakened.is_some() { 1 << below(4) } else { FRESHNESS },
+            freshness: 1 << below(4),
             running: Cell::new(threads),
             given_back: RefCell::default(),
             timeline: RefCell::new(Timeline::new(threads, model.devices, recorded)),
@@ -251,8 +255,13 @@ impl Hardware {
 
     /// A point at which anything may happen.
     pub(crate) fn step(&self) {
-        if self.pause() && self.me() < self.cores.len() && below(2) == 0 {
-            self.take_interrupt();
+        if self.pause() && self.me() < self.cores.len() {
+            if self.model.unmasked && below(4) == 0 {
+                self.take_unmasked();
+            }
+            if below(2) == 0 {
+                self.take_interrupt();
+            }
         }
     }
 
@@ -296,6 +305,17 @@ impl Hardware {
         core.off.set(1);
         (self.handler)();
         core.off.set(0);
+    }
+
+    /// An interrupt that cannot be masked arrives, but none arrives while one is handled.
+    fn take_unmasked(&self) {
+        if !self.handles.replace(true) {
+            let off = &self.core().off;
+            off.set(off.get() + 1);
+            (self.unmasked)();
+            off.set(off.get() - 1);
+            self.handles.set(false);
+        }
     }
 
     pub(crate) fn send(&self, target: usize) {
@@ -397,7 +417,7 @@ impl Hardware {
     /// Whether each access is judged by what the CPU that ends it knows. Without a guard the run goes on to the use of a
     /// stale entry, which says more.
     fn looks(&self) -> bool {
-        self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..)))
+        self.model.removed.iter().all(|removed| matches!(removed, Removed::Ordering(..) | Removed::Order(_)))
     }
 
     pub(crate) fn allocation(&self, frame: u32) -> u32 {
@@ -415,9 +435,11 @@ impl Hardware {
     }
 
     /// From now on, stores to the frame must set its mark anew.
-    pub(crate) fn declare_clean(&self, frame: u32) {
-        let stored = self.frames.borrow()[frame as usize].stored;
-        if self.looks() && !self.views.borrow().knows(self.me(), stored) {
+    ///
+    /// The page that was put into the frame with this allocation is clean. It may have left the frame since.
+    pub(crate) fn declare_clean(&self, frame: u32, put: u32) {
+        let Frame { stored, allocation, .. } = self.frames.borrow()[frame as usize];
+        if allocation == put && self.looks() && !self.views.borrow().knows(self.me(), stored) {
             let what = format!("frame {frame} is clean for a CPU that does not know of the last store to it");
             self.break_rule(Rule::R5, self.me(), what);
         }
@@ -663,7 +685,9 @@ impl Hardware {
                 device.tlb.borrow_mut().forget(what);
             }
         }
-        self.outlast();
+        if !self.devices.is_empty() {
+            self.outlast();
+        }
     }
 
     /// What this CPU has stored, walks see from here on.

@@ -590,7 +590,8 @@ impl Kernel {
                     Err(owed) => {
                         self.hardware().note(|| format!("frame {} is let go, owing", owed.get().0));
                         // Its content is somewhere else by now, so no store may land in it.
-                        self.hardware().declare_clean(owed.get().0);
+                        let frame = owed.get().0;
+                        self.hardware().declare_clean(frame, self.hardware().allocation(frame));
                         self.owing.borrow_mut().push(owed);
                     }
                 };
@@ -653,12 +654,13 @@ impl Kernel {
                 if !pte.present() {
                     return;
                 }
+                let allocation = self.hardware().allocation(pte.frame());
                 let mut unmapping = batch.take(Page(pte.frame()));
                 unmapping.narrow(&lock, address(page), PageSize::KIB_4, || self.narrow(space, page, &gone));
                 unmapping.withhold();
                 drop(lock);
                 if let Some(permit) = batch.write_permit() {
-                    self.write(permit);
+                    self.write(permit, allocation);
                 }
             },
         );
@@ -677,12 +679,13 @@ impl Kernel {
                 if !pte.present() {
                     return;
                 }
+                let allocation = self.hardware().allocation(pte.frame());
                 let mut unmapping = batch.take(Page(pte.frame()));
                 unmapping.clear(&lock, address(page), PageSize::KIB_4, || self.take(space, page, 0, &gone));
                 unmapping.withhold();
                 drop(lock);
                 if let Some(permit) = batch.write_permit() {
-                    let page = self.write(permit);
+                    let page = self.write(permit, allocation);
                     batch.flush();
                     self.free(page);
                 }
@@ -690,10 +693,10 @@ impl Kernel {
         );
     }
 
-    fn write(&self, permit: WritePermit<Page>) -> Page {
+    fn write(&self, permit: WritePermit<Page>, allocation: u32) -> Page {
         let frame = permit.page().0;
         self.hardware().note(|| format!("frame {frame} is clean, and is written"));
-        self.hardware().declare_clean(frame);
+        self.hardware().declare_clean(frame, allocation);
         self.hardware().step();
         permit.into_page()
     }
@@ -1040,6 +1043,20 @@ impl Kernel {
     fn use_page(&self, page: u64, store: bool) -> Option<u32> {
         let runs = !self.hardware().core().resting.get();
         runs.then(|| self.hardware().access(false, page, store)).flatten()
+    }
+
+    /// The handler of an interrupt that cannot be masked reads page 1 of the program that runs here, if it may.
+    pub(crate) fn read_if_allowed(&self) {
+        let spaces = self.spaces.borrow().clone();
+        if let Some(space) = spaces.iter().find(|space| self.engine.may_access(&space.coherence)) {
+            let loaded = self.hardware().core().root.get().map(|(root, ..)| root);
+            if loaded == Some(space.root) {
+                self.hardware().access(false, 1, false);
+            } else {
+                let what = "a handler may access a space that is not loaded".to_owned();
+                self.hardware().break_rule(Rule::R4, self.hardware().me(), what);
+            }
+        }
     }
 
     /// The kernel loads from a page of its ranges on this CPU.

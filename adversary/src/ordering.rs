@@ -18,7 +18,7 @@
 //!
 //! A store that is not sequentially consistent may be *late*: the thread goes on with loads before the store is made, as
 //! with the store buffer of x86. Late stores are made in their order, before the thread's next read-modify-write,
-//! sequentially consistent store or fence.
+//! sequentially consistent store or releasing fence.
 //!
 //! The model is stronger than C11 in two points: but for late stores, new values come last in a location's order, and no
 //! load reads a value that is stored later. The published models say how far that goes (Lahav et al., "Repairing sequential
@@ -97,6 +97,8 @@ struct Thread {
     released: Option<Rc<View>>,
     /// Its late stores, oldest first.
     late: VecDeque<Late>,
+    /// Those that were made. A later one that releases carries them.
+    made: View,
 }
 
 impl Thread {
@@ -192,8 +194,15 @@ impl Memory {
 
     /// Makes a thread's oldest late store. False if there is none.
     pub(crate) fn make_late(&mut self, thread: usize) -> bool {
-        let Some(late) = self.threads[thread].late.pop_front() else { return false };
-        self.push(thread, late.location, late.value, late.order, late.carried);
+        let Some(Late { location, value, order, mut carried }) = self.threads[thread].late.pop_front() else {
+            return false;
+        };
+        if let (Some(carried), true) = (&mut carried, releases(order)) {
+            Rc::make_mut(carried).join(&self.threads[thread].made);
+        }
+        let number = self.locations[location].stored.len() as u32;
+        self.threads[thread].made.raise(location, number);
+        self.push(thread, location, value, order, carried);
         true
     }
 
@@ -273,7 +282,7 @@ impl Memory {
     }
 
     pub(crate) fn fence(&mut self, thread: usize, order: Ordering) {
-        if order == Ordering::SeqCst {
+        if releases(order) {
             self.settle_thread(thread);
         }
         let thread = &mut self.threads[thread];

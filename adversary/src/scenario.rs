@@ -25,6 +25,8 @@ pub enum Removed {
     Promise(Promise),
     /// The ordering of an access, down to this one.
     Ordering(Access, Ordering),
+    /// The order of two statements, in a copy of the engine: see `swaps`.
+    Order(u32),
 }
 
 impl Removed {
@@ -34,6 +36,7 @@ impl Removed {
             Self::Guard(guard) => format!("{guard:?}"),
             Self::Promise(promise) => format!("{promise:?}"),
             Self::Ordering(Access { site, .. }, to) => return format!("{site}={to:?}"),
+            Self::Order(pair) => return format!("pair {pair}"),
         };
         let mut words = String::new();
         for letter in name.chars() {
@@ -76,6 +79,7 @@ pub struct Scenario {
     pub(crate) carried: Carried,
     pub(crate) lazy: bool,
     pub(crate) elsewhere: bool,
+    pub(crate) unmasked: bool,
     pub(crate) devices: usize,
     /// Runs before the CPUs start, as CPU 0.
     pub(crate) before: Program,
@@ -91,6 +95,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     carried: Carried::Interrupts,
     lazy: false,
     elsewhere: false,
+    unmasked: false,
     devices: 0,
     before: |_| (),
     programs: &[],
@@ -103,6 +108,12 @@ thread_local! {
 
 fn kernel() -> Option<Rc<Kernel>> {
     KERNEL.with_borrow(Clone::clone)
+}
+
+fn handle_unmasked() {
+    if let Some(kernel) = kernel() {
+        kernel.read_if_allowed();
+    }
 }
 
 fn handle_interrupt() {
@@ -140,10 +151,16 @@ impl Scenario {
             devices: self.devices,
             capabilities: self.capabilities(),
             elsewhere: self.elsewhere,
+            unmasked: self.unmasked,
             eagerness: [1, 2, 4, 16][schedule::below(4) as usize],
             removed,
         };
-        let hardware = Rc::new(Hardware::new(model, recorded, handle_interrupt));
+        let exchanged = removed.iter().find_map(|removed| match removed {
+            Removed::Order(pair) => Some(*pair),
+            _ => None,
+        });
+        ceasefire_atomics::exchange(exchanged.unwrap_or(0));
+        let hardware = Rc::new(Hardware::new(model, recorded, (handle_interrupt, handle_unmasked)));
         ceasefire_atomics::install(Some(Rc::new(Memories(Rc::clone(&hardware)))));
         let bounds = if self.lazy {
             Bounds::new(AGE, TICK, Payment::Free).unwrap_or(Bounds::STRICT)

@@ -281,7 +281,8 @@ impl AtomicCpuSet {
     pub(crate) fn insert(&self, cpu: CpuId) {
         let (at, bit) = summary_of(cpu.word());
         self.words[cpu.word()].fetch_or(cpu.bit(), Ordering::SeqCst);
-        // A CPU that joins after a drain has read the drain's exchange of the word, and so the summary as the drain left it.
+        // A CPU that joins after a drain has read the drain's exchange of the word. So it reads the summary as the drain
+        // left it.
         if self.summary[at].load(Ordering::Relaxed) & bit == 0 {
             self.summary[at].fetch_or(bit, Ordering::SeqCst);
         }
@@ -289,10 +290,9 @@ impl AtomicCpuSet {
 
     /// Removes a CPU. True if it was a member.
     ///
-    /// Relaxed: a CPU that leaves has passed a full barrier since it used what the set stands for. So a flush that does
-    /// not find it knows of every use.
+    /// A flush that does not find the CPU acquires what the CPU did before it left.
     pub(crate) fn remove(&self, cpu: CpuId) -> bool {
-        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::Relaxed) & cpu.bit() != 0
+        self.words[cpu.word()].fetch_and(!cpu.bit(), Ordering::Release) & cpu.bit() != 0
     }
 
     /// Whether the CPU is a member.

@@ -2,14 +2,15 @@
 //!
 //! The first are programs on single parts of the engine. What they find out, they tell CPU 0, which judges.
 
+use ceasefire::sabotage::Guard;
 use ceasefire::{cores, AddressSpace, Asid, CpuSet, Schedule};
 use ceasefire_atomics::{fence, Ordering};
 
-use super::{breaking, one_page, pause, read_only_page, rests, unmaps};
+use super::{breaking, one_page, pause, read_only_page, rests, stores, unmaps, without};
 use crate::cores::cpu;
 use crate::kernel::Kernel;
 use crate::promise::Promise;
-use crate::rule::Rule::{self, Ends, R1, R3, R4};
+use crate::rule::Rule::{self, Ends, R1, R3, R4, R5};
 use crate::scenario::{Carried, Removed, Scenario, PLAIN};
 
 /// Without consistent accesses and fences, both CPUs may read what was there before.
@@ -72,6 +73,13 @@ fn owes_and_redeems(kernel: &Kernel, owed: impl Fn() -> (u64, ceasefire::Stamp),
         pause(kernel, 2);
         kernel.cores.redeem(owing, owed, round == 1);
     }
+}
+
+/// Settles what is done, and flushes nothing.
+fn advances(kernel: &Kernel) {
+    (0..12).for_each(|_| {
+        kernel.cores.debts.advance();
+    });
 }
 
 fn ticks(kernel: &Kernel) {
@@ -184,7 +192,23 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O4-enter-and-broadcast",
+        name: "O4-enter-and-close",
+        source: "contract, Ledger::enter",
+        guards: CONSISTENT,
+        programs: &[
+            |kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[2]), &[2]),
+            |kernel| {
+                for round in 1..4 {
+                    kernel.cores.owe_later(&[1], 20 * round);
+                    kernel.cores.debts.advance();
+                }
+            },
+            ticks,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O5-enter-and-broadcast",
         source: "contract, Ledger::begin_broadcast",
         guards: CONSISTENT,
         before: |kernel| {
@@ -193,12 +217,12 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         programs: &[
             |kernel| owes_and_redeems(kernel, || kernel.cores.owe_everywhere(), &[0, 1, 2]),
             ticks,
-            ticks,
+            advances,
         ],
         ..PLAIN
     },
     Scenario {
-        name: "O18-pay-and-settle",
+        name: "O6-pay-and-settle",
         source: "contract, Engine::pay_all",
         guards: CONSISTENT,
         before: |kernel| {
@@ -206,27 +230,50 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         },
         programs: &[
             |kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[1, 2]), &[1, 2]),
-            ticks,
+            advances,
             |kernel| (0..4).for_each(|_| kernel.cores.pay_everywhere()),
         ],
         ..PLAIN
     },
     Scenario {
-        name: "O5-post-and-empty",
+        name: "O7-debt-of-a-cpu-that-comes-back",
+        source: "contract, Ledger::leave_for_good",
+        guards: CONSISTENT,
+        before: |kernel| {
+            kernel.cores.owe(&[1]);
+        },
+        programs: &[
+            |kernel| {
+                pause(kernel, 4);
+                owes_and_redeems(kernel, || kernel.cores.owe(&[1]), &[1]);
+            },
+            |kernel| {
+                // It goes offline, where it uses no entry. It comes back and loads the space.
+                kernel.cores.flushed[1].store(u64::MAX, Ordering::Relaxed);
+                kernel.cores.debts.leave_for_good(cpu(1));
+                fence(Ordering::SeqCst);
+                kernel.cores.flush(1);
+            },
+            ticks,
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O8-post-and-empty",
         source: "contract, Inbox::empty",
         guards: CONSISTENT,
         programs: &[answers, sends, sends],
         ..PLAIN
     },
     Scenario {
-        name: "O6-post-and-close",
+        name: "O9-post-and-close",
         source: "contract, Inbox::close",
         guards: CONSISTENT,
         programs: &[goes_offline, sends, sends],
         ..PLAIN
     },
     Scenario {
-        name: "O7-answer-that-another-cpu-awaits",
+        name: "O10-answer-that-another-cpu-awaits",
         source: "contract, Request::is_answered",
         programs: &[
             |kernel| {
@@ -257,7 +304,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O8-reached-by-several",
+        name: "O11-reached-by-several",
         source: "contract, AtomicGeneration::extend",
         programs: &[
             |kernel| {
@@ -272,33 +319,13 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O9-owner-of-an-asid",
+        name: "O12-owner-of-an-asid",
         source: "contract, transport::global_asids",
         programs: &[uses_asids, uses_asids, uses_asids],
         ..PLAIN
     },
     Scenario {
-        name: "O10-switch-and-retirement",
-        source: "contract, Engine::retire",
-        guards: &[(&[breaking(Promise::Consistent)], &[R4])],
-        carried: Carried::Broadcasts,
-        before: one_page,
-        programs: &[
-            |kernel| {
-                if asid_of(kernel).is_some() {
-                    kernel.end_space(&kernel.space(0));
-                }
-            },
-            |kernel| {
-                kernel.run(&kernel.space(0));
-                kernel.store(1);
-                kernel.leave();
-            },
-        ],
-        ..PLAIN
-    },
-    Scenario {
-        name: "O16-join-and-retirement",
+        name: "O13-join-and-retirement",
         source: "contract, Engine::retire",
         guards: CONSISTENT,
         programs: &[
@@ -325,15 +352,27 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O17-batch-and-the-end-of-lazy-mode",
-        source: "contract, Seen::is_lazy",
-        guards: &[(&[breaking(Promise::Consistent)], &[R1])],
+        name: "O14-switch-and-retirement",
+        source: "contract, Engine::retire",
+        guards: &[(&[breaking(Promise::Consistent)], &[R4])],
+        carried: Carried::Broadcasts,
         before: one_page,
-        programs: &[|kernel| kernel.reclaim(&kernel.space(0), &[1], Schedule::Batched), rests],
+        programs: &[
+            |kernel| {
+                if asid_of(kernel).is_some() {
+                    kernel.end_space(&kernel.space(0));
+                }
+            },
+            |kernel| {
+                kernel.run(&kernel.space(0));
+                kernel.store(1);
+                kernel.leave();
+            },
+        ],
         ..PLAIN
     },
     Scenario {
-        name: "O11-flush-that-is-deferred-already",
+        name: "O15-flush-that-is-deferred-already",
         source: "contract, cpu::mode",
         guards: &[(&[breaking(Promise::Consistent)], &[R1, R3])],
         before: maps_kernel_pages,
@@ -348,9 +387,9 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O12-kernel-range-and-a-cpu-that-comes-back",
+        name: "O16-kernel-range-and-a-cpu-that-comes-back",
         source: "contract, Engine::online",
-        guards: &[(&[breaking(Promise::Consistent)], &[R1, R3])],
+        guards: &[(&[breaking(Promise::Consistent)], &[R1, R3, Ends])],
         before: maps_kernel_pages,
         programs: &[flushes_the_kernel, |kernel| {
             for _ in 0..2 {
@@ -362,27 +401,7 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O13-debt-of-a-cpu-that-comes-back",
-        source: "contract, Ledger::leave_for_good",
-        guards: CONSISTENT,
-        before: |kernel| {
-            kernel.cores.owe(&[1]);
-        },
-        programs: &[
-            |kernel| owes_and_redeems(kernel, || kernel.cores.owe(&[1]), &[1]),
-            |kernel| {
-                // It goes offline, where it uses no entry. It comes back and loads the space.
-                kernel.cores.flushed[1].store(u64::MAX, Ordering::Relaxed);
-                kernel.cores.debts.leave_for_good(cpu(1));
-                fence(Ordering::SeqCst);
-                kernel.cores.flush(1);
-            },
-            ticks,
-        ],
-        ..PLAIN
-    },
-    Scenario {
-        name: "O14-batch-and-a-cpu-that-was-offline",
+        name: "O17-batch-and-a-cpu-that-was-offline",
         source: "contract, Ledger::leave_for_good",
         lazy: true,
         before: |kernel| {
@@ -414,7 +433,48 @@ pub(super) static SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "O15-device-that-comes-and-goes",
+        name: "O18-batch-and-the-end-of-lazy-mode",
+        source: "contract, Seen::is_lazy",
+        guards: &[(&[breaking(Promise::Consistent)], &[R1])],
+        before: one_page,
+        programs: &[|kernel| kernel.reclaim(&kernel.space(0), &[1], Schedule::Batched), rests],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O21-handler-that-cannot-be-masked",
+        source: "Linux, nmi_uaccess_okay",
+        guards: &[(&[without(Guard::CatchUp)], &[R1, R3])],
+        unmasked: true,
+        before: |kernel| {
+            one_page(kernel);
+            kernel.add_space();
+        },
+        programs: &[unmaps, |kernel| {
+            rests(kernel);
+            kernel.rest();
+            pause(kernel, 4);
+            kernel.run(&kernel.space(1));
+            kernel.leave();
+        }],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O19-write-out-after-a-downgrade",
+        source: "contract, InFlight",
+        guards: &[(&[without(Guard::Downgrade)], &[R5])],
+        before: one_page,
+        programs: &[
+            |kernel| kernel.soften(&kernel.space(0), 1),
+            stores,
+            |kernel| {
+                pause(kernel, 6);
+                kernel.write_out(&kernel.space(0), 1);
+            },
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "O20-device-that-comes-and-goes",
         source: "contract, AddressSpace::attach_device",
         guards: &[(&[breaking(Promise::Consistent)], &[R1, R3])],
         devices: 1,

@@ -1,6 +1,7 @@
 //! The scenarios, in the order of the record of bugs: one file for each of its chapters.
 //!
-//! A scenario's name begins with the letter and the number of its entry in the record.
+//! A scenario's name begins with the letter and the number of its entry in the record. Chapter O is about orderings, and
+//! has no entries there.
 
 mod cores;
 mod deferred;

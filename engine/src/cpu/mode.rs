@@ -51,15 +51,17 @@ impl Mode {
     /// sequentially consistent: an entry that comes after it reads the raised generation. An entry that exchanges the
     /// word written here acquires it.
     pub(crate) fn defer(&self) -> bool {
-        let mut word = self.word.load(Ordering::SeqCst);
-        while word == USER {
+        loop {
+            let word = self.word.load(Ordering::SeqCst);
+            if word != USER {
+                return word & PENDING != 0;
+            }
             // Unseen down to Acquire: the model publishes the raise at once, Arm may publish this first.
-            match self.word.compare_exchange(USER, USER | PENDING, Ordering::AcqRel, Ordering::SeqCst) {
-                Ok(_) => return true,
-                Err(found) => word = found,
+            let set = self.word.compare_exchange(USER, USER | PENDING, Ordering::AcqRel, Ordering::Relaxed);
+            if set.is_ok() {
+                return true;
             }
         }
-        word & PENDING != 0
     }
 
     /// The generation up to which the CPU has done every flush.

@@ -68,7 +68,7 @@ impl Inbox {
     /// call finds the requests that were posted before this store; senders of all others read the store in
     /// [`Inbox::post`].
     pub(crate) fn close(&self) {
-        // Equivalent to Release: the store of `Inbox::empty`, which follows, is consistent.
+        // Equivalent to Release: the store of `Inbox::empty`, which follows, is a full barrier.
         self.closed.store(true, Ordering::SeqCst);
     }
 

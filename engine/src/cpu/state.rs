@@ -62,7 +62,8 @@ impl Seen {
     }
 
     pub(crate) fn is_global(&self) -> bool {
-        self.tag.load(Ordering::Relaxed) & GLOBAL != 0
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.load(Ordering::Acquire) & GLOBAL != 0
     }
 
     pub(crate) fn asid(&self) -> Asid {
@@ -71,13 +72,16 @@ impl Seen {
 
     /// Whether the loaded space runs under `asid`, a global one.
     pub(crate) fn runs_under(&self, asid: Asid) -> bool {
-        self.tag.load(Ordering::Relaxed) == u32::from(asid.get()) | GLOBAL
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.load(Ordering::Acquire) == u32::from(asid.get()) | GLOBAL
     }
 
     /// Publishes the tag of the space whose root was just loaded, before the space is named. A CPU that reads the name
-    /// reads this tag or a later one: [`Seen::set_loaded`] releases it, and [`Seen::loaded`] acquires it.
+    /// reads this tag or a later one. A CPU that changes the tag of its loaded space names the same space again. So the
+    /// tag itself releases what the CPU did under the old one.
     pub(crate) fn set_tag(&self, asid: Asid, global: bool) {
-        self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::Relaxed);
+        // Unseen down to Relaxed: no scenario flushes at the moment of a change.
+        self.tag.store(u32::from(asid.get()) | if global { GLOBAL } else { 0 }, Ordering::Release);
     }
 }
 

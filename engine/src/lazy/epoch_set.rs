@@ -39,7 +39,9 @@ impl EpochSet {
         // Before the word: an operation that finds the CPU in its word relies on others to find it through the summary
         // too.
         let (at, summary) = (word / 64, 1 << (word % 64));
+        // Unseen down to Relaxed: in the model the exchange of the word publishes it, in the language it does not.
         if self.summary[at].load(Ordering::SeqCst) & summary == 0 {
+            // Unseen down to Relaxed: in the model the exchange of the word publishes it, too.
             self.summary[at].fetch_or(summary, Ordering::SeqCst);
         }
         let word = &self.words[word];
