@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The first says that the weaker ordering allows nothing new. The second says that the language or a processor asks for
-//! the stronger one, and that the model in `ordering` is too strong to show it. The mark stands on the line of the
+//! the stronger one, and that the model in `ordering` is too strong to show it, or the search does not come there. The mark stands on the line of the
 //! access or in the comment above it.
 
 use std::fs;
